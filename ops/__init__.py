@@ -1,0 +1,1 @@
+"""Running Windward: the command, the local stack, containers. Nothing imports it."""

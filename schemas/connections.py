@@ -1,0 +1,130 @@
+"""How to reach Kafka and Redis: the settings every process shares, and what they mean for each client library.
+
+Passwords never come from argv (`schemas.settings`); a URL that holds one is refused when it came as a flag would.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from schemas.names import Names
+from schemas.settings import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonSettings:
+    """What all processes of one Windward agree on."""
+
+    prefix: str = setting("windward", "first part of every Redis key and Kafka topic")
+    log_level: Literal["debug", "info", "warning", "error"] = setting("info", "least severe log line that is shown")
+    log_format: Literal["logfmt", "json"] = setting("logfmt", "form of the log lines on stderr")
+
+    @property
+    def names(self) -> Names:
+        """Every key and topic under the prefix."""
+        return Names(self.prefix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaSettings(CommonSettings):
+    """The broker."""
+
+    kafka: str = setting("127.0.0.1:9092", "brokers, HOST:PORT separated by commas")
+    kafka_security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = setting(
+        "PLAINTEXT", "security protocol of the brokers"
+    )
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = setting(
+        "SCRAM-SHA-512", "SASL mechanism"
+    )
+    kafka_sasl_username: str | None = setting(None, "SASL user")
+    kafka_sasl_password: str | None = setting(None, "SASL password", secret=True)
+    kafka_tls_ca_file: str | None = setting(None, "PEM file with the authorities to trust")
+    kafka_tls_cert_file: str | None = setting(None, "PEM file with this client's certificate")
+    kafka_tls_key_file: str | None = setting(None, "PEM file with this client's key")
+
+    def __post_init__(self) -> None:
+        for broker in self.kafka.split(","):
+            host, _, port = broker.strip().rpartition(":")
+            if not host or not port.isdigit():
+                raise ValueError(f"kafka: expected HOST:PORT, got {broker!r}")
+        if self.kafka_security.startswith("SASL") and not (self.kafka_sasl_username and self.kafka_sasl_password):
+            raise ValueError(
+                f"kafka_sasl_username and kafka_sasl_password are required with kafka_security {self.kafka_security}"
+            )
+
+    @property
+    def kafka_brokers(self) -> list[str]:
+        """The bootstrap list."""
+        return [broker.strip() for broker in self.kafka.split(",")]
+
+    def kafka_ssl_context(self) -> ssl.SSLContext | None:
+        """Return the TLS context, None for an unencrypted protocol."""
+        if not self.kafka_security.endswith("SSL"):
+            return None
+        context = ssl.create_default_context(cafile=self.kafka_tls_ca_file)
+        if self.kafka_tls_cert_file:
+            context.load_cert_chain(self.kafka_tls_cert_file, self.kafka_tls_key_file)
+        return context
+
+    def kafka_python_arguments(self) -> dict[str, Any]:
+        """Return the connection arguments of kafka-python's producer, consumer and admin."""
+        arguments: dict[str, Any] = {
+            "bootstrap_servers": self.kafka_brokers,
+            "security_protocol": self.kafka_security,
+        }
+        if context := self.kafka_ssl_context():
+            arguments["ssl_context"] = context
+        if self.kafka_security.startswith("SASL"):
+            arguments |= {
+                "sasl_mechanism": self.kafka_sasl_mechanism,
+                "sasl_plain_username": self.kafka_sasl_username,
+                "sasl_plain_password": self.kafka_sasl_password,
+            }
+        return arguments
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedisSettings(CommonSettings):
+    """The Redis or Valkey server."""
+
+    redis_url: str = setting("redis://127.0.0.1:6379/0", "server: redis://, rediss:// or unix:// URL without password")
+    redis_username: str | None = setting(None, "ACL user")
+    redis_password: str | None = setting(None, "password", secret=True)
+    redis_tls_ca_file: str | None = setting(None, "PEM file with the authorities to trust")
+    redis_tls_cert_file: str | None = setting(None, "PEM file with this client's certificate")
+    redis_tls_key_file: str | None = setting(None, "PEM file with this client's key")
+
+    def __post_init__(self) -> None:
+        url = urlsplit(self.redis_url)
+        if url.scheme not in ("redis", "rediss", "unix"):
+            raise ValueError(f"redis_url: expected a redis://, rediss:// or unix:// URL, got {self.redis_url!r}")
+        if url.password:
+            raise ValueError("redis_url: holds a password; give it as WINDWARD_REDIS_PASSWORD instead")
+
+    def redis_arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``redis.Redis.from_url``, sync or asyncio, without timeouts or retries."""
+        arguments: dict[str, Any] = {"url": self.redis_url}
+        if self.redis_username:
+            arguments["username"] = self.redis_username
+        if self.redis_password:
+            arguments["password"] = self.redis_password
+        if self.redis_url.startswith("rediss://"):
+            tls = {
+                "ssl_ca_certs": self.redis_tls_ca_file,
+                "ssl_certfile": self.redis_tls_cert_file,
+                "ssl_keyfile": self.redis_tls_key_file,
+            }
+            arguments |= {key: value for key, value in tls.items() if value}
+        return arguments
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineSettings(KafkaSettings, RedisSettings):
+    """Both ends, for the processes in the middle."""
+
+    def __post_init__(self) -> None:
+        KafkaSettings.__post_init__(self)
+        RedisSettings.__post_init__(self)

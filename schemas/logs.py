@@ -1,0 +1,45 @@
+"""Log lines for machines and people: a constant dotted event and its values, in logfmt or JSON, on stderr.
+
+log = logging.getLogger("windward.agent")
+log.warning("agent.publish.failed", extra={"values": {"error": "timeout", "queued": 12}})
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from typing import Any
+
+
+class _Formatter(logging.Formatter):
+    """Render the event and its values; an exception becomes one more value."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self._json = form == "json"
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
+        line: dict[str, Any] = {"at": at, "level": record.levelname.lower(), "event": record.getMessage()}
+        line |= getattr(record, "values", {})
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        if self._json:
+            return json.dumps(line, default=str)
+        return " ".join(f"{key}={_logfmt(value)}" for key, value in line.items())
+
+
+def _logfmt(value: Any) -> str:  # noqa: ANN401
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return json.dumps(text) if any(c in text for c in ' "=\n') or not text else text
+
+
+def configure_logs(level: str, form: str) -> None:
+    """Send this process's log lines to stderr; libraries speak from warning upwards."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter(form))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("windward").setLevel(level.upper())

@@ -1,0 +1,116 @@
+"""Every Redis key, Kafka topic and lifetime, in one place.
+
+The major version is part of each name: a change that an older reader would misread gets a new one, and both can
+live side by side. ``{p}`` and ``{ledger}`` are Redis Cluster hash tags: what one script touches shares one slot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SLOT_S = 10
+"""Length of an event-time slot in seconds, for the whole fleet."""
+
+RING_SLOTS = 360
+"""Slots kept a machine: one hour."""
+
+SILENT_S = 86_400
+"""A machine silent for longer loses its windows, in memory and in Redis."""
+
+MACHINE_ID_BYTES_MAX = 253
+"""The longest machine id: that of a DNS name."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names under one prefix; two fleets may share a broker and a Redis under two prefixes.
+
+    >>> Names("windward").windows(3)
+    'windward:v1:windows:{3}'
+    """
+
+    prefix: str = "windward"
+
+    @property
+    def samples_topic(self) -> str:
+        """Samples and machine facts, keyed by machine id."""
+        return f"{self.prefix}.samples.v1"
+
+    @property
+    def rejects_topic(self) -> str:
+        """Messages refused, unchanged, with the reason in the header ``reason``."""
+        return f"{self.prefix}.samples.rejected.v1"
+
+    def key(self, *parts: object) -> str:
+        """Join a key under this prefix and the major version."""
+        return ":".join((self.prefix, "v1", *map(str, parts)))
+
+    # ---- windows: written by the stream app, read by the scorer and the exporter
+
+    @property
+    def partitions(self) -> str:
+        """String: how many partitions the samples topic has, so how many window tables to read."""
+        return self.key("partitions")
+
+    def windows(self, partition: int) -> str:
+        """String: the window table of one partition (`schemas.window_table`)."""
+        return self.key("windows", f"{{{partition}}}")
+
+    def facts(self, partition: int) -> str:
+        """Hash: machine id to the JSON of its last `schemas.sample.MachineFacts` message."""
+        return self.key("facts", f"{{{partition}}}")
+
+    def state(self, partition: int) -> str:
+        """Hash: what a worker resumes from (topic id, next offset, the machines in row order)."""
+        return self.key("state", f"{{{partition}}}")
+
+    def slots(self, partition: int, position: int) -> str:
+        """String: all machines' slots at one position of the ring."""
+        return self.key("slots", f"{{{partition}}}", position)
+
+    def peaks(self, partition: int) -> str:
+        """String: all machines' hourly peaks."""
+        return self.key("peaks", f"{{{partition}}}")
+
+    # ---- what operators say
+
+    @property
+    def operator(self) -> str:
+        """Hash: machine id (or ``*`` for all) to the JSON of `schemas.operator.OperatorFacts`."""
+        return self.key("operator")
+
+    @property
+    def operator_version(self) -> str:
+        """Counter, raised with every change of the above."""
+        return self.key("operator-version")
+
+    # ---- the RPC
+
+    @property
+    def queries(self) -> str:
+        """List: queries waiting, newest at the left."""
+        return self.key("queries")
+
+    def taken(self, scorer: str) -> str:
+        """List: queries one scorer has taken and not answered."""
+        return self.key("taken", scorer)
+
+    @property
+    def scorers(self) -> str:
+        """Sorted set: scorer name to the time of its last heartbeat."""
+        return self.key("scorers")
+
+    def reply(self, query_id: str) -> str:
+        """List: the one answer to a query, with a lifetime."""
+        return self.key("reply", query_id)
+
+    @property
+    def decisions(self) -> str:
+        """Stream, bounded: every placement with its terms."""
+        return self.key("decisions")
+
+    # ---- the ledger; one hash tag, so that ids, machines and clusters are checked together
+
+    def ledger(self, *parts: object) -> str:
+        """Any key of the ledger."""
+        return self.key("{ledger}", *parts)

@@ -1,0 +1,56 @@
+"""The RPC envelope: JSON on Redis lists, usable with ``redis-cli`` alone.
+
+LPUSH windward:v1:queries '{"v":1,"id":"q1","method":"rank","deadline":1790000000,"params":{"cpu":2}}'
+BLPOP windward:v1:reply:q1 5
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+VERSION = 1
+REPLY_TTL_S = 60
+METHODS = ("place", "rank", "confirm", "update", "release", "machines", "instances", "health")
+
+Code = Literal[
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "FAILED_PRECONDITION",
+    "DEADLINE_EXCEEDED",
+    "RESOURCE_EXHAUSTED",
+    "UNAVAILABLE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+]
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """One call. ``id`` is the caller's; the answer comes on the reply list of that id."""
+
+    v: int = VERSION
+    id: Annotated[str, Meta(min_length=1, max_length=128)]
+    method: str
+    deadline: Annotated[float, Meta(ge=0, description="epoch seconds; 0: none")] = 0.0
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class Error(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a call failed; ``code`` is gRPC's name. "No machine fits" is an answer, not an error."""
+
+    code: Code
+    message: str
+    retryable: bool = False
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer: ``result`` when ``ok``, else ``error``."""
+
+    v: int = VERSION
+    id: str
+    ok: bool
+    result: msgspec.Raw | None = None
+    error: Error | None = None

@@ -1,0 +1,152 @@
+"""The messages on the samples topic, and the one function that decodes them.
+
+A producer in any language may publish them: JSON, keyed by machine id, fields as below (JSON Schema beside this file).
+Unknown fields are ignored, so a newer minor version is read by an older reader; another major version is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from schemas.names import MACHINE_ID_BYTES_MAX
+from schemas.resources import RESOURCES
+
+VERSION = 1
+MESSAGE_BYTES_MAX = 16_384
+
+MachineId = Annotated[str, Meta(min_length=1, max_length=MACHINE_ID_BYTES_MAX, description="the machine's name")]
+Epoch = Annotated[float, Meta(ge=0, le=1e11, description="seconds since 1970, UTC")]
+Amount = Annotated[float, Meta(ge=0, le=1e16)]
+Counter = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+
+
+class Moments(msgspec.Struct, frozen=True, gc=False):
+    """What one interval's readings of one resource come to: enough to merge mean, std and maximum exactly.
+
+    ``m2`` is the sum of squared distances from the mean, so the population std is ``sqrt(m2 / n)``.
+    """
+
+    n: Annotated[int, Meta(ge=1, le=65_535, description="readings in the interval")]
+    mean: Annotated[float, Meta(ge=0, le=1e16, description="mean usage in the resource's unit")]
+    m2: Annotated[float, Meta(ge=0, le=1e34, description="sum of squared distances from the mean")]
+    max: Annotated[float, Meta(ge=0, le=1e16, description="largest reading")]
+    capacity: Annotated[float, Meta(gt=0, le=1e16, description="what the machine has, in the same unit")]
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Mean usage of a part of the machine (a priority class, an instance) over the interval."""
+
+    cpu: Amount = 0.0
+    memory: Amount = 0.0
+    nic: Amount = 0.0
+
+
+class Sample(msgspec.Struct, frozen=True, gc=False, tag="sample", omit_defaults=True, kw_only=True):
+    """What a machine carried in one interval. A resource without a known capacity is left out, never zero."""
+
+    v: Annotated[int, Meta(description="major version of the format")]
+    machine: MachineId
+    boot: Annotated[Counter, Meta(description="start of this agent, whole epoch seconds")]
+    seq: Annotated[Counter, Meta(description="number of the sample since that start")]
+    at: Annotated[Epoch, Meta(description="end of the interval")]
+    interval_s: Annotated[float, Meta(gt=0, le=3600, description="length of the interval")]
+    cpu: Moments | None = None
+    memory: Moments | None = None
+    nic: Moments | None = None
+    classes: Annotated[dict[str, Usage] | None, Meta(description="usage by priority class")] = None
+    instances: Annotated[dict[str, Usage] | None, Meta(description="usage by instance id")] = None
+
+
+class MachineFacts(msgspec.Struct, frozen=True, gc=False, tag="machine", omit_defaults=True, kw_only=True):
+    """The slow facts of a machine, sent at start and every few minutes."""
+
+    v: Annotated[int, Meta(description="major version of the format")]
+    machine: MachineId
+    boot: Counter
+    at: Epoch
+    capacity: Annotated[dict[str, Amount], Meta(description="capacity by resource name")] = {}
+    labels: Annotated[dict[str, str], Meta(description="labels the agent was given")] = {}
+    agent_version: str = ""
+
+
+Message = Sample | MachineFacts
+
+
+class Rejected(ValueError):
+    """A message that cannot be used. ``reason`` is one of a small closed set, for counters and the rejects topic."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class _Envelope(msgspec.Struct):
+    """Just enough to tell a foreign version from a broken message."""
+
+    v: Any = None
+
+
+_decoder = msgspec.json.Decoder(Message)
+_envelope = msgspec.json.Decoder(_Envelope)
+_encoder = msgspec.json.Encoder()
+_MACHINE_ID = re.compile(r"[!-~]+")
+
+
+def encode(message: Message) -> bytes:
+    """Return the message as it goes on the wire."""
+    return _encoder.encode(message)
+
+
+def decode(raw: bytes | None) -> Message:
+    """Return the message in ``raw``.
+
+    Raises Rejected with reason ``empty``, ``too-long``, ``malformed`` (not JSON, wrong type, out of range),
+    ``version``, ``no-resource`` or ``impossible`` (a maximum below the mean).
+    """
+    if not raw:
+        raise Rejected("empty", "the message has no value")
+    if len(raw) > MESSAGE_BYTES_MAX:
+        raise Rejected("too-long", f"{len(raw)} bytes, at most {MESSAGE_BYTES_MAX}")
+    try:
+        message: Message = _decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _refusal(raw, error) from None
+    if message.v != VERSION:
+        raise Rejected("version", f"v is {message.v}, this reader knows {VERSION}")
+    if type(message) is Sample:
+        _check_sample(message)
+    return message
+
+
+def check_machine_id(machine: str) -> None:
+    """Refuse an id that is not printable ASCII without spaces; called once for each new machine.
+
+    Raises Rejected with reason ``machine-id``.
+    """
+    if not _MACHINE_ID.fullmatch(machine):
+        raise Rejected("machine-id", f"{machine!r} is not printable ASCII without spaces")
+
+
+def _check_sample(sample: Sample) -> None:
+    present = [moments for moments in (sample.cpu, sample.memory, sample.nic) if moments is not None]
+    if not present:
+        raise Rejected("no-resource", f"none of {', '.join(RESOURCES)} is given")
+    for moments in present:
+        if moments.max < moments.mean * (1 - 1e-9):
+            raise Rejected("impossible", f"max {moments.max} is below mean {moments.mean}")
+
+
+def _refusal(raw: bytes, error: Exception) -> Rejected:
+    """Name the version when that is the trouble, else the field."""
+    try:
+        version = _envelope.decode(raw).v
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        version = VERSION
+    if isinstance(version, int) and version != VERSION:
+        return Rejected("version", f"v is {version}, this reader knows {VERSION}")
+    return Rejected("malformed", str(error))

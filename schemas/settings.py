@@ -1,0 +1,163 @@
+"""Settings of a process: a frozen dataclass, filled from defaults < file < environment < flags.
+
+A setting is one field. Its type (with msgspec constraints) validates it, its description becomes the help text, its
+name gives the flag (``interval_s`` is ``--interval-s``), the variable (``WINDWARD_INTERVAL_S``) and the key of the TOML
+file: in the table of the command (``[agent]``) or in ``[all]``, which every command reads as far as it knows the key.
+A secret has no flag; it comes from the file, its variable, or a file named by ``WINDWARD_<NAME>_FILE``.
+
+Chosen over pydantic-settings and typer for the agent's sake: argparse and msgspec cost it neither memory nor a second
+dependency tree, and one mechanism serves every command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import tomllib
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import UnionType
+from typing import Any, TypeVar
+
+import msgspec
+
+Settings = TypeVar("Settings")
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used; the message is one line and names it."""
+
+
+def setting(default: Any = dataclasses.MISSING, help: str = "", **more: Any) -> Any:  # noqa: A002, ANN401
+    """Declare a field: its default, its help text, and ``secret=True``, ``positional=True`` or ``metavar=...``."""
+    factory = {"default": default}
+    if isinstance(default, dict | list):
+        factory = {"default_factory": lambda: type(default)(default)}
+    return dataclasses.field(metadata={"help": help, **more}, **factory)
+
+
+def load_settings(
+    cls: type[Settings], command: str, argv: Sequence[str], environ: Mapping[str, str], description: str = ""
+) -> Settings:
+    """Return the settings of one command; print help and exit on ``--help``.
+
+    Raises SettingsError naming the setting and where its value came from.
+    """
+    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    hints = typing.get_type_hints(cls, include_extras=True)
+    flags = _parse_flags(fields, hints, command, argv, description or (cls.__doc__ or ""))
+    config = flags.pop("config", None) or environ.get("WINDWARD_CONFIG")
+    raw: dict[str, tuple[Any, str]] = {}
+    if config:
+        raw.update(_from_file(Path(config), command, fields))
+    for name, field in fields.items():
+        variable = f"WINDWARD_{name.upper()}"
+        if variable in environ:
+            raw[name] = (environ[variable], f"variable {variable}")
+        elif field.metadata.get("secret") and f"{variable}_FILE" in environ:
+            raw[name] = (_read_secret(Path(environ[f"{variable}_FILE"]), f"{variable}_FILE"), f"{variable}_FILE")
+    for name, value in flags.items():
+        raw[name] = (value, "an argument" if fields[name].metadata.get("positional") else f"flag {flag(name)}")
+    values = {name: _convert(name, value, source, hints[name]) for name, (value, source) in raw.items()}
+    for name, field in fields.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and name not in values:
+            raise SettingsError(f"{name} is required: give {flag(name)} or WINDWARD_{name.upper()}")
+    try:
+        return cls(**values)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+
+
+def flag(name: str) -> str:
+    """Return the flag of a setting."""
+    return "--" + name.replace("_", "-")
+
+
+def _parse_flags(
+    fields: Mapping[str, dataclasses.Field[Any]],
+    hints: Mapping[str, Any],
+    command: str,
+    argv: Sequence[str],
+    description: str,
+) -> dict[str, Any]:
+    """Read the command line; only what was given is in the result, as text."""
+    parser = argparse.ArgumentParser(
+        prog=f"windward {command}",
+        description=description,
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--config", metavar="FILE", help="TOML file with settings")
+    for name, field in fields.items():
+        if field.metadata.get("secret"):
+            continue
+        kind = _bare(hints[name])
+        about = field.metadata.get("help", "").replace("%", "%%")
+        if field.default is not dataclasses.MISSING and field.default not in (None, False, "", ()):
+            about += f" (default {field.default})"
+        metavar = field.metadata.get("metavar", name.split("_")[-1].upper())
+        many = typing.get_origin(kind) in (tuple, dict)
+        if field.metadata.get("positional"):
+            parser.add_argument(name, metavar=metavar, help=about, nargs="*" if many else None)
+        elif kind is bool:
+            parser.add_argument(flag(name), help=about, action=argparse.BooleanOptionalAction)
+        elif many:
+            parser.add_argument(flag(name), help=about, metavar=metavar, action="append")
+        else:
+            parser.add_argument(flag(name), help=about, metavar=metavar)
+    return vars(parser.parse_args(argv))
+
+
+def _from_file(path: Path, command: str, fields: Mapping[str, object]) -> dict[str, tuple[Any, str]]:
+    """Read the command's table and ``[all]``; a key the command's own table should not have is an error."""
+    try:
+        tables = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise SettingsError(f"config: {path} cannot be read: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"config: {path} is not TOML: {error}") from None
+    for key in tables.get(command, {}):
+        if key not in fields:
+            raise SettingsError(f"{key}: no such setting in [{command}] of {path}")
+    merged = {k: (v, f"[all] of {path}") for k, v in tables.get("all", {}).items() if k in fields}
+    return merged | {k: (v, f"[{command}] of {path}") for k, v in tables.get(command, {}).items()}
+
+
+def _read_secret(path: Path, variable: str) -> str:
+    try:
+        return path.read_text().rstrip("\n")
+    except OSError as error:
+        raise SettingsError(f"{variable}: {path} cannot be read: {error.strerror}") from None
+
+
+def _bare(kind: Any) -> Any:  # noqa: ANN401
+    """Strip Annotated and ``| None`` off a type."""
+    while True:
+        origin = typing.get_origin(kind)
+        if origin is typing.Annotated:
+            kind = typing.get_args(kind)[0]
+        elif origin in (typing.Union, UnionType):
+            kind = next(k for k in typing.get_args(kind) if k is not type(None))
+        else:
+            return kind
+
+
+def _convert(name: str, value: Any, source: str, kind: Any) -> Any:  # noqa: ANN401
+    """Turn one raw value into its type: lists split at commas, pairs at ``=``, numbers and booleans from text."""
+    origin = typing.get_origin(_bare(kind))
+    if origin in (tuple, dict) and (isinstance(value, str) or (isinstance(value, list) and origin is dict)):
+        value = [value] if isinstance(value, str) else value
+    if origin in (tuple, dict) and isinstance(value, list):
+        value = [part for item in value for part in (item.split(",") if isinstance(item, str) else [item]) if part]
+    if origin is dict and isinstance(value, list):
+        pairs = [str(part).partition("=") for part in value]
+        if any(not middle for _, middle, _ in pairs):
+            raise SettingsError(f"{name}: expected KEY=VALUE, got {','.join(map(str, value))!r} ({source})")
+        value = {key: text for key, _, text in pairs}
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"{name}: {error}, got {value!r} ({source})") from None

@@ -1,0 +1,1 @@
+"""Samples in, windows out: the agent and the fleet that publish, the fold, the stream app and its store."""
