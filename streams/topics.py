@@ -1,0 +1,78 @@
+"""The topics, and what the broker knows of them. Shell: talks to Kafka."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+
+from schemas.connections import KafkaSettings
+from schemas.settings import setting
+
+log = logging.getLogger("windward.topics")
+
+RETENTION_MS = 3 * 3_600_000
+"""Three hours: the ring is one, and a worker that is down must find the rest again."""
+
+REJECTS_RETENTION_MS = 7 * 86_400_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicSettings(KafkaSettings):
+    """How the topics are made when they are missing."""
+
+    partitions: int = setting(8, "partitions of a samples topic that has to be made")
+    replication: int = setting(1, "replicas of a topic that has to be made")
+    min_insync: int = setting(1, "in-sync replicas a write waits for, on a topic that has to be made")
+
+
+def ensure_topics(settings: TopicSettings, partitions: int | None = None) -> int:
+    """Create the samples and rejects topics where they are missing; return the samples topic's partitions.
+
+    The samples topic asks for the broker's own time stamps (LogAppendTime), against which clock skew is learned; a broker
+    that ignores that leaves the producer's. Raises KafkaError when the broker cannot be reached.
+    """
+    names = settings.names
+    admin = KafkaAdminClient(**settings.kafka_python_arguments())
+    try:
+        existing = set(admin.list_topics())
+        common = {"min.insync.replicas": str(settings.min_insync)}
+        wanted = {
+            names.samples_topic: {
+                "num_partitions": partitions or settings.partitions,
+                "replication_factor": settings.replication,
+                "configs": common | {"retention.ms": str(RETENTION_MS), "message.timestamp.type": "LogAppendTime"},
+            },
+            names.rejects_topic: {
+                "num_partitions": 1,
+                "replication_factor": settings.replication,
+                "configs": common | {"retention.ms": str(REJECTS_RETENTION_MS)},
+            },
+        }
+        missing = {name: form for name, form in wanted.items() if name not in existing}
+        if missing:
+            try:
+                admin.create_topics(missing)
+                log.info("topics.created", extra={"values": {"topics": ",".join(missing)}})
+            except TopicAlreadyExistsError:
+                log.info("topics.already-created", extra={"values": {"topics": ",".join(missing)}})
+        return len(admin.describe_topics([names.samples_topic])[0]["partitions"])
+    finally:
+        admin.close()
+
+
+def topic_id(settings: KafkaSettings) -> str:
+    """Return the id of the samples topic: another id means another topic under the same name.
+
+    Raises KafkaError when the broker cannot be reached or does not have the topic.
+    """
+    admin = KafkaAdminClient(**settings.kafka_python_arguments())
+    try:
+        topic = admin.describe_topics([settings.names.samples_topic])[0]
+        if topic.get("error_code"):
+            raise KafkaError(f"topic {settings.names.samples_topic}: error {topic['error_code']}")
+        return str(topic.get("topic_id") or "")
+    finally:
+        admin.close()
