@@ -61,16 +61,20 @@ class Names:
         return self.key("facts", f"{{{partition}}}")
 
     def state(self, partition: int) -> str:
-        """Hash: what a worker resumes from (topic id, next offset, the machines in row order)."""
+        """Hash: how far the partition's state goes: topic id, next offset, version of the facts."""
         return self.key("state", f"{{{partition}}}")
 
     def slots(self, partition: int, position: int) -> str:
         """String: all machines' slots at one position of the ring."""
         return self.key("slots", f"{{{partition}}}", position)
 
-    def peaks(self, partition: int) -> str:
-        """String: all machines' hourly peaks."""
-        return self.key("peaks", f"{{{partition}}}")
+    def peaks(self, partition: int, place: int) -> str:
+        """String: all machines' peak of one hour."""
+        return self.key("peaks", f"{{{partition}}}", place)
+
+    def vitals(self, partition: int) -> str:
+        """String: the machines in row order, and what a worker knows of each besides slots and peaks."""
+        return self.key("vitals", f"{{{partition}}}")
 
     # ---- what operators say
 

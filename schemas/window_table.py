@@ -30,8 +30,11 @@ the writer did not know is absent, so a reader asks for it by name. Another majo
 | coverage        | f4 [W, R, M]  | filled share of the slots this machine's interval can fill, at most 1      |
 | peak_today      | f4 [R, M]     | highest one-minute mean since local midnight                               |
 | peak_yesterday  | f4 [R, M]     | the same of the day before                                                 |
-| peak_since      | f8 [M]        | start of the oldest hour the peaks know; later than a day's start: partial |
-| class_mean      | f4 [C, W, R, M] | mean usage by priority class (order of `PRIORITY_CLASSES`), NaN unknown  |
+| peak_day        | f8 [M]        | start of the local day that is "today": that of the newest slot            |
+| peak_since      | f8 [M]        | first minute the peaks know; later than a day's start: partial            |
+| class_<name>    | f4 [W, R, M]  | mean usage of one of `PRIORITY_CLASSES`; absent when nobody sends it       |
+
+A writer may add columns that only it reads again (``resume_*``).
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ class TopicSettings(KafkaSettings):
 def ensure_topics(settings: TopicSettings, partitions: int | None = None) -> int:
     """Create the samples and rejects topics where they are missing; return the samples topic's partitions.
 
-    The samples topic asks for the broker's own time stamps (LogAppendTime), against which clock skew is learned; a broker
-    that ignores that leaves the producer's. Raises KafkaError when the broker cannot be reached.
+    The samples topic asks for the broker's own time stamps (LogAppendTime), against which clock skew is learned; a
+    broker that ignores that leaves the producer's. Raises KafkaError when the broker cannot be reached.
     """
     names = settings.names
     admin = KafkaAdminClient(**settings.kafka_python_arguments())

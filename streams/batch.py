@@ -1,0 +1,122 @@
+"""A batch: samples as columns, the form in which they are folded. Rejects carry their reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.names import SLOT_S
+from schemas.sample import MachineFacts, Message, Moments, Rejected, Sample, decode
+from streams.ring import R, slot_of
+
+FUTURE_TOLERANCE_S = 10.0
+"""A message this far ahead of its record's time stamp is refused: it would hold its machine's windows in the future."""
+
+_ABSENT = Moments(n=1, mean=0.0, m2=0.0, max=0.0, capacity=float("inf"))
+"""Stands in for a resource that a sample leaves out; capacity infinity marks it."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples as columns; K samples, R resources."""
+
+    machines: list[str]
+    at: NDArray[np.float64]
+    slot: NDArray[np.int64]
+    boot: NDArray[np.float64]
+    seq: NDArray[np.float64]
+    interval_s: NDArray[np.float64]
+    recorded_at: NDArray[np.float64]
+    """When the broker took the message, epoch s."""
+    n: NDArray[np.float64]
+    """[K, R]; 0 where the resource is left out, as for the four below."""
+    mean: NDArray[np.float64]
+    m2: NDArray[np.float64]
+    max: NDArray[np.float64]
+    capacity: NDArray[np.float64]
+    """[K, R], NaN where left out."""
+    classes: list[tuple[int, Sample]]
+    """Index and sample of those that split their usage by priority class."""
+
+    def __len__(self) -> int:
+        return len(self.machines)
+
+    def take(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Batch:
+        """Return the chosen samples, in order."""
+        index = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
+        place = {int(old): new for new, old in enumerate(index)}
+        arrays = {name: value[index] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return Batch(
+            machines=[self.machines[i] for i in index],
+            classes=[(place[i], sample) for i, sample in self.classes if i in place],
+            **arrays,
+        )
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A message that was not used: its place in what was read, the reason, the details."""
+
+    index: int
+    reason: str
+    detail: str
+
+
+def read_messages(
+    raw: Sequence[bytes | None], recorded_at: Sequence[float]
+) -> tuple[list[Sample], list[int], list[MachineFacts], list[Refused]]:
+    """Decode and check messages; return samples with their places, machine facts, and the refused."""
+    samples: list[Sample] = []
+    places: list[int] = []
+    facts: list[MachineFacts] = []
+    refused: list[Refused] = []
+    for place, value in enumerate(raw):
+        try:
+            message = decode(value)
+            _check_times(message, recorded_at[place])
+            if isinstance(message, Sample):
+                samples.append(message)
+                places.append(place)
+            else:
+                facts.append(message)
+        except Rejected as error:
+            refused.append(Refused(place, error.reason, error.detail))
+    return samples, places, facts, refused
+
+
+def _check_times(message: Message, recorded_at: float) -> None:
+    if message.at > recorded_at + FUTURE_TOLERANCE_S:
+        ahead = message.at - recorded_at
+        raise Rejected("future", f"at is {ahead:.1f} s ahead of the record, at most {FUTURE_TOLERANCE_S:.0f}")
+    if isinstance(message, Sample) and message.interval_s < SLOT_S:
+        raise Rejected("interval", f"interval_s is {message.interval_s}, at least {SLOT_S}")
+
+
+def to_batch(samples: Sequence[Sample], recorded_at: Sequence[float]) -> Batch:
+    """Turn decoded samples into columns."""
+    parts = [m if m is not None else _ABSENT for s in samples for m in (s.cpu, s.memory, s.nic)]
+    shape = (len(samples), R)
+    capacity = np.array([m.capacity for m in parts], np.float64).reshape(shape)
+    absent = np.isinf(capacity)
+    n = np.array([m.n for m in parts], np.float64).reshape(shape)
+    n[absent] = 0
+    capacity[absent] = np.nan
+    at = np.array([s.at for s in samples], np.float64)
+    return Batch(
+        machines=[s.machine for s in samples],
+        at=at,
+        slot=slot_of(at),
+        boot=np.array([s.boot for s in samples], np.float64),
+        seq=np.array([s.seq for s in samples], np.float64),
+        interval_s=np.array([s.interval_s for s in samples], np.float64),
+        recorded_at=np.asarray(recorded_at, np.float64),
+        n=n,
+        mean=np.array([m.mean for m in parts], np.float64).reshape(shape),
+        m2=np.array([m.m2 for m in parts], np.float64).reshape(shape),
+        max=np.array([m.max for m in parts], np.float64).reshape(shape),
+        capacity=capacity,
+        classes=[(index, s) for index, s in enumerate(samples) if s.classes],
+    )

@@ -1,0 +1,174 @@
+"""Peaks: of every hour the highest one-minute mean, and from them today's and yesterday's.
+
+A minute's mean is over the readings of its six slots. It is computed from the ring while the minute is whole there, and
+becomes final when its first slot leaves: the last sixty minutes up to the newest are live, all older ones final. Hours
+are cut so that local days consist of whole ones, whatever the zone's offset; days are cut in local time, so a day with
+a clock change has 23 or 25 hours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.names import SLOT_S
+from streams.ring import HOURS, MINUTE_SLOTS, NO_SLOT, RING_MINUTES, R, Ring, S
+
+
+@dataclass(frozen=True)
+class Zone:
+    """A time zone as the peaks need it: where hours are cut, and when days begin."""
+
+    name: str = "UTC"
+
+    def __post_init__(self) -> None:
+        try:
+            ZoneInfo(self.name)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"time_zone: {self.name!r} is not a time zone of this machine ({error})") from None
+
+    def shift_minutes(self, at: float) -> int:
+        """Minutes of the zone's offset beyond whole hours: India's hours begin at half past UTC's."""
+        offset = datetime.fromtimestamp(at, ZoneInfo(self.name)).utcoffset() or timedelta()
+        return int(offset.total_seconds() // 60) % 60
+
+    def days(self, at: float) -> tuple[float, float, float]:
+        """Return the epoch starts of yesterday, of today and of tomorrow, around ``at``.
+
+        >>> [int(day) for day in Zone("UTC").days(90_000.0)]
+        [0, 86400, 172800]
+        """
+        zone = ZoneInfo(self.name)
+        today = datetime.fromtimestamp(at, zone).replace(hour=0, minute=0, second=0, microsecond=0)
+        return tuple(  # type: ignore[return-value]
+            (today + timedelta(days=step)).replace(tzinfo=zone).timestamp() for step in (-1, 0, 1)
+        )
+
+
+def minute_means(ring: Ring, rows: NDArray[np.intp], minutes: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return the mean over one minute of one row each, [k, R]; NaN where no slot of it is filled."""
+    slots = minutes[:, None] * MINUTE_SLOTS + np.arange(MINUTE_SLOTS)
+    head = ring.head[rows, None]
+    held = (slots <= head) & (slots > head - S)
+    n = ring.n[rows[:, None], :, slots % S] * held[..., None].astype(np.float64)
+    total = n.sum(axis=1)
+    weighted = (n * ring.mean[rows[:, None], :, slots % S]).sum(axis=1)
+    means: NDArray[np.float64] = np.divide(weighted, total, out=np.full(total.shape, np.nan), where=total > 0)
+    return means.astype(np.float32)
+
+
+def refresh_minutes(ring: Ring, rows: NDArray[np.intp], slots: NDArray[np.int64]) -> None:
+    """Recompute the minutes that hold these slots, one row each; final minutes stay as they are."""
+    minutes = slots // MINUTE_SLOTS
+    live = minutes > ring.head[rows] // MINUTE_SLOTS - RING_MINUTES
+    _, first = np.unique(rows[live] * RING_MINUTES + minutes[live] % RING_MINUTES, return_index=True)
+    rows, minutes = rows[live][first], minutes[live][first]
+    ring.minute[rows, :, minutes % RING_MINUTES] = minute_means(ring, rows, minutes)
+    ring.first_minute[rows] = np.minimum(ring.first_minute[rows], minutes)
+
+
+def finalise(ring: Ring, rows: NDArray[np.intp], new_head: NDArray[np.int64], shift_minutes: int) -> NDArray[np.int64]:
+    """Make final the minutes that begin to leave the ring when ``rows`` move to ``new_head``; return the hours changed.
+
+    To be called before the head moves. Hours that no longer have a place are forgotten.
+    """
+    old_minute, new_minute = ring.head[rows] // MINUTE_SLOTS, new_head // MINUTE_SLOTS
+    moved = new_minute > old_minute
+    rows, old_minute, new_minute = rows[moved], old_minute[moved], new_minute[moved]
+    newest_hour = _hour(new_minute, shift_minutes)
+    _advance_hours(ring, rows, newest_hour)
+    which, minutes = _ranges(old_minute - RING_MINUTES + 1, np.minimum(new_minute - RING_MINUTES, old_minute))
+    means = ring.minute[rows[which], :, minutes % RING_MINUTES]
+    hours = _hour(minutes, shift_minutes)
+    kept = (hours > newest_hour[which] - HOURS) & ~np.isnan(means).all(axis=1)
+    flat = (rows[which[kept], None] * R + np.arange(R)) * HOURS + (hours[kept] % HOURS)[:, None]
+    np.fmax.at(ring.peak.reshape(-1), flat, means[kept])
+    fresh, minutes = _ranges(np.maximum(old_minute + 1, new_minute - RING_MINUTES + 1), new_minute)
+    ring.minute[rows[fresh], :, minutes % RING_MINUTES] = np.nan
+    return np.unique(hours[kept])
+
+
+def _ranges(first: NDArray[np.int64], last: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Return every (index, value) with first[index] <= value <= last[index]."""
+    count = np.maximum(last - first + 1, 0)
+    which = np.repeat(np.arange(len(first)), count)
+    return which, first[which] + np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
+
+
+def _advance_hours(ring: Ring, rows: NDArray[np.intp], newest: NDArray[np.int64]) -> None:
+    """Clear the places of the hours between the newest so far and ``newest``."""
+    which, hours = _ranges(np.maximum(ring.peak_hour[rows] + 1, newest - HOURS + 1), newest)
+    ring.peak[rows[which], :, hours % HOURS] = np.nan
+    ring.peak_hour[rows] = np.maximum(ring.peak_hour[rows], newest)
+
+
+def _hour(minute: NDArray[np.int64], shift_minutes: int) -> NDArray[np.int64]:
+    return (minute + shift_minutes) // 60
+
+
+def day_peaks(ring: Ring, rows: NDArray[np.intp], zone: Zone) -> dict[str, NDArray[np.generic]]:
+    """Return ``peak_today``, ``peak_yesterday`` f4 [k, R], ``peak_day`` and ``peak_since`` f8 [k] of machines.
+
+    Today is the local day of the machine's newest slot; ``peak_day`` is when it began, so a reader tells by its own
+    clock whether it is over. ``peak_since`` is the first minute known: later than a day's start means partial.
+    """
+    columns: dict[str, NDArray[np.generic]] = {
+        "peak_today": np.full((len(rows), R), np.nan, np.float32),
+        "peak_yesterday": np.full((len(rows), R), np.nan, np.float32),
+        "peak_day": np.full(len(rows), np.nan),
+        "peak_since": np.where(
+            ring.first_minute[rows] == -NO_SLOT, np.nan, np.maximum(ring.first_minute[rows], _oldest(ring, rows)) * 60.0
+        ),
+    }
+    days = _days_of(ring.head[rows], zone)
+    for (yesterday, today, tomorrow), members in days:
+        chosen = rows[members]
+        shift = zone.shift_minutes(today)
+        columns["peak_day"][members] = today
+        for name, begin, end in (("peak_today", today, tomorrow), ("peak_yesterday", yesterday, today)):
+            columns[name][members] = np.fmax(
+                _final_peak(ring, chosen, begin, end, shift), _ring_peak(ring, chosen, begin, end)
+            )
+    return columns
+
+
+def _oldest(ring: Ring, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Return the first minute of the oldest hour that still has a place."""
+    return (ring.peak_hour[rows] - HOURS + 1) * 60
+
+
+def _days_of(head: NDArray[np.int64], zone: Zone) -> list[tuple[tuple[float, float, float], NDArray[np.intp]]]:
+    """Group machines by the local day of their newest slot; a fleet has one group, two around midnight."""
+    groups = []
+    left = np.flatnonzero(head > NO_SLOT)
+    starts = head * float(SLOT_S)
+    while len(left):
+        days = zone.days(float(starts[left[0]]))
+        inside = (starts[left] >= days[1]) & (starts[left] < days[2])
+        groups.append((days, left[inside]))
+        left = left[~inside]
+    return groups
+
+
+def _final_peak(ring: Ring, rows: NDArray[np.intp], begin: float, end: float, shift: int) -> NDArray[np.float32]:
+    """Return the highest final minute of the hours in [begin, end), [k, R]."""
+    hours = np.arange(int(begin // 60 + shift) // 60, -(-int(end // 60 + shift) // 60))
+    held = (hours > ring.peak_hour[rows, None] - HOURS) & (hours <= ring.peak_hour[rows, None])
+    values = ring.peak[rows[:, None], :, hours % HOURS]
+    values[~held] = np.nan
+    highest: NDArray[np.float32] = np.fmax.reduce(values, axis=1)
+    return highest
+
+
+def _ring_peak(ring: Ring, rows: NDArray[np.intp], begin: float, end: float) -> NDArray[np.float32]:
+    """Return the highest minute of [begin, end) that is not final yet, [k, R]."""
+    head_minute = ring.head[rows, None] // MINUTE_SLOTS
+    minutes = head_minute - (head_minute - np.arange(RING_MINUTES)) % RING_MINUTES
+    live = (minutes * 60 >= begin) & (minutes * 60 < end)
+    values = np.where(live[:, None, :], ring.minute[rows], np.float32(np.nan))
+    highest: NDArray[np.float32] = np.fmax.reduce(values, axis=-1)
+    return highest

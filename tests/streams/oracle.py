@@ -1,0 +1,74 @@
+"""The windows and peaks of samples, computed straight from their definition: slow, and independent of the fold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from schemas.resources import RESOURCES
+from schemas.sample import Sample
+
+SLOT_S = 10
+
+
+def slot_of(at: float) -> int:
+    """The slot that holds the moment just before the sample's end."""
+    return math.ceil(at / SLOT_S) - 1
+
+
+def winners(samples: Iterable[Sample]) -> dict[int, Sample]:
+    """Of one machine's samples, the one that stands for each slot."""
+
+    def rank(s: Sample) -> tuple[int, int, int]:
+        return (sum(m.n for r in RESOURCES if (m := getattr(s, r)) is not None), s.boot, s.seq)
+
+    best: dict[int, Sample] = {}
+    for sample in samples:
+        slot = slot_of(sample.at)
+        if slot not in best or rank(sample) > rank(best[slot]):
+            best[slot] = sample
+    return best
+
+
+def window(samples: Sequence[Sample], resource: str, window_s: int) -> dict[str, object]:
+    """The statistics of one machine, resource and window, by numpy over the slots."""
+    best = winners(samples)
+    head = max(best)
+    held = [getattr(best[s], resource) for s in sorted(best) if s > head - window_s // SLOT_S]
+    held = [m for m in held if m is not None]
+    newest = max(samples, key=lambda s: (s.at, s.boot, s.seq))
+    can_fill = max(1, window_s // max(newest.interval_s, SLOT_S))
+    if not held:
+        return {"mean": math.nan, "std": math.nan, "max": math.nan, "filled": 0, "coverage": 0.0}
+    n = np.array([m.n for m in held], float)
+    means = np.array([m.mean for m in held], np.longdouble)
+    mean = (n * means).sum() / n.sum()
+    m2 = sum(m.m2 for m in held) + (n * (means - mean) ** 2).sum()
+    return {
+        "mean": float(mean),
+        "std": float(np.sqrt(m2 / n.sum())),
+        "max": max(m.max for m in held),
+        "percentile": [np.quantile([m.mean for m in held], q / 100, method="inverted_cdf") for q in (50, 90, 95, 99)],
+        "filled": len(held),
+        "coverage": min(1.0, len(held) / can_fill),
+    }
+
+
+def peak(samples: Sequence[Sample], resource: str, begin: float, end: float) -> float:
+    """The highest one-minute mean in [begin, end)."""
+    minutes: dict[int, list[tuple[int, float]]] = {}
+    for slot, sample in winners(samples).items():
+        moments = getattr(sample, resource)
+        if moments is not None and begin <= slot * SLOT_S < end:
+            minutes.setdefault(slot * SLOT_S // 60, []).append((moments.n, moments.mean))
+    means = [sum(n * m for n, m in held) / sum(n for n, _ in held) for held in minutes.values()]
+    return max(means, default=math.nan)
+
+
+def utc_days(at: float) -> tuple[float, float, float]:
+    """The starts of yesterday, today and tomorrow in UTC."""
+    today = datetime.fromtimestamp(at, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return tuple((today + timedelta(days=d)).timestamp() for d in (-1, 0, 1))
