@@ -1,0 +1,139 @@
+"""``windward agent``: publish this machine's load until told to stop."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from functools import partial
+from importlib.metadata import version
+
+from schemas.logs import configure_logs
+from schemas.sample import Message, Sample, encode
+from schemas.settings import SettingsError, load_settings
+from streams.agent.backlog import Record
+from streams.agent.collectors import COLLECTORS
+from streams.agent.counts import Counts
+from streams.agent.identity import read_machine_id
+from streams.agent.loop import SystemClock, run
+from streams.agent.publisher import Publisher, connect
+from streams.agent.quiet import quieten
+from streams.agent.sampler import Sampler
+from streams.agent.schedule import Schedule, phase_s
+from streams.agent.sd_notify import SystemdNotifier
+from streams.agent.settings import AgentSettings, check_machine
+
+log = logging.getLogger("windward.agent")
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the agent; return 0 after a clean stop, 1 when ``--once`` could not deliver its sample."""
+    settings = load_settings(AgentSettings, "agent", argv, environ)
+    configure_logs(settings.log_level, settings.log_format)
+    quieten("kafka")
+    sampler = build_sampler(settings)
+    check_connection_settings(settings)
+    if settings.check_config:
+        return 0
+    stop = stop_event()
+    publisher = None
+    if not settings.dry_run:
+        client_id = f"windward-agent-{sampler.machine}"
+        publisher = Publisher(
+            partial(connect, settings, client_id),
+            settings.names.samples_topic,
+            settings.backlog_records,
+            counts=sampler.counts,
+        )
+        publisher.start()
+    if settings.metrics_port:
+        serve_metrics(settings, sampler)
+    systemd = SystemdNotifier(environ)
+    systemd.notify("READY=1")
+    started = {"machine": sampler.machine, "phase_s": sampler.schedule.phase_s, "interval_s": settings.interval_s}
+    log.info("agent.started", extra={"values": started})
+
+    single = settings.once or settings.dry_run
+
+    def emit(message: Message) -> bool:
+        """Hand one message over; return False when it was the last that is wanted."""
+        if publisher:
+            publisher.publish([Record(sampler.machine.encode(), encode(message))])
+        if single and isinstance(message, Sample):
+            print(encode(message).decode(), flush=True)  # noqa: T201
+            return False
+        return True
+
+    alive = partial(systemd.notify, "WATCHDOG=1") if "WATCHDOG_USEC" in environ else lambda: None
+    run(sampler, SystemClock(stop), emit, settings.facts_interval_s, alive)
+    systemd.notify("STOPPING=1")
+    left = publisher.close(settings.flush_s) if publisher else 0
+    log_stopped(sampler.counts, left)
+    return 1 if settings.once and left else 0
+
+
+def build_sampler(settings: AgentSettings) -> Sampler:
+    """Return the sampler of this machine; raises SettingsError when the machine has no usable id."""
+    try:
+        machine = read_machine_id(settings.machine)
+        check_machine(machine)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+    return Sampler(
+        machine=machine,
+        boot=int(time.time()),
+        schedule=Schedule(settings.interval_s, settings.reading_s, phase_s(machine, settings.interval_s)),
+        collectors=[kind.configured(settings) for kind in COLLECTORS],
+        capacities=settings.capacities,
+        labels=settings.labels,
+        agent_version=version("windward"),
+    )
+
+
+def check_connection_settings(settings: AgentSettings) -> None:
+    """Refuse certificate files that cannot be used, now and not at the first connection."""
+    try:
+        settings.kafka_python_arguments()
+    except OSError as error:
+        raise SettingsError(f"kafka_tls_*_file: {error}") from None
+
+
+def stop_event() -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def serve_metrics(settings: AgentSettings, sampler: Sampler) -> None:
+    """Start the Prometheus page."""
+    from streams.agent.metrics import serve
+
+    try:
+        serve(sampler.counts, version("windward"), settings.metrics_host, settings.metrics_port)
+    except OSError as error:
+        raise SettingsError(
+            f"metrics_port: cannot listen on {settings.metrics_host}:{settings.metrics_port}: {error.strerror}"
+        ) from None
+
+
+def log_stopped(counts: Counts, left: int) -> None:
+    """Say at the end what became of the records."""
+    values = {
+        "samples": counts.samples,
+        "delivered": counts.delivered,
+        "dropped": counts.dropped,
+        "refused": counts.refused,
+        "undelivered": left,
+    }
+    log.log(logging.WARNING if left else logging.INFO, "agent.stopped", extra={"values": values})
+
+
+if __name__ == "__main__":
+    import os
+
+    sys.exit(main(sys.argv[1:], os.environ))

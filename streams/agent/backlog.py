@@ -1,0 +1,52 @@
+"""The records that wait for the broker: bounded, the oldest give way. Pure; the publisher holds a lock around it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+
+class Record(NamedTuple):
+    """One message as it goes on the wire."""
+
+    key: bytes
+    value: bytes
+
+
+class Backlog:
+    """At most ``limit`` records in the order they came; what does not fit pushes out the oldest, and is counted.
+
+    >>> backlog = Backlog(limit=2)
+    >>> backlog.push(Record(b"m", value) for value in (b"1", b"2", b"3"))
+    1
+    >>> [record.value for record in backlog.take(5)]
+    [b'2', b'3']
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._records: deque[Record] = deque()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def push(self, records: Iterable[Record]) -> int:
+        """Add the newest records; return how many of the oldest were dropped for them."""
+        self._records.extend(records)
+        return self._trim()
+
+    def put_back(self, records: Sequence[Record]) -> int:
+        """Return records taken and not delivered, oldest first, to the front; return how many were dropped."""
+        self._records.extendleft(reversed(records))
+        return self._trim()
+
+    def take(self, most: int) -> list[Record]:
+        """Remove and return up to ``most`` of the oldest."""
+        return [self._records.popleft() for _ in range(min(most, len(self._records)))]
+
+    def _trim(self) -> int:
+        surplus = len(self._records) - self.limit
+        for _ in range(surplus):
+            self._records.popleft()
+        return max(surplus, 0)

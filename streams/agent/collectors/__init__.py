@@ -1,0 +1,12 @@
+"""What the agent reads, one collector a file; a new one is a file here and its line in the tuple."""
+
+from __future__ import annotations
+
+from streams.agent.collectors.base import Collector, Reading
+from streams.agent.collectors.cpu import Cpu
+from streams.agent.collectors.memory import Memory
+from streams.agent.collectors.nic import Nic
+
+COLLECTORS: tuple[type[Collector], ...] = (Cpu, Memory, Nic)
+
+__all__ = ["COLLECTORS", "Collector", "Cpu", "Memory", "Nic", "Reading"]

@@ -1,0 +1,37 @@
+"""What a collector is: *read*, which touches the system, and *parse*, which does not."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+from streams.agent.settings import AgentSettings
+
+
+class Reading(NamedTuple):
+    """Usage since the last reading, in the resource's unit; capacity None: not known, so the resource is left out."""
+
+    usage: float
+    capacity: float | None
+
+
+class Collector(Protocol):
+    """One resource. Any exception of either step is counted and costs this resource one reading, nothing else."""
+
+    resource: ClassVar[str]
+    """Its name in `schemas.resources`."""
+
+    @classmethod
+    def configured(cls, settings: AgentSettings) -> Self:
+        """Build it from the agent's settings."""
+        ...
+
+    def read(self) -> Any:  # noqa: ANN401
+        """Return the raw counters or gauges now."""
+        ...
+
+    def parse(self, before: Any, now: Any, elapsed_s: float) -> Reading | None:  # noqa: ANN401
+        """Return the reading between two reads; None when there is none.
+
+        ``before`` is None at the first read and after a gap: a gauge can still be read then, a rate cannot.
+        """
+        ...

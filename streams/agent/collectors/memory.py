@@ -1,0 +1,41 @@
+"""Memory: bytes that a new process could not have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Self
+
+import psutil
+
+from streams.agent.collectors.base import Reading
+from streams.agent.settings import AgentSettings
+
+
+class MemoryBytes(NamedTuple):
+    """The two lines of ``/proc/meminfo`` that count."""
+
+    total: float
+    available: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Total less available: page cache that the kernel would give back is not in use."""
+
+    resource: ClassVar[str] = "memory"
+
+    @classmethod
+    def configured(cls, settings: AgentSettings) -> Self:
+        """Build it; it has no settings."""
+        return cls()
+
+    def read(self) -> MemoryBytes:
+        """Return the kernel's own estimate."""
+        memory = psutil.virtual_memory()
+        return MemoryBytes(float(memory.total), float(memory.available))
+
+    def parse(self, before: MemoryBytes | None, now: MemoryBytes, elapsed_s: float) -> Reading | None:
+        """Return the bytes in use; a machine of no memory is no reading."""
+        if now.total <= 0:
+            return None
+        return Reading(min(max(now.total - now.available, 0.0), now.total), now.total)

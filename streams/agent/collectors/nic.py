@@ -1,0 +1,164 @@
+"""NIC: bytes a second in the busier direction, over the physical interfaces, against their link speeds."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, NamedTuple, Self
+
+import psutil
+
+from streams.agent.collectors.base import Reading
+from streams.agent.settings import AgentSettings
+
+SYSFS = Path("/sys/class/net")
+LINKS_TTL_S = 60.0
+"""How long the list of interfaces is believed: asking some drivers for their speed takes a lock."""
+
+
+class Link(NamedTuple):
+    """What the kernel says of one interface."""
+
+    name: str
+    physical: bool
+    """It has a device that is not a virtual function of another interface seen here."""
+    bond: bool
+    """It joins others into one."""
+    master: str | None
+    """The bond or bridge it belongs to."""
+    up: bool
+    speed: float | None
+    """Bytes/s, None where the kernel does not know it."""
+
+
+class Traffic(NamedTuple):
+    """The counters of the interfaces that count, and what the links carry at most (bytes/s, None: nobody knows)."""
+
+    received: dict[str, int]
+    sent: dict[str, int]
+    capacity: float | None
+
+
+@dataclass
+class Nic:
+    """The busier of received and sent, summed over the interfaces that count.
+
+        usage = max(Σ Δreceived, Σ Δsent) / elapsed,   capacity = Σ speed
+
+    Those are the physical interfaces that are up and a bond in place of its slaves (the kernel gives a bond the speed
+    that its mode allows); never loopback, bridges, tunnels, VLANs or the host's end of a container's link: their
+    traffic passes a physical interface as well. ``include`` replaces that choice, ``exclude`` takes away from it.
+
+    The speed of an interface is the configured one of its name, else the kernel's, else the configured one for all. An
+    interface of unknown speed is left out, and with none left so is the resource.
+    """
+
+    resource: ClassVar[str] = "nic"
+    include: re.Pattern[str] | None = None
+    exclude: re.Pattern[str] | None = None
+    speeds: Mapping[str, float] = field(default_factory=dict)
+    """Bytes/s by interface; ``*`` for those the kernel does not know."""
+    capacity_given: bool = False
+    """The capacity is set for the machine as a whole, so that interfaces of unknown speed count too."""
+    sysfs: Path = SYSFS
+    _links: list[Link] = field(default_factory=list, repr=False)
+    _links_until_s: float = field(default=0.0, repr=False)
+
+    @classmethod
+    def configured(cls, settings: AgentSettings) -> Self:
+        """Build it from the ``nic_*`` settings."""
+        return cls(
+            include=re.compile(settings.nic_include) if settings.nic_include else None,
+            exclude=re.compile(settings.nic_exclude) if settings.nic_exclude else None,
+            speeds=settings.nic_speeds,
+            capacity_given="nic" in settings.capacity,
+        )
+
+    def read(self) -> Traffic:
+        """Return the counters of ``/proc/net/dev`` for the interfaces that count."""
+        now_s = time.monotonic()
+        if now_s >= self._links_until_s:
+            chosen = choose(read_links(self.sysfs), self.include, self.exclude)
+            self._links = [with_speed(link, self.speeds) for link in chosen]
+            self._links_until_s = now_s + LINKS_TTL_S
+        counters = psutil.net_io_counters(pernic=True, nowrap=False)
+        counted = [
+            link for link in self._links if link.name in counters and (self.capacity_given or link.speed is not None)
+        ]
+        return Traffic(
+            received={link.name: counters[link.name].bytes_recv for link in counted},
+            sent={link.name: counters[link.name].bytes_sent for link in counted},
+            capacity=sum(link.speed or 0.0 for link in counted) or None,
+        )
+
+    def parse(self, before: Traffic | None, now: Traffic, elapsed_s: float) -> Reading | None:
+        """Return the rate between two reads; a counter that went back is no reading."""
+        if before is None or elapsed_s <= 0:
+            return None
+        received = _deltas(before.received, now.received)
+        sent = _deltas(before.sent, now.sent)
+        if min(received + sent, default=0) < 0:
+            return None
+        return Reading(max(sum(received), sum(sent)) / elapsed_s, now.capacity)
+
+
+def _deltas(before: Mapping[str, int], now: Mapping[str, int]) -> list[int]:
+    """Return what each interface seen both times counted in between."""
+    return [count - before[name] for name, count in now.items() if name in before]
+
+
+def choose(links: Iterable[Link], include: re.Pattern[str] | None, exclude: re.Pattern[str] | None) -> list[Link]:
+    """Return the interfaces that count: no traffic twice, no capacity that cannot be used."""
+    wanted = {
+        link.name: link
+        for link in links
+        if link.name != "lo"
+        and (include.fullmatch(link.name) if include else link.physical or link.bond)
+        and not (exclude and exclude.fullmatch(link.name))
+    }
+    bonds = {name for name, link in wanted.items() if link.bond}
+    return [link for link in wanted.values() if link.up and link.master not in bonds]
+
+
+def with_speed(link: Link, speeds: Mapping[str, float]) -> Link:
+    """Return the link with the speed that holds: its configured one, the kernel's, the configured one for all."""
+    return link._replace(speed=speeds.get(link.name) or link.speed or speeds.get("*"))
+
+
+def read_links(sysfs: Path) -> list[Link]:
+    """Return all interfaces under ``/sys/class/net``."""
+    return [read_link(path) for path in sorted(sysfs.iterdir()) if path.is_dir()]
+
+
+def read_link(path: Path) -> Link:
+    """Return one interface."""
+    device = path / "device"
+    return Link(
+        name=path.name,
+        physical=device.exists() and not (device / "physfn").exists(),
+        bond=(path / "bonding").exists(),
+        master=(path / "master").resolve().name if (path / "master").exists() else None,
+        up=_text(path / "operstate") not in ("down", "lowerlayerdown", "notpresent"),
+        speed=parse_speed(_text(path / "speed")),
+    )
+
+
+def parse_speed(text: str) -> float | None:
+    """Return bytes/s from the kernel's Mbit/s; it writes -1, 4294967295 or nothing where it does not know.
+
+    >>> parse_speed("10000"), parse_speed("-1"), parse_speed("")
+    (1250000000.0, None, None)
+    """
+    megabits = int(text) if text.lstrip("-").isdigit() else -1
+    return megabits * 1e6 / 8 if 0 < megabits < 2**32 - 1 else None
+
+
+def _text(path: Path) -> str:
+    """Return the file's text; the kernel fails the read of a speed it does not know."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,34 @@
+"""What the agent counts of itself: plain numbers, so that it costs nothing when nobody asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Counts:
+    """Raised by the sampler and the publisher, read by the metrics page and the last log line."""
+
+    samples: int = 0
+    """Samples made."""
+    readings: Counter[str] = field(default_factory=Counter)
+    """Readings taken, by resource."""
+    collector_failures: Counter[str] = field(default_factory=Counter)
+    """Readings that raised, by resource."""
+    delivered: int = 0
+    """Records the broker acknowledged."""
+    dropped: int = 0
+    """Records that gave way in a full backlog."""
+    refused: int = 0
+    """Records the broker will never take."""
+    send_failures: int = 0
+    """Rounds of sending that failed; their records went back to the backlog."""
+    connections: int = 0
+    """Producers built."""
+    waiting: int = 0
+    """Records in the backlog now."""
+    in_flight: int = 0
+    """Records sent and not yet acknowledged."""
+    last_delivery_s: float = 0.0
+    """Epoch s of the last acknowledgement."""

@@ -1,0 +1,73 @@
+"""The agent's loop: wait for the tick, read, hand over. Time comes from a clock that tests can replace."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from schemas.sample import Message, Sample
+from streams.agent.sampler import Sampler
+
+
+class Clock(Protocol):
+    """The wall clock, the monotonic clock, and waiting."""
+
+    def epoch_s(self) -> float:
+        """Return the time of day."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Return a time that only goes forward."""
+        ...
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long; return True at once when told to stop."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks; ``stop`` ends a wait."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+
+    def epoch_s(self) -> float:
+        """Return the time of day."""
+        return time.time()
+
+    def monotonic_s(self) -> float:
+        """Return a time that only goes forward."""
+        return time.monotonic()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait by the monotonic clock."""
+        return self._stop.wait(max(seconds, 0.0))
+
+
+def run(
+    sampler: Sampler,
+    clock: Clock,
+    emit: Callable[[Message], bool],
+    facts_interval_s: float,
+    alive: Callable[[], None] = lambda: None,
+) -> None:
+    """Read at every tick and emit samples and facts until the clock says stop or ``emit`` returns False.
+
+    The facts follow the first reading after a start, so that they know the capacities, and then at their own interval.
+    """
+    sampler.read(clock.epoch_s(), clock.monotonic_s())
+    next_facts_s = clock.monotonic_s()
+    while not clock.wait(sampler.schedule.until_next_tick_s(clock.epoch_s())):
+        messages: list[Message] = []
+        now_s = clock.monotonic_s()
+        samples: list[Sample] = sampler.read(clock.epoch_s(), now_s)
+        if now_s >= next_facts_s:
+            next_facts_s = now_s + facts_interval_s
+            messages.append(sampler.facts(clock.epoch_s()))
+        messages.extend(samples)
+        alive()
+        wanted = [emit(message) for message in messages]
+        if not all(wanted):
+            return

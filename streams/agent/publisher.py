@@ -1,0 +1,348 @@
+"""Publishing that never holds up its caller and outlives the broker. Shell: talks to Kafka from a thread of its own.
+
+    publish() ──→ backlog (bounded, drop oldest) ──→ in flight (bounded) ──→ acknowledged
+                     ↑                                      │
+                     └──── failed or unanswered, in order ──┘
+
+Chosen, each because the other way was seen to fail:
+
+- kafka-python's own queue has no bound in bytes while the broker is away, so no more than ``in_flight_most`` records
+  are ever given to it; the rest waits here.
+- ``enable_idempotence=False, acks=1``: an idempotent producer can refuse for good after its broker came back without
+  its memory. A record sent twice does no harm: a slot is set, not added to.
+- The constructor fails when the broker is away, so it is tried again in the thread; after several failed rounds in a
+  row the producer is built anew.
+- Topics are never created from here: by the broker's own rule they would get its partition count, not ours. A topic
+  that is not there yet is a broker that is not there yet.
+- The record's timestamp is left to the producer: the time of sending. The reader compares ``at`` with it to learn how
+  far the machine's clock is off, and to refuse what claims to be from the future.
+- Results are read off the futures by the sending thread, not by callbacks, so that nothing here runs in kafka-python's
+  thread and the order of what failed is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kafka import KafkaProducer
+from kafka.errors import InvalidRecordError, KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+from kafka.partitioner.default import DefaultPartitioner
+
+from schemas.connections import KafkaSettings
+from streams.agent.backlog import Backlog, Record
+from streams.agent.counts import Counts
+
+log = logging.getLogger("windward.publisher")
+
+REBUILD_AFTER_FAILURES = 4
+BACKOFF_S = (0.2, 5.0)
+UNANSWERED_S = 20.0
+"""Twice the time after which kafka-python itself gives a record up: no result by then is a producer that hangs."""
+
+_REFUSALS = (MessageSizeTooLargeError, RecordListTooLargeError, InvalidRecordError)
+"""The record is at fault, not the broker: sending it again would fail for ever."""
+
+
+class Future(Protocol):
+    """The result of one send."""
+
+    is_done: bool
+    exception: BaseException | None
+
+    def get(self, timeout: float | None = None) -> object:
+        """Wait for the result."""
+        ...
+
+
+class Producer(Protocol):
+    """The part of kafka-python's producer that is used."""
+
+    def send(self, topic: str, value: bytes, key: bytes) -> Future:
+        """Queue one record."""
+        ...
+
+    def close(self, timeout: float) -> None:
+        """Give up what is queued."""
+        ...
+
+
+class CachingPartitioner(DefaultPartitioner):  # type: ignore[misc]
+    """Kafka's own partitioner, asked once for each machine: its hash in Python costs more than the rest of a send."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[bytes, int] = {}
+        self._count = 0
+
+    def partition(self, topic: str, key: Any, serialized_key: bytes, value: Any, raw: bytes, cluster: Any) -> int:  # noqa: ANN401
+        """Return the partition of a key."""
+        count = len(cluster.partitions_for_topic(topic) or ())
+        if count != self._count:
+            self._partitions.clear()
+            self._count = count
+        found = self._partitions.get(serialized_key)
+        if found is None:
+            found = super().partition(topic, key, serialized_key, value, raw, cluster)
+            self._partitions[serialized_key] = found
+        return found
+
+
+def connect(settings: KafkaSettings, client_id: str, linger_ms: int = 5, batch_bytes: int = 65_536) -> KafkaProducer:
+    """Return a producer; raises KafkaError when no broker answers within two seconds."""
+    return KafkaProducer(
+        **settings.kafka_python_arguments(),
+        client_id=client_id,
+        enable_idempotence=False,
+        acks=1,
+        linger_ms=linger_ms,
+        batch_size=batch_bytes,
+        max_block_ms=1_000,
+        request_timeout_ms=8_000,
+        delivery_timeout_ms=10_000,
+        bootstrap_timeout_ms=2_000,
+        reconnect_backoff_max_ms=2_000,
+        allow_auto_create_topics=False,
+        metrics_enabled=False,
+        partitioner=CachingPartitioner(),
+    )
+
+
+@dataclass
+class _Round:
+    """What one look at the results in flight came to."""
+
+    delivered: int = 0
+    failed: int = 0
+    refused: int = 0
+    error: BaseException | None = None
+
+
+class Publisher:
+    """A thread between the sampler and the broker. ``connect`` builds a producer or raises."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Producer],
+        topic: str,
+        backlog_records: int,
+        in_flight_most: int = 500,
+        counts: Counts | None = None,
+        backoff_s: tuple[float, float] = BACKOFF_S,
+    ) -> None:
+        self.counts = counts or Counts()
+        self._connect = connect
+        self._topic = topic
+        self._backlog = Backlog(backlog_records)
+        self._in_flight_most = in_flight_most
+        self._backoff_s = backoff_s
+        self._in_flight: list[tuple[Record, Future]] = []
+        self._changed = threading.Condition()
+        self._stop_at_s: float | None = None
+        """Monotonic time after which what is left is given up; None while running."""
+        self._away = False
+        self._answered_s = 0.0
+        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def publish(self, records: Iterable[Record]) -> None:
+        """Take records over; never blocks, drops the oldest when the backlog is full."""
+        with self._changed:
+            self.counts.dropped += self._backlog.push(records)
+            self.counts.waiting = len(self._backlog)
+            self._changed.notify_all()
+
+    def wait_for_room(self, records: int, timeout_s: float) -> bool:
+        """Wait until so many records fit without dropping one; for a caller that can wait, as the past can."""
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self._backlog) + records <= self._backlog.limit, timeout_s)
+
+    def wait_until_empty(self, timeout_s: float) -> bool:
+        """Wait until everything is delivered, dropped or refused."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._backlog and not self._in_flight, timeout_s)
+
+    def close(self, deadline_s: float) -> int:
+        """Deliver what is left within ``deadline_s`` and stop; return how many records were given up."""
+        with self._changed:
+            self._stop_at_s = time.monotonic() + deadline_s
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(deadline_s + 5.0)
+        with self._changed:
+            return len(self._backlog) + len(self._in_flight)
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        backoff_s = self._backoff_s[0]
+        while not self._over():
+            try:
+                producer = self._connect()
+            except (KafkaError, OSError) as error:
+                self._note_away(error)
+                self._pause(backoff_s * random.uniform(0.5, 1.0))  # noqa: S311
+                backoff_s = min(backoff_s * 2, self._backoff_s[1])
+                continue
+            self.counts.connections += 1
+            backoff_s = self._backoff_s[0]
+            try:
+                self._pump(producer)
+            finally:
+                _close(producer)
+                self._return_in_flight()
+
+    def _pump(self, producer: Producer) -> None:
+        """Send until told to stop or until several rounds in a row have failed."""
+        failures = 0
+        while not self._over() and failures < REBUILD_AFTER_FAILURES:
+            result = self._send_some(producer)
+            self._settle(result)
+            if result.delivered:
+                failures = 0
+                self._note_back()
+            if result.failed:
+                failures += 1
+                self.counts.send_failures += 1
+                self._note_away(result.error)
+                self._drain_in_flight()
+                self._return_in_flight()
+                self._pause(min(self._backoff_s[0] * 2**failures, self._backoff_s[1]))
+
+    def _send_some(self, producer: Producer) -> _Round:
+        """Give the producer what fits in flight; wait for a record or a result when there is nothing to give."""
+        with self._changed:
+            if not self._backlog and not self._in_flight:
+                self._changed.wait(None if self._stop_at_s is None else 0.05)
+            records = self._backlog.take(self._in_flight_most - len(self._in_flight))
+            self.counts.waiting = len(self._backlog)
+        result = _Round()
+        for position, record in enumerate(records):
+            try:
+                future = producer.send(self._topic, value=record.value, key=record.key)
+            except _REFUSALS as error:
+                result.refused += 1
+                result.error = error
+            except (KafkaError, OSError, ValueError) as error:
+                result.failed += 1
+                result.error = error
+                self._put_back(records[position:])
+                break
+            else:
+                self._in_flight.append((record, future))
+        return result
+
+    def _settle(self, result: _Round) -> None:
+        """Wait a moment for the oldest result, then take all results that are there, oldest first, up to a failure."""
+        if self._in_flight:
+            _wait(self._in_flight[0][1], 0.1)
+        settled, now_s = 0, time.monotonic()
+        for _, future in self._in_flight:
+            if not future.is_done:
+                break
+            if isinstance(future.exception, _REFUSALS):
+                result.refused += 1
+                result.error = future.exception
+            elif future.exception is not None:
+                result.failed += 1
+                result.error = future.exception
+                break
+            else:
+                result.delivered += 1
+            settled += 1
+        if settled or not self._in_flight:
+            self._answered_s = now_s
+        elif not result.failed and now_s - self._answered_s > UNANSWERED_S:
+            result.failed += 1
+            result.error = TimeoutError(f"no result for {UNANSWERED_S:g} s")
+        with self._changed:
+            del self._in_flight[:settled]
+            self.counts.in_flight = len(self._in_flight)
+            self.counts.delivered += result.delivered
+            self.counts.refused += result.refused
+            if result.delivered:
+                self.counts.last_delivery_s = time.time()
+            self._changed.notify_all()
+        if result.refused:
+            values = {"records": result.refused, "error": _say(result.error)}
+            log.error("publisher.records.refused", extra={"values": values})
+
+    def _drain_in_flight(self) -> None:
+        """Wait for every result, so that what failed goes back in order and what did not is not sent twice."""
+        end_s = time.monotonic() + UNANSWERED_S
+        for _, future in self._in_flight:
+            while not future.is_done and not self._over() and time.monotonic() < end_s:
+                _wait(future, 0.2)
+
+    def _return_in_flight(self) -> None:
+        with self._changed:
+            failed = [record for record, future in self._in_flight if not _succeeded(future)]
+            self.counts.delivered += len(self._in_flight) - len(failed)
+            self._in_flight = []
+            self.counts.in_flight = 0
+        self._put_back(failed)
+
+    def _put_back(self, records: list[Record]) -> None:
+        with self._changed:
+            self.counts.dropped += self._backlog.put_back(records)
+            self.counts.waiting = len(self._backlog)
+            self._changed.notify_all()
+
+    def _over(self) -> bool:
+        """Tell whether to stop: told to, and either nothing is left or the deadline has passed."""
+        with self._changed:
+            if self._stop_at_s is None:
+                return False
+            return (not self._backlog and not self._in_flight) or time.monotonic() >= self._stop_at_s
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, no longer than the deadline allows."""
+        end_s = time.monotonic() + seconds
+        with self._changed:
+            while (left_s := min(end_s, self._stop_at_s or end_s) - time.monotonic()) > 0:
+                if self._stop_at_s is not None and not self._backlog and not self._in_flight:
+                    return
+                self._changed.wait(left_s)
+
+    def _note_away(self, error: BaseException | None) -> None:
+        """Say once that the broker is away."""
+        if not self._away:
+            self._away = True
+            log.warning("publisher.broker.away", extra={"values": {"error": _say(error)}})
+
+    def _note_back(self) -> None:
+        if self._away:
+            self._away = False
+            values = {"waiting": self.counts.waiting, "dropped": self.counts.dropped}
+            log.info("publisher.broker.back", extra={"values": values})
+
+
+def _wait(future: Future, timeout_s: float) -> None:
+    """Wait for a result; which one it is, is read off the future."""
+    try:
+        future.get(timeout_s)
+    except Exception:
+        return
+
+
+def _close(producer: Producer) -> None:
+    """Give the producer up; it complains of records without a result, which are back in the backlog."""
+    try:
+        producer.close(timeout=0)
+    except KafkaError as error:
+        log.debug("publisher.close.failed", extra={"values": {"error": _say(error)}})
+
+
+def _succeeded(future: Future) -> bool:
+    return future.is_done and future.exception is None
+
+
+def _say(error: BaseException | None) -> str:
+    return f"{type(error).__name__}: {error}"

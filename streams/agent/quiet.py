@@ -1,0 +1,33 @@
+"""Keep kafka-python from filling the log while the broker is away: it says the same thing several times a second."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+
+class OncePerMinute(logging.Filter):
+    """Lets each message form of one library through once a minute; everything else always."""
+
+    def __init__(self, library: str, period_s: float = 60.0) -> None:
+        super().__init__()
+        self._library = library
+        self._period_s = period_s
+        self._last_s: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether the record is shown."""
+        if record.name.partition(".")[0] != self._library:
+            return True
+        form = f"{record.name}:{record.lineno}"
+        now_s = time.monotonic()
+        if now_s - self._last_s.get(form, -self._period_s) < self._period_s:
+            return False
+        self._last_s[form] = now_s
+        return True
+
+
+def quieten(library: str) -> None:
+    """Put the filter on what `schemas.logs.configure_logs` set up."""
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(OncePerMinute(library))

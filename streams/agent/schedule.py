@@ -1,0 +1,77 @@
+"""When a machine reads and when it publishes: ticks and intervals on the wall clock, shifted by the machine's phase.
+
+Tick ``k`` is at ``k · reading_s + phase`` and its reading covers the time since the tick before. Interval ``i`` holds
+the ticks after the end of the interval before, up to its own end ``i · interval_s + phase``: the sample's ``at``.
+
+    phase      tick                                       tick
+      │  1    2    3    4    5    6    7    8    9   10    │
+    ──┼────┬────┬────┬────┬────┬────┬────┬────┬────┬───────┼──→
+      └──────────────────── interval i ────────────────────┘ at
+
+Ticks are numbers of the wall clock, so that the slots of a restarted agent meet those of the one before; the waiting
+between two of them and the time a rate is divided by are the monotonic clock's, so that a clock that is set costs one
+reading.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from zlib import crc32
+
+_PHASES = 1000
+
+
+def phase_s(machine: str, interval_s: float) -> float:
+    """Return the machine's phase: where in the interval it publishes, the same in every process that knows its id.
+
+        phase = interval · (crc32(id) mod 1000 + ½) / 1000
+
+    The half keeps every phase off the ends of the interval, so that rounding never moves a sample to the next slot.
+
+    >>> phase_s("db1.example", 10)
+    8.065
+    """
+    return round(interval_s * (crc32(machine.encode()) % _PHASES + 0.5) / _PHASES, 6)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The ticks and intervals of one machine; ``interval_s`` is a whole multiple of ``reading_s``."""
+
+    interval_s: float
+    reading_s: float
+    phase_s: float
+
+    def __post_init__(self) -> None:
+        if not math.isclose(self.interval_s / self.reading_s, self.readings):
+            raise ValueError(f"reading_s: {self.reading_s:g} does not divide interval_s, which is {self.interval_s:g}")
+
+    @property
+    def readings(self) -> int:
+        """Readings in an interval."""
+        return max(round(self.interval_s / self.reading_s), 1)
+
+    def tick(self, epoch_s: float) -> int:
+        """Return the number of the tick nearest to ``epoch_s``: a wake-up a little early or late is still that tick."""
+        return round((epoch_s - self.phase_s) / self.reading_s)
+
+    def tick_at(self, tick: int) -> float:
+        """Return the time of a tick, epoch s."""
+        return tick * self.reading_s + self.phase_s
+
+    def until_next_tick_s(self, epoch_s: float) -> float:
+        """Return how long to wait for the next tick: more than half a reading, at most one and a half."""
+        return self.tick_at(self.tick(epoch_s) + 1) - epoch_s
+
+    def interval(self, tick: int) -> int:
+        """Return the number of the interval that the reading taken at ``tick`` belongs to."""
+        return -(-tick // self.readings)
+
+    def ends(self, tick: int) -> bool:
+        """Tell whether the reading taken at ``tick`` is the last of its interval."""
+        return tick % self.readings == 0
+
+    def end_of(self, interval: int) -> float:
+        """Return the nominal end of an interval, epoch s: the ``at`` of its sample."""
+        return round(interval * self.interval_s + self.phase_s, 6)

@@ -1,0 +1,125 @@
+"""The agent's settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
+
+from schemas.connections import KafkaSettings
+from schemas.names import MACHINE_ID_BYTES_MAX, SLOT_S
+from schemas.quantity import parse_quantity
+from schemas.resources import RESOURCES
+from schemas.sample import Rejected, check_machine_id
+from schemas.settings import setting
+
+INTERVAL_S_MAX = 3600
+LABELS_BYTES_MAX = 8_192
+"""All labels together; the message that carries them may hold twice that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishSettings(KafkaSettings):
+    """What publishing takes, of one machine or of many."""
+
+    labels: dict[str, str] = setting({}, "KEY=VALUE to tell of the machine; may be repeated", metavar="KEY=VALUE")  # noqa: RUF009
+    interval_s: float = setting(float(SLOT_S), f"seconds between two samples, {SLOT_S} to {INTERVAL_S_MAX}")
+    reading_s: Annotated[float, Meta(gt=0)] = setting(1.0, "seconds between two readings; divides interval_s")
+    facts_interval_s: Annotated[float, Meta(ge=SLOT_S)] = setting(300.0, "seconds between two messages of slow facts")
+    backlog_records: Annotated[int, Meta(ge=1)] = setting(
+        1_000, "records kept while the broker is away; the oldest give way"
+    )
+    flush_s: Annotated[float, Meta(ge=0)] = setting(5.0, "seconds to deliver what is left when told to stop")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{field.name}: expected a finite number, got {value}")
+        if not SLOT_S <= self.interval_s <= INTERVAL_S_MAX:
+            raise ValueError(f"interval_s: expected {SLOT_S} to {INTERVAL_S_MAX} seconds, got {self.interval_s:g}")
+        readings = self.interval_s / self.reading_s
+        if not 1 <= round(readings) <= 65_535 or not math.isclose(readings, round(readings)):
+            raise ValueError(f"reading_s: {self.reading_s:g} does not divide interval_s, which is {self.interval_s:g}")
+        if sum(len(key.encode()) + len(value.encode()) for key, value in self.labels.items()) > LABELS_BYTES_MAX:
+            raise ValueError(f"labels: more than {LABELS_BYTES_MAX} bytes together")
+        if "" in self.labels:
+            raise ValueError("labels: a label needs a name before the =")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSettings(PublishSettings):
+    """Publish this machine's CPU, memory and NIC load."""
+
+    machine: str | None = setting(None, "this machine's id (default: its full host name, else /etc/machine-id)")
+    capacity: dict[str, str] = setting(  # noqa: RUF009
+        {},
+        "RESOURCE=AMOUNT in place of what is measured: cpu in cores, memory in bytes, nic in bytes/s; may be repeated",
+        metavar="RESOURCE=AMOUNT",
+    )
+    nic_speed: tuple[str, ...] = setting(
+        (),
+        "link speed in bit/s such as 10G where the kernel does not know it, or INTERFACE=SPEED in place of what it"
+        " says; may be repeated",
+        metavar="[INTERFACE=]SPEED",
+    )
+    nic_include: str | None = setting(None, "regular expression of the interfaces that count (default: physical ones)")
+    nic_exclude: str | None = setting(None, "regular expression of interfaces that do not count")
+    metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = setting(0, "port of the Prometheus page; 0: none")
+    metrics_host: str = setting("127.0.0.1", "address the Prometheus page listens on")
+    once: bool = setting(False, "publish one sample, print it, exit")
+    dry_run: bool = setting(False, "print one sample, publish nothing, exit")
+    check_config: bool = setting(False, "check the settings, exit")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.machine is not None:
+            check_machine(self.machine)
+        for name in ("nic_include", "nic_exclude"):
+            try:
+                re.compile(getattr(self, name) or "")
+            except re.error as error:
+                raise ValueError(f"{name}: not a regular expression: {error}") from None
+        _ = self.capacities, self.nic_speeds
+
+    @property
+    def capacities(self) -> Mapping[str, float]:
+        """Capacity by resource, in base units, where it is set."""
+        found = {}
+        for resource, amount in self.capacity.items():
+            if resource not in RESOURCES:
+                raise ValueError(f"capacity: no resource {resource!r}; there are {', '.join(RESOURCES)}")
+            found[resource] = _amount("capacity", amount)
+        return found
+
+    @property
+    def nic_speeds(self) -> Mapping[str, float]:
+        """Link speed in bytes/s by interface; ``*`` is the one for interfaces the kernel does not know."""
+        pairs = (part.rpartition("=") for part in self.nic_speed)
+        return {interface or "*": _amount("nic_speed", speed) / 8 for interface, _, speed in pairs}
+
+
+def check_machine(machine: str) -> None:
+    """Refuse an id that the stream app would refuse; raises ValueError naming the setting."""
+    try:
+        check_machine_id(machine)
+    except Rejected as error:
+        raise ValueError(f"machine: {error.detail}") from None
+    if len(machine) > MACHINE_ID_BYTES_MAX:
+        raise ValueError(f"machine: longer than {MACHINE_ID_BYTES_MAX} bytes")
+
+
+def _amount(name: str, text: str) -> float:
+    try:
+        amount = parse_quantity(text)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    if amount <= 0:
+        raise ValueError(f"{name}: expected more than nothing, got {text!r}")
+    return amount
