@@ -21,8 +21,9 @@ class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     state: State
     amounts: tuple[float, ...]
     expected: tuple[float, ...] = ()
-    """Expected usage by resource; empty: by the profile's factors from ``amounts``."""
+    """Expected usage by resource, -1 where nobody said; empty: by the profile's factors from ``amounts``."""
     limits: tuple[float, ...] = ()
+    """Declared limits by resource, -1 where not declared; empty: none."""
     maxmemory: float = 0.0
     ports: tuple[int, ...] = ()
     cluster: str = ""

@@ -1,0 +1,225 @@
+"""Credits: the load expected of placed instances that the windows do not show yet.
+
+A placed instance is invisible in a one-hour mean for up to an hour. So each reserved or confirmed instance adds its
+expected usage to its machine, fading as the window absorbs it. Time is measured to the end of the machine's window and
+never to now: while data is late, nothing has been absorbed.
+
+| model               | a mean gets                                                                               |
+|---------------------|-------------------------------------------------------------------------------------------|
+| window              | expected * (1 - share of the window's filled slots that are later than the start)          |
+| trimaran-60s        | all, if placed after the window's end or less than 60 s before it, in whole seconds        |
+| koordinator-pending | all, if placed later than one report interval (60 s) before the newest sample              |
+| none                | nothing                                                                                    |
+
+The other statistics follow the same share (model ``window``) or the same yes or no: a percentile q gets all until the
+share exceeds 1 - q, a maximum all until the first later slot, a daily peak all until that day began after the start, a
+standard deviation nothing. An instance not confirmed started yet counts in full everywhere (``window``), or by the
+time of its reservation (the peers' models).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.names import SLOT_S
+from schemas.request import Request
+from schemas.resources import RESOURCES
+from scorer.snapshot import Bools, Floats, Integers, Snapshot, WindowView
+
+CreditModel = Literal["window", "trimaran-60s", "koordinator-pending", "none"]
+
+TRIMARAN_REPORTING_S = 60
+KOORDINATOR_REPORT_INTERVAL_S = 60
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What an instance is expected to use, when nobody said: a share of what it declared.
+
+    ``expected = clip(base * factor)``, with base the request, or the limit where that is preferred; where the base is 0
+    it is the default. An ``expected`` figure in the request or the instance always wins.
+
+    base:
+        ``request``; ``larger`` of limit and request (Koordinator); ``limit-first``: the declared limit as it is, else
+        request * factor (Trimaran's target load packing).
+    factor, default:
+        by resource name; 1 and 0 where not given.
+    round_to:
+        by resource name; the unit to round half away from zero to; exact where not given.
+
+    >>> koordinator = Estimate(base="larger", factor={"cpu": 0.85, "memory": 0.7}, default={"cpu": 0.25})
+    >>> [float(x) for x in koordinator.of((4.0, 100.0, 0.0), {})]
+    [3.4, 70.0, 0.0]
+    """
+
+    base: Literal["request", "larger", "limit-first"] = "request"
+    factor: Mapping[str, float] | None = None
+    default: Mapping[str, float] | None = None
+    round_to: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("factor", "default", "round_to"):
+            for resource, value in (getattr(self, name) or {}).items():
+                if resource not in RESOURCES:
+                    raise ValueError(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
+                if not 0 <= value < float("inf"):
+                    raise ValueError(f"{name}.{resource}: expected a number of zero or more, got {value}")
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """A hashable form, for caches."""
+        return (self.base, *(tuple(sorted((m or {}).items())) for m in (self.factor, self.default, self.round_to)))
+
+    def columns(self, requests: Floats, limits: Floats, expected: Floats) -> Floats:
+        """Return [R, K] expected usage of K instances; ``limits`` and ``expected`` are NaN where not declared."""
+        factor = _column(self.factor, 1.0)
+        default = _column(self.default, 0.0)
+        unit = _column(self.round_to, 0.0)
+        limited = np.isfinite(limits)
+        base = np.fmax(requests, limits) if self.base == "larger" else requests
+        scaled = _round_to(base * factor, unit)
+        if self.base == "larger":
+            scaled = np.where(limited & (limits > 0), np.minimum(scaled, limits), scaled)
+        scaled = np.where(base > 0, scaled, default)
+        if self.base == "limit-first":
+            scaled = np.where(limited, limits, scaled)
+        return np.where(np.isfinite(expected), expected, scaled)
+
+    def of(
+        self, amounts: tuple[float, ...], limits: Mapping[str, float], expected: Mapping[str, float] | None = None
+    ) -> Floats:
+        """Return [R] for one instance."""
+        if not limits and not expected and self == _AS_REQUESTED:
+            return np.array(amounts)
+        column = self.columns(
+            np.array(amounts, np.float64)[:, None], _column(limits, np.nan), _column(expected or {}, np.nan)
+        )
+        return column[:, 0]
+
+    def of_request(self, request: Request) -> Floats:
+        """Return [R] for the newcomer."""
+        return self.of(request.amounts(), request.limits, request.expected)  # type: ignore[arg-type]
+
+
+_AS_REQUESTED = Estimate()
+
+
+def _column(values: Mapping[str, float] | None, absent: float) -> Floats:
+    """Return [R, 1] in the order of the resources."""
+    values = values or {}
+    return np.array([[values.get(resource, absent)] for resource in RESOURCES], np.float64)
+
+
+def _round_to(values: Floats, unit: Floats) -> Floats:
+    """Round half away from zero to multiples of the unit; a unit of 0 leaves the value."""
+    if not unit.any():
+        return values
+    safe = np.where(unit > 0, unit, 1.0)
+    return np.where(unit > 0, np.floor(values / safe + 0.5 + 1e-9) * safe, values)
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedInstances:
+    """Columns over K live instances of the ledger."""
+
+    rows: Integers
+    """[K] row of the machine."""
+    started_at: Floats
+    """[K] 0 until confirmed started."""
+    reserved_at: Floats
+    amounts: Floats
+    """[R, K]"""
+    limits: Floats
+    """[R, K] NaN where not declared."""
+    expected: Floats
+    """[R, K] NaN where nobody said."""
+    classes: NDArray[np.int8]
+    """[K] position in `schemas.resources.PRIORITY_CLASSES`."""
+
+    @property
+    def placed_at(self) -> Floats:
+        """[K] start, or reservation before it."""
+        return np.where(self.started_at > 0, self.started_at, self.reserved_at)
+
+
+def absorbed(placed: PlacedInstances, snapshot: Snapshot, view: WindowView) -> tuple[Floats, Floats]:
+    """Return share [R, K] and slots [K]: which share of the filled slots, and how many of any, began after the start.
+
+    The table says how many slots of each window are filled, not which. Between the lengths of two windows the filled
+    ones are taken as the latest, so the result is exact at the windows' own lengths and for a machine without gaps.
+    """
+    rows = placed.rows
+    end = snapshot.column("end")[rows]
+    step = np.fmax(snapshot.column("interval_s")[rows], SLOT_S)
+    step = np.where(np.isfinite(step), step, SLOT_S)
+    age = np.where(placed.started_at > 0, end - placed.started_at, 0.0)
+    age = np.where(np.isfinite(age), np.maximum(age, 0.0), 0.0)
+    filled = snapshot.column("filled")
+    later = np.zeros((len(RESOURCES), rows.size))
+    shorter_s, shorter_filled = 0.0, np.zeros((len(RESOURCES), rows.size))
+    for position, window_s in enumerate(snapshot.windows_s):
+        filled_here = filled[position][:, rows]
+        part = np.floor((age - shorter_s) / step + 1e-9)
+        part = np.clip(part, 0.0, np.maximum(filled_here - shorter_filled, 0.0))
+        later += np.where(position <= view.position[rows], part, 0.0)
+        shorter_s, shorter_filled = float(window_s), filled_here
+    in_window = view.filled[:, rows]
+    share = np.divide(later, in_window, out=np.zeros_like(later), where=in_window > 0)
+    return np.minimum(share, 1.0), np.floor(age / step + 1e-9)
+
+
+def pending(model: CreditModel, placed: PlacedInstances, snapshot: Snapshot) -> Bools:
+    """Return [K]: whether a peer's model counts the instance (in full) or not (at all)."""
+    placed_at = placed.placed_at
+    if model == "trimaran-60s":
+        end = snapshot.column("end")[placed.rows]
+        return np.isnan(end) | (np.floor(end) - np.floor(placed_at) < TRIMARAN_REPORTING_S)
+    if model == "koordinator-pending":
+        at = snapshot.column("at")[placed.rows]
+        return np.isnan(at) | (placed_at > at - KOORDINATOR_REPORT_INTERVAL_S)
+    raise ValueError(model)
+
+
+def mean_credit(
+    model: CreditModel, estimate: Estimate, placed: PlacedInstances, snapshot: Snapshot, view: WindowView
+) -> Floats:
+    """Return [R, K]: what each instance adds to the mean usage of its machine."""
+    if model == "none":
+        return np.zeros_like(placed.amounts)
+    expected = estimate.columns(placed.amounts, placed.limits, placed.expected)
+    if model == "window":
+        share, _ = absorbed(placed, snapshot, view)
+        return expected * (1.0 - share)
+    return np.where(pending(model, placed, snapshot), expected, 0.0)
+
+
+def percentile_credit(
+    model: CreditModel,
+    estimate: Estimate,
+    placed: PlacedInstances,
+    snapshot: Snapshot,
+    view: WindowView,
+    quantile: float,
+) -> Floats:
+    """Return [R, K]: what each instance adds to a percentile (0-1) of the usage; quantile 1 is the maximum."""
+    if model != "window":
+        return mean_credit(model, estimate, placed, snapshot, view)
+    expected = estimate.columns(placed.amounts, placed.limits, placed.expected)
+    share, slots = absorbed(placed, snapshot, view)
+    if quantile >= 1.0:
+        return np.where(slots < 1.0, expected, 0.0)
+    return np.where(share <= 1.0 - quantile + 1e-9, expected, 0.0)
+
+
+def peak_credit(model: CreditModel, estimate: Estimate, placed: PlacedInstances, day_start_s: float) -> Floats:
+    """Return [R, K]: what each instance adds to the peak of the day that began at ``day_start_s``."""
+    if model == "none":
+        return np.zeros_like(placed.amounts)
+    expected = estimate.columns(placed.amounts, placed.limits, placed.expected)
+    started = placed.started_at if model == "window" else placed.placed_at
+    return np.where((started <= 0) | (day_start_s <= started), expected, 0.0)

@@ -1,0 +1,380 @@
+"""The ledger as columns: what is promised on every machine, kept current one changed record at a time.
+
+`LedgerView.apply` costs a few microseconds whatever the ledger's size: it notes the record and marks its machine's row;
+the row's sums are made again from that machine's own instances when somebody next looks (never by subtracting, which
+drifts). A decision reads columns and does not see the 200,000 records behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.request import Request
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from scorer.credits import PlacedInstances
+from scorer.instance import Instance
+from scorer.snapshot import Floats, Integers, Roster, Snapshot
+
+LIVE = ("reserved", "confirmed")
+"""The states that hold their amounts."""
+
+TALLIES_MAX = 256
+"""So many counted columns are kept current; the one asked for longest ago goes first."""
+
+Facet = tuple[str, ...] | tuple[str, int]
+"""Something instances have in common: ``("label", key, value)``, ``("cluster", name)``, ``("role", name)``,
+``("port", number)``, ``("kind", name)``."""
+
+_R = len(RESOURCES)
+
+
+def facets_of(instance: Instance | Request) -> frozenset[Facet]:
+    """Return what an instance, or a newcomer, can be counted by."""
+    facets: set[Facet] = {("label", key, value) for key, value in instance.labels.items()}
+    facets.update(("port", port) for port in instance.ports)
+    if instance.cluster:
+        facets.add(("cluster", instance.cluster))
+    if instance.role:
+        facets.add(("role", instance.role))
+    if instance.kind:
+        facets.add(("kind", instance.kind))
+    return frozenset(facets)
+
+
+def instance_of(request: Request, machine: str, now_s: float, instance_id: str | None = None) -> Instance:
+    """Return the record that reserving this request on this machine makes."""
+    return Instance(
+        id=request.id if instance_id is None else instance_id,
+        machine=machine,
+        state="reserved",
+        amounts=request.amounts(),
+        expected=tuple(float(request.expected.get(name, -1.0)) for name in RESOURCES) if request.expected else (),
+        limits=tuple(float(request.limits.get(name, -1.0)) for name in RESOURCES) if request.limits else (),
+        maxmemory=float(request.maxmemory),
+        ports=request.ports,
+        cluster=request.cluster,
+        role=request.role,
+        cluster_masters=request.cluster_masters,
+        priority_class=request.priority_class,
+        labels=request.labels,
+        kind=request.kind,
+        reserved_at=now_s,
+        expires_at=now_s + request.ttl_s,
+    )
+
+
+class LedgerView:
+    """The live instances, and columns over the machines of one roster.
+
+    Columns are valid for the roster last given to `seat` and are made current by it. Machines that the roster does not
+    know keep their instances and appear when a roster has them (give `machine_names` to `build_snapshot`).
+    """
+
+    def __init__(self, instances: Iterable[Instance] = ()) -> None:
+        self.instances: dict[str, Instance] = {}
+        """Live instances by id."""
+        self.version = 0
+        """Raised with every applied record."""
+        self._slot_of: dict[str, int] = {}
+        self._free: list[int] = []
+        self._by_machine: dict[str, dict[str, int]] = {}
+        self._by_facet: dict[Facet, dict[str, None]] = {}
+        self._facets: dict[str, frozenset[Facet]] = {}
+        self._slots = _Slots(256)
+        self._machine_names: tuple[str, ...] | None = ()
+        self._roster = Roster(())
+        self._dirty: set[str] = set()
+        self._changed_rows: list[int] = []
+        self._changed_base = 0
+        self._tallies: dict[frozenset[Facet], NDArray[np.int32]] = {}
+        self._caches: dict[Any, Any] = {}
+        self._snapshot: Snapshot | None = None
+        self._fleets: dict[Any, Any] = {}
+        self._fleets_version = 0
+        self.requested: Floats = np.zeros((_R, 0))
+        """[R, M] sum of the amounts."""
+        self.maxmemory: Floats = np.zeros(0)
+        """[M] sum of maxmemory in bytes."""
+        self.count: Floats = np.zeros(0)
+        """[M] live instances."""
+        for instance in instances:
+            self.apply(instance)
+
+    def __len__(self) -> int:
+        return len(self.instances)
+
+    # ---- writing
+
+    def apply(self, instance: Instance) -> None:
+        """Take in one changed record: it replaces what was known under its id; an ended one is dropped."""
+        before = self.instances.get(instance.id)
+        if before is not None:
+            self._remove(before)
+        if instance.state in LIVE:
+            self._add(instance)
+        self.version += 1
+
+    def forget(self, instance_id: str) -> None:
+        """Drop a record that is no longer in the ledger."""
+        before = self.instances.get(instance_id)
+        if before is not None:
+            self._remove(before)
+            self.version += 1
+
+    def _add(self, instance: Instance) -> None:
+        slot = self._free.pop() if self._free else self._slots.next()
+        self._slots.write(slot, instance, self._roster.index.get(instance.machine, -1))
+        self.instances[instance.id] = instance
+        self._slot_of[instance.id] = slot
+        if instance.machine not in self._by_machine:
+            self._by_machine[instance.machine] = {}
+            self._machine_names = None
+        self._by_machine[instance.machine][instance.id] = slot
+        facets = self._facets[instance.id] = facets_of(instance)
+        for facet in facets:
+            self._by_facet.setdefault(facet, {})[instance.id] = None
+        self._note(instance.machine, facets, 1)
+
+    def _remove(self, instance: Instance) -> None:
+        slot = self._slot_of.pop(instance.id)
+        self._slots.clear(slot)
+        self._free.append(slot)
+        del self.instances[instance.id]
+        at_machine = self._by_machine[instance.machine]
+        del at_machine[instance.id]
+        if not at_machine:
+            del self._by_machine[instance.machine]
+            self._machine_names = None
+        facets = self._facets.pop(instance.id)
+        for facet in facets:
+            members = self._by_facet[facet]
+            del members[instance.id]
+            if not members:
+                del self._by_facet[facet]
+        self._note(instance.machine, facets, -1)
+
+    def _note(self, machine: str, facets: frozenset[Facet], change: int) -> None:
+        row = self._roster.index.get(machine)
+        if row is None:
+            return
+        self._dirty.add(machine)
+        self._changed_rows.append(row)
+        if len(self._changed_rows) > 100_000:
+            self._changed_base += len(self._changed_rows)
+            self._changed_rows.clear()
+            self._caches.clear()
+        for wanted, tally in self._tallies.items():
+            if wanted <= facets:
+                tally[row] += change
+
+    @contextmanager
+    def trial(self, instances: Iterable[Instance] = ()) -> Iterator[Callable[[Instance], None]]:
+        """Yield a function that adds instances which are gone again when the block ends: a batch sees itself.
+
+        Ids must not be in the ledger.
+        """
+        added: list[str] = []
+
+        def add(instance: Instance) -> None:
+            if instance.id in self.instances:
+                raise ValueError(f"{instance.id!r} is already in the ledger")
+            self.apply(instance)
+            added.append(instance.id)
+
+        try:
+            for instance in instances:
+                add(instance)
+            yield add
+        finally:
+            for instance_id in reversed(added):
+                self.forget(instance_id)
+
+    # ---- reading
+
+    @property
+    def machine_names(self) -> tuple[str, ...]:
+        """The machines that hold instances; the same object while that set is the same."""
+        if self._machine_names is None:
+            self._machine_names = tuple(sorted(self._by_machine))
+        return self._machine_names
+
+    def on_machine(self, machine: str) -> list[Instance]:
+        """Return the live instances of one machine."""
+        return [self.instances[instance_id] for instance_id in self._by_machine.get(machine, ())]
+
+    def seat(self, roster: Roster) -> None:
+        """Bring the columns to the rows of this roster, and up to date."""
+        if roster is not self._roster:
+            self._seat_anew(roster)
+        if self._dirty:
+            for machine in self._dirty:
+                self._sum_row(machine)
+            self._dirty.clear()
+
+    def _seat_anew(self, roster: Roster) -> None:
+        self._roster = roster
+        machines = len(roster.names)
+        self._caches.clear()
+        self._tallies.clear()
+        self._dirty.clear()
+        self._changed_rows.clear()
+        index = roster.index
+        for machine, members in self._by_machine.items():
+            row = index.get(machine, -1)
+            for slot in members.values():
+                self._slots.rows[slot] = row
+        slots = self._slots.seated()
+        rows = self._slots.rows[slots]
+        self.requested = np.array(
+            [np.bincount(rows, amounts[slots], minlength=machines) for amounts in self._slots.amounts]
+        ).reshape(_R, machines)
+        self.maxmemory = np.bincount(rows, self._slots.maxmemory[slots], minlength=machines)
+        self.count = np.bincount(rows, minlength=machines).astype(np.float64)
+
+    def _sum_row(self, machine: str) -> None:
+        row = self._roster.index[machine]
+        slots = list(self._by_machine.get(machine, {}).values())
+        self.requested[:, row] = self._slots.amounts[:, slots].sum(axis=1)
+        self.maxmemory[row] = self._slots.maxmemory[slots].sum()
+        self.count[row] = len(slots)
+
+    def tally(self, facets: frozenset[Facet]) -> NDArray[np.int32]:
+        """Return [M]: how many instances with all these facets each machine has. Kept current once it was asked for."""
+        tally = self._tallies.pop(facets, None)
+        if tally is None:
+            tally = np.zeros(len(self._roster.names), np.int32)
+            index = self._roster.index
+            for instance_id in self.matching(facets):
+                row = index.get(self.instances[instance_id].machine)
+                if row is not None:
+                    tally[row] += 1
+            if len(self._tallies) >= TALLIES_MAX:
+                del self._tallies[next(iter(self._tallies))]
+        self._tallies[facets] = tally
+        return tally
+
+    def matching(self, facets: frozenset[Facet]) -> list[str]:
+        """Return the ids of the instances with all these facets."""
+        if not facets:
+            return list(self.instances)
+        members = sorted((self._by_facet.get(facet, {}) for facet in facets), key=len)
+        return [instance_id for instance_id in members[0] if all(instance_id in other for other in members[1:])]
+
+    def placed(self, rows: Iterable[int] | None = None) -> PlacedInstances:
+        """Return the live instances as columns: all of the roster's, or those on some rows."""
+        if rows is None:
+            return self._slots.take(self._slots.seated())
+        names = self._roster.names
+        slots = [slot for row in rows for slot in self._by_machine.get(names[row], {}).values()]
+        return self._slots.take(np.array(slots, np.int64))
+
+    def column(self, key: Any, compute: Callable[[PlacedInstances], Floats]) -> Floats:  # noqa: ANN401
+        """Return [R, M]: the sum over each machine's instances of ``compute(placed) -> [R, K]``.
+
+        The result is kept under ``key`` and made again only in the rows that changed. ``key`` must hold everything
+        that ``compute`` depends on but the snapshot; `fleets` drops all when another snapshot comes.
+        """
+        cached = self._caches.get(key)
+        position = self._changed_base + len(self._changed_rows)
+        if cached is None:
+            placed = self.placed()
+            values = compute(placed)
+            machines = len(self._roster.names)
+            column = np.array([np.bincount(placed.rows, part, minlength=machines) for part in values])
+            column = column.reshape(_R, machines)
+        else:
+            column, since = cached
+            rows = set(self._changed_rows[since - self._changed_base :])
+            if not rows:
+                return column  # type: ignore[no-any-return]
+            column = column.copy()
+            placed = self.placed(rows)
+            values = compute(placed)
+            column[:, list(rows)] = 0.0
+            for part, target in zip(values, column, strict=True):
+                np.add.at(target, placed.rows, part)
+        self._caches[key] = (column, position)
+        return column
+
+    def fleets(self, snapshot: Snapshot) -> dict[Any, Any]:
+        """Return where decisions on this snapshot and this state of the ledger keep what they share."""
+        if snapshot is not self._snapshot:
+            self._snapshot = snapshot
+            self._caches.clear()
+            self._fleets = {}
+        elif self._fleets_version != self.version:
+            self._fleets = {}
+        self._fleets_version = self.version
+        return self._fleets
+
+
+class _Slots:
+    """Growing columns of instances; a removed instance's slot is used again."""
+
+    def __init__(self, size: int) -> None:
+        self.used = 0
+        self.rows: Integers = np.full(size, -1, np.int64)
+        self.started_at: Floats = np.zeros(size)
+        self.reserved_at: Floats = np.zeros(size)
+        self.maxmemory: Floats = np.zeros(size)
+        self.classes: NDArray[np.int8] = np.zeros(size, np.int8)
+        self.amounts: Floats = np.zeros((_R, size))
+        self.limits: Floats = np.full((_R, size), np.nan)
+        self.expected: Floats = np.full((_R, size), np.nan)
+
+    def next(self) -> int:
+        """Return a slot never used, growing the columns by half when they are full."""
+        if self.used == self.rows.size:
+            more = self.used // 2 + 1
+            for name in ("rows", "started_at", "reserved_at", "maxmemory", "classes", "amounts", "limits", "expected"):
+                column = getattr(self, name)
+                setattr(
+                    self, name, np.concatenate([column, np.zeros((*column.shape[:-1], more), column.dtype)], axis=-1)
+                )
+            self.rows[self.used :] = -1
+        self.used += 1
+        return self.used - 1
+
+    def write(self, slot: int, instance: Instance, row: int) -> None:
+        """Put one instance into a slot."""
+        self.rows[slot] = row
+        self.started_at[slot] = instance.started_at
+        self.reserved_at[slot] = instance.reserved_at
+        self.maxmemory[slot] = instance.maxmemory
+        self.classes[slot] = PRIORITY_CLASSES.index(instance.priority_class)
+        self.amounts[:, slot] = instance.amounts
+        self.limits[:, slot] = [amount if amount >= 0 else np.nan for amount in instance.limits] or np.nan
+        self.expected[:, slot] = [amount if amount >= 0 else np.nan for amount in instance.expected] or np.nan
+
+    def clear(self, slot: int) -> None:
+        """Empty a slot."""
+        self.rows[slot] = -1
+        self.amounts[:, slot] = 0.0
+        self.maxmemory[slot] = 0.0
+
+    def seated(self) -> Integers:
+        """Return the slots whose machine is on the roster."""
+        return np.flatnonzero(self.rows[: self.used] >= 0)
+
+    def take(self, slots: Integers) -> PlacedInstances:
+        """Return these slots as columns."""
+        return PlacedInstances(
+            rows=self.rows[slots],
+            started_at=self.started_at[slots],
+            reserved_at=self.reserved_at[slots],
+            amounts=self.amounts[:, slots],
+            limits=self.limits[:, slots],
+            expected=self.expected[:, slots],
+            classes=self.classes[slots],
+        )
+
+
+def copy_with(instance: Instance, **changes: Any) -> Instance:  # noqa: ANN401
+    """Return the record with some fields changed."""
+    return msgspec.structs.replace(instance, **changes)

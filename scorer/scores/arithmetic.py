@@ -1,0 +1,30 @@
+"""The roundings of the peers, for whole arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scorer.snapshot import Floats
+
+
+def round_half_away(values: Floats) -> Floats:
+    """Round to whole numbers, halves away from zero, as Go's ``math.Round``.
+
+    >>> round_half_away(np.array([62.5, -2.5, 2.4])).tolist()
+    [63.0, -3.0, 2.0]
+    """
+    return np.copysign(np.floor(np.abs(values) + 0.5), values)
+
+
+def truncate(values: Floats) -> Floats:
+    """Drop the fraction, as Go's integer division does.
+
+    >>> truncate(np.array([43.75, -3.5])).tolist()
+    [43.0, -3.0]
+    """
+    return np.trunc(values)
+
+
+def same(values: Floats) -> Floats:
+    """Leave the values: no rounding."""
+    return values

@@ -1,0 +1,116 @@
+"""Load variation risk: Trimaran's LoadVariationRiskBalancing, and the reduced form of the in-house study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from schemas.request import Request
+from schemas.resources import RESOURCES
+from scorer.machines import Machines, numbers
+from scorer.scores.arithmetic import round_half_away
+from scorer.snapshot import Floats
+
+ResourceName = Literal["cpu", "memory", "nic"]
+
+
+def risk_of(mu: Floats, sigma: Floats, margin: float = 1.0, sensitivity: float = 1.0) -> Floats:
+    """Return the risk 0-1 from mean and standard deviation as shares of the capacity.
+
+    ``sigma = clip(clip(sigma) ** (1 / sensitivity) * margin)``, ``risk = (clip(mu) + sigma) / 2``. Sensitivity 0 leaves
+    only a sigma of 1; a negative one means no root.
+    """
+    if margin == 1.0 and sensitivity == 1.0:
+        return (np.clip(mu, 0.0, 1.0) + np.clip(sigma, 0.0, 1.0)) * 0.5
+    sigma = np.clip(sigma, 0.0, 1.0)
+    if sensitivity == 0:
+        sigma = np.where(sigma >= 1.0, 1.0, 0.0)
+    elif sensitivity > 0 and sensitivity != 1.0:
+        sigma = sigma ** (1.0 / sensitivity)
+    sigma = np.clip(sigma * margin, 0.0, 1.0)
+    return (np.clip(mu, 0.0, 1.0) + sigma) * 0.5
+
+
+def reduced_risk_of(mu: Floats, sigma: Floats) -> Floats:
+    """Return ``min(mu + sigma, 1)``: the form of the study and of Trimaran's proposal; it saturates."""
+    return np.clip(mu, 0.0, None) + np.clip(sigma, 0.0, None)
+
+
+@dataclass(frozen=True)
+class LoadVariationRisk:
+    """Prefer machines whose load is low and steady: ``100 * (1 - risk)``, of the worst resource.
+
+    Per resource ``mu = (mean + request) / allocatable``, ``sigma = std / allocatable``, both clipped to 0-1, and
+    ``risk = (mu + min(margin * sigma^(1/sensitivity), 1)) / 2``. So a full but steady machine scores 50. The newcomer's
+    own standard deviation is 0 until something knows better. A resource without data is left out; a machine without any
+    scores 0, and so does one whose allocatable amount of a measured resource is 0.
+
+    form:
+        ``trimaran``; ``reduced``: ``risk = min(mu + sigma, 1)``, which loses all order among busy machines.
+    newcomer:
+        ``request``, as the peer; ``expected``: what it is expected to use.
+    rounding:
+        round the result half away from zero, as the peer does.
+
+    Reference: Trimaran, pkg/trimaran/loadvariationriskbalancing/analysis.go.
+    """
+
+    name: ClassVar[str] = "load_variation_risk"
+
+    margin: float = 1.0
+    sensitivity: float = 1.0
+    resources: tuple[ResourceName, ...] = ("cpu", "memory")
+    form: Literal["trimaran", "reduced"] = "trimaran"
+    newcomer: Literal["request", "expected"] = "request"
+    rounding: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.margin >= 0:
+            raise ValueError(f"margin: expected zero or more, got {self.margin}")
+        if not self.sensitivity >= 0:
+            raise ValueError(f"sensitivity: expected zero or more, got {self.sensitivity}")
+        if not self.resources:
+            raise ValueError("resources: expected at least one")
+
+    def __call__(self, request: Request, machines: Machines) -> Floats:
+        """Return [n]."""
+        risk = self.risks(machines)
+        worst = risk.max(axis=0)
+        if np.isnan(worst.sum()):
+            worst = np.nan_to_num(np.fmax.reduce(risk, axis=0), nan=1.0)
+        total = 100.0 * (1.0 - worst)
+        return round_half_away(total) if self.rounding else total
+
+    def risks(self, machines: Machines) -> Floats:
+        """Return [resources, n]: the risk by resource; NaN without data, 1 without capacity."""
+        rows = [RESOURCES.index(name) for name in self.resources]
+        newcomer = machines.amounts if self.newcomer == "request" else machines.expected
+        part = slice(rows[0], rows[-1] + 1) if rows == list(range(rows[0], rows[-1] + 1)) else rows
+        mu = machines.utilization[part] + newcomer[part, None] * machines.inverse_allocatable[part]
+        sigma = np.nan_to_num(machines.deviation[part]) if self._std_missing(machines) else machines.deviation[part]
+        risk = self._risk(mu, sigma)
+        without = np.isnan(risk)
+        if without.any():
+            no_capacity = without & (machines.allocatable[part] <= 0) & np.isfinite(machines.mean[part])
+            risk[no_capacity] = 1.0
+        return risk
+
+    def _risk(self, mu: Floats, sigma: Floats) -> Floats:
+        if self.form == "reduced":
+            return np.minimum(reduced_risk_of(mu, sigma), 1.0)
+        return risk_of(mu, sigma, self.margin, self.sensitivity)
+
+    @staticmethod
+    def _std_missing(machines: Machines) -> bool:
+        return bool(np.isnan(machines.deviation).any())
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show the risk by resource."""
+        risks = self.risks(machines)[:, position]
+        return {
+            "risk": float(np.nanmax(risks)) if np.isfinite(risks).any() else None,
+            "risks": numbers(risks, tuple(self.resources)),
+        }
