@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.names import SLOT_S
-from schemas.sample import MachineFacts, Message, Moments, Rejected, Sample, decode
+from schemas.sample import MachineFacts, Message, Moments, Rejected, Sample, check_machine_id, decode
 from streams.ring import R, slot_of
 
 FUTURE_TOLERANCE_S = 10.0
@@ -66,9 +66,12 @@ class Refused:
 
 
 def read_messages(
-    raw: Sequence[bytes | None], recorded_at: Sequence[float]
+    raw: Sequence[bytes | None], recorded_at: Sequence[float], known: Container[str] = ()
 ) -> tuple[list[Sample], list[int], list[MachineFacts], list[Refused]]:
-    """Decode and check messages; return samples with their places, machine facts, and the refused."""
+    """Decode and check messages; return samples with their places, machine facts, and the refused.
+
+    ``known`` are machines whose id need not be checked again.
+    """
     samples: list[Sample] = []
     places: list[int] = []
     facts: list[MachineFacts] = []
@@ -77,6 +80,8 @@ def read_messages(
         try:
             message = decode(value)
             _check_times(message, recorded_at[place])
+            if message.machine not in known:
+                check_machine_id(message.machine)
             if isinstance(message, Sample):
                 samples.append(message)
                 places.append(place)

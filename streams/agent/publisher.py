@@ -10,8 +10,9 @@ Chosen, each because the other way was seen to fail:
   are ever given to it; the rest waits here.
 - ``enable_idempotence=False, acks=1``: an idempotent producer can refuse for good after its broker came back without
   its memory. A record sent twice does no harm: a slot is set, not added to.
-- The constructor fails when the broker is away, so it is tried again in the thread; after several failed rounds in a
-  row the producer is built anew.
+- The constructor fails when the broker is away, so it is tried again in the thread, with growing pauses. After a round
+  that failed the producer is built anew: one that holds records it cannot send takes 5 % of a core, and one whose broker
+  came back as another may never recover.
 - Topics are never created from here: by the broker's own rule they would get its partition count, not ours. A topic
   that is not there yet is a broker that is not there yet.
 - The record's timestamp is left to the producer: the time of sending. The reader compares ``at`` with it to learn how
@@ -40,7 +41,6 @@ from streams.agent.counts import Counts
 
 log = logging.getLogger("windward.publisher")
 
-REBUILD_AFTER_FAILURES = 4
 BACKOFF_S = (0.2, 5.0)
 UNANSWERED_S = 20.0
 """Twice the time after which kafka-python itself gives a record up: no result by then is a producer that hangs."""
@@ -188,33 +188,33 @@ class Publisher:
                 producer = self._connect()
             except (KafkaError, OSError) as error:
                 self._note_away(error)
-                self._pause(backoff_s * random.uniform(0.5, 1.0))  # noqa: S311
-                backoff_s = min(backoff_s * 2, self._backoff_s[1])
-                continue
-            self.counts.connections += 1
-            backoff_s = self._backoff_s[0]
-            try:
-                self._pump(producer)
-            finally:
-                _close(producer)
-                self._return_in_flight()
+            else:
+                self.counts.connections += 1
+                try:
+                    delivered = self._pump(producer)
+                finally:
+                    _close(producer)
+                    self._return_in_flight()
+                if delivered:
+                    backoff_s = self._backoff_s[0]
+            self._pause(backoff_s * random.uniform(0.5, 1.0))  # noqa: S311
+            backoff_s = min(backoff_s * 2, self._backoff_s[1])
 
-    def _pump(self, producer: Producer) -> None:
-        """Send until told to stop or until several rounds in a row have failed."""
-        failures = 0
-        while not self._over() and failures < REBUILD_AFTER_FAILURES:
+    def _pump(self, producer: Producer) -> bool:
+        """Send until a round fails or until told to stop; return whether anything was delivered."""
+        delivered = 0
+        while not self._over():
             result = self._send_some(producer)
             self._settle(result)
-            if result.delivered:
-                failures = 0
-                self._note_back()
+            delivered += result.delivered
             if result.failed:
-                failures += 1
                 self.counts.send_failures += 1
                 self._note_away(result.error)
                 self._drain_in_flight()
-                self._return_in_flight()
-                self._pause(min(self._backoff_s[0] * 2**failures, self._backoff_s[1]))
+                break
+            if result.delivered:
+                self._note_back()
+        return delivered > 0
 
     def _send_some(self, producer: Producer) -> _Round:
         """Give the producer what fits in flight; wait for a record or a result when there is nothing to give."""

@@ -7,7 +7,7 @@ import time
 
 
 class OncePerMinute(logging.Filter):
-    """Lets each message form of one library through once a minute; everything else always."""
+    """Lets each message form of one library through once a minute, without its traceback; everything else always."""
 
     def __init__(self, library: str, period_s: float = 60.0) -> None:
         super().__init__()
@@ -19,6 +19,7 @@ class OncePerMinute(logging.Filter):
         """Tell whether the record is shown."""
         if record.name.partition(".")[0] != self._library:
             return True
+        record.exc_info = None
         form = f"{record.name}:{record.lineno}"
         now_s = time.monotonic()
         if now_s - self._last_s.get(form, -self._period_s) < self._period_s:

@@ -30,7 +30,7 @@ def phase_s(machine: str, interval_s: float) -> float:
     The half keeps every phase off the ends of the interval, so that rounding never moves a sample to the next slot.
 
     >>> phase_s("db1.example", 10)
-    8.065
+    7.755
     """
     return round(interval_s * (crc32(machine.encode()) % _PHASES + 0.5) / _PHASES, 6)
 

@@ -1,0 +1,72 @@
+"""``windward stream``: run one worker of the stream app until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Mapping
+
+import uvloop
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from schemas.logs import configure_logs
+from schemas.pages import serve_pages
+from schemas.settings import load_settings
+from streams.app import StreamApp
+from streams.settings import StreamSettings
+
+log = logging.getLogger("windward.stream")
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the worker; 0 after SIGTERM or SIGINT, 1 when it broke."""
+    settings = load_settings(StreamSettings, "stream", argv, environ)
+    configure_logs(settings.log_level, settings.log_format)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        asyncio.set_event_loop(runner.get_loop())
+        return runner.run(_run(settings))
+
+
+async def _run(settings: StreamSettings) -> int:
+    # Every write is whole and repeatable, and the app goes on by itself: no retries inside the client.
+    redis = Redis.from_url(
+        **settings.redis_arguments(), socket_timeout=10, socket_connect_timeout=5, retry=Retry(NoBackoff(), 0)
+    )
+    stream = StreamApp(settings, redis)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    pages = None
+    if settings.metrics_port:
+        pages = serve_pages(stream.metrics.registry, settings.metrics_host, settings.metrics_port, stream.ready)
+    stream.app.finalize()
+    running = asyncio.ensure_future(stream.app.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    crashed = asyncio.ensure_future(stream.app._crashed.wait())
+    await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
+    broke = not stop.is_set()
+    if broke:
+        log.error("stream.crashed", extra={"values": {"reason": repr(stream.app.crash_reason)}})
+    else:
+        await stream.drain()
+        log.info("stream.drained")
+    try:
+        await asyncio.wait_for(stream.app.stop(), timeout=15)
+    except Exception as error:  # the state is written: how Faust ends must not hide that
+        log.warning("stream.stop-failed", extra={"values": {"error": repr(error)}})
+    for task in (running, stopping, crashed):
+        task.cancel()
+    await redis.aclose()
+    if pages is not None:
+        pages.shutdown()
+    return int(broke)
+
+
+if __name__ == "__main__":
+    import os
+
+    sys.exit(main(sys.argv[1:], os.environ))

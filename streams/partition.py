@@ -1,0 +1,154 @@
+"""One partition's state between Kafka and Redis: the ring, its table, and how far both go. Pure.
+
+``next_offset`` is the truth: everything before it is folded, nothing from it on. A message below is known already, one
+above means a hole to be fetched again; so delivery twice, or out of place, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.sample import MachineFacts
+from streams.batch import Refused, read_messages, to_batch
+from streams.fold import fold, silent
+from streams.ring import HOURS, NO_SLOT, Ring, S
+from streams.table import Table
+
+
+class Position(NamedTuple):
+    """How far a state goes, in which topic."""
+
+    topic_id: str
+    offset: int
+
+
+class Arrived(NamedTuple):
+    """A message as it came off the log."""
+
+    offset: int
+    value: bytes | None
+    recorded_at: float
+    key: bytes | None
+
+
+@dataclass
+class Outcome:
+    """What folding some messages came to: every message is in ``counts`` once."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    refused: list[tuple[Arrived, Refused]] = field(default_factory=list)
+
+
+class Partition:
+    """The state of one partition in one worker."""
+
+    def __init__(self, number: int, table: Table, ring: Ring | None = None) -> None:
+        self.number = number
+        self.ring = ring or Ring()
+        self.table = table
+        self.topic_id = ""
+        self.next_offset = 0
+        self.written: Position | None = None
+        """What Redis held when this worker last read or wrote it; None: nothing."""
+        self.facts: dict[str, bytes] = {}
+        self.facts_version = 0
+        self.recorded_at = 0.0
+        """Broker time of the last message folded."""
+        self.forget_written()
+
+    def forget_written(self) -> None:
+        """Have everything written again by the next flush."""
+        self.positions = np.ones(S, np.bool_)
+        self.hours: set[int] = set(range(HOURS))
+        self.rows: list[NDArray[np.intp]] = [np.arange(len(self.ring))]
+        self.changed_facts: set[str] = set(self.facts)
+        self.gone_facts: set[str] = set()
+        self.changed = True
+
+    @property
+    def position(self) -> Position:
+        """How far this state goes."""
+        return Position(self.topic_id, self.next_offset)
+
+    def accept(self, arrived: Sequence[Arrived]) -> tuple[list[Arrived], int | None]:
+        """Return the messages that come next, and the offset of the first beyond a hole (None: no hole)."""
+        expected = self.next_offset
+        if arrived[0].offset == expected and arrived[-1].offset == expected + len(arrived) - 1:
+            return list(arrived), None
+        accepted: list[Arrived] = []
+        for message in arrived:
+            if message.offset > expected:
+                return accepted, message.offset
+            if message.offset == expected:
+                accepted.append(message)
+                expected += 1
+        return accepted, None
+
+    def fold(self, arrived: Sequence[Arrived]) -> Outcome:
+        """Fold messages that `accept` let through."""
+        outcome = Outcome()
+        if not arrived:
+            return outcome
+        recorded_at = [message.recorded_at for message in arrived]
+        samples, places, facts, refused = read_messages(
+            [message.value for message in arrived], recorded_at, self.ring.row
+        )
+        done = fold(
+            self.ring,
+            to_batch(samples, [recorded_at[place] for place in places]),
+            self.table.zone.shift_minutes(recorded_at[-1]),
+        )
+        self.positions |= done.positions
+        self.hours.update(hour % HOURS for hour in done.hours)
+        self.rows.append(done.rows)
+        for message in facts:
+            self._note_facts(message)
+        self.next_offset = arrived[-1].offset + 1
+        self.recorded_at = recorded_at[-1]
+        self.changed = True
+        outcome.counts.update(accepted=done.accepted, duplicate=done.duplicate, late=done.late, facts=len(facts))
+        outcome.counts.update(f"rejected:{one.reason}" for one in refused)
+        outcome.refused = [(arrived[one.index], one) for one in refused]
+        return outcome
+
+    def drop_silent(self, now_s: float, silent_s: float) -> int:
+        """Drop machines without a sample for ``silent_s``; return how many went."""
+        kept = silent(self.ring, now_s, silent_s)
+        gone = len(self.ring) - len(kept)
+        if gone:
+            machines = set(self.ring.machines)
+            self.ring.keep(kept)
+            removed = (machines - set(self.ring.machines)) & set(self.facts)
+            for machine in removed:
+                del self.facts[machine]
+            self.table.forget()
+            self.forget_written()
+            self.gone_facts = removed
+            self.facts_version += bool(removed)
+        return gone
+
+    def refresh_table(self) -> None:
+        """Compute the table rows of the machines that changed since the last call."""
+        rows = np.unique(np.concatenate(self.rows)) if self.rows else np.empty(0, np.intp)
+        self.rows = []
+        self.table.update(self.ring, rows[self.ring.head[rows] > NO_SLOT])
+
+    def _note_facts(self, message: MachineFacts) -> None:
+        """Keep the newest facts of a machine; only a change of substance counts as one."""
+        old = self.facts.get(message.machine)
+        if old is not None:
+            before = msgspec.json.decode(old, type=MachineFacts)
+            if (before.boot, before.at) > (message.boot, message.at):
+                return
+            if (before.capacity, before.labels) == (message.capacity, message.labels):
+                return
+        self.facts[message.machine] = msgspec.json.encode(message)
+        self.changed_facts.add(message.machine)
+        self.facts_version += 1

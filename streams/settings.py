@@ -1,0 +1,40 @@
+"""Settings of the stream app."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
+
+from schemas.connections import RedisSettings
+from schemas.names import SILENT_S, SLOT_S
+from schemas.settings import setting
+from streams.peaks import Zone
+from streams.topics import TopicSettings
+from streams.windows import check_windows
+
+Positive = Annotated[float, Meta(gt=0)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSettings(TopicSettings, RedisSettings):
+    """Fold samples from Kafka into windows in Redis."""
+
+    windows_s: tuple[int, ...] = setting((300, 900, 3600), "windows in seconds, ascending multiples of the slot")
+    time_zone: str = setting("UTC", "zone whose days the daily peaks are of")
+    flush_interval_s: Positive = setting(0.05, "shortest time between two writes to Redis")
+    flush_share: Annotated[float, Meta(gt=0, le=1)] = setting(0.08, "largest share of time spent writing to Redis")
+    batch_messages: Annotated[int, Meta(ge=1, le=100_000)] = setting(1000, "messages folded at once")
+    batch_wait_s: Positive = setting(0.02, "longest wait for a batch to fill")
+    silent_s: Annotated[float, Meta(ge=SLOT_S)] = setting(float(SILENT_S), "silence after which a machine is dropped")
+    session_timeout_s: Positive = setting(10.0, "silence after which the broker gives a worker's partitions away")
+    broker_check_s: Positive = setting(5.0, "time between two looks whether the topic is still the same")
+    metrics_host: str = setting("127.0.0.1", "address of /metrics, /live and /ready")
+    metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = setting(0, "port of these pages; 0: none")
+
+    def __post_init__(self) -> None:
+        TopicSettings.__post_init__(self)
+        RedisSettings.__post_init__(self)
+        check_windows(self.windows_s)
+        Zone(self.time_zone)
