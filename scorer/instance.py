@@ -37,5 +37,7 @@ class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """When it was confirmed to run; 0 before: its credit is full until then."""
     expires_at: float = 0.0
     ended_at: float = 0.0
+    request: str = ""
+    """Digest of the request it was placed for: the same id with another one is an error."""
     version: int = 0
     """The ledger's change number of its last transition."""

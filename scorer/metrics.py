@@ -1,0 +1,87 @@
+"""What the scorer counts, and the pages that show it: ``/metrics``, ``/live`` (the process runs), ``/ready`` (it can answer)."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+class Metrics:
+    """The scorer's metrics, in a registry of their own, so that a process or a test may hold several."""
+
+    def __init__(self, version: str = "") -> None:
+        self.registry = CollectorRegistry()
+        of = {"registry": self.registry}
+        self.queries = Counter("windward_scorer_queries", "Queries answered", ["method", "code"], **of)
+        self.duration = Histogram(
+            "windward_scorer_query_duration_seconds", "From taking a query to its answer", ["method"],
+            buckets=_SECONDS, **of,
+        )  # fmt: skip
+        self.expired = Counter("windward_scorer_queries_expired", "Queries dropped after their deadline", **of)
+        self.malformed = Counter("windward_scorer_queries_malformed", "Queries that nobody could be answered for", **of)
+        self.refused = Counter("windward_scorer_queries_refused", "Queries refused because too many waited", **of)
+        self.returned = Counter("windward_scorer_queries_returned", "Queries taken back from a dead scorer", **of)
+        self.waiting = Gauge("windward_scorer_queue_length", "Queries waiting", **of)
+        self.placements = Counter("windward_scorer_placements", "Instances asked for", ["outcome"], **of)
+        self.conflicts = Counter("windward_scorer_conflicts", "Candidates lost to another scorer", **of)
+        self.expiries = Counter("windward_scorer_reservations_expired", "Reservations that ran out", **of)
+        self.instances = Gauge("windward_scorer_ledger_instances", "Instances reserved or confirmed", **of)
+        self.reloads = Counter("windward_scorer_ledger_reloads", "Times the whole ledger was read", **of)
+        self.machines = Gauge("windward_scorer_machines", "Machines in the snapshot", **of)
+        self.refreshed = Gauge("windward_scorer_snapshot_timestamp_seconds", "When the snapshot was built", **of)
+        self.newest = Gauge("windward_scorer_newest_sample_timestamp_seconds", "Event time of the newest sample", **of)
+        self.refresh_s = Histogram(
+            "windward_scorer_refresh_duration_seconds", "Reading the windows and building the snapshot",
+            buckets=_SECONDS, **of,
+        )  # fmt: skip
+        self.refresh_failures = Counter("windward_scorer_refresh_failures", "Refreshes that failed", ["reason"], **of)
+        self.ready = Gauge("windward_scorer_ready", "1 while queries can be answered", **of)
+        Info("windward_scorer_build", "Version of this scorer", **of).info({"version": version})
+        self._query_child = cache(self.queries.labels)
+        self._duration_child = cache(self.duration.labels)
+
+    def answered(self, method: str, code: str, seconds: float) -> None:
+        """Count one answer; ``code`` is OK or the error's."""
+        self._query_child(method, code).inc()
+        self._duration_child(method).observe(seconds)
+
+
+def serve_pages(
+    metrics: Metrics, host: str, port: int, ready: Callable[[], tuple[bool, dict[str, object]]]
+) -> ThreadingHTTPServer:
+    """Serve the pages from a daemon thread; return the server, whose ``server_address`` tells the port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/metrics":
+                self._send(200, generate_latest(metrics.registry), CONTENT_TYPE_LATEST)
+            elif self.path == "/live":
+                self._send(200, b'{"live":true}', "application/json")
+            elif self.path == "/ready":
+                yes, details = ready()
+                self._send(200 if yes else 503, json.dumps({"ready": yes, **details}).encode(), "application/json")
+            else:
+                self._send(404, b"/metrics /live /ready\n", "text/plain")
+
+        def _send(self, status: int, body: bytes, kind: str) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *values: object) -> None:  # noqa: A002
+            """Say nothing: a scrape is no event."""
+
+    server = ThreadingHTTPServer((host, port), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="pages", daemon=True).start()
+    return server

@@ -1,0 +1,87 @@
+"""Settings of the scorer process and of the commands that ask it."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from schemas.connections import RedisSettings
+from schemas.settings import setting
+
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Count = Annotated[int, Meta(ge=1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerSettings(RedisSettings):
+    """Where the ledger is: on the server of the windows, or on one of its own (which wants AOF)."""
+
+    ledger_url: str = setting("", "server of the ledger, where it has one of its own; password, user and TLS as above")
+    ledger_log_length: Annotated[int, Meta(ge=100, le=10_000_000)] = setting(
+        50_000, "changes kept for scorers to catch up with; one further behind reads the whole ledger again"
+    )
+    remember_s: Annotated[float, Meta(ge=1, le=31 * 86_400)] = setting(
+        86_400.0, "how long the id of an ended instance stays known"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ledger_url:
+            try:
+                RedisSettings(redis_url=self.ledger_url)
+            except ValueError as error:
+                raise ValueError(f"ledger_url: {str(error).removeprefix('redis_url: ')}") from None
+
+    def ledger_arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``redis.Redis.from_url`` for the ledger."""
+        return self.redis_arguments() | ({"url": self.ledger_url} if self.ledger_url else {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorerSettings(LedgerSettings):
+    """Answer placement queries. Any number of scorers may run; each query is answered by one."""
+
+    name: str = setting("", "name of this scorer; default: host and process id")
+    profiles: tuple[Path, ...] = setting((), "TOML files with profiles, read again on SIGHUP", metavar="FILE")
+    profile: str = setting("windward", "profile of queries that name none")
+    refresh_s: Annotated[float, Meta(ge=0.005, le=60)] = setting(0.05, "how often the windows are looked at")
+    queue_length_max: Count = setting(10_000, "queries that may wait; those beyond get RESOURCE_EXHAUSTED at once")
+    drain_max: Annotated[int, Meta(ge=1, le=256)] = setting(32, "queries taken together at most")
+    heartbeat_s: Annotated[float, Meta(ge=0.05, le=10)] = setting(0.5, "how often the scorer says that it lives")
+    silent_s: Annotated[float, Meta(ge=0.2, le=600)] = setting(
+        2.0, "a scorer silent for so long is dead: the queries it took go back to the queue"
+    )
+    decisions_length: Annotated[int, Meta(ge=0, le=10_000_000)] = setting(
+        100_000, "decisions kept for `windward why`; 0: none"
+    )
+    attempts_max: Annotated[int, Meta(ge=1, le=1_000)] = setting(
+        20, "how often a placement is tried again when other scorers were faster"
+    )
+    metrics_host: str = setting("127.0.0.1", "address of the metrics and health pages")
+    metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = setting(0, "their port; 0: none")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.name and not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", self.name):
+            raise ValueError(f"name: {self.name!r} is not 1 to 64 of A-Z a-z 0-9 . _ -")
+        if self.silent_s < 2 * self.heartbeat_s:
+            raise ValueError(f"silent_s: {self.silent_s} is less than twice heartbeat_s ({self.heartbeat_s})")
+
+    @property
+    def scorer(self) -> str:
+        """The name under which queries are taken; two scorers never share one."""
+        return self.name or f"{socket.gethostname()}-{os.getpid()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientSettings(RedisSettings):
+    """What every command that asks the scorer takes."""
+
+    timeout: Seconds = setting(5.0, "seconds to wait for the answer")
+    json: bool = setting(False, "print the answer as JSON")
