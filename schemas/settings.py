@@ -18,7 +18,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -29,7 +29,7 @@ class SettingsError(ValueError):
     """A setting that cannot be used; the message is one line and names it."""
 
 
-def setting(default: Any = dataclasses.MISSING, help: str = "", **more: Any) -> Any:  # noqa: A002, ANN401
+def setting(default: Any = dataclasses.MISSING, help: str = "", **more: Any) -> Any:  # noqa: A002
     """Declare a field: its default, its help text, and ``secret=True``, ``positional=True`` or ``metavar=...``."""
     factory = {"default": default}
     if isinstance(default, dict | list):
@@ -75,6 +75,13 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Refuses wrong usage in one line, as every other wrong setting."""
+
+    def error(self, message: str) -> NoReturn:
+        raise SettingsError(f"{message}; --help lists the settings")
+
+
 def _parse_flags(
     fields: Mapping[str, dataclasses.Field[Any]],
     hints: Mapping[str, Any],
@@ -83,7 +90,7 @@ def _parse_flags(
     description: str,
 ) -> dict[str, Any]:
     """Read the command line; only what was given is in the result, as text."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"windward {command}",
         description=description,
         argument_default=argparse.SUPPRESS,
@@ -133,7 +140,7 @@ def _read_secret(path: Path, variable: str) -> str:
         raise SettingsError(f"{variable}: {path} cannot be read: {error.strerror}") from None
 
 
-def _bare(kind: Any) -> Any:  # noqa: ANN401
+def _bare(kind: Any) -> Any:
     """Strip Annotated and ``| None`` off a type."""
     while True:
         origin = typing.get_origin(kind)
@@ -145,7 +152,7 @@ def _bare(kind: Any) -> Any:  # noqa: ANN401
             return kind
 
 
-def _convert(name: str, value: Any, source: str, kind: Any) -> Any:  # noqa: ANN401
+def _convert(name: str, value: Any, source: str, kind: Any) -> Any:
     """Turn one raw value into its type: lists split at commas, pairs at ``=``, numbers and booleans from text."""
     origin = typing.get_origin(_bare(kind))
     if origin in (tuple, dict) and (isinstance(value, str) or (isinstance(value, list) and origin is dict)):

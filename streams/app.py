@@ -83,14 +83,14 @@ class StreamApp:
 
     # ---- assignment
 
-    async def _on_assigned(self, _app: Any, assigned: Any, **_: Any) -> None:  # noqa: ANN401
+    async def _on_assigned(self, _app: Any, assigned: Any, **_: Any) -> None:
         self.owned = {tp.partition for tp in assigned if tp.topic == self.names.samples_topic}
         self._seeks.clear()
         self.metrics.rebalances.inc()
         self.metrics.partitions.set(len(self.owned))
         log.info("stream.assigned", extra={"values": {"partitions": sorted(self.owned)}})
 
-    async def _on_revoked(self, _app: Any, *_: Any, **__: Any) -> None:  # noqa: ANN401
+    async def _on_revoked(self, _app: Any, *_: Any, **__: Any) -> None:
         await self._flush()
         self.owned = set()
 
@@ -140,7 +140,7 @@ class StreamApp:
 
     # ---- folding
 
-    async def _fold_stream(self, stream: Any) -> None:  # noqa: ANN401
+    async def _fold_stream(self, stream: Any) -> None:
         async for events in stream.noack_take(self.settings.batch_messages, within=self.settings.batch_wait_s):
             arrived: dict[int, list[Arrived]] = defaultdict(list)
             for event in events:

@@ -34,7 +34,7 @@ class StateAheadError(Exception):
 
 
 class Store:
-    """Reads and writes partitions. ``redis`` is a ``redis.asyncio.Redis``; its stubs mix sync and async, so Any here."""
+    """Reads and writes partitions. ``redis`` is a ``redis.asyncio.Redis``, whose stubs mix sync and async."""
 
     def __init__(self, redis: Any, names: Names) -> None:
         self._redis = redis
@@ -82,8 +82,8 @@ class Store:
     async def save(self, partition: Partition, now_s: float) -> None:
         """Write what changed, or everything where Redis has lost it.
 
-        Raises StateAheadError when Redis holds a newer state, and redis.RedisError when it cannot be reached; after that
-        the next call writes everything.
+        Raises StateAheadError when Redis holds a newer state, and redis.RedisError when it cannot be reached; after
+        that the next call writes everything.
         """
         names, number = self._names, partition.number
         async with self._redis.pipeline(transaction=True) as pipe:

@@ -1,0 +1,184 @@
+"""``windward fold``: print the windows of recorded samples, by the very code the stream app runs.
+
+The file holds the messages of the samples topic, one JSON object a line (``-`` is standard input). What is printed with
+``--json`` is one object that ``windward rank --machines`` reads:
+
+    {"now": 1790000000.0, "windows_s": [300, 900, 3600],
+     "machines": [{"machine": "m1", "at": ..., "end": ..., "boot": ..., "interval_s": 10, "skew_s": 0,
+                   "capacity": {"cpu": 64, ...}, "labels": {},
+                   "windows": {"300": {"cpu": {"mean": ..., "std": ..., "max": ..., "p50": ..., "p90": ..., "p95": ...,
+                                               "p99": ..., "filled": 30, "coverage": 1.0, "warming": false}, ...}, ...},
+                   "peaks": {"today": {"cpu": ...}, "yesterday": {"cpu": ...}, "since": ...},
+                   "classes": {"300": {"prod": {"cpu": ...}}}}],
+     "counts": {"accepted": 360, ...},
+     "refused": [{"line": 3, "reason": "malformed", "detail": "..."}]}
+
+Amounts are in base units; what is unknown is null. Lines refused are named on stderr too. Exit 1 when no line was used.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table as Page
+
+from schemas.connections import CommonSettings
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from schemas.sample import MachineFacts, Rejected, decode
+from schemas.settings import SettingsError, load_settings, setting
+from schemas.window_table import PERCENTILES, WARMING_COVERAGE, WindowTable, decode_table
+from streams.partition import Arrived, Partition
+from streams.peaks import Zone
+from streams.table import Table
+from streams.windows import check_windows
+
+BATCH = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoldSettings(CommonSettings):
+    """Print the windows of recorded samples."""
+
+    file: str = setting(help="file with one message a line; - is standard input", positional=True, metavar="FILE")
+    windows_s: tuple[int, ...] = setting((300, 900, 3600), "windows in seconds, ascending multiples of the slot")
+    time_zone: str = setting("UTC", "zone whose days the daily peaks are of")
+    json: bool = setting(False, "print one JSON object")
+
+    def __post_init__(self) -> None:
+        check_windows(self.windows_s)
+        Zone(self.time_zone)
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Fold a file and print its windows."""
+    settings = load_settings(FoldSettings, "fold", argv, environ, description=__doc__ or "")
+    try:
+        lines = sys.stdin.buffer.readlines() if settings.file == "-" else Path(settings.file).read_bytes().splitlines()
+    except OSError as error:
+        raise SettingsError(f"file: {settings.file} cannot be read: {error.strerror}") from None
+    result = fold_lines(lines, settings.windows_s, settings.time_zone)
+    for refused in result["refused"]:
+        print(f"line {refused['line']}: {refused['reason']}: {refused['detail']}", file=sys.stderr)  # noqa: T201
+    if settings.json:
+        print(json.dumps(result, allow_nan=False))  # noqa: T201
+    else:
+        _show(result)
+    return 0 if result["machines"] else 1
+
+
+def fold_lines(lines: Iterable[bytes], windows_s: tuple[int, ...], time_zone: str) -> dict[str, Any]:
+    """Return what the module describes; a sample is taken as recorded when its interval ended."""
+    partition = Partition(0, Table(windows_s, Zone(time_zone)))
+    arrived = [
+        Arrived(number, line.strip(), _recorded_at(line), None) for number, line in enumerate(lines) if line.strip()
+    ]
+    counts: dict[str, int] = {}
+    refused = []
+    for start in range(0, len(arrived), BATCH):
+        outcome = partition.fold(arrived[start : start + BATCH])
+        for name, count in outcome.counts.items():
+            counts[name] = counts.get(name, 0) + count
+        refused += [
+            {"line": message.offset + 1, "reason": one.reason, "detail": one.detail} for message, one in outcome.refused
+        ]
+    partition.refresh_table()
+    table = decode_table(partition.table.encode(partition.ring, {})) if len(partition.ring) else None
+    return {
+        "now": float(partition.ring.at.max()) if len(partition.ring) else None,
+        "windows_s": list(windows_s),
+        "machines": _machines(table, partition.facts) if table else [],
+        "counts": {name: count for name, count in sorted(counts.items()) if count},
+        "refused": refused,
+    }
+
+
+def _recorded_at(line: bytes) -> float:
+    try:
+        return decode(line.strip()).at
+    except Rejected:
+        return 0.0
+
+
+def _machines(table: WindowTable, facts: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    columns = table.columns
+    rows = []
+    for m, machine in enumerate(table.machines):
+        known = facts.get(machine)
+        about = decode(known) if known else None
+        row: dict[str, Any] = {
+            "machine": machine,
+            **{name: _plain(columns[name][m]) for name in ("at", "end", "boot", "interval_s")},
+            "skew_s": _plain(columns["skew"][m]),
+            "capacity": {r: v for i, r in enumerate(RESOURCES) if (v := _plain(columns["capacity"][i, m])) is not None},
+            "labels": about.labels if isinstance(about, MachineFacts) else {},
+            "windows": {
+                str(window_s): {
+                    resource: _statistics(columns, w, r, m)
+                    for r, resource in enumerate(RESOURCES)
+                    if columns["filled"][w, r, m]
+                }
+                for w, window_s in enumerate(table.header.windows_s)
+            },
+            "peaks": {
+                "today": _by_resource(columns["peak_today"][:, m]),
+                "yesterday": _by_resource(columns["peak_yesterday"][:, m]),
+                "since": _plain(columns["peak_since"][m]),
+            },
+        }
+        classes = {
+            str(window_s): {
+                name: by_resource
+                for name in PRIORITY_CLASSES
+                if f"class_{name}" in columns and (by_resource := _by_resource(columns[f"class_{name}"][w, :, m]))
+            }
+            for w, window_s in enumerate(table.header.windows_s)
+        }
+        if any(classes.values()):
+            row["classes"] = classes
+        rows.append(row)
+    return rows
+
+
+def _statistics(columns: Mapping[str, Any], w: int, r: int, m: int) -> dict[str, Any]:
+    coverage = float(columns["coverage"][w, r, m])
+    return {
+        **{name: _plain(columns[name][w, r, m]) for name in ("mean", "std", "max")},
+        **{f"p{q}": _plain(columns["percentile"][w, r, i, m]) for i, q in enumerate(PERCENTILES)},
+        "filled": int(columns["filled"][w, r, m]),
+        "coverage": coverage,
+        "warming": coverage < WARMING_COVERAGE,
+    }
+
+
+def _by_resource(values: Any) -> dict[str, float]:
+    return {r: v for r, value in zip(RESOURCES, values, strict=True) if (v := _plain(value)) is not None}
+
+
+def _plain(value: Any) -> float | None:
+    number = float(value)
+    return number if np.isfinite(number) else None
+
+
+def _show(result: Mapping[str, Any]) -> None:
+    """Print one line a machine, window and resource."""
+    page = Page(box=None, header_style="bold")
+    for name in ("machine", "window", "resource", "mean", "std", "p95", "max", "of", "covered"):
+        page.add_column(name, justify="left" if name in ("machine", "resource") else "right")
+    for row in result["machines"]:
+        for window_s, resources in row["windows"].items():
+            for resource, s in resources.items():
+                covered = f"{s['coverage']:.0%}" + (" warming" if s["warming"] else "")
+                amounts = [f"{s[name]:.4g}" for name in ("mean", "std", "p95", "max")]
+                capacity = row["capacity"].get(resource)
+                of = "" if capacity is None else f"{capacity:.4g}"
+                page.add_row(row["machine"], f"{window_s} s", resource, *amounts, of, covered)
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    console.print(page)
+    console.print("  ".join(f"{name} {count}" for name, count in result["counts"].items()), highlight=False)
