@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 
 from kafka import KafkaAdminClient
@@ -17,6 +18,8 @@ RETENTION_MS = 3 * 3_600_000
 """Three hours: the ring is one, and a worker that is down must find the rest again."""
 
 REJECTS_RETENTION_MS = 7 * 86_400_000
+
+LEADERS_DEADLINE_S = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +61,22 @@ def ensure_topics(settings: TopicSettings, partitions: int | None = None) -> int
                 log.info("topics.created", extra={"values": {"topics": ",".join(missing)}})
             except TopicAlreadyExistsError:
                 log.info("topics.already-created", extra={"values": {"topics": ",".join(missing)}})
-        return len(admin.describe_topics([names.samples_topic])[0]["partitions"])
+        return _await_leaders(admin, names.samples_topic)
     finally:
         admin.close()
+
+
+def _await_leaders(admin: KafkaAdminClient, topic: str) -> int:
+    """Return the topic's partitions once each has a leader: a new topic is acknowledged before all brokers know it."""
+    until = time.monotonic() + LEADERS_DEADLINE_S
+    while True:
+        description = admin.describe_topics([topic])[0]
+        partitions = description["partitions"]
+        if partitions and not description.get("error_code") and all(p["leader_id"] >= 0 for p in partitions):
+            return len(partitions)
+        if time.monotonic() > until:
+            raise KafkaError(f"topic {topic} has partitions without a leader after {LEADERS_DEADLINE_S} s")
+        time.sleep(0.1)
 
 
 def topic_id(settings: KafkaSettings) -> str:
