@@ -234,7 +234,7 @@ class LedgerView:
         self.requested = np.array(
             [np.bincount(rows, amounts[slots], minlength=machines) for amounts in self._slots.amounts]
         ).reshape(_R, machines)
-        self.maxmemory = np.bincount(rows, self._slots.maxmemory[slots], minlength=machines)
+        self.maxmemory = np.bincount(rows, self._slots.maxmemory[slots], minlength=machines).astype(np.float64)
         self.count = np.bincount(rows, minlength=machines).astype(np.float64)
 
     def _sum_row(self, machine: str) -> None:

@@ -11,6 +11,7 @@ import zoneinfo
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from scorer.ledger_view import Facet, LedgerView, facets_of
 from scorer.snapshot import Bools, Floats, Integers, LabelColumn, Roster, Snapshot, WindowView
 
 _R = len(RESOURCES)
+Column = TypeVar("Column", bound=NDArray[Any])
 
 
 class Fleet:
@@ -96,7 +98,8 @@ class Fleet:
     def mean(self) -> Floats:
         """[R, M] Mean usage with credits; NaN without data."""
         if self.requests_alone:
-            return np.where(np.isfinite(self.allocatable), self.requested, np.nan)
+            known: Floats = np.where(np.isfinite(self.allocatable), self.requested, np.nan)
+            return known
         if self.credit_model == "none" or not len(self.ledger):
             return self.view.mean
         return self.view.mean + self.credit
@@ -160,36 +163,27 @@ class Fleet:
     @cached_property
     def utilization(self) -> Floats:
         """[R, M] mean / allocatable; NaN where either is unknown or allocatable is 0."""
-        allocatable = self.allocatable
-        if self._all_positive:
-            return self.mean / allocatable
-        return np.divide(self.mean, allocatable, out=np.full(allocatable.shape, np.nan), where=allocatable > 0)
+        return self.mean * self.inverse_allocatable
 
     @cached_property
     def deviation(self) -> Floats:
         """[R, M] std / allocatable; NaN as utilization."""
-        allocatable = self.allocatable
-        if self._all_positive:
-            return self.std / allocatable
-        return np.divide(self.std, allocatable, out=np.full(allocatable.shape, np.nan), where=allocatable > 0)
-
-    @cached_property
-    def _all_positive(self) -> bool:
-        return bool((self.allocatable > 0).all())
+        return self.std * self.inverse_allocatable
 
     @cached_property
     def inverse_allocatable(self) -> Floats:
         """[R, M] 1 / allocatable; NaN where unknown or 0."""
-        allocatable = self.allocatable
-        return np.divide(1.0, allocatable, out=np.full(allocatable.shape, np.nan), where=allocatable > 0)
+        inverse: Floats = np.full(self.allocatable.shape, np.nan)
+        np.divide(1.0, self.allocatable, out=inverse, where=self.allocatable > 0)
+        return inverse
 
     @cached_property
     def taken(self) -> Floats:
-        """[R, M] The larger of what is promised and what is used (with credits); the promise alone without data."""
-        return np.fmax(self.requested, self.mean)
+        """[R, M] The larger of what is promised and what is used (with credits); NaN without data."""
+        return np.maximum(self.requested, self.mean)
 
     @cached_property
-    def kept(self) -> dict[object, object]:
+    def kept(self) -> dict[Any, Any]:
         """What plugins keep here: made once for each change of snapshot or ledger, under a key of their own."""
         return {}
 
@@ -261,8 +255,8 @@ class Machines:
         """Return [len(rows)] machines: row ``rows[i]`` with ``copies[i]`` copies of the newcomer on it already."""
         return Machines(self.fleet, self.request, self.now_s, rows=rows, copies=copies)
 
-    def _pick(self, column: NDArray[np.generic]) -> NDArray[np.generic]:
-        return column if self.rows is None else column[..., self.rows]
+    def _pick(self, column: Column) -> Column:
+        return column if self.rows is None else cast(Column, column[..., self.rows])
 
     def _add(self, column: Floats, each: Floats) -> Floats:
         """Return the rows of a [R, M] column with each copy's share added."""
@@ -295,20 +289,20 @@ class Machines:
     def maxmemory(self) -> Floats:
         """[n] Sum of maxmemory."""
         column = self._pick(self.fleet.maxmemory)
-        return column if self.copies is None else column + float(self.request.maxmemory) * self.copies  # type: ignore[return-value]
+        return column if self.copies is None else column + float(self.request.maxmemory) * self.copies
 
     @cached_property
     def count(self) -> Floats:
         """[n] Instances placed."""
         column = self._pick(self.fleet.count)
-        return column if self.copies is None else column + self.copies  # type: ignore[return-value, operator]
+        return column if self.copies is None else column + self.copies
 
     def tally(self, facets: frozenset[Facet]) -> NDArray[np.integer]:
         """Return [n]: instances with all these facets on each machine."""
         column = self._pick(self.fleet.ledger.tally(facets))
         if self.copies is not None and facets <= self.facets:
-            column = column + self.copies  # type: ignore[operator, assignment]
-        return column  # type: ignore[return-value]
+            column = column + self.copies
+        return column
 
     # ---- load, with credits
 
@@ -332,12 +326,12 @@ class Machines:
     @cached_property
     def measured_mean(self) -> Floats:
         """[R, n] Mean usage without credits; NaN without data."""
-        return self._pick(self.fleet.measured_mean)  # type: ignore[return-value]
+        return self._pick(self.fleet.measured_mean)
 
     @cached_property
     def std(self) -> Floats:
         """[R, n] Population standard deviation of the usage."""
-        return self._pick(self.fleet.std)  # type: ignore[return-value]
+        return self._pick(self.fleet.std)
 
     @cached_property
     def max(self) -> Floats:
@@ -375,59 +369,59 @@ class Machines:
     @cached_property
     def deviation(self) -> Floats:
         """[R, n] std / allocatable."""
-        return self._pick(self.fleet.deviation)  # type: ignore[return-value]
+        return self._pick(self.fleet.deviation)
 
     @cached_property
     def allocatable(self) -> Floats:
         """[R, n] What may be used: the one basis; NaN where unknown."""
-        return self._pick(self.fleet.allocatable)  # type: ignore[return-value]
+        return self._pick(self.fleet.allocatable)
 
     @cached_property
     def inverse_allocatable(self) -> Floats:
         """[R, n] 1 / allocatable; NaN where unknown or 0."""
-        return self._pick(self.fleet.inverse_allocatable)  # type: ignore[return-value]
+        return self._pick(self.fleet.inverse_allocatable)
 
     @cached_property
     def capacity(self) -> Floats:
         """[R, n] What the machine has; NaN where unknown."""
-        return self._pick(self.fleet.capacity)  # type: ignore[return-value]
+        return self._pick(self.fleet.capacity)
 
     @cached_property
     def taken(self) -> Floats:
-        """[R, n] The larger of promised and used."""
-        return self.fleet.taken if self.rows is None else np.fmax(self.requested, self.mean)
+        """[R, n] The larger of promised and used; NaN without data."""
+        return self.fleet.taken if self.rows is None else np.maximum(self.requested, self.mean)
 
     # ---- data
 
     @cached_property
     def age_s(self) -> Floats:
         """[n] Age of the newest sample; +inf without data."""
-        return self.now_s - self._pick(self.fleet.snapshot.seen_at)  # type: ignore[operator, return-value]
+        return self.now_s - self._pick(self.fleet.snapshot.seen_at)
 
     @cached_property
     def has_data(self) -> Bools:
         """[n] Whether any sample was ever seen."""
-        return self._pick(self.fleet.snapshot.has_data)  # type: ignore[return-value]
+        return self._pick(self.fleet.snapshot.has_data)
 
     @cached_property
     def interval_s(self) -> Floats:
         """[n] Publishing interval."""
-        return self._pick(self.fleet.snapshot.column("interval_s"))  # type: ignore[return-value]
+        return self._pick(self.fleet.snapshot.column("interval_s"))
 
     @cached_property
     def coverage(self) -> Floats:
         """[n] Filled share of the window used."""
-        return self._pick(self.fleet.view.coverage)  # type: ignore[return-value]
+        return self._pick(self.fleet.view.coverage)
 
     @cached_property
     def warming(self) -> Bools:
         """[n] The window used is less than half covered."""
-        return self._pick(self.fleet.view.warming)  # type: ignore[return-value]
+        return self._pick(self.fleet.view.warming)
 
     @cached_property
     def window_s(self) -> Floats:
         """[n] Length of the window used."""
-        return self._pick(self.fleet.view.window_s)  # type: ignore[return-value]
+        return self._pick(self.fleet.view.window_s)
 
     # ---- facts
 
@@ -442,11 +436,12 @@ class Machines:
     @cached_property
     def cordon(self) -> Bools:
         """[n] Taken out by an operator."""
-        return self._pick(self.fleet.snapshot.rules.cordon)  # type: ignore[return-value]
+        return self._pick(self.fleet.snapshot.rules.cordon)
 
-    def rule(self, name: str) -> NDArray[np.generic]:
+    def rule(self, name: str) -> NDArray[Any]:
         """Return an operator's column: ``thresholds``, ``prod_thresholds``, ``percentile_thresholds``, ``power``."""
-        return self._pick(getattr(self.fleet.snapshot.rules, name))
+        column: NDArray[Any] = getattr(self.fleet.snapshot.rules, name)
+        return self._pick(column)
 
 
 def _previous_midnight(midnight: datetime) -> float:

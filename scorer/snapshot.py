@@ -195,7 +195,9 @@ class Snapshot:
             parts.append(np.full((*(sizes[axis] for axis in axes), 1), absent))
         if len(parts) == 1:
             return np.asarray(parts[0], np.float64)[...]
-        joined = np.concatenate(parts, axis=-1, dtype=np.float64) if parts else np.empty((*map(sizes.get, axes), 0))  # type: ignore[arg-type]
+        if not parts:
+            return np.empty((*(sizes[axis] for axis in axes), 0))
+        joined = np.concatenate(parts, axis=-1, dtype=np.float64)
         return joined if self._gather is None else joined.take(self._gather, axis=-1)
 
     @cached_property
@@ -269,7 +271,8 @@ class Snapshot:
         """[W, M] Least coverage over the resources that have any data in the window; 0 where none has."""
         coverage = self.column("coverage")
         least = np.where(np.isfinite(self.column("mean")), coverage, np.inf).min(axis=1)
-        return np.where(np.isfinite(least), least, 0.0)
+        found: Floats = np.where(np.isfinite(least), least, 0.0)
+        return found
 
     @staticmethod
     def _pick(column: Floats, position: Integers) -> Floats:

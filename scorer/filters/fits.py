@@ -28,7 +28,7 @@ class Fits:
         what a request without an amount counts, in cores and bytes (kube-scheduler scores with 0.1 and 200 Mi, and
         filters with 0).
 
-    A requested resource whose capacity nobody knows does not fit.
+    A requested resource whose capacity nobody knows does not fit; nor does one, by ``taken``, whose use nobody knows.
     """
 
     name: ClassVar[str] = "fits"
@@ -62,6 +62,7 @@ class Fits:
         for resource in np.flatnonzero(amounts):
             limit = machines.allocatable[resource]
             found[f"{RESOURCES[resource]} capacity unknown"] = np.isnan(limit)
+            found[f"{RESOURCES[resource]} usage unknown"] = np.isnan(self._taken(machines)[resource])
             found[f"{RESOURCES[resource]} larger than the machine"] = (
                 amounts[resource] > self._limit(machines)[resource]
             )
@@ -92,8 +93,7 @@ class Fits:
 
     @staticmethod
     def _limit(machines: Machines) -> Floats:
-        kept = machines.fleet.kept
-        limit = kept.get("fits")
+        limit: Floats | None = machines.fleet.kept.get("fits")
         if limit is None:
-            limit = kept["fits"] = machines.fleet.allocatable * (1 + ROUNDING)
-        return limit if machines.rows is None else limit[:, machines.rows]  # type: ignore[index, return-value, call-overload]
+            limit = machines.fleet.kept["fits"] = machines.fleet.allocatable * (1 + ROUNDING)
+        return limit if machines.rows is None else limit[:, machines.rows]

@@ -54,9 +54,9 @@ class Fresh:
         }
 
     def _age_s_max(self, machines: Machines) -> Floats:
-        kept, key = machines.fleet.kept, ("fresh", self)
-        limit = kept.get(key)
+        key = ("fresh", self)
+        limit: Floats | None = machines.fleet.kept.get(key)
         if limit is None:
             interval_s = machines.fleet.snapshot.column("interval_s")
-            limit = kept[key] = np.fmax(self.age_s_max, self.intervals_max * interval_s)
-        return limit if machines.rows is None else limit[machines.rows]  # type: ignore[index, return-value, call-overload]
+            limit = machines.fleet.kept[key] = np.fmax(self.age_s_max, self.intervals_max * interval_s)
+        return limit if machines.rows is None else limit[machines.rows]

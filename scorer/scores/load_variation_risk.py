@@ -89,7 +89,11 @@ class LoadVariationRisk:
         rows = [RESOURCES.index(name) for name in self.resources]
         newcomer = machines.amounts if self.newcomer == "request" else machines.expected
         part = slice(rows[0], rows[-1] + 1) if rows == list(range(rows[0], rows[-1] + 1)) else rows
-        mu = machines.utilization[part] + newcomer[part, None] * machines.inverse_allocatable[part]
+        if self.rounding:  # divide as the peer does: a half must stay a half
+            limit = np.where(machines.allocatable[part] > 0, machines.allocatable[part], np.nan)
+            mu = (machines.mean[part] + newcomer[part, None]) / limit
+        else:
+            mu = machines.utilization[part] + newcomer[part, None] * machines.inverse_allocatable[part]
         sigma = np.nan_to_num(machines.deviation[part]) if self._std_missing(machines) else machines.deviation[part]
         risk = self._risk(mu, sigma)
         without = np.isnan(risk)

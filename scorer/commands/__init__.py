@@ -1,0 +1,1 @@
+"""The scorer's commands: one module each, with ``main(argv, environ) -> exit code``."""

@@ -1,0 +1,121 @@
+"""Profiles: list the profiles there are, or show one with every setting in force.
+
+windward profiles                      list them
+windward profiles show NAME            print the effective settings of one
+windward profiles show FILE.toml       check a file of your own and print it
+windward profiles plugins              list every filter and score there is, with its settings
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schemas.settings import SettingsError, load_settings, setting
+from scorer import plugins
+from scorer.profile import Profile, ProfileError, load_profiles, read_profile
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfilesSettings:
+    """What to show."""
+
+    words: tuple[str, ...] = setting((), "nothing, `show NAME`, or `plugins`", positional=True, metavar="show NAME")
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
+    json: bool = setting(False, "print JSON")
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the command."""
+    settings = load_settings(ProfilesSettings, "profiles", argv, environ, __doc__ or "")
+    try:
+        match settings.words:
+            case ():
+                found = load_profiles(settings.profiles).by_name
+                _print(settings.json, [{"name": p.name, "description": p.description} for p in found.values()], _listed)
+            case ("show", name):
+                _print(settings.json, _find(name, settings.profiles).effective(), _shown)
+            case ("plugins",):
+                _print(settings.json, _plugins(), _plugin_lines)
+            case _:
+                raise SettingsError(f"expected nothing, `show NAME` or `plugins`, got {' '.join(settings.words)!r}")
+    except ProfileError as error:
+        raise SettingsError(str(error)) from None
+    return 0
+
+
+def _find(name: str, paths: tuple[str, ...]) -> Profile:
+    if name.endswith(".toml"):
+        return read_profile(Path(name))
+    return load_profiles(paths).choose(name)
+
+
+def _print(as_json: bool, value: Any, lines: Any) -> None:  # noqa: ANN401
+    text = json.dumps(value, indent=2) if as_json else lines(value)
+    sys.stdout.write(text + "\n")
+
+
+def _listed(profiles: list[dict[str, str]]) -> str:
+    width = max(len(each["name"]) for each in profiles)
+    return "\n".join(f"{each['name'].ljust(width)}  {each['description']}" for each in profiles)
+
+
+def _plugins() -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": kind,
+            "name": plugin.name,
+            "about": (plugin.__doc__ or "").strip().splitlines()[0],
+            "settings": {field.name: _default(field) for field in dataclasses.fields(plugin)},  # type: ignore[arg-type]
+        }
+        for kind, found in (("filter", plugins.filters()), ("score", plugins.scores()))
+        for plugin in found.values()
+    ]
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:  # noqa: ANN401
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    return field.default_factory() if field.default_factory is not dataclasses.MISSING else None
+
+
+def _plugin_lines(found: list[dict[str, Any]]) -> str:
+    lines = []
+    for each in found:
+        settings = ", ".join(f"{name} = {toml(value)}" for name, value in each["settings"].items())
+        lines += [f"{each['kind']} {each['name']}: {each['about']}", f"    {settings or 'no settings'}"]
+    return "\n".join(lines)
+
+
+def _shown(effective: dict[str, Any]) -> str:
+    """Return the profile as TOML that can be read back."""
+    tables = [key for key in ("filters", "scores") if effective[key]]
+    top = [key for key in effective if key not in ("filters", "scores", "name")]
+    lines = [f"# profile {effective['name']}"] + [f"{key} = {toml(effective[key])}" for key in top]
+    for table in tables:
+        for entry in effective[table]:
+            lines += ["", f"[[{table}]]"] + [f"{key} = {toml(value)}" for key, value in entry.items()]
+    return "\n".join(lines)
+
+
+def toml(value: Any) -> str:  # noqa: ANN401
+    """Return a value in TOML, on one line.
+
+    >>> toml({"cpu": 0.5, "names": ["a"]})
+    '{ cpu = 0.5, names = ["a"] }'
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{key} = {toml(each)}" for key, each in value.items() if each is not None)
+        return "{ " + inner + " }" if inner else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return str(value)
