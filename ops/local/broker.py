@@ -23,6 +23,9 @@ class LocalBroker(LocalProcess):
     keeps_topics = False
     """Whether topics survive ``restart``."""
 
+    replication = min_insync = 1
+    """Replicas a topic can have here, and how many of them a write can wait for."""
+
     def __init__(self, *, port: int | None = None, log: Path | None = None) -> None:
         self.port = port or free_port()
         url = f"tcp://{LOOPBACK}:{self.port}"
@@ -45,6 +48,11 @@ class LocalBroker(LocalProcess):
     def address(self) -> str:
         """The bootstrap list."""
         return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def brokers(self) -> list[LocalProcess]:
+        """The processes: this one."""
+        return [self]
 
 
 def answers_kafka(port: int) -> bool:

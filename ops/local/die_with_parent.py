@@ -26,4 +26,5 @@ def main() -> None:
     os.execv(program, [program, *arguments])  # noqa: S606
 
 
-main()
+if __name__ == "__main__":
+    main()

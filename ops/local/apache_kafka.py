@@ -1,0 +1,253 @@
+"""Apache Kafka itself as local processes: KRaft, one broker or three, durable, on loopback.
+
+Each process is broker and controller at once. Three keep a topic with three replicas and two in sync through the loss
+of any one. Needs Java; the archives come from `ops.kafka.archives`. For a laptop and for recovery tests: heaps are
+small, failures are noticed sooner than by default, and nothing is encrypted.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import subprocess
+import tempfile
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from ops.kafka.archives import fetch_archives
+from ops.local.broker import answers_kafka
+from ops.local.process import LOOPBACK, LocalError, LocalProcess, free_port, wait_until
+
+JAVA = ("-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+"""Quick to start and few threads, at the cost of top speed."""
+
+HEAP_MAX_MB = 384
+LOG_SETTINGS = Path(__file__).parents[1] / "kafka" / "log4j2.properties"
+
+
+class KafkaServer(LocalProcess):
+    """One of the processes: a broker that is also a controller."""
+
+    def __init__(self, node: int, port: int, classpath: str, settings: Path, log: Path) -> None:
+        self.node = node
+        self.port = port
+        self.settings = settings
+        self._java = ["java", f"-Xmx{HEAP_MAX_MB}m", *JAVA, f"-Dlog4j2.configurationFile={LOG_SETTINGS}"]
+        self._java += ["-cp", classpath]
+        super().__init__(
+            f"kafka-{node}",
+            ["/usr/bin/env", *self._java, "kafka.Kafka", str(settings)],
+            log=log,
+            ready=lambda: answers_kafka(port) and node in registered_brokers(port),
+            ready_deadline_s=90,
+            stop_deadline_s=20,
+        )
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT of this broker alone."""
+        return f"{LOOPBACK}:{self.port}"
+
+    def sees(self, nodes: set[int]) -> bool:
+        """Whether this broker knows exactly these brokers to be up."""
+        return registered_brokers(self.port) == nodes
+
+    def format(self, cluster_id: str) -> None:
+        """Prepare an empty data folder; does nothing to one that is prepared."""
+        command = [*self._java, "kafka.tools.StorageTool", "format", "--ignore-formatted"]
+        done = subprocess.run(
+            [*command, "--cluster-id", cluster_id, "--config", str(self.settings)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=self.ready_deadline_s,
+        )
+        if done.returncode != 0:
+            raise LocalError(f"{self.name} cannot prepare its folder: {(done.stdout + done.stderr)[-1000:]}")
+
+
+class ApacheKafka:
+    """A cluster of `brokers`; used like `ops.local.broker.LocalBroker`.
+
+    ``directory`` keeps topics, offsets and ids; the same folder continues the same cluster. One broker of the cluster
+    is killed and started again by ``cluster.brokers[1].kill()`` and ``.start()``.
+    """
+
+    keeps_topics = True
+    """Whether topics survive ``restart``."""
+
+    def __init__(self, *, brokers: int = 1, port: int | None = None, directory: Path | None = None) -> None:
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="windward-kafka-"))
+        self.directory.mkdir(parents=True, exist_ok=True)
+        ports = [port + n if port else free_port() for n in range(brokers)]
+        controllers = [free_port() for _ in range(brokers)]
+        voters = ",".join(f"{node}@{LOOPBACK}:{controller}" for node, controller in enumerate(controllers, 1))
+        classpath = f"{fetch_archives()}/*"
+        self.brokers: list[KafkaServer] = []
+        for node, (broker_port, controller) in enumerate(zip(ports, controllers, strict=True), 1):
+            folder = self.directory / f"kafka-{node}"
+            folder.mkdir(parents=True, exist_ok=True)
+            settings = folder / "server.properties"
+            settings.write_text(server_properties(node, brokers, broker_port, controller, voters, folder / "data"))
+            log = self.directory / f"kafka-{node}.log"
+            self.brokers.append(KafkaServer(node, broker_port, classpath, settings, log))
+
+    @property
+    def address(self) -> str:
+        """The bootstrap list of all brokers."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    @property
+    def replication(self) -> int:
+        """Replicas a topic should have here."""
+        return len(self.brokers)
+
+    @property
+    def min_insync(self) -> int:
+        """In-sync replicas a write should wait for here: the loss of one broker of three stops nothing."""
+        return replicas_in_sync(len(self.brokers))
+
+    @property
+    def running(self) -> bool:
+        """Whether every broker is alive."""
+        return all(broker.running for broker in self.brokers)
+
+    @property
+    def ready(self) -> bool:
+        """Whether every broker is alive and registered."""
+        return all(broker.ready for broker in self.brokers)
+
+    def start(self) -> Self:
+        """Start all brokers and wait until each sees all of them."""
+        cluster_id = self._cluster_id()
+        try:
+            with ThreadPoolExecutor(len(self.brokers)) as pool:
+                list(pool.map(lambda broker: broker.format(cluster_id), self.brokers))
+            for broker in self.brokers:
+                broker.spawn()  # here, not in the pool: a process dies with the thread that started it
+            for broker in self.brokers:
+                broker.wait_ready()
+            everyone = {broker.node for broker in self.brokers}
+            for broker in self.brokers:
+                wait_until(partial(broker.sees, everyone), 30, f"{broker.name} sees all")
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def kill(self) -> None:
+        """End all brokers as a power cut would."""
+        for broker in self.brokers:
+            broker.kill()
+
+    def stop(self) -> None:
+        """End all brokers: SIGTERM to all at once, SIGKILL after the deadline.
+
+        The last two cannot agree any more without the others, so that an orderly end of all takes till the deadline;
+        their data are safe either way.
+        """
+        for broker in self.brokers:
+            broker.ask_to_stop()
+        for broker in self.brokers:
+            broker.stop()
+
+    def restart(self) -> Self:
+        """Kill all brokers and start them again at the same addresses, with what they had."""
+        self.kill()
+        return self.start()
+
+    def _cluster_id(self) -> str:
+        """Return the id of the cluster whose data are here, or a new one."""
+        with contextlib.suppress(OSError):
+            meta = (self.directory / "kafka-1" / "data" / "meta.properties").read_text()
+            return next(line.partition("=")[2] for line in meta.splitlines() if line.startswith("cluster.id="))
+        return new_cluster_id()
+
+    def __enter__(self) -> Self:
+        """Start and wait until ready."""
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()
+
+
+def replicas_in_sync(brokers: int) -> int:
+    """Return how many replicas a write waits for among so many brokers: all but one, at least one.
+
+    >>> [replicas_in_sync(n) for n in (1, 2, 3)]
+    [1, 1, 2]
+    """
+    return max(1, brokers - 1)
+
+
+def new_cluster_id() -> str:
+    """Return a random id in Kafka's form: 16 bytes in URL-safe base64, not starting with a dash.
+
+    >>> len(new_cluster_id())
+    22
+    """
+    while True:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not cluster_id.startswith("-"):
+            return cluster_id
+
+
+def server_properties(node: int, brokers: int, port: int, controller_port: int, voters: str, data: Path) -> str:
+    """Return the settings of one process."""
+    replicas, in_sync = brokers, replicas_in_sync(brokers)
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": node,
+        "controller.quorum.voters": voters,
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://{LOOPBACK}:{port},CONTROLLER://{LOOPBACK}:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "log.dirs": data.resolve(),
+        "auto.create.topics.enable": "false",
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.num.partitions": 4,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.num.partitions": 4,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.num.partitions": 4,
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "group.initial.rebalance.delay.ms": 0,
+        "broker.session.timeout.ms": 6000,
+        "broker.heartbeat.interval.ms": 1000,
+        "replica.lag.time.max.ms": 6000,
+        "log.cleaner.dedupe.buffer.size": 4 << 20,
+        "num.network.threads": 2,
+        "num.io.threads": 4,
+    }
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def registered_brokers(port: int) -> set[int]:
+    """Return the ids of the brokers that the one at ``port`` knows to be up; none when it does not answer."""
+    try:
+        admin = KafkaAdminClient(
+            bootstrap_servers=f"{LOOPBACK}:{port}", bootstrap_timeout_ms=2000, request_timeout_ms=2000
+        )
+    except (KafkaError, OSError):
+        return set()
+    try:
+        return {broker["broker_id"] for broker in admin.describe_cluster()["brokers"]}
+    except (KafkaError, OSError):
+        return set()
+    finally:
+        admin.close()

@@ -1,0 +1,29 @@
+"""A broker of its own for each integration test; ``WINDWARD_TEST_KAFKA=apache`` makes it Apache Kafka."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ops.local.apache_kafka import ApacheKafka
+from ops.local.broker import LocalBroker
+
+KINDS = ("tansu", "apache")
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[LocalBroker | ApacheKafka]:
+    """Yield a running, empty broker: the local wheel's, or three of Apache Kafka; a test may kill and start it."""
+    kind = os.environ.get("WINDWARD_TEST_KAFKA", "tansu")
+    if kind not in KINDS:
+        raise pytest.UsageError(f"WINDWARD_TEST_KAFKA is {kind!r}; expected one of {', '.join(KINDS)}")
+    if kind == "apache":
+        cluster = ApacheKafka(brokers=3, directory=tmp_path / "kafka").start()
+        yield cluster
+        cluster.kill()  # nobody wants its data any more, and an orderly end of three takes seconds
+    else:
+        with LocalBroker(log=tmp_path / "broker.log") as single:
+            yield single

@@ -1,0 +1,197 @@
+"""What the recovery tests share: samples made beforehand, workers as real processes, and the tables they must end with."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import redis
+from kafka import KafkaProducer
+
+from ops.local.process import LocalProcess
+from schemas.names import Names
+from schemas.resources import RESOURCES
+from schemas.sample import Moments, Sample, encode
+from schemas.window_table import decode_table
+from streams.topics import TopicSettings, ensure_topics
+from tests.streams import oracle
+
+WINDOWS_S = (300, 900, 3600)
+SESSION_TIMEOUT_S = 6
+
+
+def await_condition(condition: Callable[[], Any], what: str, deadline_s: float = 60.0) -> Any:
+    """Return the condition's value as soon as it is true; fail with ``what`` at the deadline."""
+    deadline = time.monotonic() + deadline_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {deadline_s} s: {what}")
+        time.sleep(0.05)
+
+
+def make_samples(machines: int, slots: int, seed: int = 1, end: float | None = None) -> list[Sample]:
+    """One sample a machine and slot, in time order, ending now; every machine has a phase of its own."""
+    rng = random.Random(seed)
+    end = time.time() - 20 if end is None else end
+    samples = []
+    for slot in range(slots):
+        for m in range(machines):
+            cpu, memory = rng.uniform(0, 60), rng.uniform(1e9, 6e10)
+            samples.append(
+                Sample(
+                    v=1,
+                    machine=f"m{m:03d}",
+                    boot=1,
+                    seq=slot,
+                    at=end // 10 * 10 - (slots - slot) * 10 + (m * 7 % 100) / 10,
+                    interval_s=10.0,
+                    cpu=Moments(10, cpu, rng.uniform(0, 9), cpu + 2, 64.0),
+                    memory=Moments(10, memory, rng.uniform(0, 1e18), memory * 1.1, 6.87e10),
+                )
+            )
+    return samples
+
+
+class Pipeline:
+    """A broker, a Redis and any number of workers, and every sample that was published."""
+
+    def __init__(self, broker: Any, redis_url: str, names: Names, folder: Path, partitions: int = 4) -> None:
+        self.broker, self.redis_url, self.names, self.folder = broker, redis_url, names, folder
+        self.partitions = partitions
+        self.published: list[Sample] = []
+        self.workers: list[LocalProcess] = []
+        self._producer: KafkaProducer | None = None
+        self.ensure_topics()
+
+    def ensure_topics(self) -> None:
+        """Make the topics as the stack would."""
+        ensure_topics(
+            TopicSettings(
+                kafka=self.broker.address,
+                prefix=self.names.prefix,
+                partitions=self.partitions,
+                replication=self.broker.replication,
+                min_insync=self.broker.min_insync,
+            )
+        )
+
+    def start_worker(self, *more: str) -> LocalProcess:
+        """Start a worker; do not wait."""
+        arguments = [
+            *("--kafka", self.broker.address, "--redis-url", self.redis_url, "--prefix", self.names.prefix),
+            *("--session-timeout-s", str(SESSION_TIMEOUT_S), "--partitions", str(self.partitions)),
+            *("--replication", str(self.broker.replication), "--min-insync", str(self.broker.min_insync)),
+            *("--broker-check-s", "1", *more),
+        ]
+        name = f"worker-{len(self.workers)}"
+        log = self.folder / f"{name}.log"
+        worker = LocalProcess(name, [sys.executable, "-m", "ops.cli", "stream", *arguments], log=log).spawn()
+        self.workers.append(worker)
+        return worker
+
+    def publish(self, samples: Sequence[Sample], keep: bool = True) -> None:
+        """Publish and wait until the broker has them all."""
+        if self._producer is None:
+            self._producer = KafkaProducer(
+                bootstrap_servers=self.broker.address.split(","), acks="all", linger_ms=5, retries=100
+            )
+        sent = [self._producer.send(self.names.samples_topic, key=s.machine.encode(), value=encode(s)) for s in samples]
+        self._producer.flush()
+        for future in sent:
+            future.get(timeout=60)
+        if keep:
+            self.published.extend(samples)
+
+    def forget_producer(self) -> None:
+        """Drop the producer: its broker was replaced."""
+        if self._producer is not None:
+            self._producer.close(timeout=0)
+            self._producer = None
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """Every machine's columns as Redis has them; empty while Redis is away."""
+        rows: dict[str, dict[str, Any]] = {}
+        try:
+            with redis.Redis.from_url(self.redis_url, socket_timeout=5) as client:
+                raw = [client.get(self.names.windows(p)) for p in range(self.partitions)]
+        except redis.RedisError:
+            return rows
+        for value in filter(None, raw):
+            table = decode_table(value)
+            for m, machine in enumerate(table.machines):
+                rows[machine] = {name: column[..., m] for name, column in table.columns.items()}
+        return rows
+
+    def mismatch(self) -> str:
+        """What differs between the tables and the oracle over all published samples; empty when nothing does."""
+        wanted: dict[str, list[Sample]] = defaultdict(list)
+        for sample in self.published:
+            wanted[sample.machine].append(sample)
+        rows = self.rows()
+        if rows.keys() != wanted.keys():
+            return f"machines: {sorted(rows)[:3]}... {len(rows)} of {len(wanted)}"
+        for machine, samples in wanted.items():
+            if rows[machine]["at"] != max(s.at for s in samples):
+                return f"{machine} is behind"
+        for machine, samples in wanted.items():
+            if difference := _difference(rows[machine], samples):
+                return f"{machine}: {difference}"
+        return ""
+
+    def await_exact(self, deadline_s: float = 60.0) -> None:
+        """Wait until the tables are those of an undisturbed run."""
+        deadline = time.monotonic() + deadline_s
+        while difference := self.mismatch():
+            if time.monotonic() > deadline:
+                logs = "\n".join(f"== {w.name}\n{w.output_end(15)}" for w in self.workers)
+                raise AssertionError(f"not exact within {deadline_s} s: {difference}\n{logs}")
+            time.sleep(0.2)
+
+    def await_folded(self, samples: int, deadline_s: float = 60.0) -> None:
+        """Wait until the states in Redis go at least so many messages far."""
+        await_condition(lambda: self.folded() >= samples, f"{samples} messages folded", deadline_s)
+
+    def folded(self) -> int:
+        """How many messages the states in Redis go far, over all partitions."""
+        with redis.Redis.from_url(self.redis_url) as client:
+            return sum(int(client.hget(self.names.state(p), "offset") or 0) for p in range(self.partitions))
+
+    def close(self) -> None:
+        """End the workers and the producer."""
+        for worker in self.workers:
+            if worker.running:
+                worker.kill()
+        self.forget_producer()
+
+
+def _difference(row: dict[str, Any], samples: Sequence[Sample]) -> str:
+    for r, resource in enumerate(RESOURCES):
+        for w, window_s in enumerate(WINDOWS_S):
+            for name, value in oracle.window(samples, resource, window_s).items():
+                got = row[name][w, r]
+                same = got == value if name == "filled" else np.allclose(got, value, rtol=1e-6, atol=0, equal_nan=True)
+                if not same:
+                    return f"{name} of {resource} over {window_s} s is {got}, wanted {value}"
+        yesterday, today, tomorrow = oracle.utc_days((float(row["end"]) - 1) // 10 * 10)
+        for name, begin, end in (("peak_today", today, tomorrow), ("peak_yesterday", yesterday, today)):
+            peak = oracle.peak(samples, resource, begin, end)
+            if not np.allclose(row[name][r], peak, rtol=1e-6, equal_nan=True):
+                return f"{name} of {resource} is {row[name][r]}, wanted {peak}"
+    return ""
+
+
+def run(arguments: Iterable[str], deadline_s: float = 30.0, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Run one command of ours to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "ops.cli", *arguments], capture_output=True, text=True, timeout=deadline_s, **more
+    )

@@ -1,0 +1,214 @@
+"""The final tables equal those of an undisturbed run, whatever happens on the way. Real processes throughout."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ops.local.valkey import LocalValkey
+from schemas.names import Names
+from schemas.sample import Moments
+from tests.integration.pipeline import Pipeline, await_condition, make_samples
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[LocalValkey]:
+    """A Valkey of the test's own, to be killed and restored."""
+    with LocalValkey(directory=tmp_path / "valkey") as server:
+        yield server
+
+
+@pytest.fixture
+def pipeline(broker: object, store: LocalValkey, names: Names, tmp_path: Path) -> Iterator[Pipeline]:
+    """The pipeline without a worker."""
+    one = Pipeline(broker, store.url, names, tmp_path)
+    yield one
+    one.close()
+
+
+def test_duplicates_and_reordering(pipeline: Pipeline) -> None:
+    """Every sample twice and in any order within half an hour gives the windows of once and in order."""
+    samples = make_samples(12, 200)
+    pipeline.start_worker()
+    rng = random.Random(1)
+    pipeline.publish(rng.sample(samples, len(samples)))
+    pipeline.publish(rng.sample(samples, len(samples) // 2), keep=False)
+    pipeline.await_folded(len(samples) * 3 // 2)
+    pipeline.await_exact()
+
+
+def test_a_worker_killed_in_mid_batch(pipeline: Pipeline) -> None:
+    """kill -9 while samples flow: the next worker goes on from the state's own offset."""
+    samples = make_samples(20, 360)
+    first = pipeline.start_worker("--flush-interval-s", "0.3")
+    pipeline.publish(samples[:3000])
+    pipeline.await_folded(1)
+    pipeline.publish(samples[3000:6000])
+    first.kill()
+    pipeline.start_worker()
+    pipeline.publish(samples[6000:])
+    pipeline.await_exact()
+
+
+def test_a_paused_worker_that_wakes_after_losing_its_partitions(pipeline: Pipeline) -> None:
+    """SIGSTOP beyond the session timeout, another worker takes over, SIGCONT: nothing is set back or lost."""
+    samples = make_samples(20, 300)
+    first = pipeline.start_worker()
+    pipeline.publish(samples[:3000])
+    pipeline.await_folded(3000)
+    pipeline.publish(samples[3000:3400])
+    first.pause()
+    second = pipeline.start_worker()
+    pipeline.publish(samples[3400:5000])
+    pipeline.await_folded(5000, deadline_s=90)
+    first.resume()
+    pipeline.publish(samples[5000:])
+    pipeline.await_exact(90)
+    assert first.running
+    assert second.running
+
+
+def test_workers_that_join_and_leave_under_load(pipeline: Pipeline) -> None:
+    """A second worker joins, the first leaves, while samples flow."""
+    samples = make_samples(20, 300)
+    first = pipeline.start_worker()
+    pipeline.publish(samples[:1500])
+    pipeline.await_folded(1500)
+    pipeline.start_worker()
+    for start in range(1500, 4500, 300):
+        pipeline.publish(samples[start : start + 300])
+    pipeline.await_folded(4500, deadline_s=90)
+    first.stop()
+    assert first.exit_code == 0
+    pipeline.publish(samples[4500:])
+    pipeline.await_exact(90)
+
+
+def test_redis_killed_and_started_empty(pipeline: Pipeline, store: LocalValkey) -> None:
+    """The worker writes its whole state again, without a new message."""
+    samples = make_samples(20, 200)
+    worker = pipeline.start_worker()
+    pipeline.publish(samples)
+    pipeline.await_exact()
+    store.restart()
+    assert not pipeline.rows()
+    pipeline.await_exact()
+    assert worker.running
+
+
+def test_redis_away_while_samples_flow(pipeline: Pipeline, store: LocalValkey) -> None:
+    """Without Redis the worker lives on; with an empty one it goes on by itself."""
+    samples = make_samples(20, 200)
+    worker = pipeline.start_worker()
+    pipeline.publish(samples[:2000])
+    pipeline.await_folded(2000)
+    store.kill()
+    pipeline.publish(samples[2000:])
+    await_condition(lambda: "stream.redis-away" in worker.output_end(50), "the worker notices")
+    assert worker.running
+    store.start()
+    pipeline.await_exact()
+
+
+def test_redis_restored_from_an_older_dump(pipeline: Pipeline, store: LocalValkey) -> None:
+    """An older dump is found by its offset: the running worker writes over it, a new one reads the rest again."""
+    samples = make_samples(20, 300)
+    worker = pipeline.start_worker()
+    pipeline.publish(samples[:2000])
+    pipeline.await_folded(2000)
+    await_condition(lambda: _save(store), "a dump")
+    older = shutil.copy(store.dump_file, store.dump_file.with_suffix(".older"))
+    pipeline.publish(samples[2000:4000])
+    pipeline.await_exact()
+
+    store.kill()
+    shutil.copy(older, store.dump_file)
+    store.start()
+    pipeline.await_exact()
+
+    worker.kill()
+    store.kill()
+    shutil.copy(older, store.dump_file)
+    store.start()
+    assert pipeline.folded() == 2000
+    pipeline.start_worker()
+    pipeline.await_exact()
+    pipeline.publish(samples[4000:])
+    pipeline.await_exact()
+
+
+def test_the_broker_restarted_and_the_topic_made_again(pipeline: Pipeline) -> None:
+    """A new topic under the old name is read from its start onto the state that is there."""
+    samples = make_samples(20, 200)
+    pipeline.start_worker()
+    pipeline.publish(samples[:2000])
+    pipeline.await_folded(2000)
+    pipeline.broker.restart()
+    pipeline.forget_producer()
+    if not pipeline.broker.keeps_topics:
+        pipeline.ensure_topics()
+    pipeline.publish(samples[2000:])
+    pipeline.await_exact(120)
+
+
+def test_the_whole_backlog_read_again(pipeline: Pipeline, store: LocalValkey) -> None:
+    """An emptied Redis and a new worker: the retained samples give the same tables."""
+    samples = make_samples(20, 360)
+    worker = pipeline.start_worker()
+    pipeline.publish(samples)
+    pipeline.await_exact()
+    worker.stop()
+    assert worker.exit_code == 0
+    store.restart()
+    pipeline.start_worker()
+    pipeline.await_exact()
+
+
+def test_messages_of_every_bad_kind_are_kept_and_the_next_good_one_is_folded(pipeline: Pipeline) -> None:
+    """Garbage, foreign versions, the future, the over-long: rejected with a reason, kept, counted; the stream goes on."""
+    from kafka import KafkaConsumer, KafkaProducer
+
+    samples = make_samples(4, 10)
+    good = samples[0]
+    bad = {
+        "malformed": b"garbage",
+        "version": b'{"type":"sample","v":2,"machine":"m000"}',
+        "too-long": b'"' + b"x" * 20_000 + b'"',
+        "empty": b"",
+    }
+    producer = KafkaProducer(bootstrap_servers=pipeline.broker.address.split(","))
+    for value in bad.values():
+        producer.send(pipeline.names.samples_topic, key=good.machine.encode(), value=value)
+    producer.close()
+    import msgspec
+
+    future = msgspec.structs.replace(good, at=good.at + 3600)
+    odd = msgspec.structs.replace(good, machine="a b", cpu=Moments(1, 1.0, 0.0, 1.0, 2.0))
+    pipeline.publish([future, odd], keep=False)
+    pipeline.start_worker()
+    pipeline.publish(samples)
+    pipeline.await_exact()
+    consumer = KafkaConsumer(
+        pipeline.names.rejects_topic,
+        bootstrap_servers=pipeline.broker.address.split(","),
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=3000,
+    )
+    kept = {dict(record.headers)["reason"].decode(): record.value for record in consumer}
+    consumer.close()
+    assert kept.keys() == {*bad, "future", "machine-id"}
+    assert {reason: kept[reason] or b"" for reason in bad} == bad
+
+
+def _save(store: LocalValkey) -> bool:
+    import redis
+
+    with redis.Redis.from_url(store.url) as client:
+        client.save()
+    return store.dump_file.exists()
