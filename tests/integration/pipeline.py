@@ -1,13 +1,12 @@
-"""What the recovery tests share: samples made beforehand, workers as real processes, and the tables they must end with."""
+"""What the recovery tests share: samples made beforehand, real workers, and the tables they must end with."""
 
 from __future__ import annotations
 
 import random
-import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -188,10 +187,3 @@ def _difference(row: dict[str, Any], samples: Sequence[Sample]) -> str:
             if not np.allclose(row[name][r], peak, rtol=1e-6, equal_nan=True):
                 return f"{name} of {resource} is {row[name][r]}, wanted {peak}"
     return ""
-
-
-def run(arguments: Iterable[str], deadline_s: float = 30.0, **more: Any) -> subprocess.CompletedProcess[str]:
-    """Run one command of ours to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "ops.cli", *arguments], capture_output=True, text=True, timeout=deadline_s, **more
-    )

@@ -44,7 +44,7 @@ def test_duplicates_and_reordering(pipeline: Pipeline) -> None:
 
 
 def test_a_worker_killed_in_mid_batch(pipeline: Pipeline) -> None:
-    """kill -9 while samples flow: the next worker goes on from the state's own offset."""
+    """A kill -9 while samples flow: the next worker goes on from the state's own offset."""
     samples = make_samples(20, 360)
     first = pipeline.start_worker("--flush-interval-s", "0.3")
     pipeline.publish(samples[:3000])
@@ -171,7 +171,7 @@ def test_the_whole_backlog_read_again(pipeline: Pipeline, store: LocalValkey) ->
 
 
 def test_messages_of_every_bad_kind_are_kept_and_the_next_good_one_is_folded(pipeline: Pipeline) -> None:
-    """Garbage, foreign versions, the future, the over-long: rejected with a reason, kept, counted; the stream goes on."""
+    """Garbage, foreign versions, the future, the over-long: rejected with a reason and kept; the stream goes on."""
     from kafka import KafkaConsumer, KafkaProducer
 
     samples = make_samples(4, 10)
