@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import version
 
+from schemas.connections import KafkaSettings
 from schemas.logs import configure_logs
 from schemas.sample import Message, Sample, encode
 from schemas.settings import SettingsError, load_settings
@@ -93,7 +94,7 @@ def build_sampler(settings: AgentSettings) -> Sampler:
     )
 
 
-def check_connection_settings(settings: AgentSettings) -> None:
+def check_connection_settings(settings: KafkaSettings) -> None:
     """Refuse certificate files that cannot be used, now and not at the first connection."""
     try:
         settings.kafka_python_arguments()

@@ -11,8 +11,8 @@ Chosen, each because the other way was seen to fail:
 - ``enable_idempotence=False, acks=1``: an idempotent producer can refuse for good after its broker came back without
   its memory. A record sent twice does no harm: a slot is set, not added to.
 - The constructor fails when the broker is away, so it is tried again in the thread, with growing pauses. After a round
-  that failed the producer is built anew: one that holds records it cannot send takes 5 % of a core, and one whose broker
-  came back as another may never recover.
+  that failed the producer is built anew: one that holds records it cannot send takes 5 % of a core, and one whose
+  broker came back as another may never recover.
 - Topics are never created from here: by the broker's own rule they would get its partition count, not ours. A topic
   that is not there yet is a broker that is not there yet.
 - The record's timestamp is left to the producer: the time of sending. The reader compares ``at`` with it to learn how
@@ -79,7 +79,7 @@ class CachingPartitioner(DefaultPartitioner):  # type: ignore[misc]
         self._partitions: dict[bytes, int] = {}
         self._count = 0
 
-    def partition(self, topic: str, key: Any, serialized_key: bytes, value: Any, raw: bytes, cluster: Any) -> int:  # noqa: ANN401
+    def partition(self, topic: str, key: Any, serialized_key: bytes, value: Any, raw: bytes, cluster: Any) -> int:
         """Return the partition of a key."""
         count = len(cluster.partitions_for_topic(topic) or ())
         if count != self._count:

@@ -27,7 +27,7 @@ LABELS_BYTES_MAX = 8_192
 class PublishSettings(KafkaSettings):
     """What publishing takes, of one machine or of many."""
 
-    labels: dict[str, str] = setting({}, "KEY=VALUE to tell of the machine; may be repeated", metavar="KEY=VALUE")  # noqa: RUF009
+    labels: dict[str, str] = setting({}, "KEY=VALUE to tell of the machine; may be repeated", metavar="KEY=VALUE")
     interval_s: float = setting(float(SLOT_S), f"seconds between two samples, {SLOT_S} to {INTERVAL_S_MAX}")
     reading_s: Annotated[float, Meta(gt=0)] = setting(1.0, "seconds between two readings; divides interval_s")
     facts_interval_s: Annotated[float, Meta(ge=SLOT_S)] = setting(300.0, "seconds between two messages of slow facts")
@@ -58,7 +58,7 @@ class AgentSettings(PublishSettings):
     """Publish this machine's CPU, memory and NIC load."""
 
     machine: str | None = setting(None, "this machine's id (default: its full host name, else /etc/machine-id)")
-    capacity: dict[str, str] = setting(  # noqa: RUF009
+    capacity: dict[str, str] = setting(
         {},
         "RESOURCE=AMOUNT in place of what is measured: cpu in cores, memory in bytes, nic in bytes/s; may be repeated",
         metavar="RESOURCE=AMOUNT",

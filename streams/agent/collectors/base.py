@@ -25,11 +25,11 @@ class Collector(Protocol):
         """Build it from the agent's settings."""
         ...
 
-    def read(self) -> Any:  # noqa: ANN401
+    def read(self) -> Any:
         """Return the raw counters or gauges now."""
         ...
 
-    def parse(self, before: Any, now: Any, elapsed_s: float) -> Reading | None:  # noqa: ANN401
+    def parse(self, before: Any, now: Any, elapsed_s: float) -> Reading | None:
         """Return the reading between two reads; None when there is none.
 
         ``before`` is None at the first read and after a gap: a gauge can still be read then, a rate cannot.

@@ -52,7 +52,7 @@ class Cpu:
         return Reading(now.cores * busy_s / (busy_s + idle_s), float(now.cores))
 
 
-def cpu_times(times: Any, cores: int) -> CpuTimes:  # noqa: ANN401
+def cpu_times(times: Any, cores: int) -> CpuTimes:
     """Return the sums of what psutil names; a field that this kernel lacks is zero."""
     busy = ("user", "nice", "system", "irq", "softirq", "steal")
     return CpuTimes(
