@@ -108,7 +108,7 @@ class _Call:
         while left := self.left_s():
             yield max(0.001, min(left, POLL_S))
 
-    def result(self, raw: bytes | str) -> Any:  # noqa: ANN401
+    def result(self, raw: bytes | str) -> Any:
         """Return the result in an answer, or raise its error."""
         try:
             reply = _decode(raw)
@@ -116,8 +116,8 @@ class _Call:
             raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
         if reply.ok:
             return reply.result
-        error = reply.error or _Error("INTERNAL", "the answer is an error without a reason")
-        raise WindwardError(error.code, error.message, retryable=error.retryable)
+        refusal = reply.error or _Error("INTERNAL", "the answer is an error without a reason")
+        raise WindwardError(refusal.code, refusal.message, retryable=refusal.retryable)
 
     def overdue(self, where: str, failure: Exception | None) -> WindwardError:
         """Return the error of a call that got no answer."""
@@ -160,7 +160,7 @@ class Client:
 
     def call(
         self, method: str, params: Mapping[str, Any], *, timeout_s: float | None = None, query_id: str = ""
-    ) -> Any:  # noqa: ANN401
+    ) -> Any:
         """Return the result of one query.
 
         Raises WindwardError: the scorer's own, DEADLINE_EXCEEDED without an answer, UNAVAILABLE without a server,
@@ -194,42 +194,44 @@ class Client:
         """Remove a query nobody took, so that an unattended queue stays short; return the length it had."""
         try:
             with self._redis.pipeline(transaction=False) as pipe:
-                return int(pipe.llen(call.queries).lrem(call.queries, 1, call.query).execute()[0])  # type: ignore[arg-type]
+                pipe.llen(call.queries)
+                pipe.lrem(call.queries, 1, call.query)  # type: ignore[arg-type]
+                return int(pipe.execute()[0])
         except redis.RedisError:
             return 0
 
-    def place(self, *, timeout_s: float | None = None, **request: Any) -> Any:  # noqa: ANN401
+    def place(self, *, timeout_s: float | None = None, **request: Any) -> Any:
         """Choose a machine and reserve it; the keywords are the request's fields (`schemas.request.Request`).
 
         A list of unlike requests is placed by ``place(instances=[{...}, {...}])``, each seeing the ones before.
         """
         return self.call("place", request, timeout_s=timeout_s)
 
-    def rank(self, *, timeout_s: float | None = None, **request: Any) -> Any:  # noqa: ANN401
+    def rank(self, *, timeout_s: float | None = None, **request: Any) -> Any:
         """Rank the machines for a request; changes nothing."""
         return self.call("rank", request, timeout_s=timeout_s)
 
-    def confirm(self, id: str, *, timeout_s: float | None = None, **more: Any) -> Any:  # noqa: A002, ANN401
+    def confirm(self, id: str, *, timeout_s: float | None = None, **more: Any) -> Any:  # noqa: A002
         """Say that a reserved instance runs."""
         return self.call("confirm", {"id": id, **more}, timeout_s=timeout_s)
 
-    def update(self, id: str, *, timeout_s: float | None = None, **changes: Any) -> Any:  # noqa: A002, ANN401
+    def update(self, id: str, *, timeout_s: float | None = None, **changes: Any) -> Any:  # noqa: A002
         """Move, resize or change the role of a confirmed instance."""
         return self.call("update", {"id": id, **changes}, timeout_s=timeout_s)
 
-    def release(self, id: str, *, timeout_s: float | None = None, **more: Any) -> Any:  # noqa: A002, ANN401
+    def release(self, id: str, *, timeout_s: float | None = None, **more: Any) -> Any:  # noqa: A002
         """End an instance or give a reservation back."""
         return self.call("release", {"id": id, **more}, timeout_s=timeout_s)
 
-    def instances(self, *, timeout_s: float | None = None, **query: Any) -> Any:  # noqa: ANN401
+    def instances(self, *, timeout_s: float | None = None, **query: Any) -> Any:
         """List the ledger's instances."""
         return self.call("instances", query, timeout_s=timeout_s)
 
-    def machines(self, *, timeout_s: float | None = None, **query: Any) -> Any:  # noqa: ANN401
+    def machines(self, *, timeout_s: float | None = None, **query: Any) -> Any:
         """List the machines as the scorer sees them."""
         return self.call("machines", query, timeout_s=timeout_s)
 
-    def health(self, *, timeout_s: float | None = None) -> Any:  # noqa: ANN401
+    def health(self, *, timeout_s: float | None = None) -> Any:
         """Ask the scorer how it is."""
         return self.call("health", {}, timeout_s=timeout_s)
 
@@ -258,7 +260,7 @@ class AsyncClient:
 
     async def call(
         self, method: str, params: Mapping[str, Any], *, timeout_s: float | None = None, query_id: str = ""
-    ) -> Any:  # noqa: ANN401
+    ) -> Any:
         """Return the result of one query; the errors are those of `Client.call`."""
         call = _Call(self._prefix, method, params, self._timeout_s if timeout_s is None else timeout_s, query_id)
         sent, failure = False, None
@@ -267,7 +269,7 @@ class AsyncClient:
                 async with self._redis.pipeline(transaction=False) as pipe:
                     if not sent:
                         pipe.lpush(call.queries, call.query)
-                    pipe.blpop(call.reply, timeout=wait_s)  # type: ignore[arg-type]
+                    pipe.blpop(call.reply, timeout=wait_s)
                     answers = await pipe.execute()
                 sent, failure = True, None
                 if answers[-1] is not None:
@@ -287,39 +289,41 @@ class AsyncClient:
     async def _take_back(self, call: _Call) -> int:
         try:
             async with self._redis.pipeline(transaction=False) as pipe:
-                return int((await pipe.llen(call.queries).lrem(call.queries, 1, call.query).execute())[0])  # type: ignore[arg-type]
+                pipe.llen(call.queries)
+                pipe.lrem(call.queries, 1, call.query)  # type: ignore[arg-type]
+                return int((await pipe.execute())[0])
         except redis.RedisError:
             return 0
 
-    async def place(self, *, timeout_s: float | None = None, **request: Any) -> Any:  # noqa: ANN401
+    async def place(self, *, timeout_s: float | None = None, **request: Any) -> Any:
         """See `Client.place`."""
         return await self.call("place", request, timeout_s=timeout_s)
 
-    async def rank(self, *, timeout_s: float | None = None, **request: Any) -> Any:  # noqa: ANN401
+    async def rank(self, *, timeout_s: float | None = None, **request: Any) -> Any:
         """See `Client.rank`."""
         return await self.call("rank", request, timeout_s=timeout_s)
 
-    async def confirm(self, id: str, *, timeout_s: float | None = None, **more: Any) -> Any:  # noqa: A002, ANN401
+    async def confirm(self, id: str, *, timeout_s: float | None = None, **more: Any) -> Any:  # noqa: A002
         """See `Client.confirm`."""
         return await self.call("confirm", {"id": id, **more}, timeout_s=timeout_s)
 
-    async def update(self, id: str, *, timeout_s: float | None = None, **changes: Any) -> Any:  # noqa: A002, ANN401
+    async def update(self, id: str, *, timeout_s: float | None = None, **changes: Any) -> Any:  # noqa: A002
         """See `Client.update`."""
         return await self.call("update", {"id": id, **changes}, timeout_s=timeout_s)
 
-    async def release(self, id: str, *, timeout_s: float | None = None, **more: Any) -> Any:  # noqa: A002, ANN401
+    async def release(self, id: str, *, timeout_s: float | None = None, **more: Any) -> Any:  # noqa: A002
         """See `Client.release`."""
         return await self.call("release", {"id": id, **more}, timeout_s=timeout_s)
 
-    async def instances(self, *, timeout_s: float | None = None, **query: Any) -> Any:  # noqa: ANN401
+    async def instances(self, *, timeout_s: float | None = None, **query: Any) -> Any:
         """See `Client.instances`."""
         return await self.call("instances", query, timeout_s=timeout_s)
 
-    async def machines(self, *, timeout_s: float | None = None, **query: Any) -> Any:  # noqa: ANN401
+    async def machines(self, *, timeout_s: float | None = None, **query: Any) -> Any:
         """See `Client.machines`."""
         return await self.call("machines", query, timeout_s=timeout_s)
 
-    async def health(self, *, timeout_s: float | None = None) -> Any:  # noqa: ANN401
+    async def health(self, *, timeout_s: float | None = None) -> Any:
         """See `Client.health`."""
         return await self.call("health", {}, timeout_s=timeout_s)
 

@@ -131,7 +131,9 @@ def too_large(instance: Instance) -> str:
 
 def record_tail(instance: Instance) -> bytes:
     """Return the part of a record that the scripts pass on: its JSON without braces and the changing fields."""
-    head, _, tail = _encode(msgspec.structs.replace(instance, **_UNCHANGED)).partition(b'"machine":"","state":"reserved",')
+    head, _, tail = _encode(msgspec.structs.replace(instance, **_UNCHANGED)).partition(
+        b'"machine":"","state":"reserved",'
+    )
     return head[1:] + tail[:-1]
 
 
@@ -179,7 +181,7 @@ class Ledger:
     def _run(self, script: str, dry_run: bool, *arguments: str | bytes | float) -> list[Any]:
         call = (len(self._keys), *self._keys, int(dry_run), *self._common, *arguments)
         (result,) = self.wire.ask([("EVALSHA", self._digests[script], *call)])
-        if isinstance(result, redis.ResponseError) and str(result).startswith("NOSCRIPT"):
+        if isinstance(result, redis.exceptions.NoScriptError):
             (result,) = self.wire.ask([("EVAL", self._scripts[script], *call)])
         if isinstance(result, redis.ResponseError):
             raise result
@@ -190,7 +192,12 @@ class Ledger:
         return Transition(result[0].decode(), int(result[1]), [_decode(raw) for raw in result[2]], outcomes)
 
     def reserve(
-        self, wanted: Sequence[Wanted], *, expected_change: int = -1, all_or_nothing: bool = False, dry_run: bool = False
+        self,
+        wanted: Sequence[Wanted],
+        *,
+        expected_change: int = -1,
+        all_or_nothing: bool = False,
+        dry_run: bool = False,
     ) -> Transition:
         """Reserve each instance on the first of its candidates that is as the scorer saw it and has room."""
         arguments: list[str | bytes | float] = [expected_change, int(all_or_nothing)]
@@ -200,8 +207,8 @@ class Ledger:
             arguments += [instance.id, instance.request, repr(float(one.ttl_s)), tail, limits]
         result = self._run("reserve", dry_run, *arguments)
         outcomes = []
-        for kind, *rest in result[3]:
-            kind = kind.decode()
+        for raw, *rest in result[3]:
+            kind = raw.decode()
             if kind in ("placed", "known", "other"):
                 position = rest[1] - 1 if kind == "placed" else 0
                 reasons = rest[2].decode() if kind == "placed" else ""
@@ -245,10 +252,10 @@ class Ledger:
         return self._transition(result, [Outcome(kind.decode()) for kind in result[3]])
 
     def _one(self, result: list[Any]) -> Transition:
-        kind, *rest = result[3]
-        kind = kind.decode()
+        raw, *rest = result[3]
+        kind = raw.decode()
         if kind in ("done", "repeat", "ended", "elsewhere", "reserved"):
-            return self._transition(result, [Outcome(kind, _decode(raw)) for raw in rest])
+            return self._transition(result, [Outcome(kind, _decode(record)) for record in rest])
         return self._transition(result, [Outcome(kind, reasons=rest[0].decode() if rest else "")])
 
     # ---- reading
@@ -269,9 +276,7 @@ class Ledger:
 
     def find(self, instance_id: str) -> Instance | None:
         """Return the record of an id, live or ended, or None when it is unknown."""
-        live, ended = self.wire.ask(
-            [("HGET", self.instances, instance_id), ("GET", f"{self.ended}:{instance_id}")]
-        )
+        live, ended = self.wire.ask([("HGET", self.instances, instance_id), ("GET", f"{self.ended}:{instance_id}")])
         raw = live or ended
         if isinstance(raw, redis.ResponseError):
             raise raw

@@ -1,4 +1,4 @@
-"""What the scorer counts, and the pages that show it: ``/metrics``, ``/live`` (the process runs), ``/ready`` (it can answer)."""
+"""What the scorer counts, and the pages that show it: ``/metrics``, ``/live`` (it runs), ``/ready`` (it can answer)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -19,7 +20,7 @@ class Metrics:
 
     def __init__(self, version: str = "") -> None:
         self.registry = CollectorRegistry()
-        of = {"registry": self.registry}
+        of: Any = {"registry": self.registry}
         self.queries = Counter("windward_scorer_queries", "Queries answered", ["method", "code"], **of)
         self.duration = Histogram(
             "windward_scorer_query_duration_seconds", "From taking a query to its answer", ["method"],

@@ -255,7 +255,7 @@ class Rpc:
     def _report(self, answers: Sequence[Any]) -> None:
         for answer in answers:
             if isinstance(answer, redis.ResponseError):
-                log.error("scorer.answer.refused", extra={"values": {"error": str(answer)}})
+                log.warning("scorer.answer.refused", extra={"values": {"error": str(answer)}})
 
 
 class Heartbeat(threading.Thread):
@@ -303,7 +303,7 @@ class Heartbeat(threading.Thread):
             except AWAY:
                 pass
             except redis.ResponseError as error:
-                log.error("scorer.heartbeat.refused", extra={"values": {"error": str(error)}})
+                log.warning("scorer.heartbeat.refused", extra={"values": {"error": str(error)}})
             self._stop_event.wait(self._heartbeat_s)
 
     def stop(self) -> None:

@@ -61,7 +61,7 @@ class Wire:
             raise
         return answers
 
-    def one(self, *command: str | bytes | float) -> Any:  # noqa: ANN401
+    def one(self, *command: str | bytes | float) -> Any:
         """Send one command; return its answer, raise its error."""
         (answer,) = self.ask([command])
         if isinstance(answer, redis.ResponseError):

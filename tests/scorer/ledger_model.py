@@ -1,4 +1,4 @@
-"""The ledger as a few dictionaries, to check the scripts against: the same interface, written without looking at them."""
+"""The ledger as a few dictionaries, to check the scripts against; written without looking at them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,19 @@ class LedgerModel:
     # ---- what it holds
 
     def live(self) -> list[Instance]:
+        """Return what holds amounts."""
         return [record for record in self.records.values() if record.state in LIVE]
 
     def on_machine(self, machine: str) -> list[Instance]:
+        """Return the live records of one machine."""
         return [record for record in self.live() if record.machine == machine]
 
     def version(self, machine: str) -> int:
+        """Return a machine's version."""
         return self.touched.get(machine, 0) if self.on_machine(machine) else 0
 
     def sums(self, machine: str) -> list[int]:
+        """Return what a machine holds, in units."""
         here = self.on_machine(machine)
         return [sum(in_units(r, record.amounts[r]) for record in here) for r in range(3)]
 
@@ -59,7 +63,11 @@ class LedgerModel:
 
     def _misfit(self, record: Instance, candidate: Candidate, own: set[str]) -> str:
         here = [r for r in self.on_machine(candidate.machine) if r.id != record.id]
-        if candidate.version >= 0 and candidate.machine not in own and self.version(candidate.machine) != candidate.version:
+        if (
+            candidate.version >= 0
+            and candidate.machine not in own
+            and self.version(candidate.machine) != candidate.version
+        ):
             return "changed"
         for position, amount in enumerate(record.amounts):
             held = sum(in_units(position, r.amounts[position]) for r in here)
@@ -81,8 +89,14 @@ class LedgerModel:
         return ""
 
     def reserve(
-        self, wanted: Sequence[Wanted], *, expected_change: int = -1, all_or_nothing: bool = False, dry_run: bool = False
+        self,
+        wanted: Sequence[Wanted],
+        *,
+        expected_change: int = -1,
+        all_or_nothing: bool = False,
+        dry_run: bool = False,
     ) -> Transition:
+        """As `Ledger.reserve`."""
         before = self.change
         self._sweep()
         moved_on = expected_change >= 0 and expected_change != self.change
@@ -101,7 +115,11 @@ class LedgerModel:
                     now = self._clock()
                     record = self._write(
                         msgspec.structs.replace(
-                            instance, machine=candidate.machine, state="reserved", reserved_at=now, expires_at=now + ttl_s
+                            instance,
+                            machine=candidate.machine,
+                            state="reserved",
+                            reserved_at=now,
+                            expires_at=now + ttl_s,
                         )
                     )
                     own.add(candidate.machine)
@@ -136,6 +154,7 @@ class LedgerModel:
         return Transition("", before, self.log[before:], [outcome])
 
     def confirm(self, instance_id: str, *, machine: str = "", started_at: float = 0.0) -> Transition:
+        """As `Ledger.confirm`."""
         now = self._clock()
         return self._single(
             instance_id, "confirm", machine,
@@ -145,12 +164,14 @@ class LedgerModel:
         )  # fmt: skip
 
     def release(self, instance_id: str, *, machine: str = "") -> Transition:
+        """As `Ledger.release`."""
         now = self._clock()
         return self._single(
             instance_id, "release", machine, lambda r: msgspec.structs.replace(r, state="released", ended_at=now)
         )
 
     def update(self, changes: Sequence[Change]) -> Transition:
+        """As `Ledger.update`."""
         (change,) = changes
         before = self.change
         self._sweep()
@@ -183,6 +204,7 @@ class LedgerModel:
         return Transition("", before, self.log[before:], [outcome])
 
     def expire(self) -> Transition:
+        """As `Ledger.expire`."""
         before = self.change
         self._sweep()
         return Transition("", before, self.log[before:], [], self.change - before)

@@ -1,0 +1,187 @@
+"""Shell: window tables, facts and operator's words from Redis into a `scorer.snapshot.Snapshot`, on its own thread.
+
+A look costs one round trip: the head of each partition's table and the counters. Only what changed is read, and nothing
+is built when nothing did. The thread hands over a finished, read-only snapshot; it never waits for the RPC loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import redis
+
+from schemas.names import Names
+from schemas.operator import InvalidOperatorFacts, OperatorFacts, read_operator_facts
+from schemas.sample import MachineFacts, Rejected, decode
+from schemas.window_table import TableError, WindowTable, decode_table
+from scorer.metrics import Metrics
+from scorer.snapshot import Snapshot, build_snapshot
+from scorer.wire import AWAY, Command, Wire
+
+log = logging.getLogger("windward.scorer")
+
+HEAD_BYTES = 2048
+"""Enough of a table to hold its header, which tells every write from the one before."""
+
+
+class Loader:
+    """Keeps what was read last; `refresh` returns a new snapshot when something changed, else None."""
+
+    def __init__(self, wire: Wire, names: Names) -> None:
+        self._wire = wire
+        self._names = names
+        self._heads: dict[int, bytes] = {}
+        self._tables: dict[int, WindowTable] = {}
+        self._facts_versions: dict[int, int] = {}
+        self._facts_by_partition: dict[int, dict[str, MachineFacts]] = {}
+        self._facts: Mapping[str, MachineFacts] = {}
+        self._operator_version: bytes | None = b"unread"
+        self._operator: Mapping[str, OperatorFacts] = {}
+        self._ledger_machines: Iterable[str] = ()
+        self._snapshot: Snapshot | None = None
+
+    def refresh(self, ledger_machines: Iterable[str] = ()) -> Snapshot | None:
+        """Look once. A table that cannot be read is logged and its last good version kept.
+
+        Raises one of `scorer.wire.AWAY` when the server is away.
+        """
+        changed = self._snapshot is None or ledger_machines is not self._ledger_machines
+        self._ledger_machines = ledger_machines
+        count, operator_version = self._ask(("GET", self._names.partitions), ("GET", self._names.operator_version))
+        partitions = int(count or 0)
+        changed |= self._read_tables(partitions)
+        changed |= self._read_facts(partitions)
+        if operator_version != self._operator_version:
+            self._read_operator()
+            self._operator_version = operator_version
+            changed = True
+        if not changed:
+            return None
+        tables = [self._tables[partition] for partition in sorted(self._tables)]
+        self._snapshot = build_snapshot(
+            tables, self._facts, self._operator, ledger_machines=ledger_machines, previous=self._snapshot
+        )
+        return self._snapshot
+
+    def _ask(self, *commands: Command) -> list[Any]:
+        answers = self._wire.ask(commands) if commands else []
+        for answer in answers:
+            if isinstance(answer, redis.ResponseError):
+                raise redis.ConnectionError(f"windows: {answer}")
+        return answers
+
+    def _read_tables(self, partitions: int) -> bool:
+        keys = [self._names.windows(partition) for partition in range(partitions)]
+        heads = self._ask(*[("GETRANGE", key, 0, HEAD_BYTES - 1) for key in keys])
+        stale = [partition for partition, head in enumerate(heads) if head != self._heads.get(partition, b"")]
+        gone = [partition for partition in self._heads if partition >= partitions]
+        for partition in gone:
+            self._heads.pop(partition)
+            self._tables.pop(partition, None)
+        for partition, raw in zip(stale, self._ask(*[("GET", keys[partition]) for partition in stale]), strict=True):
+            self._heads[partition] = raw[:HEAD_BYTES] if raw else b""
+            if not raw:
+                self._tables.pop(partition, None)
+                continue
+            try:
+                self._tables[partition] = decode_table(raw)
+            except TableError as error:
+                log.warning("scorer.table.refused", extra={"values": {"partition": partition, "error": str(error)}})
+        return bool(stale or gone)
+
+    def _read_facts(self, partitions: int) -> bool:
+        versions = {
+            partition: table.header.facts for partition, table in self._tables.items() if partition < partitions
+        }
+        stale = [p for p, version in versions.items() if self._facts_versions.get(p) != version]
+        gone = [p for p in self._facts_by_partition if p not in versions]
+        if not stale and not gone:
+            return False
+        for partition in gone:
+            del self._facts_by_partition[partition], self._facts_versions[partition]
+        answers = self._ask(*[("HGETALL", self._names.facts(partition)) for partition in stale])
+        for partition, flat in zip(stale, answers, strict=True):
+            self._facts_by_partition[partition] = dict(_read_facts(flat[1::2]))
+            self._facts_versions[partition] = versions[partition]
+        merged: dict[str, MachineFacts] = {}
+        for facts in self._facts_by_partition.values():
+            for name, said in facts.items():
+                if name not in merged or said.at >= merged[name].at:
+                    merged[name] = said
+        self._facts = merged
+        return True
+
+    def _read_operator(self) -> None:
+        (flat,) = self._ask(("HGETALL", self._names.operator))
+        operator: dict[str, OperatorFacts] = {}
+        for name, raw in zip(flat[::2], flat[1::2], strict=True):
+            machine = name.decode(errors="replace")
+            try:
+                operator[machine] = read_operator_facts(msgspec.json.decode(raw))
+            except (InvalidOperatorFacts, msgspec.DecodeError) as error:
+                values = {"machine": machine, "error": str(error)}
+                log.warning("scorer.operator.refused", extra={"values": values})
+        self._operator = operator
+
+
+def _read_facts(raws: Iterable[bytes]) -> Iterable[tuple[str, MachineFacts]]:
+    for raw in raws:
+        try:
+            facts = decode(raw)
+        except Rejected as error:
+            log.warning("scorer.facts.refused", extra={"values": {"error": str(error)}})
+            continue
+        if isinstance(facts, MachineFacts):
+            yield facts.machine, facts
+
+
+class Refresher(threading.Thread):
+    """Looks every ``refresh_s``; the newest snapshot is `latest`. Assigning and reading it is atomic."""
+
+    def __init__(self, loader: Loader, wire: Wire, metrics: Metrics, refresh_s: float) -> None:
+        super().__init__(name="refresher", daemon=True)
+        self.latest: Snapshot | None = None
+        self.ledger_machines: Iterable[str] = ()
+        self._loader = loader
+        self._wire = wire
+        self._metrics = metrics
+        self._refresh_s = refresh_s
+        self._stop_event = threading.Event()
+
+    def look(self) -> None:
+        """Refresh once, whatever happens to it."""
+        started = time.perf_counter()
+        try:
+            snapshot = self._loader.refresh(self.ledger_machines)
+        except AWAY:
+            self._metrics.refresh_failures.labels("redis").inc()
+            return
+        except Exception:
+            self._metrics.refresh_failures.labels("internal").inc()
+            log.exception("scorer.refresh.failed")
+            return
+        if snapshot is not None:
+            self.latest = snapshot
+            self._metrics.refresh_s.observe(time.perf_counter() - started)
+            self._metrics.refreshed.set(time.time())
+            self._metrics.machines.set(len(snapshot))
+            if len(snapshot) and snapshot.has_data.any():
+                self._metrics.newest.set(float(snapshot.seen_at.max()))
+
+    def run(self) -> None:
+        """Look again and again until `stop`."""
+        while not self._stop_event.is_set():
+            started = time.monotonic()
+            self.look()
+            self._stop_event.wait(max(0.001, self._refresh_s - (time.monotonic() - started)))
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop_event.set()
+        self.join(timeout=10)
+        self._wire.close()

@@ -1,0 +1,257 @@
+"""Shell: rank, reserve, and again where another scorer was faster. One instance or many.
+
+The view is current when a query is taken. The reserve script compares versions and limits once more; it is given the
+best few machines, so that losing one costs no second round trip. When all of them were lost, the log is read and the
+machines ranked anew; when they were lost to limits that no version explains (a port, say, that no filter looks at),
+more machines are given.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from schemas.request import InvalidRequest, Request
+from schemas.resources import MEMORY, RESOURCES
+from scorer import batch
+from scorer.follow import Follower
+from scorer.instance import Instance
+from scorer.ledger import Candidate, Ledger, Outcome, Wanted, request_digest, too_large
+from scorer.ledger_view import instance_of
+from scorer.profile import Profile
+from scorer.rank import Ranking, rank
+from scorer.snapshot import Snapshot
+
+CANDIDATES = 8
+"""Machines given to the reserve script at first."""
+SCRIPT_INSTANCES_MAX = 250
+"""Instances reserved by one script, unless all or none are wanted: the server serves nobody else meanwhile."""
+_NO_LIMITS = tuple(math.nan for _ in RESOURCES)
+
+
+class Conflict(Exception):
+    """Other scorers were faster every time."""
+
+
+@dataclass
+class Placement:
+    """What became of a query for instances."""
+
+    asked: list[Request]
+    records: list[Instance | None]
+    """By position; None where nothing was reserved."""
+    rankings: list[Ranking] = field(default_factory=list)
+    """The ranking of the first instance, when one was made."""
+    missing: dict[int, str] = field(default_factory=dict)
+    """Why, by position, of those without a machine."""
+    repeated: int = 0
+    """Instances that were there before."""
+    conflicts: int = 0
+    """Candidates that were lost to another scorer."""
+
+
+class IdTaken(Exception):
+    """Another request was placed under this id."""
+
+    def __init__(self, record: Instance) -> None:
+        super().__init__(f"id: {record.id!r} was placed on {record.machine} for another request")
+
+
+class Placing:
+    """Places requests on the snapshot given; ``attempts_max`` bounds the tries."""
+
+    def __init__(
+        self, ledger: Ledger, follower: Follower, attempts_max: int = 20, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._ledger = ledger
+        self._follower = follower
+        self._attempts_max = attempts_max
+        self._clock = clock
+
+    def place(
+        self,
+        requests: Sequence[Request],
+        snapshot: Snapshot,
+        profiles: Sequence[Profile],
+        *,
+        digests: Sequence[str] = (),
+        deadline: float = 0.0,
+    ) -> Placement:
+        """Reserve a machine for each request, which has its id and stands for one instance.
+
+        Raises IdTaken, Conflict, InvalidRequest.
+        """
+        digests = digests or [request_digest(request) for request in requests]
+        for position, request in enumerate(requests):
+            if large := too_large(instance_of(request, "", 0.0)):
+                where = f"instances[{position}]." if len(requests) > 1 else ""
+                raise InvalidRequest(f"{where}{large}: more than can be counted")
+        placement = Placement(list(requests), [None] * len(requests))
+        pending = self._known(placement, digests)
+        attempts, depth = 0, CANDIDATES
+        while pending:
+            if attempts >= self._attempts_max or (deadline and self._clock() > deadline):
+                raise Conflict(f"lost to other scorers {attempts} times")
+            attempts += 1
+            profile = profiles[pending[0]]
+            if len(requests) == 1:
+                pending, depth = self._try_one(placement, snapshot, profile, digests[0], depth)
+            else:
+                pending = self._try_many(placement, pending, snapshot, profile, digests)
+        return placement
+
+    def _known(self, placement: Placement, digests: Sequence[str]) -> list[int]:
+        """Answer the ids that are live already; return the positions of the others."""
+        live = self._follower.view.instances
+        pending = []
+        for position, request in enumerate(placement.asked):
+            record = live.get(request.id)
+            if record is None or record.state == "reserved":  # the script knows whether it has expired
+                pending.append(position)
+            elif record.request != digests[position]:
+                raise IdTaken(record)
+            else:
+                placement.records[position] = record
+                placement.repeated += 1
+        return pending
+
+    def _try_one(
+        self, placement: Placement, snapshot: Snapshot, profile: Profile, digest: str, depth: int
+    ) -> tuple[list[int], int]:
+        request, view = placement.asked[0], self._follower.view
+        now_s = self._clock()
+        if request.id in view.instances:
+            ranking, rows = None, []
+        else:
+            ranking = rank(request, snapshot, view, profile, now_s)
+            placement.rankings = [ranking]
+            rows = [int(row) for row in ranking.best(depth)]
+        candidates = [self._candidate(ranking, row, request) for row in rows if ranking is not None]
+        wanted = Wanted(self._record(request, digest, now_s), request.ttl_s, candidates)
+        change = self._follower.change
+        transition = self._ledger.reserve(
+            [wanted], expected_change=self._expected_change(request), dry_run=request.dry_run
+        )
+        current = transition.before == change
+        (outcome,) = transition.outcomes
+        self._follower.absorb(transition)
+        if self._settle(placement, 0, outcome):
+            return [], depth
+        if outcome.kind == "none":
+            if ranking is None:
+                return [0], depth
+            placement.missing[0] = ranking.summary
+            return [], depth
+        placement.conflicts += outcome.reasons.count(",") + 1
+        if current and "changed" not in outcome.reasons:
+            if ranking is not None and len(rows) == ranking.feasible_count:
+                placement.missing[0] = f"{ranking.summary}; the ledger refused them: {_most_common(outcome.reasons)}"
+                return [], depth
+            depth *= 8
+        return [0], depth
+
+    def _try_many(
+        self, placement: Placement, pending: list[int], snapshot: Snapshot, profile: Profile, digests: Sequence[str]
+    ) -> list[int]:
+        view, now_s = self._follower.view, self._clock()
+        asked = [placement.asked[position] for position in pending]
+        fresh = [position for position in pending if placement.asked[position].id not in view.instances]
+        plan = batch.plan([placement.asked[p] for p in fresh], snapshot, view, profile, now_s) if fresh else None
+        machines = dict(zip(fresh, plan.machines, strict=True)) if plan else {}
+        why = iter(plan.missing if plan else ())
+        reasons = {position: next(why, "") for position in fresh if machines[position] is None}
+        if plan and not placement.rankings:
+            placement.rankings = [plan.ranking]
+        whole = asked[0].all_or_nothing or asked[0].machines_max > 0 or asked[0].machines_min > 0
+        wanted, positions = [], []
+        for position in pending:
+            request, machine = placement.asked[position], machines.get(position)
+            if machine is None and whole and not asked[0].all_or_nothing and position in machines:
+                placement.missing[position] = reasons[position]
+                continue
+            candidates = []
+            if machine is not None and plan is not None:
+                row = plan.ranking.machines.roster.index[machine]
+                candidates = [self._candidate(plan.ranking, row, request)]
+            wanted.append(Wanted(self._record(request, digests[position], now_s), request.ttl_s, candidates))
+            positions.append(position)
+        again: list[int] = []
+        step = len(wanted) if whole else SCRIPT_INSTANCES_MAX
+        for first in range(0, len(wanted), max(1, step)):
+            part = wanted[first : first + step]
+            expected = max((self._expected_change(request) for request in asked), default=-1) if whole else -1
+            transition = self._ledger.reserve(
+                part, expected_change=expected, all_or_nothing=whole, dry_run=asked[0].dry_run
+            )
+            undone = whole and any(outcome.kind in ("conflict", "none") for outcome in transition.outcomes)
+            self._follower.absorb(transition)
+            for position, outcome in zip(positions[first : first + step], transition.outcomes, strict=True):
+                if self._settle(placement, position, outcome):
+                    continue
+                if outcome.kind == "none":
+                    if position in machines:
+                        placement.missing[position] = reasons.get(position, "")
+                    else:
+                        again.append(position)
+                    continue
+                placement.conflicts += outcome.reasons != "all or none"
+                again.append(position)
+            if undone and asked[0].all_or_nothing and placement.missing:
+                return self._nothing(placement)
+        if whole and again and not asked[0].all_or_nothing:
+            placement.missing.clear()
+        return again
+
+    def _nothing(self, placement: Placement) -> list[int]:
+        reason = next(iter(placement.missing.values()))
+        for position, record in enumerate(placement.records):
+            if record is None:
+                placement.missing.setdefault(position, f"all or nothing: {reason}")
+        return []
+
+    def _settle(self, placement: Placement, position: int, outcome: Outcome) -> bool:
+        """Note an outcome that is final and good; raise IdTaken for one that is final and bad."""
+        if outcome.kind == "other" and outcome.instance is not None:
+            raise IdTaken(outcome.instance)
+        if outcome.kind not in ("placed", "known"):
+            return False
+        placement.records[position] = outcome.instance
+        placement.repeated += outcome.kind == "known"
+        if outcome.reasons:
+            placement.conflicts += outcome.reasons.count(",") + 1
+        return True
+
+    @staticmethod
+    def _record(request: Request, digest: str, now_s: float) -> Instance:
+        return msgspec.structs.replace(instance_of(request, "", now_s), request=digest)
+
+    def _expected_change(self, request: Request) -> int:
+        """Return the change the whole ledger must still be at: for rules that look beyond the one machine."""
+        far = any(rule.topology != "machine" for rule in (*request.affinity, *request.anti_affinity))
+        return self._follower.change if far else -1
+
+    def _candidate(self, ranking: Ranking, row: int, request: Request) -> Candidate:
+        machine = ranking.machines.name(row)
+        return Candidate(machine, self._follower.version(machine), *limits(ranking, row, request))
+
+
+def limits(ranking: Ranking, row: int, request: Request) -> tuple[tuple[float, ...], float, float]:
+    """Return what the profile's filters allow the sums of one machine: amounts, maxmemory, masters of the cluster."""
+    amounts, maxmemory, masters = _NO_LIMITS, math.nan, math.nan
+    for each in ranking.profile.filters:
+        if each.name == "fits":
+            amounts = tuple(ranking.machines.allocatable[:, row].tolist())
+        elif each.name == "maxmemory":
+            maxmemory = float(ranking.machines.allocatable[MEMORY, row]) * getattr(each, "share", math.nan)
+        elif each.name == "cluster_masters" and request.cluster_masters:
+            masters = request.cluster_masters * getattr(each, "share", math.nan)
+    return amounts, maxmemory, masters
+
+
+def _most_common(reasons: str) -> str:
+    found = reasons.split(",")
+    return max(set(found), key=found.count)

@@ -1,0 +1,315 @@
+"""What the scorer answers: one method of the RPC each, on the newest snapshot and the current ledger."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from schemas.names import Names
+from schemas.request import InvalidRequest, Request, read_request
+from schemas.rpc import Query
+from scorer import batch, lifecycle, listing
+from scorer.follow import Follower
+from scorer.instance import Instance
+from scorer.ledger import Ledger, request_digest
+from scorer.metrics import Metrics
+from scorer.placing import Conflict, IdTaken, Placement, Placing
+from scorer.profile import Profile, ProfileError, Profiles
+from scorer.rank import Ranking, rank
+from scorer.rpc import CallError
+from scorer.snapshot import Snapshot, build_snapshot
+from scorer.wire import Command
+
+BATCH_MAX = 10_000
+"""Instances in one query."""
+_TELL_S = 0.05
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+_SHARED = frozenset(Request.__struct_fields__) - {"id", "count"}
+
+
+class Source(Protocol):
+    """Where snapshots come from (`scorer.loader.Refresher`)."""
+
+    latest: Snapshot | None
+    ledger_machines: Iterable[str]
+    """Machines that hold instances, so that they are there even without windows."""
+
+
+class ScorerService:
+    """Answers queries; the RPC loop calls it, one query after the other."""
+
+    def __init__(
+        self,
+        *,
+        names: Names,
+        scorer: str,
+        version: str,
+        follower: Follower,
+        ledger: Ledger,
+        source: Source,
+        profiles: Profiles,
+        metrics: Metrics,
+        same_server: bool,
+        attempts_max: int = 20,
+        decisions_length: int = 100_000,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.profiles = profiles
+        self._names = names
+        self._scorer = scorer
+        self._version = version
+        self._follower = follower
+        self._ledger = ledger
+        self._source = source
+        self._metrics = metrics
+        self._same_server = same_server
+        self._decisions_length = decisions_length
+        self._clock = clock
+        self._placing = Placing(ledger, follower, attempts_max, clock)
+        self._snapshot = source.latest or build_snapshot((), {}, {})
+        self._pending: deque[Command] = deque()
+        self._reloads = 0
+        self._told, self._told_at = -1, 0.0
+        self._started_at = clock()
+        self._methods: Mapping[str, Callable[[Query, Any], Any]] = {
+            "place": self._place,
+            "rank": self._rank,
+            "confirm": self._confirm,
+            "update": self._update,
+            "release": self._release,
+            "machines": self._machines,
+            "instances": self._instances,
+            "health": self._health,
+        }
+
+    # ---- what the loop asks for
+
+    def reads(self) -> Sequence[Command]:
+        """The ledger's log is read with the taking of a query, when both are on one server."""
+        return self._follower.reads() if self._same_server else ()
+
+    def accept(self, answers: Sequence[Any]) -> None:
+        """Bring ledger and snapshot up to date before deciding."""
+        if self._same_server:
+            self._follower.accept(answers)
+        else:
+            self._follower.poll()
+        if self._reloads != self._follower.reloads:
+            self._metrics.reloads.inc(self._follower.reloads - self._reloads)
+            self._reloads = self._follower.reloads
+        self._metrics.instances.set(len(self._follower.view))
+        if self._source.latest is not None:
+            self._snapshot = self._source.latest
+        if self._follower.change != self._told and (now := time.monotonic()) > self._told_at + _TELL_S:
+            self._source.ledger_machines = self._follower.view.machine_names
+            self._told, self._told_at = self._follower.change, now
+        self._metrics.ready.set(float(self.ready))
+
+    @property
+    def ready(self) -> bool:
+        """Whether windows and ledger have been read."""
+        return self._follower.loaded and self._source.latest is not None
+
+    def writes(self) -> Sequence[Command]:
+        """The decision log."""
+        commands = list(self._pending)
+        self._pending.clear()
+        return commands
+
+    def lost(self) -> None:
+        """Read the ledger again: the server may have come back without it."""
+        self._follower.forget()
+
+    def answer(self, query: Query) -> bytes:
+        """Return the result as JSON."""
+        try:
+            params = _decode(query.params)
+        except msgspec.DecodeError as error:
+            raise InvalidRequest(f"params: {error}") from None
+        if not isinstance(params, dict):
+            raise InvalidRequest(f"params: expected an object, got {type(params).__name__}")
+        try:
+            return _encode(self._methods[query.method](query, params))
+        except ProfileError as error:
+            raise InvalidRequest(str(error)) from None
+        except IdTaken as taken:
+            raise CallError("ALREADY_EXISTS", str(taken)) from None
+        except Conflict as conflict:
+            raise CallError("UNAVAILABLE", str(conflict), retryable=True) from None
+
+    # ---- rank and place
+
+    def _rank(self, _: Query, params: dict[str, Any]) -> dict[str, Any]:
+        request = read_request(params)
+        profile = self.profiles.choose(request.profile)
+        return rank(request, self._snapshot, self._follower.view, profile, self._clock()).answer()
+
+    def _place(self, query: Query, params: dict[str, Any]) -> dict[str, Any]:
+        requests, digests, single = read_batch(params, query.id)
+        profiles: list[Profile] = [self.profiles.choose(request.profile) for request in requests]
+        placement = self._placing.place(requests, self._snapshot, profiles, digests=digests, deadline=query.deadline)
+        self._metrics.conflicts.inc(placement.conflicts)
+        placed = sum(record is not None for record in placement.records)
+        self._metrics.placements.labels("placed").inc(placed)
+        if placed < len(requests):
+            self._metrics.placements.labels("missing").inc(len(requests) - placed)
+        result = place_answer(placement, single)
+        if not requests[0].dry_run:
+            self._note(query, result)
+        return result
+
+    def _note(self, query: Query, result: dict[str, Any]) -> None:
+        """Put a decision on the log of decisions, with its terms."""
+        if not self._decisions_length or result["repeated"] == len(result["placed"]) > 0:
+            return
+        ids = ",".join(one["id"] for one in result["placed"])
+        self._pending.append(
+            (
+                "XADD", self._names.decisions, "MAXLEN", "~", self._decisions_length, "*",
+                "ids", ids, "query", query.id, "scorer", self._scorer, "method", query.method,
+                "answer", _encode(result),
+            )
+        )  # fmt: skip
+
+    # ---- the life of an instance
+
+    def _confirm(self, _: Query, params: dict[str, Any]) -> dict[str, Any]:
+        return lifecycle.confirm(self._ledger, self._follower, params)
+
+    def _release(self, _: Query, params: dict[str, Any]) -> dict[str, Any]:
+        return lifecycle.release(self._ledger, self._follower, params)
+
+    def _update(self, query: Query, params: dict[str, Any]) -> dict[str, Any]:
+        return lifecycle.update(self._ledger, self._follower, params, self._snapshot, self.profiles, self._clock())
+
+    # ---- what there is
+
+    def _machines(self, _: Query, params: dict[str, Any]) -> dict[str, Any]:
+        profile = self.profiles.choose(str(params.get("profile", "")))
+        return listing.machines(params, self._snapshot, self._follower.view, profile, self._clock())
+
+    def _instances(self, _: Query, params: dict[str, Any]) -> dict[str, Any]:
+        return listing.instances(params, self._follower.view, self._ledger.find)
+
+    def _health(self, _: Query, params: dict[str, Any]) -> dict[str, Any]:
+        if params:
+            raise InvalidRequest(f"{next(iter(params))}: health takes no parameters")
+        snapshot, now_s = self._snapshot, self._clock()
+        newest = float(snapshot.seen_at.max()) if len(snapshot) and snapshot.has_data.any() else None
+        return {
+            "ready": self.ready,
+            "scorer": self._scorer,
+            "version": self._version,
+            "uptime_s": now_s - self._started_at,
+            "machines": len(snapshot),
+            "machines_with_data": int(snapshot.has_data.sum()) if len(snapshot) else 0,
+            "newest_sample_age_s": now_s - newest if newest is not None else None,
+            "windows_s": list(snapshot.windows_s),
+            "instances": len(self._follower.view),
+            "ledger_change": self._follower.change,
+            "profiles": sorted(self.profiles.by_name),
+            "profile": self.profiles.default,
+        }
+
+
+def read_batch(params: dict[str, Any], query_id: str) -> tuple[list[Request], list[str], bool]:
+    """Return the single requests of a query, the digest of each, and whether it asked for just one.
+
+    ``instances`` is a list of unlike requests; what stands beside it holds for each that does not say otherwise.
+    An instance without an id gets the query's, so that a query sent twice reserves once.
+    """
+    if "instances" not in params:
+        request = read_request(params)
+        request = request if request.id else msgspec.structs.replace(request, id=query_id)
+        check_id(request.id)
+        requests = batch.expand(request)
+        return requests, [request_digest(request)] * len(requests), request.count == 1
+    shared = {name: value for name, value in params.items() if name != "instances"}
+    for name in shared:
+        if name not in _SHARED:
+            raise InvalidRequest(f"{name}: does not go together with instances")
+    given = params["instances"]
+    if not isinstance(given, list) or not 1 <= len(given) <= BATCH_MAX:
+        raise InvalidRequest(f"instances: expected a list of 1 to {BATCH_MAX} requests")
+    requests, digests = [], []
+    for position, one in enumerate(given):
+        if not isinstance(one, dict):
+            raise InvalidRequest(f"instances[{position}]: expected an object")
+        try:
+            request = read_request(shared | one)
+            check_id(request.id)
+        except InvalidRequest as error:
+            raise InvalidRequest(f"instances[{position}].{error}") from None
+        request = request if request.id else msgspec.structs.replace(request, id=f"{query_id}-{position + 1}")
+        digest = request_digest(request)
+        expanded = batch.expand(request)
+        requests += expanded
+        digests += [digest] * len(expanded)
+        if len(requests) > BATCH_MAX:
+            raise InvalidRequest(f"instances: more than {BATCH_MAX}")
+    seen: set[str] = set()
+    for request in requests:
+        if request.id in seen:
+            raise InvalidRequest(f"instances: id {request.id!r} stands there twice")
+        seen.add(request.id)
+    return requests, digests, False
+
+
+def check_id(instance_id: str) -> None:
+    """Refuse an id that is not printable."""
+    if not instance_id.isprintable():
+        raise InvalidRequest(f"id: {instance_id!r} holds characters that cannot be printed")
+
+
+def place_answer(placement: Placement, single: bool) -> dict[str, Any]:
+    """Return what `place` answers.
+
+    ``placed`` holds a line for each instance; ``missing`` says how many have no machine and ``reason`` why. With one
+    instance its line stands at the top level too, with the ranking's terms; ``machine`` is None when none fits.
+    """
+    placed = [instance_line(record) for record in placement.records if record is not None]
+    ranking: Ranking | None = placement.rankings[0] if placement.rankings else None
+    result: dict[str, Any] = ranking.answer() if ranking is not None else {"summary": "known already: not ranked again"}
+    result |= {
+        "placed": placed,
+        "asked": len(placement.asked),
+        "missing": len(placement.missing),
+        "reason": next(iter(placement.missing.values()), ""),
+        "repeated": placement.repeated,
+        "conflicts": placement.conflicts,
+        "dry_run": placement.asked[0].dry_run,
+    }
+    if placement.missing:
+        reasons: dict[str, int] = {}
+        for reason in placement.missing.values():
+            reasons[reason] = reasons.get(reason, 0) + 1
+        result["missing_reasons"] = reasons
+        result["missing_ids"] = [placement.asked[position].id for position in sorted(placement.missing)][:1000]
+    if single:
+        result |= placed[0] if placed else {"id": placement.asked[0].id, "machine": None}
+        if ranking is not None and placed and placed[0]["machine"] != result["candidates"][0]["machine"]:
+            row = ranking.machines.roster.index[placed[0]["machine"]]
+            result["score"] = float(ranking.total[row])
+    else:
+        result.pop("score", None)
+        result["machine"] = None if not placed else placed[0]["machine"]
+    return result
+
+
+def instance_line(record: Instance) -> dict[str, Any]:
+    """Return what an answer says of an instance."""
+    line: dict[str, Any] = {"id": record.id, "machine": record.machine, "state": record.state}
+    line["reserved_at"] = record.reserved_at
+    if record.state == "reserved":
+        line["expires_at"] = record.expires_at
+    if record.started_at:
+        line["started_at"] = record.started_at
+    if record.ended_at:
+        line["ended_at"] = record.ended_at
+    line["version"] = record.version
+    return line
