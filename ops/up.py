@@ -1,0 +1,99 @@
+"""``windward up``: the whole stack on this machine until Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from ops.local.process import LocalError
+from ops.stack import Stack, StackSettings
+from schemas.settings import load_settings, setting
+
+WATCH_S = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpSettings(StackSettings):
+    """Run the whole stack on this machine until Ctrl-C.
+
+    A broker and a Valkey are started unless --kafka and --redis-url name some. A process that ends is started again.
+    """
+
+    json: bool = setting(False, "print the addresses as JSON, on one line, when everything is ready")
+
+
+class Interrupts:
+    """Ctrl-C, SIGTERM and SIGHUP: the first one ends a start that is under way, or the wait after it; more are ignored.
+
+    What ends the processes must not be interrupted itself.
+    """
+
+    def __init__(self) -> None:
+        self._seen = threading.Event()
+        self._starting = True
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._handle)
+
+    def _handle(self, *_: object) -> None:
+        first = not self._seen.is_set()
+        self._seen.set()
+        if first and self._starting:
+            raise KeyboardInterrupt
+
+    def started(self) -> None:
+        """From now on an interrupt only ends `wait`."""
+        self._starting = False
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait; return whether one came."""
+        return self._seen.wait(timeout_s)
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the stack; 0 after Ctrl-C or SIGTERM, 1 when it could not be started."""
+    settings = load_settings(UpSettings, "up", argv, environ)
+    notes = Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def say(line: str) -> None:
+        notes.print(line, markup=False)
+
+    interrupts = Interrupts()
+    try:
+        with Stack(settings, environ, say) as stack:
+            interrupts.started()
+            announce(stack, settings)
+            while not interrupts.wait(WATCH_S):
+                stack.supervisor.watch(time.monotonic())
+            say("stopping")
+    except LocalError as error:
+        print(f"windward up: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    except KeyboardInterrupt:
+        say("stopped before everything was ready")
+    return 0
+
+
+def announce(stack: Stack, settings: UpSettings) -> None:
+    """Print where everything is, and what to do next."""
+    if settings.json:
+        rows = [{"name": name, "address": address, "log": log} for name, address, log in stack.rows()]
+        print(json.dumps({"kafka": stack.kafka, "redis_url": stack.redis_url, "processes": rows}), flush=True)  # noqa: T201
+        return
+    table = Table(box=None, pad_edge=False)
+    for title in ("what", "address", "log"):
+        table.add_column(title, overflow="fold")
+    for row in stack.rows():
+        table.add_row(*row)
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(table)
+    where = "" if stack.redis_url == "redis://127.0.0.1:6379/0" else f" --redis-url {stack.redis_url}"
+    console.print(f"ready: windward place --cpu 2 --memory 10G{where}   (Ctrl-C stops everything)", markup=False)
+    sys.stdout.flush()
