@@ -5,7 +5,8 @@ Layout (little endian):
     8 bytes   magic ``WINDTBL`` and the major version as one byte
     4 bytes   length of the header, uint32
     header    JSON: ``minor``, ``machines`` (rows), ``windows_s``, ``partition``, ``offset``, ``topic_id``, ``slot_s``,
-              ``facts`` (version of the partition's facts), ``written_at``, ``columns``: [[name, dtype, shape], ...]
+              ``facts`` (version of the partition's facts), ``written_at``, ``names_bytes`` (length of the names),
+              ``columns``: [[name, dtype, shape], ...]
     columns   one after another, each starting at a multiple of 8 from the end of the header padding; the machine is
               the last axis of every column
     names     the machine ids, UTF-8, joined by newlines
@@ -39,6 +40,7 @@ A writer may add columns that only it reads again (``resume_*``).
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -73,6 +75,8 @@ class Header(msgspec.Struct, kw_only=True):
     slot_s: int = 10
     facts: int = 0
     written_at: float = 0.0
+    names_bytes: int = -1
+    """Length of the names; -1 from a writer that does not say."""
     columns: list[tuple[str, str, list[int]]]
 
 
@@ -98,6 +102,7 @@ _header_decoder = msgspec.json.Decoder(Header)
 def encode_table(header: Header, columns: Mapping[str, NDArray[np.generic]], names: bytes) -> bytes:
     """Return the table as one value; ``header.columns`` is filled in from ``columns``."""
     header.columns = [(name, column.dtype.str[1:], list(column.shape)) for name, column in columns.items()]
+    header.names_bytes = len(names)
     head = _header_encoder.encode(header)
     head += b" " * (-(len(head) + _PREFIX.size) % 8)
     parts: list[bytes | memoryview] = [_PREFIX.pack(_MAGIC, MAJOR, len(head)), head]
@@ -126,10 +131,18 @@ def decode_table(raw: bytes) -> WindowTable:
         columns: dict[str, NDArray[np.generic]] = {}
         for name, kind, shape in header.columns:
             dtype = np.dtype("<" + kind)
-            count = int(np.prod(shape, dtype=np.int64))
+            count = math.prod(shape)
+            if not shape or min(shape) < 0 or shape[-1] != header.machines:
+                break
             columns[name] = np.frombuffer(raw, dtype, count, offset).reshape(shape)
             offset += count * dtype.itemsize
             offset += -count * dtype.itemsize % 8
-    except (msgspec.DecodeError, ValueError, TypeError) as error:
+        names = raw[offset:]
+        rows = names.decode().count("\n") + 1
+    except (msgspec.DecodeError, ValueError, TypeError, OverflowError, SyntaxError, RecursionError) as error:
         raise TableError(f"window table is damaged: {error}") from None
-    return WindowTable(header, columns, raw[offset:])
+    if len(columns) != len(header.columns):
+        raise TableError(f"window table is damaged: its columns do not fit {header.machines} machines")
+    if header.names_bytes not in (-1, len(names)) or (names and rows != header.machines):
+        raise TableError(f"window table is damaged: {len(names)} bytes of names for {header.machines} machines")
+    return WindowTable(header, columns, names)
