@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.resources import PRIORITY_CLASSES
 from schemas.window_table import Header, decode_table, encode_table
 from streams.peaks import minute_means
-from streams.ring import MINUTE_SLOTS, PEAKS, RING_MINUTES, SLOTS, VITALS, Ring
+from streams.ring import MINUTE_SLOTS, NO_SLOT, PEAKS, RING_MINUTES, SLOTS, VITALS, Ring
+
+_CLASS_COLUMNS = {f"class_{name}": name for name in PRIORITY_CLASSES}
 
 
 def encode_vitals(ring: Ring) -> bytes:
@@ -42,19 +45,20 @@ def encode_hour(ring: Ring, place: int) -> bytes:
 def decode_ring(vitals: bytes, positions: dict[int, bytes], hours: dict[int, bytes]) -> Ring:
     """Return the ring that these values describe. A value may have fewer rows than there are machines now.
 
-    Raises TableError for a value that is not of this encoding.
+    Columns of a newer minor version are ignored; those an older one did not write are left blank. Raises TableError for
+    a value that is not of this encoding.
     """
     table = decode_table(vitals)
     ring = Ring()
     ring.add(table.machines)
     used = len(ring)
-    for name in VITALS:
+    for name in VITALS.keys() & table.columns.keys():
         getattr(ring, name)[:used] = np.moveaxis(table.columns[name], -1, 0)
     for position, raw in positions.items():
         _restore(ring, raw, position)
     for place, raw in hours.items():
         _restore(ring, raw, place)
-    rows = np.flatnonzero(ring.head[:used] >= 0)
+    rows = np.flatnonzero(ring.head[:used] > NO_SLOT)
     for back in range(RING_MINUTES):
         minutes = ring.head[rows] // MINUTE_SLOTS - back
         ring.minute[rows, :, minutes % RING_MINUTES] = minute_means(ring, rows, minutes)
@@ -64,7 +68,12 @@ def decode_ring(vitals: bytes, positions: dict[int, bytes], hours: dict[int, byt
 def _restore(ring: Ring, raw: bytes, place: int) -> None:
     for name, column in decode_table(raw).columns.items():
         count = column.shape[-1]
-        target = ring.class_means(name.removeprefix("class_")) if name.startswith("class_") else getattr(ring, name)
+        if name in _CLASS_COLUMNS:
+            target: NDArray[Any] = ring.class_means(_CLASS_COLUMNS[name])
+        elif name in SLOTS or name in PEAKS:
+            target = getattr(ring, name)
+        else:
+            continue
         target[:count, ..., place] = column.T
 
 
