@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from streams.batch import Batch
 from streams.peaks import finalise, refresh_minutes
-from streams.ring import Ring, S
+from streams.ring import NO_SLOT, Ring, S
 
 SKEW_MAX_S = 5.0
 _WAVE_SLOTS = S - 60
@@ -118,7 +118,7 @@ def _move_heads(ring: Ring, rows: NDArray[np.intp], slots: NDArray[np.int64], sh
     which = np.repeat(np.arange(len(machines)), steps)
     back = np.arange(len(which)) - np.repeat(np.cumsum(steps) - steps, steps)
     positions = (newest[which] - back) % S
-    known = ring.head[machines][which] >= 0
+    known = ring.head[machines][which] > NO_SLOT
     which, positions = which[known], positions[known]
     ring.n[machines[which], :, positions] = 0
     ring.m2[machines[which], :, positions] = 0
