@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,9 +77,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 def fold_lines(lines: Iterable[bytes], windows_s: tuple[int, ...], time_zone: str) -> dict[str, Any]:
     """Return what the module describes; a sample is taken as recorded when its interval ended."""
     partition = Partition(0, Table(windows_s, Zone(time_zone)))
-    arrived = [
-        Arrived(number, line.strip(), _recorded_at(line), None) for number, line in enumerate(lines) if line.strip()
-    ]
+    arrived = _read(lines)
     counts: dict[str, int] = {}
     refused = []
     for start in range(0, len(arrived), BATCH):
@@ -99,11 +98,16 @@ def fold_lines(lines: Iterable[bytes], windows_s: tuple[int, ...], time_zone: st
     }
 
 
-def _recorded_at(line: bytes) -> float:
-    try:
-        return decode(line.strip()).at
-    except Rejected:
-        return 0.0
+def _read(lines: Iterable[bytes]) -> list[Arrived]:
+    """Return the lines that hold something; one that cannot be read is taken as recorded with the one before."""
+    arrived: list[Arrived] = []
+    recorded_at = 0.0
+    for number, line in enumerate(lines):
+        if raw := line.strip():
+            with suppress(Rejected):
+                recorded_at = decode(raw).at
+            arrived.append(Arrived(number, raw, recorded_at, None))
+    return arrived
 
 
 def _machines(table: WindowTable, facts: Mapping[str, bytes]) -> list[dict[str, Any]]:
