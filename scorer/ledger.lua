@@ -10,7 +10,7 @@ KEYS[6] ports      hash    "machine port" -> id
 KEYS[7] clusters   hash    cluster -> "version count", absent when it has no instance
 KEYS[8] log        stream  <change>-0: field i = the record after the change; trimmed to about ARGV[2] entries
 KEYS[9] ended      prefix  <prefix>:<id> -> record of a released or expired instance, for ARGV[3] seconds
-ARGV[1] "1": try only, write nothing
+ARGV[1] "1": try only, write nothing but what has expired
 ARGV[2] log length
 ARGV[3] seconds an ended id stays known
 ARGV[4...] as the script says
@@ -175,11 +175,11 @@ local function expire(record)
   return record
 end
 
--- Write everything noted since the last call.
-local function commit()
+-- Write everything noted since the last call. What has expired is written even when the rest is only tried.
+local function commit(always)
   local noted = changes
   changes = {}
-  if DRY or #noted == 0 then return end
+  if #noted == 0 or (DRY and not always) then return end
   local touched = {}
   for _, entry in ipairs(noted) do
     local record, left = entry[1], entry[2]
@@ -248,7 +248,7 @@ local function sweep(most)
       redis.call('ZREM', EXPIRY, id)
     end
   end
-  commit()
+  commit(true)
   return #due
 end
 

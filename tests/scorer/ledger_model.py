@@ -178,7 +178,7 @@ class LedgerModel:
         record = self.records.get(change.old.id)
         following = self._next(record, "update")
         if record is None:
-            outcome = Outcome("unknown")
+            outcome = Outcome("unknown", reasons=change.old.id)
         elif record.state == "reserved":
             outcome = Outcome("reserved", record)
         elif following != "confirmed":

@@ -1,0 +1,246 @@
+"""The ledger's scripts on a real server against the model in memory, and the laws both keep."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from schemas.names import Names
+from scorer.follow import Follower
+from scorer.instance import Instance
+from scorer.ledger import Candidate, Change, Ledger, Outcome, Transition, Wanted, in_units
+from scorer.wire import Wire
+from tests.conftest import Valkey
+from tests.scorer.ledger_model import LedgerModel
+
+pytestmark = pytest.mark.integration
+
+MACHINES = ("m1", "m2", "m3")
+LIMITS = {"m1": (4.0, 8e9, math.nan), "m2": (2.0, 4e9, 1e9), "m3": (1.5, 2e9, 1e9)}
+MAXMEMORY = {"m1": 4e9, "m2": 2e9, "m3": math.nan}
+MASTERS = 1.0
+IDS = [f"i{number}" for number in range(8)]
+EXAMPLES = int(os.environ.get("WINDWARD_TEST_EXAMPLES", "40"))
+NOW_S = 1_800_000_000.0
+
+
+def clocked_ledger(wire: Wire, names: Names) -> Ledger:
+    """Return a ledger that takes its time from a key, so that a test can move it."""
+    source = f"""(function() local t = redis.call('GET', '{names.key("clock")}')
+        local s = string.match(t, '^%d+') return {{s, string.format('%.0f', (tonumber(t) - tonumber(s)) * 1e6)}} end)()"""
+    return Ledger(wire, names, log_length=100, time_source=source)
+
+
+@pytest.fixture
+def wire(valkey: Valkey) -> Iterator[Wire]:
+    """A connection."""
+    wire = Wire({"url": valkey.url})
+    yield wire
+    wire.close()
+
+
+amounts = st.tuples(
+    st.sampled_from([0.0, 0.1, 0.5, 1.5]), st.sampled_from([0.0, 0.5e9, 1e9, 2e9]), st.sampled_from([0.0, 0.3e9])
+)
+instances = st.builds(
+    Instance,
+    id=st.sampled_from(IDS),
+    machine=st.just(""),
+    state=st.just("reserved"),
+    amounts=amounts,
+    maxmemory=st.sampled_from([0.0, 1e9]),
+    ports=st.sampled_from([(), (6379,), (6380, 6379)]),
+    cluster=st.sampled_from(["", "c1", "c2"]),
+    role=st.sampled_from(["master", "replica"]),
+    request=st.sampled_from(["q1", "q2"]),
+)
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """Every step is taken by the scripts and by the model; answers and contents must be equal."""
+
+    wire: Wire
+    prefix = "machine"
+    number = 0
+
+    @initialize()
+    def start(self) -> None:
+        """Begin with an empty ledger at a fixed time."""
+        type(self).number += 1
+        self.names = Names(f"{self.prefix}-{self.number}")
+        self.now_s = NOW_S
+        self.real = clocked_ledger(self.wire, self.names)
+        self.model = LedgerModel(lambda: self.now_s)
+        self.follower = Follower(self.real)
+        self.wire.one("SET", self.names.key("clock"), f"{self.now_s:.6f}")
+        self.follower.poll()
+
+    def candidates(self, machines: list[str], fresh: bool) -> list[Candidate]:
+        """Return machines as a scorer that is up to date, or one that is not, would give them."""
+        return [
+            Candidate(
+                machine,
+                self.model.version(machine) if fresh else self.model.version(machine) + 1000,
+                LIMITS[machine],
+                MAXMEMORY[machine],
+                MASTERS,
+            )
+            for machine in machines
+        ]
+
+    def same(self, real: Transition, model: Transition) -> None:
+        """Compare two transitions and follow the real one."""
+        assert [shown(o) for o in real.outcomes] == [shown(o) for o in model.outcomes]
+        assert real.changes == model.changes
+        self.follower.absorb(real)
+
+    @rule(
+        wanted=st.lists(instances, min_size=1, max_size=4, unique_by=lambda one: one.id),
+        machines=st.lists(st.sampled_from(MACHINES), max_size=3, unique=True),
+        ttl_s=st.sampled_from([1.0, 10.0]),
+        fresh=st.booleans() | st.just(True),
+        whole=st.booleans(),
+        dry=st.sampled_from([False, False, False, True]),
+        change=st.sampled_from([-1, -1, 0]),
+    )
+    def reserve(
+        self, wanted: list[Instance], machines: list[str], ttl_s: float, fresh: bool, whole: bool, dry: bool, change: int
+    ) -> None:
+        """Reserve one or some, all or none or each for itself, by a scorer up to date or not."""
+        given = [Wanted(one, ttl_s, self.candidates(machines, fresh)) for one in wanted]
+        expected = self.model.change if change == 0 else -1
+        options: dict[str, Any] = {"expected_change": expected, "all_or_nothing": whole, "dry_run": dry}
+        real, model = self.real.reserve(given, **options), self.model.reserve(given, **options)
+        if dry:
+            assert [(o.kind, *shown(o)[2:]) for o in real.outcomes] == [(o.kind, *shown(o)[2:]) for o in model.outcomes]
+            assert real.changes == model.changes
+            self.follower.absorb(real)
+        else:
+            self.same(real, model)
+
+    @rule(instance_id=st.sampled_from(IDS), machine=st.sampled_from(["", "", "m1"]), started=st.sampled_from([0.0, 5.0]))
+    def confirm(self, instance_id: str, machine: str, started: float) -> None:
+        """Confirm any id, known or not."""
+        at = self.now_s - started if started else 0.0
+        self.same(
+            self.real.confirm(instance_id, machine=machine, started_at=at),
+            self.model.confirm(instance_id, machine=machine, started_at=at),
+        )
+
+    @rule(instance_id=st.sampled_from(IDS), machine=st.sampled_from(["", "", "m1"]))
+    def release(self, instance_id: str, machine: str) -> None:
+        """Release any id, known or not."""
+        self.same(self.real.release(instance_id, machine=machine), self.model.release(instance_id, machine=machine))
+
+    @rule(
+        instance_id=st.sampled_from(IDS),
+        to=instances,
+        machines=st.lists(st.sampled_from(MACHINES), min_size=1, max_size=2, unique=True),
+        stale=st.sampled_from([False, False, False, True]),
+    )
+    def update(self, instance_id: str, to: Instance, machines: list[str], stale: bool) -> None:
+        """Resize, move and change the role of any id at once."""
+        old = self.model.records.get(instance_id, Instance(id=instance_id, machine="m1", state="confirmed", amounts=()))
+        if stale:
+            old = msgspec.structs.replace(old, version=old.version + 1)
+        new = msgspec.structs.replace(to, id=instance_id, request=old.request)
+        change = Change(old, new, self.candidates(machines, fresh=True))
+        self.same(self.real.update([change]), self.model.update([change]))
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 3.0, 20.0]))
+    def pass_time(self, seconds: float) -> None:
+        """Let reservations run out: none, some or all."""
+        self.now_s += seconds
+        self.wire.one("SET", self.names.key("clock"), f"{self.now_s:.6f}")
+
+    @rule()
+    def sweep(self) -> None:
+        """Expire what is due."""
+        real, model = self.real.expire(), self.model.expire()
+        self.same(real, model)
+        assert real.count == model.count
+
+    @rule()
+    def another_scorer_starts(self) -> None:
+        """Take the place of the follower by one that has just read everything."""
+        self.follower = Follower(self.real)
+        self.follower.poll()
+
+    @invariant()
+    def nothing_is_over_its_limit(self) -> None:
+        """Hold every limit that every step was given, at every moment."""
+        if not hasattr(self, "model"):
+            return
+        for machine in MACHINES:
+            here = self.model.on_machine(machine)
+            for position, limit in enumerate(LIMITS[machine]):
+                if not math.isnan(limit):
+                    assert self.model.sums(machine)[position] <= in_units(position, limit)
+            if not math.isnan(MAXMEMORY[machine]):
+                assert sum(record.maxmemory for record in here) <= MAXMEMORY[machine]
+            ports = [port for record in here for port in record.ports]
+            assert len(ports) == len(set(ports))
+            for cluster in ("c1", "c2"):
+                assert sum(r.cluster == cluster and r.role == "master" for r in here) <= max(1, MASTERS)
+
+    @invariant()
+    def the_server_holds_what_the_model_holds(self) -> None:
+        """Compare records, sums, versions, and that nothing is left of what ended."""
+        if not hasattr(self, "model"):
+            return
+        live = {record.id: record for record in self.model.live()}
+        assert self.real.all_instances() == live
+        assert self.follower.view.instances == live
+        versions = {machine: self.model.version(machine) for machine in MACHINES if self.model.on_machine(machine)}
+        assert self.real.machine_versions() == versions
+        assert {m: self.follower.version(m) for m in MACHINES} == {m: versions.get(m, 0) for m in MACHINES}
+        keys = self.real._keys
+        rows = self.wire.one("HGETALL", keys[3])
+        for name, row in zip(rows[::2], rows[1::2], strict=True):
+            _, count, maxmemory, *sums = map(int, row.split())
+            here = self.model.on_machine(name.decode())
+            assert count == len(here)
+            assert maxmemory == sum(r.maxmemory for r in here)
+            assert sums == self.model.sums(name.decode())
+        flat = self.wire.one("HGETALL", keys[5])
+        ports = {k.decode(): v.decode() for k, v in zip(flat[::2], flat[1::2], strict=True)}
+        assert ports == {f"{r.machine} {port}": r.id for r in live.values() for port in r.ports}
+        waiting = {name.decode() for name in self.wire.one("ZRANGE", keys[2], 0, -1)}
+        assert waiting == {r.id for r in live.values() if r.state == "reserved"}
+        clusters = self.wire.one("HGETALL", keys[6])
+        found = {k.decode(): int(v.split()[1]) for k, v in zip(clusters[::2], clusters[1::2], strict=True)}
+        expected = {c: sum(r.cluster == c for r in live.values()) for c in ("c1", "c2")}
+        assert found == {c: n for c, n in expected.items() if n}
+
+    @invariant()
+    def the_log_tells_the_whole_story(self) -> None:
+        """Find every change in the log, numbered without gaps."""
+        if not hasattr(self, "model"):
+            return
+        _, change, records = self.real.read_log(self.wire.ask(self.real.log_reads(0)))
+        assert change == self.model.change
+        assert records == self.model.log[-len(records) :] if records else change == 0
+
+
+def shown(outcome: Outcome) -> tuple[object, ...]:
+    """Return what two outcomes must have in common."""
+    return outcome.kind, outcome.instance, outcome.position, outcome.reasons
+
+
+def test_scripts_and_model_agree_on_every_history(wire: Wire, names: Names) -> None:
+    """Any sequence of steps gives the same answers and contents on the server as in memory, and keeps every limit."""
+    machine = type("Machine", (LedgerMachine,), {"wire": wire, "prefix": names.prefix})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=EXAMPLES, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
