@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from schemas.names import Names
-from schemas.settings import setting
+from schemas.settings import SettingsError, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,13 @@ class CommonSettings:
     def names(self) -> Names:
         """Every key and topic under the prefix."""
         return Names(self.prefix)
+
+
+def _check_files(settings: CommonSettings, *names: str) -> None:
+    for name in names:
+        path = getattr(settings, name)
+        if path is not None and not Path(path).is_file():
+            raise ValueError(f"{name}: there is no file {path!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +56,13 @@ class KafkaSettings(CommonSettings):
     def __post_init__(self) -> None:
         for broker in self.kafka.split(","):
             host, _, port = broker.strip().rpartition(":")
-            if not host or not port.isdigit():
+            if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
                 raise ValueError(f"kafka: expected HOST:PORT, got {broker!r}")
         if self.kafka_security.startswith("SASL") and not (self.kafka_sasl_username and self.kafka_sasl_password):
             raise ValueError(
                 f"kafka_sasl_username and kafka_sasl_password are required with kafka_security {self.kafka_security}"
             )
+        _check_files(self, "kafka_tls_ca_file", "kafka_tls_cert_file", "kafka_tls_key_file")
 
     @property
     def kafka_brokers(self) -> list[str]:
@@ -61,12 +70,23 @@ class KafkaSettings(CommonSettings):
         return [broker.strip() for broker in self.kafka.split(",")]
 
     def kafka_ssl_context(self) -> ssl.SSLContext | None:
-        """Return the TLS context, None for an unencrypted protocol."""
+        """Return the TLS context, None for an unencrypted protocol.
+
+        Raises SettingsError for files that hold no certificate or key.
+        """
         if not self.kafka_security.endswith("SSL"):
             return None
-        context = ssl.create_default_context(cafile=self.kafka_tls_ca_file)
+        try:
+            context = ssl.create_default_context(cafile=self.kafka_tls_ca_file)
+        except ssl.SSLError as error:
+            raise SettingsError(f"kafka_tls_ca_file: {self.kafka_tls_ca_file} cannot be used: {error}") from None
         if self.kafka_tls_cert_file:
-            context.load_cert_chain(self.kafka_tls_cert_file, self.kafka_tls_key_file)
+            try:
+                context.load_cert_chain(self.kafka_tls_cert_file, self.kafka_tls_key_file)
+            except ssl.SSLError as error:
+                raise SettingsError(
+                    f"kafka_tls_cert_file: {self.kafka_tls_cert_file} cannot be used: {error}"
+                ) from None
         return context
 
     def kafka_python_arguments(self) -> dict[str, Any]:
@@ -98,11 +118,15 @@ class RedisSettings(CommonSettings):
     redis_tls_key_file: str | None = setting(None, "PEM file with this client's key")
 
     def __post_init__(self) -> None:
-        url = urlsplit(self.redis_url)
+        try:
+            url = urlsplit(self.redis_url)
+        except ValueError as error:
+            raise ValueError(f"redis_url: {error}") from None
         if url.scheme not in ("redis", "rediss", "unix"):
-            raise ValueError(f"redis_url: expected a redis://, rediss:// or unix:// URL, got {self.redis_url!r}")
+            raise ValueError(f"redis_url: expected a redis://, rediss:// or unix:// URL, got scheme {url.scheme!r}")
         if url.password:
             raise ValueError("redis_url: holds a password; give it as WINDWARD_REDIS_PASSWORD instead")
+        _check_files(self, "redis_tls_ca_file", "redis_tls_cert_file", "redis_tls_key_file")
 
     def redis_arguments(self) -> dict[str, Any]:
         """Return the arguments of ``redis.Redis.from_url``, sync or asyncio, without timeouts or retries."""

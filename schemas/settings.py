@@ -59,7 +59,10 @@ def load_settings(
             raw[name] = (_read_secret(Path(environ[f"{variable}_FILE"]), f"{variable}_FILE"), f"{variable}_FILE")
     for name, value in flags.items():
         raw[name] = (value, "an argument" if fields[name].metadata.get("positional") else f"flag {flag(name)}")
-    values = {name: _convert(name, value, source, hints[name]) for name, (value, source) in raw.items()}
+    values = {
+        name: _convert(name, value, source, hints[name], secret=bool(fields[name].metadata.get("secret")))
+        for name, (value, source) in raw.items()
+    }
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in values:
@@ -67,7 +70,8 @@ def load_settings(
     try:
         return cls(**values)
     except ValueError as error:
-        raise SettingsError(str(error)) from None
+        name = str(error).partition(":")[0]
+        raise SettingsError(f"{error} ({raw[name][1]})" if name in raw else str(error)) from None
 
 
 def flag(name: str) -> str:
@@ -121,11 +125,14 @@ def _parse_flags(
 def _from_file(path: Path, command: str, fields: Mapping[str, object]) -> dict[str, tuple[Any, str]]:
     """Read the command's table and ``[all]``; a key the command's own table should not have is an error."""
     try:
-        tables = tomllib.loads(path.read_text())
+        tables = tomllib.loads(path.read_bytes().decode())
     except OSError as error:
         raise SettingsError(f"config: {path} cannot be read: {error.strerror}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"config: {path} is not TOML: {error}") from None
+    for table in ("all", command):
+        if not isinstance(tables.get(table, {}), dict):
+            raise SettingsError(f"config: {table} in {path} is not a table")
     for key in tables.get(command, {}):
         if key not in fields:
             raise SettingsError(f"{key}: no such setting in [{command}] of {path}")
@@ -135,9 +142,11 @@ def _from_file(path: Path, command: str, fields: Mapping[str, object]) -> dict[s
 
 def _read_secret(path: Path, variable: str) -> str:
     try:
-        return path.read_text().rstrip("\n")
+        return path.read_bytes().decode().rstrip("\r\n")
     except OSError as error:
         raise SettingsError(f"{variable}: {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{variable}: {path} is not UTF-8 text") from None
 
 
 def _bare(kind: Any) -> Any:
@@ -152,7 +161,7 @@ def _bare(kind: Any) -> Any:
             return kind
 
 
-def _convert(name: str, value: Any, source: str, kind: Any) -> Any:
+def _convert(name: str, value: Any, source: str, kind: Any, *, secret: bool) -> Any:
     """Turn one raw value into its type: lists split at commas, pairs at ``=``, numbers and booleans from text."""
     origin = typing.get_origin(_bare(kind))
     if origin in (tuple, dict) and (isinstance(value, str) or (isinstance(value, list) and origin is dict)):
@@ -167,4 +176,5 @@ def _convert(name: str, value: Any, source: str, kind: Any) -> Any:
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"{name}: {error}, got {value!r} ({source})") from None
+        got = "" if secret else f", got {value!r}"
+        raise SettingsError(f"{name}: {error}{got} ({source})") from None
