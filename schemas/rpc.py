@@ -35,7 +35,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     id: Annotated[str, Meta(min_length=1, max_length=128)]
     method: str
     deadline: Annotated[float, Meta(ge=0, description="epoch seconds; 0: none")] = 0.0
-    params: msgspec.Raw = msgspec.Raw(b"{}")
+    params: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
 
 
 class Error(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,60 @@
+"""Write the JSON Schema files beside this module: ``python -m schemas.json_schema``.
+
+They are generated from the message types, never edited; a test checks that they are current. A producer or deployer in
+any language can validate against them:
+
+| file                    | what it describes                                                    |
+|-------------------------|----------------------------------------------------------------------|
+| sample.v1.schema.json   | a message on the samples topic: ``sample`` or ``machine``            |
+| query.v1.schema.json    | a call of the RPC, without its ``params``                            |
+| request.v1.schema.json  | the ``params`` of ``place`` and ``rank``                             |
+| reply.v1.schema.json    | the answer to a call, without its ``result``                         |
+| operator.v1.schema.json | what operators say of a machine                                      |
+
+A reader ignores what it does not know in samples, queries and replies, so those schemas allow further properties; a
+request or an operator's entry with an unknown field is refused, so those two do not. What a schema cannot say (a
+maximum below its mean, a time ahead of the record) is in `schemas.sample.decode` and `streams.batch`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from schemas.operator import OperatorFacts
+from schemas.request import Request
+from schemas.rpc import Query, Reply
+from schemas.sample import VERSION, Message
+
+TYPES: dict[str, Any] = {
+    "sample.v1.schema.json": Message,
+    "query.v1.schema.json": Query,
+    "request.v1.schema.json": Request,
+    "reply.v1.schema.json": Reply,
+    "operator.v1.schema.json": OperatorFacts,
+}
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema_file(name: str) -> str:
+    """Return what the file should hold."""
+    schema = {"$schema": DIALECT, "title": name.removesuffix(".schema.json"), **msgspec.json.schema(TYPES[name])}
+    for part in schema["$defs"].values():
+        if "v" in part.get("properties", {}):
+            part["properties"]["v"]["const"] = VERSION
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def main() -> int:
+    """Write every file."""
+    for name in TYPES:
+        (Path(__file__).parent / name).write_text(schema_file(name))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
