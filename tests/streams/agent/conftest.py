@@ -1,0 +1,57 @@
+"""A made-up machine: its /proc from files, its /sys/class/net written by the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+PROC = Path(__file__).parents[2] / "proc"
+
+
+@pytest.fixture
+def use_proc(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return a function that makes psutil read one of the folders of tests/proc."""
+    return lambda moment: monkeypatch.setattr(psutil, "PROCFS_PATH", str(PROC / moment))
+
+
+class Sysfs:
+    """Writes /sys/class/net below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def add(
+        self,
+        name: str,
+        *,
+        physical: bool = True,
+        speed: str | None = "1000",
+        state: str = "up",
+        master: str | None = None,
+        bond: bool = False,
+        virtual_function: bool = False,
+    ) -> Sysfs:
+        """Add one interface; its master must be there already."""
+        interface = self.folder / name
+        interface.mkdir(parents=True)
+        (interface / "operstate").write_text(state + "\n")
+        if speed is not None:
+            (interface / "speed").write_text(speed + "\n")
+        if physical or virtual_function:
+            (interface / "device").mkdir()
+        if virtual_function:
+            (interface / "device" / "physfn").mkdir()
+        if bond:
+            (interface / "bonding").mkdir()
+        if master:
+            (interface / "master").symlink_to(self.folder / master)
+        return self
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path) -> Sysfs:
+    """Return an empty /sys/class/net."""
+    return Sysfs(tmp_path / "net")

@@ -1,0 +1,29 @@
+"""The agent's Prometheus page."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from streams.agent.counts import Counts
+from streams.agent.metrics import CountsCollector
+
+
+def test_the_page_tells_every_count():
+    """Base units, ``_total`` on counters, one label of few values."""
+    counts = Counts(samples=3, delivered=2, dropped=1, waiting=4, last_delivery_s=17.5)
+    counts.readings["cpu"] += 30
+    counts.collector_failures["nic"] += 1
+    registry = CollectorRegistry()
+    registry.register(CountsCollector(counts, "1.2"))
+    page = generate_latest(registry).decode()
+    for line in (
+        'windward_agent_build_info{version="1.2"} 1.0',
+        "windward_agent_samples_total 3.0",
+        'windward_agent_readings_total{resource="cpu"} 30.0',
+        'windward_agent_collector_failures_total{resource="nic"} 1.0',
+        'windward_agent_records_total{result="delivered"} 2.0',
+        'windward_agent_records_total{result="dropped"} 1.0',
+        "windward_agent_backlog_records 4.0",
+        "windward_agent_last_delivery_timestamp_seconds 17.5",
+    ):
+        assert line in page.splitlines()

@@ -1,0 +1,295 @@
+"""The publisher against producers that fail in every way kafka-python's does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, NotLeaderForPartitionError
+from kafka.partitioner.default import DefaultPartitioner
+
+from streams.agent.backlog import Record
+from streams.agent.publisher import CachingPartitioner, Publisher
+
+DEADLINE_S = 10.0
+
+
+def records(*numbers: int) -> list[Record]:
+    """Return records named by numbers."""
+    return [Record(b"m", str(number).encode()) for number in numbers]
+
+
+class Result:
+    """A future that is done, or becomes so."""
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+        self.exception: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is a result."""
+        return self._done.is_set()
+
+    def resolve(self, exception: BaseException | None = None) -> Result:
+        """Give the result."""
+        self.exception = exception
+        self._done.set()
+        return self
+
+    def get(self, timeout: float | None = None) -> None:
+        """Wait for it."""
+        if not self._done.wait(timeout):
+            raise KafkaTimeoutError("not yet")
+        if self.exception:
+            raise self.exception
+
+
+class Broker:
+    """What the test scripts: connecting and each record's fate; it keeps what was delivered, in order."""
+
+    def __init__(self) -> None:
+        self.connect_error: Exception | None = None
+        self.fate: Callable[[bytes], BaseException | None] = lambda value: None
+        self.raises: Callable[[bytes], Exception | None] = lambda value: None
+        self.silent = False
+        self.delivered: list[int] = []
+        self.unanswered: list[tuple[int, Result]] = []
+        self.connections = 0
+        self.closed = 0
+
+    def connect(self) -> Broker:
+        """Build a producer: the broker itself plays it."""
+        if self.connect_error:
+            raise self.connect_error
+        self.connections += 1
+        return self
+
+    def send(self, topic: str, value: bytes, key: bytes) -> Result:
+        """Take one record to its fate."""
+        assert (topic, key) == ("samples", b"m")
+        if error := self.raises(value):
+            raise error
+        result = Result()
+        if self.silent:
+            self.unanswered.append((int(value), result))
+            return result
+        failure = self.fate(value)
+        if failure is None:
+            self.delivered.append(int(value))
+        return result.resolve(failure)
+
+    def answer(self) -> None:
+        """Give the results held back."""
+        self.silent = False
+        for number, result in self.unanswered:
+            self.delivered.append(number)
+            result.resolve()
+        self.unanswered = []
+
+    def close(self, timeout: float) -> None:
+        """Count it; complain as kafka-python does of records without a result."""
+        self.closed += 1
+        if self.unanswered:
+            raise KafkaTimeoutError("Timeout waiting for future")
+
+
+@contextmanager
+def publishing(broker: Broker, limit: int = 100, in_flight_most: int = 10) -> Iterator[Publisher]:
+    """Run a publisher with short pauses."""
+    publisher = Publisher(broker.connect, "samples", limit, in_flight_most, backoff_s=(0.001, 0.01))
+    publisher.start()
+    try:
+        yield publisher
+    finally:
+        broker.connect_error = None
+        publisher.close(0.0)
+
+
+def await_(condition: Callable[[], Any]) -> None:
+    """Wait for a condition of another thread."""
+    end_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < end_s, "not within the deadline"
+        time.sleep(0.001)
+
+
+def test_records_are_delivered_in_order():
+    """More than may be in flight at once."""
+    broker = Broker()
+    with publishing(broker, in_flight_most=3) as publisher:
+        publisher.publish(records(*range(50)))
+        assert publisher.wait_until_empty(DEADLINE_S)
+    assert broker.delivered == list(range(50))
+    assert (publisher.counts.delivered, publisher.counts.dropped, publisher.counts.connections) == (50, 0, 1)
+    assert publisher.counts.last_delivery_s == pytest.approx(time.time(), abs=DEADLINE_S)
+
+
+@pytest.mark.parametrize("error", [KafkaTimeoutError("no bootstrap"), OSError("unreachable")])
+def test_it_starts_before_its_broker_and_drops_the_oldest(error: Exception):
+    """Seven records into a backlog of five: the five newest are delivered when the broker comes, two are counted."""
+    broker = Broker()
+    broker.connect_error = error
+    with publishing(broker, limit=5) as publisher:
+        publisher.publish(records(*range(4)))
+        publisher.publish(records(*range(4, 7)))
+        assert publisher.counts.dropped == 2
+        broker.connect_error = None
+        assert publisher.wait_until_empty(DEADLINE_S)
+    assert broker.delivered == [2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("how", ["fate", "raises"])
+@pytest.mark.parametrize("error", [KafkaTimeoutError("expired"), NotLeaderForPartitionError(), KafkaError("fatal")])
+def test_a_broker_that_went_away_gets_everything_when_it_is_back(how: str, error: Exception):
+    """Failed futures and failed sends go back in order, the producer is built anew, nothing is lost."""
+    broker = Broker()
+    failures = iter([error] * 3)
+    with publishing(broker, in_flight_most=4) as publisher:
+        publisher.publish(records(0))
+        assert publisher.wait_until_empty(DEADLINE_S)
+        setattr(broker, how, lambda value: next(failures, None) if int(value) >= 2 else None)
+        publisher.publish(records(*range(1, 12)))
+        assert publisher.wait_until_empty(DEADLINE_S)
+    assert sorted(set(broker.delivered)) == list(range(12))
+    assert publisher.counts.send_failures >= 1
+    assert publisher.counts.connections == 1 + publisher.counts.send_failures
+    assert publisher.counts.dropped == 0
+    assert broker.closed == broker.connections
+
+
+def test_the_oldest_give_way_while_it_is_away_in_the_middle():
+    """What failed goes back to the front of a backlog that has filled up, and is what gives way."""
+    broker = Broker()
+    with publishing(broker, limit=5, in_flight_most=3) as publisher:
+        broker.silent = True
+        publisher.publish(records(0, 1, 2))
+        await_(lambda: len(broker.unanswered) == 3)
+        publisher.publish(records(3, 4, 5, 6))
+        broker.silent = False
+        held, broker.unanswered = broker.unanswered, []
+        for _, result in held:
+            result.resolve(KafkaTimeoutError("expired"))
+        assert publisher.wait_until_empty(DEADLINE_S)
+    assert broker.delivered == [2, 3, 4, 5, 6]
+    assert publisher.counts.dropped == 2
+
+
+def test_no_more_than_the_bound_is_ever_in_flight():
+    """kafka-python's queue has no bound of its own: the rest stays in the backlog."""
+    broker = Broker()
+    broker.silent = True
+    with publishing(broker, in_flight_most=4) as publisher:
+        publisher.publish(records(*range(20)))
+        await_(lambda: len(broker.unanswered) == 4)
+        await_(lambda: publisher.counts.waiting == 16)
+        assert not publisher.wait_until_empty(0.3)
+        assert len(broker.unanswered) == 4
+        broker.answer()
+        assert publisher.wait_until_empty(DEADLINE_S)
+    assert broker.delivered == list(range(20))
+
+
+@pytest.mark.parametrize("how", ["fate", "raises"])
+def test_a_record_at_fault_is_refused_and_its_neighbours_delivered(how: str):
+    """Too large will be too large again: counted, not tried for ever."""
+    broker = Broker()
+    setattr(broker, how, lambda value: MessageSizeTooLargeError() if value == b"1" else None)
+    with publishing(broker) as publisher:
+        publisher.publish(records(0, 1, 2))
+        assert publisher.wait_until_empty(DEADLINE_S)
+    assert broker.delivered == [0, 2]
+    assert (publisher.counts.refused, publisher.counts.delivered) == (1, 2)
+
+
+def test_close_delivers_what_is_left():
+    """Told to stop with records waiting: they go out first."""
+    broker = Broker()
+    publisher = Publisher(broker.connect, "samples", 100, 3, backoff_s=(0.001, 0.01))
+    publisher.publish(records(*range(20)))
+    publisher.start()
+    assert publisher.close(DEADLINE_S) == 0
+    assert broker.delivered == list(range(20))
+
+
+def test_close_gives_up_at_its_deadline():
+    """The broker stays away: the thread ends all the same and says how many are left."""
+    broker = Broker()
+    broker.connect_error = KafkaTimeoutError("no bootstrap")
+    publisher = Publisher(broker.connect, "samples", 100, 3, backoff_s=(0.001, 0.01))
+    publisher.start()
+    publisher.publish(records(1, 2))
+    started_s = time.monotonic()
+    assert publisher.close(0.2) == 2
+    assert time.monotonic() - started_s < 3
+
+
+def test_close_gives_up_records_without_an_answer():
+    """Sent, and nothing came back before the deadline."""
+    broker = Broker()
+    broker.silent = True
+    publisher = Publisher(broker.connect, "samples", 100, 3, backoff_s=(0.001, 0.01))
+    publisher.start()
+    publisher.publish(records(1, 2))
+    await_(lambda: len(broker.unanswered) == 2)
+    assert publisher.close(0.2) == 2
+
+
+def test_a_producer_that_never_answers_is_replaced(monkeypatch: pytest.MonkeyPatch):
+    """No result for longer than kafka-python itself would wait: a new producer delivers."""
+    monkeypatch.setattr("streams.agent.publisher.UNANSWERED_S", 0.2)
+    broker = Broker()
+    broker.silent = True
+    with publishing(broker) as publisher:
+        publisher.publish(records(1, 2))
+        await_(lambda: len(broker.unanswered) == 2)
+        broker.silent = False
+        assert publisher.wait_until_empty(DEADLINE_S)
+    assert broker.delivered == [1, 2]
+    assert publisher.counts.connections == 2
+
+
+def test_a_caller_that_can_wait_finds_room():
+    """The past waits for room and drops nothing."""
+    broker = Broker()
+    broker.silent = True
+    with publishing(broker, limit=6, in_flight_most=2) as publisher:
+        publisher.publish(records(*range(6)))
+        await_(lambda: publisher.counts.waiting == 4)
+        assert publisher.wait_for_room(2, DEADLINE_S)
+        assert not publisher.wait_for_room(3, 0.05)
+        broker.answer()
+        assert publisher.wait_for_room(6, DEADLINE_S)
+    assert publisher.counts.dropped == 0
+
+
+class Cluster:
+    """As much of kafka-python's cluster as a partitioner asks for."""
+
+    def __init__(self, partitions: int) -> None:
+        self.partitions = partitions
+
+    def topics(self) -> set[str]:
+        """Return the topics."""
+        return {"samples"}
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        """Return the partitions."""
+        return set(range(self.partitions))
+
+    available_partitions_for_topic = partitions_for_topic
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 8, 9])
+@pytest.mark.parametrize("key", [b"sim-00001", b"a", b"db1.example.com"])
+def test_the_cached_partition_is_kafkas(key: bytes, partitions: int):
+    """Asked once or often, before and after the topic grew: what kafka-python itself would choose."""
+    cached, cluster = CachingPartitioner(), Cluster(8)
+    cached.partition("samples", key, key, b"", b"", cluster)
+    cluster.partitions = partitions
+    expected = DefaultPartitioner().partition("samples", key, key, b"", b"", cluster)
+    assert [cached.partition("samples", key, key, b"", b"", cluster) for _ in range(2)] == [expected, expected]
