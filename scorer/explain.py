@@ -31,12 +31,13 @@ def refusals(ranking: Ranking) -> list[Refusal]:
         return []
     left = np.ones(len(ranking.machines), np.bool_)
     found: Counter[tuple[str, str]] = Counter()
-    for each, allowed in ranking.verdicts:
-        refused = left & ~allowed
+    for verdict in ranking.verdicts:
+        each = verdict.filter
+        refused = left & ~verdict.allowed
         if not refused.any():
             continue
-        left &= allowed
-        for reason, mask in plugins.reasons(each, ranking.request, ranking.machines, allowed).items():
+        left &= verdict.allowed
+        for reason, mask in plugins.reasons(each, ranking.request, verdict.machines, verdict.allowed).items():
             count = int(np.count_nonzero(refused & mask))
             refused = refused & ~mask
             if count:
@@ -135,15 +136,15 @@ def candidate(ranking: Ranking, row: int) -> dict[str, Any]:
 def full(ranking: Ranking, row: int) -> dict[str, Any]:
     """Return one machine with its terms and every filter's verdict."""
     verdicts = []
-    for each, allowed in ranking.verdicts:
-        verdict: dict[str, Any] = {"filter": each.name, "allowed": bool(allowed[row])}
-        if not allowed[row]:
-            found = plugins.reasons(each, ranking.request, ranking.machines, allowed)
-            verdict["reason"] = next((reason for reason, mask in found.items() if mask[row]), each.reason)
-        details = plugins.detail(each, ranking.request, ranking.machines, row)
+    for each in ranking.verdicts:
+        said: dict[str, Any] = {"filter": each.filter.name, "allowed": bool(each.allowed[row])}
+        if not each.allowed[row]:
+            found = plugins.reasons(each.filter, ranking.request, each.machines, each.allowed)
+            said["reason"] = next((reason for reason, mask in found.items() if mask[row]), each.filter.reason)
+        details = plugins.detail(each.filter, ranking.request, each.machines, row)
         if details:
-            verdict["compared"] = dict(details)
-        verdicts.append(verdict)
+            said["compared"] = dict(details)
+        verdicts.append(said)
     return {**candidate(ranking, row), "feasible": bool(ranking.feasible[row]), "filters": verdicts}
 
 
@@ -162,6 +163,6 @@ def _resources(machines: Machines, row: int) -> dict[str, Any]:
     }
 
 
-def _number(value: Any) -> float | None:  # noqa: ANN401
+def _number(value: Any) -> float | None:
     """Return a plain number, None where it is not finite."""
     return float(value) if np.isfinite(value) else None

@@ -111,7 +111,7 @@ class OfflineFleet:
     now_s: float
 
 
-def read_fleet(value: Any) -> OfflineFleet:  # noqa: ANN401
+def read_fleet(value: Any) -> OfflineFleet:
     """Return the fleet in decoded JSON; a bare list is the list of machines.
 
     Raises InvalidFleet.

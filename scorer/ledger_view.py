@@ -274,7 +274,7 @@ class LedgerView:
         slots = [slot for row in rows for slot in self._by_machine.get(names[row], {}).values()]
         return self._slots.take(np.array(slots, np.int64))
 
-    def column(self, key: Any, compute: Callable[[PlacedInstances], Floats]) -> Floats:  # noqa: ANN401
+    def column(self, key: Any, compute: Callable[[PlacedInstances], Floats]) -> Floats:
         """Return [R, M]: the sum over each machine's instances of ``compute(placed) -> [R, K]``.
 
         The result is kept under ``key`` and made again only in the rows that changed. ``key`` must hold everything
@@ -375,6 +375,6 @@ class _Slots:
         )
 
 
-def copy_with(instance: Instance, **changes: Any) -> Instance:  # noqa: ANN401
+def copy_with(instance: Instance, **changes: Any) -> Instance:
     """Return the record with some fields changed."""
     return msgspec.structs.replace(instance, **changes)

@@ -8,7 +8,7 @@ plugin can forget them; what was measured without them is called so (``measured_
 from __future__ import annotations
 
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar, cast
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from schemas.request import Request
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.window_table import PERCENTILES
-from scorer.credits import CreditModel, Estimate, mean_credit, peak_credit, percentile_credit
+from scorer.credits import CreditModel, Estimate, PlacedInstances, mean_credit, peak_credit, percentile_credit
 from scorer.ledger_view import Facet, LedgerView, facets_of
 from scorer.snapshot import Bools, Floats, Integers, LabelColumn, Roster, Snapshot, WindowView
 
@@ -160,6 +160,32 @@ class Fleet:
             lambda placed: peak_credit(self.credit_model, self.estimate, placed, day_start_s),
         )
 
+    def placed_sum(self, key: Any, compute: Callable[[PlacedInstances], Floats]) -> Floats:
+        """Return [R, M]: the sum over each machine's instances of ``compute(placed) -> [R, K]``, kept under ``key``."""
+        if not len(self.ledger):
+            return np.zeros((_R, len(self)))
+        return self.ledger.column(key, compute)
+
+    @cached_property
+    def estimated(self) -> Floats:
+        """[R, M] What all instances placed are expected to use, whatever is measured."""
+        return self.placed_sum(
+            ("estimated", self.estimate.key),
+            lambda placed: self.estimate.columns(placed.amounts, placed.limits, placed.expected),
+        )
+
+    @cached_property
+    def limited(self) -> Floats:
+        """[R, M] Sum of the instances' limits, each at least its request."""
+        return self.placed_sum("limited", lambda placed: np.fmax(placed.limits, placed.amounts))
+
+    def requested_or(self, cpu: float, memory: float) -> Floats:
+        """Return [R, M]: the sum of the amounts, an instance without one counting ``cpu`` cores or ``memory`` bytes."""
+        default = np.array([[cpu], [memory], [0.0]])
+        return self.placed_sum(
+            ("requested-or", cpu, memory), lambda placed: np.where(placed.amounts > 0, placed.amounts, default)
+        )
+
     @cached_property
     def utilization(self) -> Floats:
         """[R, M] mean / allocatable; NaN where either is unknown or allocatable is 0."""
@@ -284,6 +310,30 @@ class Machines:
     def requested(self) -> Floats:
         """[R, n] Sum of the amounts of the instances placed."""
         return self._add(self.fleet.requested, self.amounts)
+
+    @cached_property
+    def estimated(self) -> Floats:
+        """[R, n] What all instances placed are expected to use, whatever is measured."""
+        return self._add(self.fleet.estimated, self.expected)
+
+    @cached_property
+    def limited(self) -> Floats:
+        """[R, n] Sum of the instances' limits, each at least its request."""
+        return self._add(self.fleet.limited, self.limits)
+
+    @cached_property
+    def limits(self) -> Floats:
+        """[R] The newcomer's limits, at least its request."""
+        declared = [float(self.request.limits.get(name, 0.0)) for name in RESOURCES]
+        return np.maximum(np.array(declared), self.amounts)
+
+    def requested_or(self, cpu: float, memory: float) -> Floats:
+        """Return [R, n]: the sum of the amounts, an instance without one counting ``cpu`` cores or ``memory`` bytes."""
+        return self._add(self.fleet.requested_or(cpu, memory), self.amounts_or(cpu, memory))
+
+    def amounts_or(self, cpu: float, memory: float) -> Floats:
+        """Return [R]: what the newcomer requests, ``cpu`` cores or ``memory`` bytes where it requests none."""
+        return np.where(self.amounts > 0, self.amounts, np.array([cpu, memory, 0.0]))
 
     @cached_property
     def maxmemory(self) -> Floats:

@@ -1,7 +1,7 @@
 """Profiles: named sets of filters and weighted scores that run together, as TOML.
 
     description = "one line"
-    window = "longest-covered"        # or a length in seconds that the tables have
+    window = "longest-covered"        # of each machine; or "shortest", or a length in seconds (else the next shorter)
     credits = "window"                # or "trimaran-60s", "koordinator-pending", "none"
     stale = "refuse"                  # or "requests": when no machine has fresh data, go by requests alone and say so
     stale_s = 60.0                    # what "fresh" means for that
@@ -14,6 +14,7 @@
     [[filters]]                       # they run in this order; a machine counts for the first that refuses it
     use = "fresh"
     age_s_max = 60.0                  # the filter's own settings
+    window = 300                      # this filter alone sees another window, credit model or estimate
 
     [[scores]]
     use = "load_variation_risk"
@@ -30,7 +31,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -55,14 +56,26 @@ class ProfileError(ValueError):
 class Sight:
     """How load is seen: by which window, with which credits, with which estimate of what nobody measured yet."""
 
-    window: int | Literal["longest-covered"] = "longest-covered"
+    window: int | Literal["longest-covered", "shortest"] = "longest-covered"
     credits: CreditModel = "window"
     estimate: Estimate = field(default_factory=Estimate)
 
-    @property
-    def window_s(self) -> int:
-        """The length, or LONGEST_COVERED."""
-        return LONGEST_COVERED if self.window == "longest-covered" else self.window
+    def window_s(self, kept: Sequence[int]) -> int:
+        """Return which of the lengths kept (ascending) to use: a given one, else the next shorter, else the shortest."""
+        if self.window == "longest-covered" or not kept:
+            return LONGEST_COVERED
+        if self.window == "shortest":
+            return kept[0]
+        return max((window_s for window_s in kept if window_s <= self.window), default=kept[0])
+
+
+@dataclass(frozen=True)
+class PlacedFilter:
+    """A filter in a profile."""
+
+    filter: Filter
+    sight: Sight | None = None
+    """None: as the profile's."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +98,7 @@ class Profile:
     sight: Sight = field(default_factory=Sight)
     stale: Literal["refuse", "requests"] = "refuse"
     stale_s: float = 60.0
-    filters: tuple[Filter, ...] = ()
+    filters: tuple[PlacedFilter, ...] = ()
     scores: tuple[WeightedScore, ...] = ()
 
     def effective(self) -> dict[str, Any]:
@@ -96,7 +109,14 @@ class Profile:
             **_sight_settings(self.sight),
             "stale": self.stale,
             "stale_s": self.stale_s,
-            "filters": [{"use": each.name, **_settings(each)} for each in self.filters],
+            "filters": [
+                {
+                    "use": each.filter.name,
+                    **(_sight_settings(each.sight) if each.sight else {}),
+                    **_settings(each.filter),
+                }
+                for each in self.filters
+            ],
             "scores": [
                 {
                     "use": each.score.name,
@@ -110,7 +130,7 @@ class Profile:
         }
 
 
-def _settings(plugin: Any) -> dict[str, Any]:  # noqa: ANN401
+def _settings(plugin: Any) -> dict[str, Any]:
     return dict(msgspec.to_builtins(dataclasses.asdict(plugin)))
 
 
@@ -122,16 +142,8 @@ def _sight_settings(sight: Sight) -> dict[str, Any]:
 # ---- reading
 
 
-class _Entry(msgspec.Struct, forbid_unknown_fields=False):
-    use: str
-    weight: float = 1.0
-    normalise: Normalisation = "none"
-    window: int | Literal["longest-covered"] | None = None
-    credits: CreditModel | None = None
-    estimate: dict[str, Any] | None = None
-
-
 _TOP = ("description", "window", "credits", "estimate", "stale", "stale_s", "filters", "scores")
+_FILTER_KEYS = ("use", "window", "credits", "estimate")
 _SCORE_KEYS = ("use", "weight", "normalise", "window", "credits", "estimate")
 
 
@@ -169,7 +181,9 @@ class _Reader:
         stale_s = self._convert(raw.get("stale_s", 60.0), float, ("stale_s",))
         if not stale_s > 0:
             raise self.fail(("stale_s",), f"expected more than 0, got {stale_s}")
-        filters = tuple(self._filter(entry, ("filters", i)) for i, entry in enumerate(self._list(raw, "filters")))
+        filters = tuple(
+            self._filter(entry, ("filters", i), sight) for i, entry in enumerate(self._list(raw, "filters"))
+        )
         scores = tuple(self._score(entry, ("scores", i), sight) for i, entry in enumerate(self._list(raw, "scores")))
         if scores and not any(each.weight > 0 for each in scores):
             raise self.fail(("scores",), "every weight is 0")
@@ -181,7 +195,7 @@ class _Reader:
         return entries
 
     def _sight(self, raw: Mapping[str, Any], path: tuple[str | int, ...], default: Sight) -> Sight:
-        window = self._convert(raw.get("window", default.window), int | Literal["longest-covered"], (*path, "window"))
+        window = self._convert(raw.get("window", default.window), int | Literal["longest-covered", "shortest"], (*path, "window"))
         if isinstance(window, int) and window <= 0:
             raise self.fail((*path, "window"), f"expected a length in seconds, got {window}")
         model = self._convert(raw.get("credits", default.credits), CreditModel, (*path, "credits"))
@@ -190,10 +204,14 @@ class _Reader:
             estimate = self._build(Estimate, raw["estimate"], (*path, "estimate"))
         return Sight(window, model, estimate)
 
-    def _filter(self, entry: dict[str, Any], path: tuple[str | int, ...]) -> Filter:
+    def _filter(self, entry: dict[str, Any], path: tuple[str | int, ...], sight: Sight) -> PlacedFilter:
         kind = self._kind(entry, path, plugins.filters(), "filter")
-        built: Filter = self._build(kind, {k: v for k, v in entry.items() if k != "use"}, path)
-        return built
+        settings = {k: v for k, v in entry.items() if k not in _FILTER_KEYS}
+        return PlacedFilter(self._build(kind, settings, path), self._own_sight(entry, path, sight))
+
+    def _own_sight(self, entry: dict[str, Any], path: tuple[str | int, ...], sight: Sight) -> Sight | None:
+        """Return the entry's own way to see load, None where it says nothing of it."""
+        return self._sight(entry, path, sight) if entry.keys() & {"window", "credits", "estimate"} else None
 
     def _score(self, entry: dict[str, Any], path: tuple[str | int, ...], sight: Sight) -> WeightedScore:
         kind = self._kind(entry, path, plugins.scores(), "score")
@@ -201,9 +219,8 @@ class _Reader:
         if not 0 <= weight < float("inf"):
             raise self.fail((*path, "weight"), f"expected a number of zero or more, got {weight}")
         normalise = self._convert(entry.get("normalise", "none"), Normalisation, (*path, "normalise"))
-        own = self._sight(entry, path, sight) if entry.keys() & {"window", "credits", "estimate"} else None
         settings = {k: v for k, v in entry.items() if k not in _SCORE_KEYS}
-        return WeightedScore(self._build(kind, settings, path), weight, normalise, own)
+        return WeightedScore(self._build(kind, settings, path), weight, normalise, self._own_sight(entry, path, sight))
 
     def _kind(
         self, entry: dict[str, Any], path: tuple[str | int, ...], known: Mapping[str, type[Any]], what: str
@@ -215,7 +232,7 @@ class _Reader:
             raise self.fail((*path, "use"), f"no {what} {use!r}; there are {', '.join(sorted(known))}")
         return known[use]
 
-    def _build(self, kind: type[Any], settings: Any, path: tuple[str | int, ...]) -> Any:  # noqa: ANN401
+    def _build(self, kind: type[Any], settings: Any, path: tuple[str | int, ...]) -> Any:
         if not isinstance(settings, dict):
             raise self.fail(path, "expected a table")
         known = [each.name for each in dataclasses.fields(kind)]
@@ -231,7 +248,7 @@ class _Reader:
                 inner, what = tuple(part for part in named.groups() if part), what[named.end() :]
             raise self.fail((*path, *inner), what) from None
 
-    def _convert(self, value: Any, kind: Any, path: tuple[str | int, ...]) -> Any:  # noqa: ANN401
+    def _convert(self, value: Any, kind: Any, path: tuple[str | int, ...]) -> Any:
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as error:

@@ -27,26 +27,24 @@ def rank(request: Request, snapshot: Snapshot, ledger: LedgerView, profile: Prof
     Pure: nothing is reserved, no argument is changed. Raises InvalidRequest naming a field that this fleet or profile
     cannot serve (a window nobody keeps, a selector that cannot be parsed).
     """
-    requests_alone = profile.stale == "requests" and not _any_fresh(snapshot, profile, now_s)
-    seen = Seen(request, snapshot, ledger, now_s, requests_alone)
+    seen = Seen(request, snapshot, ledger, profile, now_s)
     machines = seen.machines(profile.sight)
-    feasible, verdicts = run_filters(request, machines, profile.filters)
+    feasible, verdicts = run_filters(request, seen, profile)
     total, terms = run_scores(request, seen, profile, feasible)
     return Ranking(request, profile, machines, feasible, total, verdicts, terms)
 
 
-def run_filters(
-    request: Request, machines: Machines, filters: tuple[Filter, ...]
-) -> tuple[Bools, list[tuple[Filter, Bools]]]:
-    """Return [n] feasible, and each filter that ran with its own verdict on every machine."""
+def run_filters(request: Request, seen: Seen, profile: Profile) -> tuple[Bools, list[Verdict]]:
+    """Return [n] feasible, and what each filter that ran said of every machine."""
     feasible: Bools | None = None
     verdicts = []
-    for each in filters:
-        if wanted(each, request, machines):
-            allowed = each(request, machines)
-            verdicts.append((each, allowed))
+    for each in profile.filters:
+        machines = seen.machines(each.sight or profile.sight)
+        if wanted(each.filter, request, machines):
+            allowed = each.filter(request, machines)
+            verdicts.append(Verdict(each.filter, machines, allowed))
             feasible = allowed if feasible is None else feasible & allowed
-    return np.ones(len(machines), np.bool_) if feasible is None else feasible, verdicts
+    return np.ones(len(seen.machines(profile.sight)), np.bool_) if feasible is None else feasible, verdicts
 
 
 def run_scores(request: Request, seen: Seen, profile: Profile, feasible: Bools) -> tuple[Floats, list[ScoreTerm]]:
@@ -100,20 +98,22 @@ class Seen:
     """The machines under each sight that a profile uses; a sight's fleet is kept while snapshot and ledger stay."""
 
     def __init__(
-        self, request: Request, snapshot: Snapshot, ledger: LedgerView, now_s: float, requests_alone: bool
+        self, request: Request, snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float
     ) -> None:
         self._request = request
+        self._profile = profile
         self._snapshot = snapshot
         self._ledger = ledger
         self._now_s = now_s
-        self._requests_alone = requests_alone
+        self._requests_alone = profile.stale == "requests" and not _any_fresh(snapshot, profile, now_s)
         self._machines: dict[int, Machines] = {}
 
     def machines(self, sight: Sight) -> Machines:
-        """Return the machines under one sight; the request's own window wins."""
+        """Return the machines under one sight; the request's own window is for the profile's."""
         machines = self._machines.get(id(sight))
         if machines is None:
-            fleet = fleet_of(self._snapshot, self._ledger, sight, self._request.window_s, self._requests_alone)
+            window_s = self._request.window_s if sight is self._profile.sight else 0
+            fleet = fleet_of(self._snapshot, self._ledger, sight, window_s, self._requests_alone)
             machines = self._machines[id(sight)] = Machines(fleet, self._request, self._now_s)
         return machines
 
@@ -123,14 +123,12 @@ def fleet_of(
 ) -> Fleet:
     """Return the fleet under one sight, the kept one while neither snapshot nor ledger changed.
 
-    Raises InvalidRequest for a window that the snapshot does not have.
+    Raises InvalidRequest for a ``window_s`` that the snapshot does not have.
     """
-    wanted_s = window_s or sight.window_s
-    if wanted_s and snapshot.windows_s and wanted_s not in snapshot.windows_s:
+    if window_s and snapshot.windows_s and window_s not in snapshot.windows_s:
         there = ", ".join(map(str, snapshot.windows_s))
-        raise InvalidRequest(f"window_s: no window of {wanted_s} s is kept; there are {there}")
-    if not snapshot.windows_s:
-        wanted_s = 0
+        raise InvalidRequest(f"window_s: no window of {window_s} s is kept; there are {there}")
+    wanted_s = window_s if window_s and snapshot.windows_s else sight.window_s(snapshot.windows_s)
     fleets = ledger.fleets(snapshot)
     key = (wanted_s, sight.credits, sight.estimate.key, requests_alone)
     fleet: Fleet | None = fleets.get(key)
@@ -144,6 +142,16 @@ def fleet_of(
             requests_alone=requests_alone,
         )
     return fleet
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What one filter said."""
+
+    filter: Filter
+    machines: Machines
+    allowed: Bools
+    """[n]"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +176,7 @@ class Ranking:
     """[n]"""
     total: Floats
     """[n] 0 to 100, higher is better; meaningless where not feasible."""
-    verdicts: list[tuple[Filter, Bools]] = field(repr=False)
+    verdicts: list[Verdict] = field(repr=False)
     terms: list[ScoreTerm] = field(repr=False)
 
     @cached_property

@@ -80,6 +80,7 @@ class MachineRules:
         ]
         self._label_columns: dict[str, LabelColumn] = {}
         self.cordon: Bools = np.array([rule.cordon for rule in said], np.bool_)
+        self.has_cordon = bool(self.cordon.any())
         self.share = _by_resource([rule.share for rule in said], 1.0)
         self.reserve = _by_resource([rule.reserve for rule in said], 0.0)
         self.capacity_operator = _by_resource([rule.capacity for rule in said], np.nan)
@@ -150,7 +151,7 @@ class Snapshot:
         roster: Roster,
         rules: MachineRules,
         gather: Integers | None,
-        sources: Any,  # noqa: ANN401
+        sources: Any,
     ) -> None:
         self.roster = roster
         self.rules = rules

@@ -55,7 +55,7 @@ def _find(name: str, paths: tuple[str, ...]) -> Profile:
     return load_profiles(paths).choose(name)
 
 
-def _print(as_json: bool, value: Any, lines: Any) -> None:  # noqa: ANN401
+def _print(as_json: bool, value: Any, lines: Any) -> None:
     text = json.dumps(value, indent=2) if as_json else lines(value)
     sys.stdout.write(text + "\n")
 
@@ -78,7 +78,7 @@ def _plugins() -> list[dict[str, Any]]:
     ]
 
 
-def _default(field: dataclasses.Field[Any]) -> Any:  # noqa: ANN401
+def _default(field: dataclasses.Field[Any]) -> Any:
     if field.default is not dataclasses.MISSING:
         return field.default
     return field.default_factory() if field.default_factory is not dataclasses.MISSING else None
@@ -103,7 +103,7 @@ def _shown(effective: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def toml(value: Any) -> str:  # noqa: ANN401
+def toml(value: Any) -> str:
     """Return a value in TOML, on one line.
 
     >>> toml({"cpu": 0.5, "names": ["a"]})

@@ -96,7 +96,7 @@ def _rank_file(settings: RankSettings, params: dict[str, Any]) -> Ranking:
         raise SettingsError(str(error)) from None
 
 
-def _read_json(path: str, what: str) -> Any:  # noqa: ANN401
+def _read_json(path: str, what: str) -> Any:
     try:
         return json.loads(sys.stdin.read() if path == "-" else Path(path).read_text())
     except (OSError, UnicodeDecodeError, ValueError) as error:
@@ -175,7 +175,7 @@ def _details(values: Mapping[str, Any]) -> str:
     return "".join(f"; {name} {_plain(value)}" for name, value in values.items())
 
 
-def _plain(value: Any) -> str:  # noqa: ANN401
+def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key} {_plain(each)}" for key, each in value.items()) + "}"
     if isinstance(value, float):

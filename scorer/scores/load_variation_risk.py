@@ -10,11 +10,10 @@ import numpy as np
 
 from schemas.request import Request
 from schemas.resources import RESOURCES
+from scorer.load import ResourceName
 from scorer.machines import Machines, numbers
 from scorer.scores.arithmetic import round_half_away
 from scorer.snapshot import Floats
-
-ResourceName = Literal["cpu", "memory", "nic"]
 
 
 def risk_of(mu: Floats, sigma: Floats, margin: float = 1.0, sensitivity: float = 1.0) -> Floats:

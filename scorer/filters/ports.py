@@ -1,0 +1,37 @@
+"""Ports: no two instances of one machine use the same port."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from schemas.request import Request
+from scorer.machines import Machines
+from scorer.snapshot import Bools
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Refuse machines where an instance already has one of the newcomer's ports."""
+
+    name: ClassVar[str] = "ports"
+    reason: ClassVar[str] = "port taken"
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip a request without ports."""
+        return bool(request.ports)
+
+    def __call__(self, request: Request, machines: Machines) -> Bools:
+        """Return [n]."""
+        free = np.ones(len(machines), np.bool_)
+        for port in request.ports:
+            free &= machines.tally(frozenset([("port", port)])) == 0
+        return free
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show the ports that are taken."""
+        taken = [port for port in request.ports if machines.tally(frozenset([("port", port)]))[position]]
+        return {"ports": list(request.ports), "taken": taken}

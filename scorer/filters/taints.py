@@ -1,0 +1,55 @@
+"""Taints: a machine that operators marked takes only what tolerates the mark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from schemas.operator import Taint
+from schemas.request import Request, Toleration
+from scorer.machines import Machines
+from scorer.snapshot import Bools
+
+
+def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
+    """Return whether any toleration bears this taint."""
+    return any(
+        bears.key in ("", taint.key) and bears.value in (None, taint.value) and bears.effect in (None, taint.effect)
+        for bears in tolerations
+    )
+
+
+def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration], effect: str) -> list[Taint]:
+    """Return the taints of one effect that nothing bears."""
+    return [taint for taint in taints if taint.effect == effect and not tolerated(taint, tolerations)]
+
+
+@dataclass(frozen=True)
+class Taints:
+    """Refuse machines with a taint of effect ``refuse`` that the request does not tolerate."""
+
+    name: ClassVar[str] = "taints"
+    reason: ClassVar[str] = "tainted"
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip while no machine has such a taint."""
+        return any(taint.effect == "refuse" for taints in self._sets(machines) for taint in taints)
+
+    def __call__(self, request: Request, machines: Machines) -> Bools:
+        """Return [n]: asked once of each distinct set of taints."""
+        borne = [not untolerated(taints, request.tolerations, "refuse") for taints in self._sets(machines)]
+        allowed: Bools = np.array(borne, np.bool_)[machines.rule("taint_codes")]
+        return allowed
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show the taints not tolerated."""
+        taints = self._sets(machines)[int(machines.rule("taint_codes")[position])]
+        left = untolerated(taints, request.tolerations, "refuse")
+        return {"taints": [f"{taint.key}={taint.value}" if taint.value else taint.key for taint in left]}
+
+    @staticmethod
+    def _sets(machines: Machines) -> Sequence[Sequence[Taint]]:
+        return machines.fleet.snapshot.rules.taint_sets

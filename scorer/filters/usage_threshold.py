@@ -1,0 +1,182 @@
+"""Usage threshold: the machine's load with the newcomer stays below a share of allocatable, by resource."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from schemas.request import Request
+from schemas.resources import RESOURCES
+from scorer.load import KOORDINATOR_EXPIRATION_S, ResourceName, Statistic, statistic
+from scorer.machines import Machines, numbers
+from scorer.scores.arithmetic import round_half_away
+from scorer.snapshot import Bools, Floats
+
+Thresholds = Mapping[str, float]
+
+
+def check_thresholds(name: str, thresholds: Thresholds) -> None:
+    """Raise ValueError for an unknown resource or a share outside 0-1."""
+    for resource, value in thresholds.items():
+        if resource not in RESOURCES:
+            raise ValueError(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name}.{resource}: expected a share from 0 to 1, got {value}")
+
+
+def as_column(thresholds: Thresholds) -> Floats:
+    """Return [R, 1]; 0 (no threshold) where not given."""
+    return np.array([[thresholds.get(resource, 0.0)] for resource in RESOURCES])
+
+
+@dataclass(frozen=True)
+class UsageThreshold:
+    """Refuse machines where ``usage + expected > threshold * allocatable`` in any resource.
+
+    ``usage`` has the credits of placed instances in it, ``expected`` is the newcomer's. A resource without a threshold,
+    or with 0, or without allocatable, is not looked at.
+
+    thresholds:
+        by resource, of the mean.
+    percentile_thresholds, statistic:
+        if given, these instead, of a percentile (``p50 p90 p95 p99``) or the maximum.
+    prod_thresholds:
+        for a newcomer of class prod, if given, these before all, of the usage by class prod.
+    An operator's thresholds of a machine replace each group as a whole, there.
+
+    The peer's (Koordinator LoadAwareScheduling) checks, in its order, are switched on by:
+
+    expiration_s:
+        0: age is the `fresh` filter's business. Else data of this age is refused, or passes if ``pass_expired``; but
+        a machine without any threshold passes first.
+    missing:
+        without data for the statistic: ``refuse``; ``pass``; ``estimates``: pass without any data, and count the
+        estimates of all instances placed when only this statistic is missing.
+    rounding:
+        compare whole percents, rounded half away from zero.
+    optional:
+        resources that a machine need not report: looked at where it does, or where the newcomer expects to use them.
+    """
+
+    name: ClassVar[str] = "usage_threshold"
+    reason: ClassVar[str] = "over threshold"
+
+    thresholds: Thresholds = field(default_factory=dict)
+    percentile_thresholds: Thresholds = field(default_factory=dict)
+    statistic: Statistic = "p95"
+    prod_thresholds: Thresholds = field(default_factory=dict)
+    expiration_s: float = 0.0
+    pass_expired: bool = False
+    missing: Literal["refuse", "pass", "estimates"] = "refuse"
+    rounding: bool = False
+    optional: tuple[ResourceName, ...] = ("nic",)
+
+    def __post_init__(self) -> None:
+        for name in ("thresholds", "percentile_thresholds", "prod_thresholds"):
+            check_thresholds(name, getattr(self, name))
+        if not self.expiration_s >= 0:
+            raise ValueError(f"expiration_s: expected zero or more, got {self.expiration_s}")
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip while nobody set a threshold."""
+        rules = machines.fleet.snapshot.rules
+        return bool(
+            any(self.thresholds.values())
+            or any(self.percentile_thresholds.values())
+            or any(self.prod_thresholds.values())
+            or rules.has_thresholds
+            or rules.has_prod_thresholds
+            or rules.has_percentile_thresholds
+        )
+
+    def __call__(self, request: Request, machines: Machines) -> Bools:
+        """Return [n]."""
+        allowed: Bools = ~self._over(machines).any(axis=0)
+        if self.missing != "refuse" and not machines.has_data.all():
+            allowed |= ~machines.has_data
+        if self.expiration_s:
+            threshold, _ = self._groups(machines)
+            checked = machines.has_data & (threshold > 0).any(axis=0)
+            allowed = np.where(checked & self._expired(machines), self.pass_expired, allowed)
+        return allowed
+
+    def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
+        """Name the first resource that is over."""
+        found: dict[str, Bools] = {}
+        if self.expiration_s and not self.pass_expired:
+            found["stale"] = self._expired(machines)
+        over, (_, usage) = self._over(machines), self._groups(machines)
+        for resource, name in enumerate(RESOURCES):
+            found[f"{name} usage unknown"] = over[resource] & np.isnan(usage[resource])
+            found[f"{name} over threshold"] = over[resource]
+        return found
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show both sides of the comparison, as shares of allocatable."""
+        threshold, usage = self._groups(machines)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = (usage[:, position] + machines.expected) / machines.allocatable[:, position]
+        at = position if threshold.shape[1] > 1 else 0
+        return {"usage": numbers(share), "threshold": numbers(threshold[:, at])}
+
+    def _over(self, machines: Machines) -> Bools:
+        """Return [R, n]: over its threshold, or not known to be under it."""
+        threshold, usage = self._groups(machines)
+        allocatable = machines.allocatable
+        checked = (threshold > 0) & (allocatable > 0)
+        if self.rounding:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                percent = round_half_away((usage + machines.expected[:, None]) / allocatable * 100.0)
+            under: Bools = percent <= threshold * 100.0 + 1e-9
+        else:
+            under = usage + machines.expected[:, None] <= threshold * allocatable
+        over: Bools = checked & ~under
+        if self.missing != "refuse":
+            return over & ~np.isnan(usage)
+        for name in self.optional:
+            resource = RESOURCES.index(name)
+            if machines.expected[resource] == 0:
+                over[resource] &= ~np.isnan(usage[resource])
+        return over
+
+    def _groups(self, machines: Machines) -> tuple[Floats, Floats]:
+        """Return thresholds [R, n or 1] and the usage [R, n] they are for: prod, percentile or mean, by machine."""
+        rules = machines.fleet.snapshot.rules
+        threshold, usage = as_column(self.thresholds), machines.mean
+        if rules.has_thresholds:
+            threshold = _override(threshold, machines.rule("thresholds"))
+        if any(self.percentile_thresholds.values()) or rules.has_percentile_thresholds:
+            own = as_column(self.percentile_thresholds)
+            if rules.has_percentile_thresholds:
+                own = _override(own, machines.rule("percentile_thresholds"))
+            threshold, usage = _prefer(own, statistic(machines, self.statistic, self.missing), threshold, usage)
+        if machines.request.priority_class == "prod" and (
+            any(self.prod_thresholds.values()) or rules.has_prod_thresholds
+        ):
+            own = as_column(self.prod_thresholds)
+            if rules.has_prod_thresholds:
+                own = _override(own, machines.rule("prod_thresholds"))
+            threshold, usage = _prefer(own, machines.class_mean("prod"), threshold, usage)
+        return threshold, usage
+
+    def _expired(self, machines: Machines) -> Bools:
+        """Return [n]: data as old as the expiration, or older."""
+        return machines.age_s >= (self.expiration_s or KOORDINATOR_EXPIRATION_S)
+
+
+def _override(threshold: Floats, own: Floats) -> Floats:
+    """Return [R, n]: the machine's own group as a whole where it has one."""
+    has = np.isfinite(own).any(axis=0)
+    found: Floats = np.where(has, np.nan_to_num(own), threshold)
+    return found
+
+
+def _prefer(threshold: Floats, usage: Floats, else_threshold: Floats, else_usage: Floats) -> tuple[Floats, Floats]:
+    """Return the first group where it has any threshold, by machine."""
+    has = (threshold > 0).any(axis=0)
+    if has.all():
+        return threshold, usage
+    return np.where(has, threshold, else_threshold), np.where(has, usage, else_usage)

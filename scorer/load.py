@@ -1,0 +1,30 @@
+"""The resources and statistics of load that a filter or score may be told to go by."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from scorer.machines import Machines
+from scorer.snapshot import Floats
+
+ResourceName = Literal["cpu", "memory", "nic"]
+Statistic = Literal["mean", "p50", "p90", "p95", "p99", "max"]
+KOORDINATOR_EXPIRATION_S = 180.0
+
+
+def statistic(machines: Machines, name: Statistic, missing: str = "refuse") -> Floats:
+    """Return [R, n]: that statistic of the usage, with credits; NaN without data.
+
+    ``missing = "estimates"`` does as Koordinator: a percentile over a window not half covered is no percentile, and
+    where it is missing the estimates of all instances placed count instead of any measurement.
+    """
+    if name == "mean":
+        return machines.mean
+    values = machines.max if name == "max" else machines.percentile(int(name[1:]))
+    if missing != "estimates":
+        return values
+    absent = np.isnan(values) | machines.warming
+    found: Floats = np.where(absent & machines.has_data, machines.estimated, values)
+    return found

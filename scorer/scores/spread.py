@@ -1,0 +1,49 @@
+"""Spread: rather not where instances of the same group already are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from schemas.request import Affinity, Request
+from scorer.filters.affinity import instances_near
+from scorer.machines import Machines
+from scorer.scores.among import share_of_largest
+from scorer.snapshot import Floats
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Prefer machines, or topology values, with few instances of the newcomer's group: 100 for none, 0 for the most.
+
+    by:
+        what makes the group: ``cluster`` (with the same role if ``role``), ``kind``, or ``labels`` (all of them).
+    topology:
+        ``machine``, or a label such as a rack's.
+    """
+
+    name: ClassVar[str] = "spread"
+    whole_fleet: ClassVar[bool] = True
+
+    by: Literal["cluster", "kind", "labels"] = "cluster"
+    role: bool = False
+    topology: str = "machine"
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip a newcomer that belongs to no group."""
+        return bool(self._group(request))
+
+    def __call__(self, request: Request, machines: Machines) -> Floats:
+        """Return [n]."""
+        near = instances_near(Affinity(self._group(request), self.topology), machines).astype(np.float64)
+        return share_of_largest(near, machines.feasible, reverse=True)
+
+    def _group(self, request: Request) -> dict[str, str]:
+        if self.by == "labels":
+            return request.labels
+        if self.by == "kind":
+            return {"kind": request.kind} if request.kind else {}
+        group = {"cluster": request.cluster} if request.cluster else {}
+        return group | ({"role": request.role} if group and self.role and request.role else {})
