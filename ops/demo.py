@@ -1,0 +1,283 @@
+"""``windward demo``: the whole stack at work on this machine, in about a minute, and nothing left of it afterwards.
+
+It shows the real load of this machine beside a simulated fleet, the windows filling, then placements. Everything it
+shows is asked for as any program would: window tables from Redis, answers from the scorer. Reads well without a
+terminal too.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import redis
+from msgspec import Meta
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from ops.fleet_view import FleetView, Spread, at_random, join_tables, least_used, spread
+from ops.local.process import LocalError
+from ops.stack import Stack, StackSettings
+from ops.up import Interrupts
+from schemas.connections import CommonSettings
+from schemas.names import Names
+from schemas.resources import CPU, MEMORY, NIC
+from schemas.settings import load_settings, setting
+from schemas.window_table import TableError, decode_table
+from scorer.client import Client, WindwardError
+from scorer.commands.asking import number, ratio, size
+
+FILL_DEADLINE_S = 100.0
+LOOK_S = 0.25
+PLAIN_LOOK_S = 2.0
+PLAIN_WIDTH = 110
+SIMULATED = "sim-"
+REQUEST: dict[str, Any] = {"cpu": 2, "memory": "8G"}
+CPU_CORES = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoSettings(CommonSettings):
+    """Show the whole stack at work on this machine, then stop."""
+
+    machines: Annotated[int, Meta(ge=10, le=10_000)] = setting(200, "simulated machines")
+    burst: Annotated[int, Meta(ge=1, le=1_000)] = setting(50, "instances placed at the end")
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the demo; 0 when all of it worked, 1 when something did not, 130 on Ctrl-C."""
+    settings = load_settings(DemoSettings, "demo", argv, environ)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    started = time.monotonic()
+    interrupts = Interrupts()
+    try:
+        with tempfile.TemporaryDirectory(prefix="windward-demo-", ignore_cleanup_errors=True) as folder:
+            stack = Stack(
+                StackSettings(
+                    prefix=settings.prefix,
+                    kafka_port=0,
+                    redis_port=0,
+                    metrics_port=0,
+                    machines=settings.machines,
+                    backfill_s=3600,
+                    state_dir=Path(folder),
+                ),
+                environ,
+                say=lambda line: console.print(f"  {line}", style="dim", markup=False),
+            )
+            console.rule("one stack, as processes of this machine")
+            with stack:
+                Demo(settings, stack, console).run()
+                interrupts.started()
+                pids = [process.pid for process in stack.supervisor.processes]
+            left = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    except (LocalError, WindwardError, redis.RedisError) as error:
+        print(f"windward demo: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    except KeyboardInterrupt:
+        print("windward demo: stopped", file=sys.stderr)  # noqa: T201
+        return 130
+    if left:
+        print(f"windward demo: processes {left} are still there", file=sys.stderr)  # noqa: T201
+        return 1
+    console.print(f"all {len(pids)} processes are gone; it took {time.monotonic() - started:.0f} s")
+    console.print("the same stack, staying: windward up --machines 200", markup=False)
+    return 0
+
+
+class Demo:
+    """The scenes, in order."""
+
+    def __init__(self, settings: DemoSettings, stack: Stack, console: Console) -> None:
+        self._settings = settings
+        self._stack = stack
+        self._console = console
+        self._redis = redis.Redis.from_url(stack.redis_url)
+        self._client = Client(stack.redis_url, prefix=settings.prefix, timeout_s=10)
+
+    def run(self) -> None:
+        """Show all scenes."""
+        with self._redis, self._client:
+            self.windows_fill()
+            self.best_machines()
+            self.refusals()
+            self.burst()
+
+    # ---- windows
+
+    def windows_fill(self) -> None:
+        """Watch the fleet's past and this machine's present arrive."""
+        self._console.print()
+        self._console.rule(f"this machine beside {self._settings.machines} simulated ones: windows fill")
+        if self._console.is_terminal:
+            with Live(console=self._console, auto_refresh=False) as live:
+                view = self._watch(LOOK_S, lambda view: live.update(self._picture(view), refresh=True))
+        else:
+            view = self._watch(PLAIN_LOOK_S, lambda view: self._console.print(self._line(view)))
+            self._console.print(machines_table(view))
+
+    def _watch(self, look_s: float, show: Callable[[FleetView], None]) -> FleetView:
+        """Show the fleet again and again until every window is filled and this machine has reported."""
+        until = time.monotonic() + FILL_DEADLINE_S
+        while True:
+            view = self._fleet()
+            show(view)
+            simulated, own = split(view)
+            if len(own) and min(view.only(simulated).covered(self._settings.machines), default=0.0) > 0.99:
+                return view
+            if time.monotonic() > until:
+                raise LocalError(f"the windows are not full after {FILL_DEADLINE_S:g} s: {self._line(view)}")
+            for process in self._stack.supervisor.dead:
+                raise LocalError(f"{process.name} ended with {process.exit_code}: {process.output_end()}")
+            time.sleep(look_s)
+
+    def _fleet(self) -> FleetView:
+        names = Names(self._settings.prefix)
+        partitions: Any = self._redis.get(names.partitions) or 0
+        values: Any = self._redis.mget([names.windows(p) for p in range(int(partitions))]) if partitions else []
+        try:
+            return join_tables(decode_table(value) for value in values if value)
+        except TableError as error:
+            raise LocalError(str(error)) from None
+
+    def _shares(self, view: FleetView) -> list[tuple[str, float]]:
+        simulated, _ = split(view)
+        covered = view.only(simulated).covered(self._settings.machines)
+        return [(f"{window_s // 60} min", share) for window_s, share in zip(view.windows_s, covered, strict=True)]
+
+    def _line(self, view: FleetView) -> str:
+        shares = "   ".join(f"{name} {share:4.0%}" for name, share in self._shares(view))
+        return f"{len(view.names):4d} machines seen   windows covered: {shares or 'not yet'}"
+
+    def _picture(self, view: FleetView) -> Group:
+        bars = Table.grid(padding=(0, 2))
+        bars.add_column(justify="right")
+        for name, share in self._shares(view) or [("waiting", 0.0)]:
+            bars.add_row(f"{name} window", ProgressBar(100, 100 * share, width=50), f"{share:4.0%}")
+        return Group(f"{len(view.names)} machines seen", bars, machines_table(view))
+
+    # ---- placements
+
+    def best_machines(self) -> None:
+        """Rank the fleet for one request."""
+        self._console.print()
+        self._console.rule("where should 2 cores and 8 GB go?  windward rank --cpu 2 --memory 8G")
+        answer = self._client.rank(**REQUEST, top=8)
+        table = new_table("machine", "score", "risk")
+        for resource in ("cpu", "memory"):
+            for title in (f"{resource} mean", "std", "request", "of"):
+                table.add_column(title, justify="right", no_wrap=True)
+        for one in answer["candidates"]:
+            cpu, memory = one["resources"]["cpu"], one["resources"]["memory"]
+            table.add_row(
+                *(one["machine"], number(one["score"]), number(one["risk"], 3)),
+                *(number(cpu[name]) for name in ("mean", "std", "request")),
+                number(cpu["allocatable"], 0),
+                *(size(memory[name]) for name in ("mean", "std", "request", "allocatable")),
+            )
+        self._console.print(table)
+        self._console.print(answer["summary"])
+
+    def refusals(self) -> None:
+        """Ask for what fits few machines, and for what fits none."""
+        for cpu, memory in ((24, "64G"), (500, "1T")):
+            answer = self._client.rank(cpu=cpu, memory=memory, top=1)
+            best = answer["machine"] or "no machine fits"
+            self._console.print(f"  {cpu} cores and {memory}: {best}   {answer['summary']}", markup=False)
+
+    def burst(self) -> None:
+        """Place many instances, one query each, and compare with scorers that know less."""
+        count = self._settings.burst
+        self._console.print()
+        self._console.rule(f"a burst of {count} placements, one query each: windward place --cpu 2 --memory 8G")
+        view = self._fleet()
+        row_of = {name: row for row, name in enumerate(view.names)}
+        started = time.monotonic()
+        answers = [self._client.place(**REQUEST, id=f"demo-{n}", ttl_s=120) for n in range(count)]
+        took_s = time.monotonic() - started
+        placed = [one["machine"] for answer in answers for one in answer["placed"]]
+        used, capacity = view.mean[-1, CPU], view.capacity[CPU]
+        fits = np.flatnonzero(used + CPU_CORES <= capacity)
+        table = new_table("placed by", "machines", "most on one", "fullest CPU of these", "CPU std over the fleet")
+        before = spread(used, capacity, CPU_CORES, [])
+        table.add_row("before", "", "", "", ratio3(before.std))
+        for name, rows in (
+            ("Windward", [row_of[machine] for machine in placed]),
+            ("chance", [int(fits[row]) for row in at_random(len(fits), count)]),
+            ("lowest measured CPU", least_used(used, capacity, count)),
+        ):
+            table.add_row(name, *spread_cells(spread(used, capacity, CPU_CORES, rows)))
+        self._console.print(table)
+        self._console.print(
+            f"{len(placed)} of {count} reserved in {took_s * 1000:.0f} ms, {count / took_s:.0f}/s through one client;"
+            f" {answers[-1]['summary']}",
+            markup=False,
+        )
+        if len(placed) < count:
+            raise LocalError(f"only {len(placed)} of {count} were placed: {answers[-1]['summary']}")
+
+
+def machines_table(view: FleetView) -> Table:
+    """Return this machine and the simulated ones of the highest, middle and lowest CPU utilization."""
+    table = new_table("machine", "cpu", "std", "cores", "memory", "of", "nic", "1 h covered")
+    simulated, own = split(view)
+    if view.windows_s and len(view.names):
+        order = simulated[np.argsort(view.utilization[0, CPU, simulated])]
+        shown = order[[-1, -2, len(order) // 2, 1, 0]] if len(order) >= 5 else order
+        for row in (*own, *shown):
+            name = f"{view.names[row]} (real)" if row in own else view.names[row]
+            table.add_row(name, *machine_cells(view, int(row)), style="bold" if row in own else "")
+    return table
+
+
+def machine_cells(view: FleetView, row: int) -> list[str]:
+    """Return one machine's cells: the shortest window's means, and how much of the longest is covered."""
+    mean, std, capacity = view.mean[0, :, row], view.std[0, :, row], view.capacity[:, row]
+    share = view.utilization[0, :, row]
+    return [
+        ratio(known(share[CPU])),
+        number(known(std[CPU])),
+        number(known(capacity[CPU]), 0),
+        size(known(mean[MEMORY])),
+        size(known(capacity[MEMORY])),
+        ratio(known(share[NIC])),
+        ratio(known(view.coverage[-1, CPU, row])),
+    ]
+
+
+def spread_cells(found: Spread) -> list[str]:
+    """Return one spread's cells."""
+    return [str(found.machines), str(found.most), ratio(found.highest), ratio3(found.std)]
+
+
+def split(view: FleetView) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]:
+    """Return the rows of the simulated machines and of the real one."""
+    simulated = np.array([name.startswith(SIMULATED) for name in view.names], dtype=np.bool_)
+    return np.flatnonzero(simulated), np.flatnonzero(~simulated)
+
+
+def new_table(first: str, *titles: str) -> Table:
+    """Return an empty table: the first column to the left, the others to the right."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(first, no_wrap=True)
+    for title in titles:
+        table.add_column(title, justify="right", no_wrap=True)
+    return table
+
+
+def known(value: float) -> float | None:
+    """Return a plain number, None where nothing is known."""
+    return float(value) if np.isfinite(value) else None
+
+
+def ratio3(value: float) -> str:
+    """Return a small ratio."""
+    return f"{value:.3f}"

@@ -1,0 +1,117 @@
+"""The whole fleet as columns, read straight from the window tables: what the demo shows and compares. Pure.
+
+R resources in the order of `schemas.resources`, W windows, M machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.resources import CPU, RESOURCES
+from schemas.window_table import WindowTable
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FleetView:
+    """Every machine the tables hold."""
+
+    names: Sequence[str]
+    windows_s: Sequence[int]
+    capacity: Float
+    """[R, M]"""
+    mean: Float
+    """[W, R, M]"""
+    std: Float
+    """[W, R, M]"""
+    coverage: Float
+    """[W, R, M]"""
+
+    @property
+    def utilization(self) -> Float:
+        """Mean over capacity, [W, R, M]; NaN where either is unknown."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.mean / self.capacity
+
+    def covered(self, machines: int) -> list[float]:
+        """Return for each window the covered share of ``machines`` machines, by their CPU."""
+        return [float(np.nansum(np.minimum(window, 1.0)) / max(machines, 1)) for window in self.coverage[:, CPU]]
+
+    def only(self, rows: NDArray[np.int64]) -> FleetView:
+        """Return the same of some machines."""
+        return FleetView(
+            [self.names[row] for row in rows],
+            self.windows_s,
+            self.capacity[:, rows],
+            self.mean[..., rows],
+            self.std[..., rows],
+            self.coverage[..., rows],
+        )
+
+
+def join_tables(tables: Iterable[WindowTable]) -> FleetView:
+    """Return the machines of all partitions together."""
+    found = [table for table in tables if table.header.machines]
+    windows_s = found[0].header.windows_s if found else ()
+    columns = {
+        name: np.concatenate([table.columns[name] for table in found], axis=-1).astype(np.float64)
+        if found
+        else np.empty((*axes, 0))
+        for name, axes in {
+            "capacity": (len(RESOURCES),),
+            "mean": (0, len(RESOURCES)),
+            "std": (0, len(RESOURCES)),
+            "coverage": (0, len(RESOURCES)),
+        }.items()
+    }
+    return FleetView([name for table in found for name in table.machines], windows_s, **columns)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a burst of equal instances lies on the fleet."""
+
+    machines: int
+    """Different machines it went to."""
+    most: int
+    """The most of them on one machine."""
+    highest: float
+    """The highest CPU utilization on any machine that got one, when they all run."""
+    std: float
+    """Standard deviation of CPU utilization over the fleet, when they all run."""
+
+
+def spread(used: Float, capacity: Float, cpu: float, rows: Sequence[int]) -> Spread:
+    """Return how instances of ``cpu`` cores each lie on machines ``rows``, one row an instance; used, capacity: [M].
+
+    >>> spread(np.array([1.0, 1.0]), np.array([4.0, 4.0]), 1.0, [0, 0])
+    Spread(machines=1, most=2, highest=0.75, std=0.25)
+    """
+    counts = np.bincount(np.asarray(rows, dtype=np.int64), minlength=len(used))
+    after = (used + counts * cpu) / capacity
+    chosen = counts > 0
+    return Spread(
+        machines=int(chosen.sum()),
+        most=int(counts.max(initial=0)),
+        highest=float(after[chosen].max(initial=0.0)),
+        std=float(np.std(after)),
+    )
+
+
+def least_used(used: Float, capacity: Float, instances: int) -> list[int]:
+    """Return where a scorer puts them that looks at measured load alone: it does not change within a burst.
+
+    >>> least_used(np.array([2.0, 1.0]), np.array([4.0, 4.0]), 3)
+    [1, 1, 1]
+    """
+    return [int(np.argmin(used / capacity))] * instances
+
+
+def at_random(machines: int, instances: int, seed: int = 1) -> list[int]:
+    """Return where chance puts them."""
+    return [int(row) for row in np.random.default_rng(seed).integers(0, machines, instances)]
