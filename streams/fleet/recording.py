@@ -34,6 +34,7 @@ import csv
 import gzip
 import io
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,13 +133,16 @@ def load_trace(path: Path, defaults: Defaults) -> Trace:
         raise RecordingError(f"recording: {path} cannot be read: {error.strerror or error}") from None
     except KeyError as error:
         raise RecordingError(f"recording: {path.name} has no {error.args[0]}") from None
-    except (ValueError, zipfile.BadZipFile, EOFError, csv.Error) as error:
+    except (ValueError, TypeError, IndexError, zipfile.BadZipFile, zlib.error, EOFError, csv.Error) as error:
         raise RecordingError(f"recording: {path.name}: {error}") from None
 
 
 def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file}
+    with path.open("rb") as file:
+        arrays = np.load(file, allow_pickle=False)
+        if not hasattr(arrays, "files"):
+            raise ValueError("holds one array without a name")
+        return {name: arrays[name] for name in arrays.files}
 
 
 def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
@@ -198,7 +202,7 @@ def _build(arrays: Mapping[str, NDArray[Any]], defaults: Defaults) -> Trace:
     utilization[MEMORY] = np.asarray(arrays["mem_pct"], np.float32) / 100
     if "rx_kbps" in arrays and "tx_kbps" in arrays:
         utilization[NIC] = np.fmax(arrays["rx_kbps"], arrays["tx_kbps"]) * 1_000 / defaults.nic
-    if len(starts_s) != shape[1]:
+    if len(starts_s) != shape[1] or not shape[1]:
         raise ValueError(f"has {len(starts_s)} times and {shape[1]} cells")
     if np.nanmin(utilization, initial=0) < 0 or np.isinf(utilization).any():
         raise ValueError("has a negative or infinite value")
