@@ -174,7 +174,14 @@ def _convert(name: str, value: Any, source: str, kind: Any, *, secret: bool) -> 
             raise SettingsError(f"{name}: expected KEY=VALUE, got {','.join(map(str, value))!r} ({source})")
         value = {key: text for key, _, text in pairs}
     try:
-        return msgspec.convert(value, kind, strict=False)
+        return msgspec.convert(value, kind, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
         got = "" if secret else f", got {value!r}"
         raise SettingsError(f"{name}: {error}{got} ({source})") from None
+
+
+def _path(kind: type[Any], value: Any) -> Any:
+    """Make a path of text; the one type of a setting that msgspec does not make itself."""
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise NotImplementedError(kind)
