@@ -28,8 +28,8 @@ class Zone:
     def __post_init__(self) -> None:
         try:
             ZoneInfo(self.name)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"time_zone: {self.name!r} is not a time zone of this machine ({error})") from None
+        except (KeyError, OSError, ValueError):
+            raise ValueError(f"time_zone: no time zone is called {self.name!r}") from None
 
     def shift_minutes(self, at: float) -> int:
         """Minutes of the zone's offset beyond whole hours: India's hours begin at half past UTC's."""
