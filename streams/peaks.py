@@ -68,7 +68,7 @@ def refresh_minutes(ring: Ring, rows: NDArray[np.intp], slots: NDArray[np.int64]
     _, first = np.unique(rows[live] * RING_MINUTES + minutes[live] % RING_MINUTES, return_index=True)
     rows, minutes = rows[live][first], minutes[live][first]
     ring.minute[rows, :, minutes % RING_MINUTES] = minute_means(ring, rows, minutes)
-    ring.first_minute[rows] = np.minimum(ring.first_minute[rows], minutes)
+    np.minimum.at(ring.first_minute, rows, minutes)
 
 
 def finalise(ring: Ring, rows: NDArray[np.intp], new_head: NDArray[np.int64], shift_minutes: int) -> NDArray[np.int64]:
