@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -72,3 +73,20 @@ def utc_days(at: float) -> tuple[float, float, float]:
     """The starts of yesterday, today and tomorrow in UTC."""
     today = datetime.fromtimestamp(at, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return tuple((today + timedelta(days=d)).timestamp() for d in (-1, 0, 1))
+
+
+def zone_days(at: float, zone: str) -> tuple[float, float, float]:
+    """The starts of yesterday, today and tomorrow in a zone: where its calendar date changes, minute by minute."""
+    place = ZoneInfo(zone)
+
+    def first(at: float, step: int) -> float:
+        """The minute nearest to ``at``, going by ``step``, that has another date than the one before it."""
+        minute = int(at // 60)
+        while True:
+            minute += step
+            before, here = (datetime.fromtimestamp(m * 60, place).date() for m in (minute - 1, minute))
+            if before != here:
+                return minute * 60.0
+
+    today = first(at + 60, -1)
+    return first(today, -1), today, first(today, 1)
