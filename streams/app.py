@@ -4,7 +4,7 @@ Faust's own offsets are not the truth here (a committed offset is not state): ea
 far it goes, and reading is moved there. Acknowledgements are therefore off, which also makes Faust's loop cheaper; the
 offsets of written state are committed now and then for the sake of tools that show lag.
 
-    assigned -> load from Redis -> seek to its offset -> fold -> flush every 50 ms -> revoked: flush, keep in memory
+    assigned -> load from Redis -> seek to its offset -> take -> fold and write every 50 ms -> revoked: write, keep
                                                                    |
                                           Redis holds more than we do: another owner -> load again
 """
@@ -45,6 +45,12 @@ HOLE_SEEKS = 4
 
 SKIP_MESSAGES = 5_000
 """More known messages ahead than this are skipped by a seek rather than read."""
+
+PENDING_MAX = 20_000
+"""Messages of a partition taken and not folded, at most: beyond, reading waits for the next write."""
+
+FLUSH_WAIT_S_MAX = 1.0
+"""Longest pause between two writes, however long they take."""
 
 COMMIT_S = 3.0
 TICK_S = 0.5
@@ -149,18 +155,30 @@ class StreamApp:
                     Arrived(message.offset, message.value, message.timestamp, message.key)
                 )
             for number, messages in arrived.items():
-                await self._fold_messages(number, messages)
+                await self._take(number, messages)
 
-    async def _fold_messages(self, number: int, arrived: Sequence[Arrived]) -> None:
+    async def _take(self, number: int, arrived: Sequence[Arrived]) -> None:
         partition = await self._partition(number)
         if partition is None:
             return
-        accepted, beyond = partition.accept(arrived)
-        started = time.perf_counter()
-        outcome = partition.fold(accepted)
-        if accepted:
-            self.metrics.fold_s.observe(time.perf_counter() - started)
+        before = partition.next_offset
+        beyond = partition.take(arrived)
+        if partition.next_offset > before:
             self._seeks.pop(number, None)
+        if beyond is not None:
+            await self._mend_hole(partition, beyond)
+        elif partition.next_offset - arrived[-1].offset > SKIP_MESSAGES:
+            await self._reseek(partition, arrived[-1].offset)
+        if len(partition.pending) > PENDING_MAX:
+            await self._flush()
+
+    async def _fold(self, partition: Partition) -> None:
+        """Fold what was taken, count it, and keep what was refused."""
+        if not partition.pending:
+            return
+        started = time.perf_counter()
+        outcome = partition.fold_pending()
+        self.metrics.fold_s.observe(time.perf_counter() - started)
         for name, count in outcome.counts.items():
             what, _, reason = name.partition(":")
             self.metrics.messages.labels(what).inc(count)
@@ -168,10 +186,6 @@ class StreamApp:
                 self.metrics.rejected.labels(reason).inc(count)
         if outcome.refused:
             await self._keep_refused(outcome.refused)
-        if beyond is not None:
-            await self._mend_hole(partition, beyond)
-        elif not accepted and partition.next_offset - arrived[-1].offset > SKIP_MESSAGES:
-            await self._reseek(partition, arrived[-1].offset)
 
     async def _keep_refused(self, refused: Sequence[tuple[Arrived, Any]]) -> None:
         """Keep refused messages, unchanged, on the rejects topic, before the offset that passes them is written."""
@@ -223,10 +237,12 @@ class StreamApp:
             await self._flush()
 
     async def _flush(self) -> None:
-        """Write every partition that changed; a partition that somebody else owns is let go."""
+        """Fold and write every partition that changed; a partition that somebody else owns is let go."""
         async with self._flush_lock:
+            changed = [self.partitions[n] for n in self.owned if n in self.partitions and self.partitions[n].unwritten]
+            for partition in changed:
+                await self._fold(partition)
             started = time.perf_counter()
-            changed = [self.partitions[n] for n in self.owned if n in self.partitions and self.partitions[n].changed]
             for partition in changed:
                 try:
                     await self.store.save(partition, time.time())
@@ -259,7 +275,7 @@ class StreamApp:
             await asyncio.sleep(TICK_S)
             for number in sorted(self.owned):
                 partition = await self._partition(number)
-                if partition is not None and not partition.changed:
+                if partition is not None and not partition.unwritten:
                     await self._check_stored(partition)
             self._measure()
             if time.monotonic() - last_commit > COMMIT_S:
@@ -303,6 +319,7 @@ class StreamApp:
                 log.warning("stream.topic-changed", extra={"values": {"old": self.topic_id, "new": current}})
             self.topic_id = current
             for partition in self.partitions.values():
+                await self._fold(partition)
                 partition.topic_id, partition.next_offset = current, 0
                 await self._seek(partition)
             return
@@ -310,6 +327,7 @@ class StreamApp:
             end = self.app.consumer.highwater(TP(self.names.samples_topic, partition.number)) if self.owned else None
             if end and end < partition.next_offset:
                 log.warning("stream.log-shrank", extra={"values": {"partition": partition.number, "end": end}})
+                await self._fold(partition)
                 partition.next_offset = 0
                 await self._seek(partition)
 
@@ -374,8 +392,8 @@ def _faust_app(settings: StreamSettings) -> faust.App:
         broker_commit_interval=3600.0,
         consumer_auto_offset_reset="earliest",
         producer_acks=-1,
-        datadir=None,
     )
+    app._create_directories = lambda: None  # type: ignore[method-assign]  # else ./NAME-data, which stays empty
     context = settings.kafka_ssl_context()
     if settings.kafka_security.startswith("SASL"):
         app.conf.broker_credentials = faust.SASLCredentials(

@@ -119,7 +119,7 @@ class Store:
             return
         known = {partition.topic_id, (partition.written or stored).topic_id}
         if stored.topic_id not in known or (
-            stored.topic_id == partition.topic_id and stored.offset > partition.next_offset
+            stored.topic_id == partition.topic_id and stored.offset > partition.position.offset
         ):
             raise StateAheadError(
                 f"partition {partition.number}: Redis holds {stored}, this worker {partition.position}"
@@ -141,7 +141,7 @@ class Store:
         pipe.set(names.vitals(number), encode_vitals(ring), ex=TTL_S)
         header = {
             "partition": number,
-            "offset": partition.next_offset,
+            "offset": partition.position.offset,
             "topic_id": partition.topic_id,
             "facts": partition.facts_version,
             "written_at": now_s,
@@ -150,7 +150,7 @@ class Store:
             pipe.set(names.windows(number), partition.table.encode(ring, header), ex=TTL_S)
         state = {
             "topic_id": partition.topic_id,
-            "offset": partition.next_offset,
+            "offset": partition.position.offset,
             "facts": partition.facts_version,
             "written_at": now_s,
         }

@@ -1,0 +1,86 @@
+"""A worker that reads a topic to its end and says how fast: the real one, or one that does nothing with the messages.
+
+Both are the same Faust app with the same settings, loop and batch call; ``null`` replaces only what happens to a batch.
+Prints one JSON line: messages, seconds and processor seconds between the first tenth and the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from typing import Any
+
+import uvloop
+from redis.asyncio import Redis
+
+from streams.app import StreamApp
+from streams.partition import Partition
+from streams.settings import StreamSettings
+
+
+class Timer:
+    """Marks the first tenth and the end of the messages."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.count = total, 0
+        self.begin: tuple[int, float, float] | None = None
+        self.done = asyncio.Event()
+
+    def add(self, count: int) -> None:
+        """Count a batch."""
+        self.count += count
+        if self.begin is None and self.count >= self.total // 10:
+            self.begin = (self.count, time.perf_counter(), time.process_time())
+        if self.count >= self.total and not self.done.is_set():
+            first, wall, cpu = self.begin or (0, 0.0, 0.0)
+            result = {
+                "messages": self.count - first,
+                "seconds": time.perf_counter() - wall,
+                "cpu_seconds": time.process_time() - cpu,
+            }
+            print(json.dumps(result), flush=True)
+            self.done.set()
+
+
+class NullApp(StreamApp):
+    """Takes batches and drops them; writes nothing."""
+
+    timer: Timer
+
+    async def _fold_stream(self, stream: Any) -> None:
+        async for events in stream.noack_take(self.settings.batch_messages, within=self.settings.batch_wait_s):
+            self.timer.add(len(events))
+
+    async def _tick_forever(self) -> None:
+        await asyncio.sleep(1e9)
+
+
+class FoldApp(StreamApp):
+    """The real one, timed."""
+
+    timer: Timer
+
+    async def _fold(self, partition: Partition) -> None:
+        taken = len(partition.pending)
+        await super()._fold(partition)
+        self.timer.add(taken)
+
+
+async def run(kind: str, kafka: str, redis_url: str, prefix: str, total: int) -> None:
+    """Run one worker to the end of the topic."""
+    settings = StreamSettings(kafka=kafka, redis_url=redis_url, prefix=prefix, session_timeout_s=6.0, log_level="error")
+    app = (NullApp if kind == "null" else FoldApp)(settings, Redis.from_url(redis_url))
+    app.timer = Timer(total)
+    app.app.finalize()
+    starting = asyncio.ensure_future(app.app.start())
+    await asyncio.wait_for(app.timer.done.wait(), 300)
+    starting.cancel()
+    await app.app.stop()
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        asyncio.set_event_loop(runner.get_loop())
+        runner.run(run(*sys.argv[1:5], int(sys.argv[5])))
