@@ -36,6 +36,9 @@ from scorer.client import Client, WindwardError
 from scorer.commands.asking import number, ratio, size
 
 FILL_DEADLINE_S = 100.0
+PRESENT_S = 20.0
+"""Every machine's newest sample is younger: two intervals."""
+
 LOOK_S = 0.25
 PLAIN_LOOK_S = 2.0
 PLAIN_WIDTH = 110
@@ -130,14 +133,20 @@ class Demo:
         while True:
             view = self._fleet()
             show(view)
-            simulated, own = split(view)
-            if len(own) and min(view.only(simulated).covered(self._settings.machines), default=0.0) > 0.99:
+            if self._is_full(view):
                 return view
             if time.monotonic() > until:
                 raise LocalError(f"the windows are not full after {FILL_DEADLINE_S:g} s: {self._line(view)}")
             for process in self._stack.supervisor.dead:
                 raise LocalError(f"{process.name} ended with {process.exit_code}: {process.output_end()}")
             time.sleep(look_s)
+
+    def _is_full(self, view: FleetView) -> bool:
+        """Whether every window is covered, the fleet has reached the present, and this machine has reported."""
+        simulated, own = split(view)
+        fleet = view.only(simulated)
+        covered = min(fleet.covered(self._settings.machines), default=0.0)
+        return bool(len(own) and covered > 0.99 and fleet.at.min() > time.time() - PRESENT_S)
 
     def _fleet(self) -> FleetView:
         names = Names(self._settings.prefix)
@@ -184,14 +193,16 @@ class Demo:
                 *(size(memory[name]) for name in ("mean", "std", "request", "allocatable")),
             )
         self._console.print(table)
-        self._console.print(answer["summary"])
+        self._console.print(answer["summary"], soft_wrap=True)
 
     def refusals(self) -> None:
         """Ask for what fits few machines, and for what fits none."""
         for cpu, memory in ((24, "64G"), (500, "1T")):
             answer = self._client.rank(cpu=cpu, memory=memory, top=1)
             best = answer["machine"] or "no machine fits"
-            self._console.print(f"  {cpu} cores and {memory}: {best}   {answer['summary']}", markup=False)
+            self._console.print(
+                f"  {cpu} cores and {memory}: {best}   {answer['summary']}", markup=False, soft_wrap=True
+            )
 
     def burst(self) -> None:
         """Place many instances, one query each, and compare with scorers that know less."""
@@ -220,6 +231,7 @@ class Demo:
             f"{len(placed)} of {count} reserved in {took_s * 1000:.0f} ms, {count / took_s:.0f}/s through one client;"
             f" {answers[-1]['summary']}",
             markup=False,
+            soft_wrap=True,
         )
         if len(placed) < count:
             raise LocalError(f"only {len(placed)} of {count} were placed: {answers[-1]['summary']}")
@@ -227,7 +239,7 @@ class Demo:
 
 def machines_table(view: FleetView) -> Table:
     """Return this machine and the simulated ones of the highest, middle and lowest CPU utilization."""
-    table = new_table("machine", "cpu", "std", "cores", "memory", "of", "nic", "1 h covered")
+    table = new_table("machine", "cpu, 5 min mean", "std", "cores", "memory", "of", "nic", "1 h covered")
     simulated, own = split(view)
     if view.windows_s and len(view.names):
         order = simulated[np.argsort(view.utilization[0, CPU, simulated])]

@@ -31,6 +31,8 @@ class FleetView:
     """[W, R, M]"""
     coverage: Float
     """[W, R, M]"""
+    at: Float
+    """Time of each machine's newest sample, epoch s, [M]"""
 
     @property
     def utilization(self) -> Float:
@@ -51,6 +53,7 @@ class FleetView:
             self.mean[..., rows],
             self.std[..., rows],
             self.coverage[..., rows],
+            self.at[rows],
         )
 
 
@@ -67,6 +70,7 @@ def join_tables(tables: Iterable[WindowTable]) -> FleetView:
             "mean": (0, len(RESOURCES)),
             "std": (0, len(RESOURCES)),
             "coverage": (0, len(RESOURCES)),
+            "at": (),
         }.items()
     }
     return FleetView([name for table in found for name in table.machines], windows_s, **columns)

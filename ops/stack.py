@@ -25,7 +25,7 @@ from msgspec import Meta
 
 from ops.local.apache_kafka import ApacheKafka
 from ops.local.broker import LocalBroker
-from ops.local.process import LOOPBACK, LocalError, LocalProcess, free_port
+from ops.local.process import LOOPBACK, LocalError, LocalProcess, free_port, wait_until
 from ops.local.valkey import LocalValkey
 from ops.supervisor import Supervisor
 from schemas.connections import KafkaSettings, PipelineSettings, RedisSettings
@@ -36,6 +36,7 @@ Port = Annotated[int, Meta(ge=0, le=65_535)]
 Count = Annotated[int, Meta(ge=0, le=1_000)]
 
 READY_DEADLINE_S = 60.0
+ACCEPT_DEADLINE_S = 10.0
 SESSION_TIMEOUT_S = 6
 """The local broker hands partitions out after half of it, so the first samples are folded after 3 s, not 5."""
 
@@ -166,8 +167,9 @@ class Stack:
         shared = {field.name: getattr(self.settings, field.name) for field in fields(KafkaSettings)}
         settings = TopicSettings(**(shared | {"kafka": self.kafka} | self._replicas()))
         try:
+            wait_until(lambda: any(map(accepts, self.kafka.split(","))), ACCEPT_DEADLINE_S, "no connection")
             partitions = ensure_topics(settings)
-        except (KafkaError, OSError) as error:
+        except (KafkaError, OSError, LocalError) as error:
             raise LocalError(f"kafka: {self.kafka} cannot be used: {error}") from None
         self._say(f"topic {settings.names.samples_topic} with {partitions} partitions")
 
@@ -247,6 +249,16 @@ def says_ready(port: int) -> bool:
             return error.code == 404
     except OSError:
         return False
+
+
+def accepts(address: str) -> bool:
+    """Whether something at HOST:PORT accepts connections."""
+    host, _, port = address.strip().rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=2).close()
+    except OSError:
+        return False
+    return True
 
 
 def listens(port: int) -> bool:

@@ -1,0 +1,159 @@
+"""``windward up`` and ``windward demo`` as a user runs them: real processes from start to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from ops.local.process import free_port, wait_until
+from ops.local.valkey import LocalValkey
+from scorer.client import Client
+
+pytestmark = pytest.mark.integration
+
+WINDWARD = [sys.executable, "-P", "-m", "ops.cli"]
+ANY_PORTS = ["--kafka-port", "0", "--redis-port", "0", "--metrics-port", "0"]
+
+
+def environ() -> dict[str, str]:
+    """This process's environment without settings of ours."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
+
+
+def descendants(pid: int) -> set[int]:
+    """Return all processes below one, dead or alive."""
+    found: set[int] = set()
+    for line in subprocess.run(
+        ["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
+    ).stdout.splitlines():
+        child, parent = map(int, line.split())
+        if parent == pid:
+            found |= {child, *descendants(child)}
+    return found
+
+
+def gone(pids: set[int]) -> bool:
+    """Whether none of these processes runs any more."""
+    return not [
+        pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+
+
+@contextmanager
+def up(folder: Path, *more: str, **extra: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    """Run ``windward up`` until it says that it is ready; kill it at the end if it still runs."""
+    command = [*WINDWARD, "up", "--json", "--state-dir", str(folder / "state"), *more]
+    with (folder / "notes").open("w") as notes:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=notes, text=True, env=environ() | extra, cwd=folder
+        )
+    assert process.stdout is not None
+    try:
+        said = process.stdout.readline()
+        assert said, (folder / "notes").read_text()
+        yield process, json.loads(said)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_up_places_restarts_what_dies_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The stack answers; a scorer killed with -9 is started again; SIGTERM ends all with exit code 0."""
+    with up(tmp_path, *ANY_PORTS, "--machines", "20", "--backfill-s", "600") as (process, addresses):
+        with Client(addresses["redis_url"], timeout_s=10) as client:
+            wait_until(lambda: client.rank(cpu=1)["feasible"] >= 20, 60, "the fleet can be used")
+            assert client.place(cpu=1, memory="1G", id="first")["placed"][0]["state"] == "reserved"
+            pids = descendants(process.pid)
+            assert len(pids) == 6
+            scorer = next(pid for pid in pids if b"\0scorer\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
+            os.kill(scorer, signal.SIGKILL)
+            assert client.place(cpu=1, memory="1G", id="first", timeout_s=30)["repeated"]
+        assert "scorer-1 ended with -9; again in 1 s" in (tmp_path / "notes").read_text()
+        pids = descendants(process.pid)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert gone(pids)
+
+
+def test_everything_ends_with_a_stack_that_is_killed(tmp_path: Path) -> None:
+    """Kill -9 of ``windward up`` leaves no process: not a server, not a worker."""
+    with up(tmp_path, *ANY_PORTS) as (process, _):
+        pids = descendants(process.pid)
+        assert len(pids) == 5
+        process.kill()
+        process.wait()
+        wait_until(lambda: gone(pids), 10, "all processes are gone")
+
+
+def test_up_uses_servers_that_exist_with_their_password(tmp_path: Path) -> None:
+    """With --redis-url no Valkey is started; the password goes on by the environment and is in nobody's arguments."""
+    with LocalValkey(password="not an argument", directory=tmp_path / "valkey") as valkey:
+        more = ["--kafka-port", "0", "--metrics-port", "0", "--redis-url", valkey.url, "--prefix", "mine"]
+        with up(tmp_path, *more, WINDWARD_REDIS_PASSWORD="not an argument") as (process, addresses):
+            assert addresses["redis_url"] == valkey.url
+            pids = descendants(process.pid)
+            assert len(pids) == 4
+            arguments = b"".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids)
+            assert b"not an argument" not in arguments
+            with redis.Redis.from_url(valkey.url, password="not an argument") as client:
+                wait_until(lambda: client.exists("mine:v1:partitions") == 1, 20, "the stream app has written")
+
+
+def test_a_second_stack_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    """Two stacks never share state; the error is one line that names the setting."""
+    with up(tmp_path, *ANY_PORTS, "--no-agent", "--streams", "0"):
+        command = [*WINDWARD, "up", *ANY_PORTS, "--state-dir", str(tmp_path / "state")]
+        second = subprocess.run(command, capture_output=True, text=True, env=environ(), check=False, timeout=30)
+    assert second.returncode == 1
+    assert second.stderr.splitlines() == [
+        f"windward up: another stack runs in {tmp_path / 'state'}: give --state-dir",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        pytest.param(["--redis-url", "http://here"], "redis_url: expected a redis://", id="no-redis-url"),
+        pytest.param(["--kafka", "nowhere"], "kafka: expected HOST:PORT", id="no-port"),
+        pytest.param(["--kafka-server", "mosquitto"], "kafka_server: ", id="unknown-broker"),
+        pytest.param(["--machines", "-1"], "machines: ", id="negative-fleet"),
+        pytest.param(["--kafka-brokers-count", "2"], "kafka_brokers_count: ", id="two-brokers"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_and_exit_code_2(flags: list[str], said: str, tmp_path: Path) -> None:
+    """Nothing is started; the line names the setting."""
+    command = [*WINDWARD, "up", "--state-dir", str(tmp_path / "state"), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, env=environ(), check=False, timeout=30)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"windward up: {said}")
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_port_in_use_names_the_way_out(tmp_path: Path) -> None:
+    """The user learns how to use what listens there, or how to go elsewhere."""
+    with LocalValkey(directory=tmp_path / "valkey") as valkey:
+        flags = ["--kafka-port", "0", "--redis-port", str(valkey.port), "--state-dir", str(tmp_path / "state")]
+        done = subprocess.run([*WINDWARD, "up", *flags], capture_output=True, text=True, env=environ(), check=False)
+    assert done.returncode == 1
+    assert f"something listens on 127.0.0.1:{valkey.port} already; use it by --redis-url, or give" in done.stderr
+
+
+def test_a_broker_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    """With nobody at --kafka the stack does not start, and says which address it tried."""
+    address = f"127.0.0.1:{free_port()}"
+    flags = ["--kafka", address, "--redis-port", "0", "--state-dir", str(tmp_path / "state")]
+    done = subprocess.run([*WINDWARD, "up", *flags], capture_output=True, text=True, env=environ(), check=False)
+    assert done.returncode == 1
+    assert f"windward up: kafka: {address} cannot be used" in done.stderr
