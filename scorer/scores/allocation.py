@@ -83,7 +83,9 @@ class Allocation:
 
 
 def check_weights(name: str, weights: Mapping[str, float]) -> None:
-    """Raise ValueError for an unknown resource or a negative weight."""
+    """Raise ValueError for an unknown resource, a negative weight, or no weight at all."""
+    if not any(weight > 0 for weight in weights.values()):
+        raise ValueError(f"{name}: expected at least one above 0")
     for resource, weight in weights.items():
         if resource not in RESOURCES:
             raise ValueError(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")

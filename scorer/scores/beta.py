@@ -27,7 +27,8 @@ def log_gamma(x: Floats) -> Floats:
     for number, coefficient in enumerate(_LANCZOS[1:], 1):
         series = series + coefficient / (z + number)
     t = z + _LANCZOS_G + 0.5
-    return 0.5 * np.log(2.0 * np.pi) + (z + 0.5) * np.log(t) - t + np.log(series)
+    found: Floats = 0.5 * np.log(2.0 * np.pi) + (z + 0.5) * np.log(t) - t + np.log(series)
+    return found
 
 
 def moments(alpha: float, beta: float) -> tuple[float, float, float]:
@@ -48,7 +49,7 @@ def match(mean: Floats, variance: Floats) -> tuple[Floats, Floats, Bools]:
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         t = mean * (1.0 - mean) / variance - 1.0
-    alpha, beta = mean * t, (1.0 - mean) * t
+        alpha, beta = mean * t, (1.0 - mean) * t
     fits = (variance > 0) & (alpha > 0) & (beta > 0) & np.isfinite(t)
     return alpha, beta, fits
 

@@ -54,8 +54,6 @@ class GlobalVariance:
 
     def __post_init__(self) -> None:
         check_weights("weights", self.weights)
-        if not any(self.weights.values()):
-            raise ValueError("weights: expected at least one above 0")
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
         """Return [n]."""

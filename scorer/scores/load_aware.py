@@ -21,7 +21,7 @@ class LoadAware:
     """Prefer machines with much left by usage: the weighted mean of ``(allocatable - used) * 100 / allocatable``.
 
     ``used`` is a statistic of the usage with credits, plus what the newcomer is expected to use. ``dominant_weight`` adds
-    the least of the resources with a weight of its own. A resource over its limit, or without one, scores 0; so does
+    the least of the resources (cpu and memory always among them) with a weight of its own. A resource over its limit, or without one, scores 0; so does
     a machine without data or with data as old as ``expiration_s``. The peer's numbers come with its estimate and
     credits ``koordinator-pending``, which the profile ``koordinator`` sets.
 
@@ -49,7 +49,8 @@ class LoadAware:
     rounding: bool = False
 
     def __post_init__(self) -> None:
-        check_weights("weights", self.weights)
+        if self.weights or not self.dominant_weight:
+            check_weights("weights", self.weights)
         if not 0 <= self.dominant_weight < float("inf"):
             raise ValueError(f"dominant_weight: expected a number of zero or more, got {self.dominant_weight}")
         if not self.expiration_s > 0:
@@ -58,10 +59,8 @@ class LoadAware:
     def __call__(self, request: Request, machines: Machines) -> Floats:
         """Return [n]."""
         parts, rows = self._parts(machines)
-        weights = np.array([[self.weights[RESOURCES[row]]] for row in rows])
+        weights = np.array([[self.weights.get(RESOURCES[row], 0.0)] for row in rows])
         total = float(weights.sum()) + self.dominant_weight
-        if total == 0 or not rows:
-            return np.zeros(len(machines))
         score = ((parts * weights).sum(axis=0) + self.dominant_weight * np.minimum(parts.min(axis=0), 100.0)) / total
         if self.rounding:
             score = np.floor(score + 1e-9)
@@ -71,7 +70,7 @@ class LoadAware:
 
     def _parts(self, machines: Machines) -> tuple[Floats, list[int]]:
         """Return [resources, n] in 0-100, and which resources."""
-        rows = [RESOURCES.index(name) for name in self.weights]
+        rows = [row for row, name in enumerate(RESOURCES) if name in self.weights or name in ("cpu", "memory")]
         if self.prod_usage and machines.request.priority_class == "prod":
             usage = machines.class_mean("prod")
         else:

@@ -40,6 +40,7 @@ def load_risk(
         limit_share = np.where(capacity > 0, limits / capacity, 0.0)
     sigma = np.minimum(sigma * np.sqrt(smoothing_window), np.sqrt(VARIANCE_SHARE_MAX * mu * (1.0 - mu)))
     alpha, beta_, fits = beta.match(mu, sigma**2)
+    alpha, beta_ = np.where(fits, alpha, 1.0), np.where(fits, beta_, 1.0)
     within = np.where(fits, beta.distribution(request_share, alpha, beta_), 0.0)
     steady = sigma == 0
     within = np.where(steady & (mu <= request_share), 1.0, np.where(steady & (mu > request_share), 0.0, within))

@@ -64,6 +64,8 @@ class RequestedToCapacityRatio(Allocation):
     def __call__(self, request: Request, machines: Machines) -> Floats:
         """Return [n]."""
         rows = self.rows(machines)
+        if not rows:
+            return np.zeros(len(machines))
         after = self.before(machines)[rows] + self.newcomer(machines)[rows, None]
         limit = machines.allocatable[rows]
         if self.rounding:
