@@ -24,6 +24,7 @@ COMMANDS = {
     "release": ("scorer.commands.release", "end an instance or a reservation"),
     "instances": ("scorer.commands.instances", "list, release or import instances"),
     "machines": ("scorer.commands.machines", "list, show, label, taint or cordon machines"),
+    "why": ("scorer.commands.why", "say why an instance is where it is"),
     "health": ("scorer.commands.health", "ask the scorer how it is"),
     "profiles": ("scorer.commands.profiles", "list and show profiles"),
 }

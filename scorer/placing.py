@@ -18,6 +18,9 @@ import msgspec
 from schemas.request import InvalidRequest, Request
 from schemas.resources import MEMORY, RESOURCES
 from scorer import batch
+from scorer.filters.fits import Fits
+from scorer.filters.masters import Masters
+from scorer.filters.maxmemory import Maxmemory
 from scorer.follow import Follower
 from scorer.instance import Instance
 from scorer.ledger import Candidate, Ledger, Outcome, Wanted, request_digest, too_large
@@ -86,10 +89,6 @@ class Placing:
         Raises IdTaken, Conflict, InvalidRequest.
         """
         digests = digests or [request_digest(request) for request in requests]
-        for position, request in enumerate(requests):
-            if large := too_large(instance_of(request, "", 0.0)):
-                where = f"instances[{position}]." if len(requests) > 1 else ""
-                raise InvalidRequest(f"{where}{large}: more than can be counted")
         placement = Placement(list(requests), [None] * len(requests))
         pending = self._known(placement, digests)
         attempts, depth = 0, CANDIDATES
@@ -236,19 +235,22 @@ class Placing:
 
     def _candidate(self, ranking: Ranking, row: int, request: Request) -> Candidate:
         machine = ranking.machines.name(row)
+        if large := too_large(instance_of(request, "", 0.0)):
+            raise InvalidRequest(f"{large}: more than can be counted")
         return Candidate(machine, self._follower.version(machine), *limits(ranking, row, request))
 
 
 def limits(ranking: Ranking, row: int, request: Request) -> tuple[tuple[float, ...], float, float]:
     """Return what the profile's filters allow the sums of one machine: amounts, maxmemory, masters of the cluster."""
     amounts, maxmemory, masters = _NO_LIMITS, math.nan, math.nan
-    for each in ranking.profile.filters:
-        if each.name == "fits":
+    for placed in ranking.profile.filters:
+        each = placed.filter
+        if isinstance(each, Fits):
             amounts = tuple(ranking.machines.allocatable[:, row].tolist())
-        elif each.name == "maxmemory":
-            maxmemory = float(ranking.machines.allocatable[MEMORY, row]) * getattr(each, "share", math.nan)
-        elif each.name == "cluster_masters" and request.cluster_masters:
-            masters = request.cluster_masters * getattr(each, "share", math.nan)
+        elif isinstance(each, Maxmemory):
+            maxmemory = float(ranking.machines.allocatable[MEMORY, row]) * each.share
+        elif isinstance(each, Masters) and request.cluster_masters:
+            masters = math.ceil(request.cluster_masters * each.share - 1e-9) - 1.0
     return amounts, maxmemory, masters
 
 

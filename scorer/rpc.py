@@ -2,10 +2,12 @@
 
     LPUSH queries ──> BLMOVE ──> taken:<scorer> ──> handler ──> LPUSH reply:<id> + EXPIRE + LREM taken, one write
 
-One turn of the loop is one write: the last turn's answers, the taking of the next query, and whatever the ledger wants
-read before a decision. A query stays on the scorer's own list until its answer is written; when the scorer's heartbeat
-stops, another scorer moves the list back to the queue (`Heartbeat`), so a killed scorer loses nothing. The price is
-that a query may be decided twice; placements are idempotent by id, so it is never reserved twice.
+One turn of the loop is one round trip: the taking of the next query and, sent with it, whatever the ledger wants read
+before a decision. Answers are written without waiting.
+
+A query stays on the scorer's own list until its answer is written; when the scorer's heartbeat stops, another scorer
+moves the list back to the queue (`Heartbeat`), so a killed scorer loses nothing. The price is that a query may be
+decided twice; placements are idempotent by id, so it is never reserved twice.
 
 Chosen over a stream with a consumer group: BLMOVE costs what BLPOP costs, XREADGROUP and XACK twice that.
 """
@@ -158,24 +160,23 @@ class Rpc:
             self._metrics.returned.inc()
 
     def _serve(self, stop: threading.Event) -> None:
-        answers: list[Command] = []
         while not stop.is_set():
             reads = self._service.reads()
             takes = [self._take, *[self._take_one_more] * self._more]
-            got = self._wire.ask([*answers, *takes, self._length, *reads], _BLOCK_S)
-            self._report(got[: len(answers)])
-            del got[: len(answers)]
+            got = self._wire.ask([*takes, self._length, *reads], _BLOCK_S)
             taken = [raw for raw in got[: len(takes)] if isinstance(raw, bytes)]
             self._check(got[: len(takes)])
             self._adapt(len(taken), len(takes))
             self._service.accept(got[len(takes) + 1 :])
-            answers = self._answer_all(taken)
             waiting = got[len(takes)]
-            if isinstance(waiting, int) and waiting > self._queue_length_max:
-                answers += self._shed_load(waiting - self._queue_length_max)
-            self._metrics.waiting.set(waiting if isinstance(waiting, int) else 0)
-        if answers:
-            self._report(self._wire.ask(answers))
+            if isinstance(waiting, int):
+                self._metrics.waiting.set(waiting)
+                if waiting > self._queue_length_max:
+                    self._shed_load(waiting - self._queue_length_max)
+            for raw in taken:
+                self._wire.post(self._answer(raw))
+            self._report()
+        self._wire.ask([self._length])  # the answers have arrived when this one has
 
     def _adapt(self, taken: int, asked: int) -> None:
         """Take twice as many together while the queue has them, half as many when it has not.
@@ -187,18 +188,16 @@ class Rpc:
         elif taken <= asked // 2:
             self._more //= 2
 
-    def _answer_all(self, taken: Sequence[bytes]) -> list[Command]:
+    def _answer(self, raw: bytes) -> list[Command]:
+        """Return the commands that answer a query and take it off the scorer's list."""
+        reply = self._reply(raw)
         commands: list[Command] = []
-        for raw in taken:
-            reply = self._answer(raw)
-            if reply is not None:
-                key = self._names.reply(reply.id)
-                commands += [("LPUSH", key, _encode(reply)), ("EXPIRE", key, REPLY_TTL_S)]
-            commands += self._service.writes()
-            commands.append(("LREM", self._names.taken(self._scorer), 1, raw))
-        return commands
+        if reply is not None:
+            key = self._names.reply(reply.id)
+            commands += [("LPUSH", key, _encode(reply)), ("EXPIRE", key, REPLY_TTL_S)]
+        return [*commands, ("LREM", self._names.taken(self._scorer), 1, raw), *self._service.writes()]
 
-    def _answer(self, raw: bytes) -> Reply | None:
+    def _reply(self, raw: bytes) -> Reply | None:
         started = time.perf_counter()
         query = read_query(raw)
         if query is None:
@@ -229,7 +228,7 @@ class Rpc:
             return Reply(id=query.id, ok=False, error=error)
         return Reply(id=query.id, ok=True, result=msgspec.Raw(result))
 
-    def _shed_load(self, count: int) -> list[Command]:
+    def _shed_load(self, count: int) -> None:
         """Refuse the newest queries beyond the limit, at once."""
         commands: list[Command] = []
         taken = self._names.taken(self._scorer)
@@ -244,7 +243,7 @@ class Rpc:
                 reply = _encode(Reply(id=query.id, ok=False, error=error))
                 commands += [("LPUSH", key, reply), ("EXPIRE", key, REPLY_TTL_S)]
             commands.append(("LREM", taken, 1, raw))
-        return commands
+        self._wire.post(commands)
 
     def _check(self, answers: Sequence[Any]) -> None:
         """Fail as if the server were away when it refuses to give queries (wrong ACL, wrong type, no memory)."""
@@ -252,10 +251,10 @@ class Rpc:
             if isinstance(answer, redis.ResponseError):
                 raise redis.ConnectionError(f"{self._names.queries}: {answer}")
 
-    def _report(self, answers: Sequence[Any]) -> None:
-        for answer in answers:
-            if isinstance(answer, redis.ResponseError):
-                log.warning("scorer.answer.refused", extra={"values": {"error": str(answer)}})
+    def _report(self) -> None:
+        for error in self._wire.refused:
+            log.warning("scorer.answer.refused", extra={"values": {"error": str(error)}})
+        self._wire.refused.clear()
 
 
 class Heartbeat(threading.Thread):

@@ -37,29 +37,54 @@ class Wire:
             single_connection_client=False,
         )
         self._connection: Any = None
+        self._unread = 0
+        self.refused: list[redis.ResponseError] = []
+        """Errors that answered what was posted, since somebody last cleared the list."""
 
     def ask(self, commands: Sequence[Command], block_s: float = 0.0) -> list[Any]:
         """Send the commands together; return their answers, an error as a ``redis.ResponseError`` in its place.
 
         Raises one of `AWAY` when the connection fails; then nobody knows which commands were done.
         """
-        connection = self._connection
-        if connection is None:
-            connection = self._connection = self._client.connection_pool.get_connection()
-        answers: list[Any] = []
         try:
-            connection.send_packed_command([b"".join(connection.pack_commands(commands))], check_health=False)
-            for _ in commands:
-                try:
-                    answers.append(connection.read_response(timeout=block_s + ANSWER_S))
-                except redis.BusyLoadingError:
-                    raise
-                except redis.ResponseError as error:
-                    answers.append(error)
+            connection = self._send(commands)
+            while self._unread:
+                answer = self._read(connection, ANSWER_S)
+                self._unread -= 1
+                if isinstance(answer, redis.ResponseError):
+                    self.refused.append(answer)
+            return [self._read(connection, block_s + ANSWER_S) for _ in commands]
         except BaseException:
             self.close()
             raise
-        return answers
+
+    def post(self, commands: Sequence[Command]) -> None:
+        """Send the commands and go on; their answers are read, and dropped, by the next `ask`.
+
+        Raises one of `AWAY` when the connection fails.
+        """
+        try:
+            self._send(commands)
+            self._unread += len(commands)
+        except BaseException:
+            self.close()
+            raise
+
+    def _send(self, commands: Sequence[Command]) -> Any:
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = self._client.connection_pool.get_connection()
+        connection.send_packed_command([b"".join(connection.pack_commands(commands))], check_health=False)
+        return connection
+
+    @staticmethod
+    def _read(connection: Any, timeout_s: float) -> Any:
+        try:
+            return connection.read_response(timeout=timeout_s)
+        except redis.BusyLoadingError:
+            raise
+        except redis.ResponseError as error:
+            return error
 
     def one(self, *command: str | bytes | float) -> Any:
         """Send one command; return its answer, raise its error."""
@@ -74,3 +99,4 @@ class Wire:
             self._connection.disconnect()
             self._client.connection_pool.release(self._connection)
             self._connection = None
+            self._unread = 0

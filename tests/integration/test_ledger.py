@@ -35,7 +35,8 @@ NOW_S = 1_800_000_000.0
 def clocked_ledger(wire: Wire, names: Names) -> Ledger:
     """Return a ledger that takes its time from a key, so that a test can move it."""
     source = f"""(function() local t = redis.call('GET', '{names.key("clock")}')
-        local s = string.match(t, '^%d+') return {{s, string.format('%.0f', (tonumber(t) - tonumber(s)) * 1e6)}} end)()"""
+        local s = string.match(t, '^%d+')
+        return {{s, string.format('%.0f', (tonumber(t) - tonumber(s)) * 1e6)}} end)()"""
     return Ledger(wire, names, log_length=100, time_source=source)
 
 
@@ -112,7 +113,14 @@ class LedgerMachine(RuleBasedStateMachine):
         change=st.sampled_from([-1, -1, 0]),
     )
     def reserve(
-        self, wanted: list[Instance], machines: list[str], ttl_s: float, fresh: bool, whole: bool, dry: bool, change: int
+        self,
+        wanted: list[Instance],
+        machines: list[str],
+        ttl_s: float,
+        fresh: bool,
+        whole: bool,
+        dry: bool,
+        change: int,
     ) -> None:
         """Reserve one or some, all or none or each for itself, by a scorer up to date or not."""
         given = [Wanted(one, ttl_s, self.candidates(machines, fresh)) for one in wanted]
@@ -126,7 +134,9 @@ class LedgerMachine(RuleBasedStateMachine):
         else:
             self.same(real, model)
 
-    @rule(instance_id=st.sampled_from(IDS), machine=st.sampled_from(["", "", "m1"]), started=st.sampled_from([0.0, 5.0]))
+    @rule(
+        instance_id=st.sampled_from(IDS), machine=st.sampled_from(["", "", "m1"]), started=st.sampled_from([0.0, 5.0])
+    )
     def confirm(self, instance_id: str, machine: str, started: float) -> None:
         """Confirm any id, known or not."""
         at = self.now_s - started if started else 0.0

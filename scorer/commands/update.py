@@ -1,0 +1,58 @@
+"""``windward update``: move, resize or change the role of an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.settings import SettingsError, load_settings, setting
+from scorer.commands import asking
+from scorer.settings import ClientSettings
+
+_FIELDS = (
+    "machine", "cpu", "memory", "nic", "maxmemory", "ports", "role", "swap_role_with", "cluster_masters", "labels",
+    "limits", "expected",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateSettings(ClientSettings):
+    """Move, resize or change the role of a confirmed instance; what is not given stays."""
+
+    id: tuple[str, ...] = setting((), "id of the instance", positional=True)
+    machine: str | None = setting(None, "move it to this machine")
+    move: bool = setting(False, "move it to the best machine")
+    cpu: str | None = setting(None, "cores")
+    memory: str | None = setting(None, "bytes")
+    nic: str | None = setting(None, "bytes/s")
+    maxmemory: str | None = setting(None, "bytes")
+    limits: dict[str, str] | None = setting(None, "limits by resource", metavar="RESOURCE=AMOUNT")
+    expected: dict[str, str] | None = setting(None, "expected usage by resource", metavar="RESOURCE=AMOUNT")
+    ports: tuple[int, ...] | None = setting(None, "ports")
+    role: str | None = setting(None, "role in its cluster")
+    swap_role_with: str | None = setting(None, "exchange roles with this instance, as a failover does", metavar="ID")
+    cluster_masters: int | None = setting(None, "masters the whole cluster has", metavar="COUNT")
+    labels: dict[str, str] | None = setting(None, "all labels of the instance", metavar="KEY=VALUE")
+    dry_run: bool = setting(False, "only say what would happen")
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Update one instance."""
+    settings = load_settings(UpdateSettings, "update", argv, environ)
+    params: dict[str, Any] = {"id": asking.one_id(settings.id, "update"), "dry_run": settings.dry_run}
+    params |= {name: value for name in _FIELDS if (value := getattr(settings, name)) is not None}
+    if settings.move:
+        if settings.machine:
+            raise SettingsError("move: does not go together with machine")
+        params["machine"] = ""
+    return asking.ask(settings, "update", params, show)[0]
+
+
+def show(answer: dict[str, Any]) -> str:
+    """Return what became of the instance in one line."""
+    if answer["repeated"]:
+        return f"{answer['id']} on {answer['machine']}: nothing to change"
+    moved = f", moved from {answer['moved_from']}" if answer.get("moved_from") else ""
+    tried = " (tried only)" if answer["dry_run"] else ""
+    return f"{answer['id']} on {answer['machine']}: updated{moved}{tried}"

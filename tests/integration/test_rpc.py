@@ -1,0 +1,515 @@
+"""The RPC with real scorer processes: answers, errors, deadlines, crashes, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from schemas.names import Names
+from scorer.client import AsyncClient, Client, WindwardError
+from scorer.wire import Wire
+from tests.conftest import Valkey, free_port, start_valkey, stop
+from tests.fleets import publish, window_table
+
+pytestmark = pytest.mark.integration
+
+MACHINES = [f"m{number:02d}" for number in range(10)]
+
+
+@contextmanager
+def scorer_process(
+    url: str, names: Names, *options: str, env: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a scorer; end it afterwards, whatever became of it."""
+    arguments = ["--redis-url", url, "--prefix", names.prefix, "--log-level", "warning", *options]
+    process = subprocess.Popen([sys.executable, "-m", "scorer", *arguments], env={**os.environ, **(env or {})})
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+            stop(process)
+
+
+def eventually(check: Callable[[], Any], wait_s: float = 20.0) -> Any:
+    """Return what a check returns once it is true."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        if found := check():
+            return found
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def ask_raw(server: redis.Redis, names: Names, query: bytes | str, query_id: str, wait_s: float = 10) -> dict[str, Any]:
+    """Put a query as redis-cli would, and read its answer."""
+    server.lpush(names.queries, query)
+    return json.loads(eventually(lambda: server.lpop(names.reply(query_id)), wait_s))
+
+
+@pytest.fixture(scope="module")
+def module_names() -> Names:
+    """A prefix shared by the tests that need no scorer of their own."""
+    return Names(f"rpc-{os.getpid()}")
+
+
+@pytest.fixture(scope="module")
+def running(valkey: Valkey, module_names: Names) -> Iterator[subprocess.Popen[bytes]]:
+    """One scorer on a fleet of ten machines, from idle to busy."""
+    wire = Wire({"url": valkey.url})
+    loads = [0.05 + 0.05 * number for number in range(len(MACHINES))]
+    publish(wire, module_names, [window_table(MACHINES[:5], utilization=loads[:5], at=time.time() + 3),
+                                 window_table(MACHINES[5:], utilization=loads[5:], at=time.time() + 3)])  # fmt: skip
+    wire.close()
+    with scorer_process(valkey.url, module_names) as process:
+        yield process
+
+
+@pytest.fixture
+def client(valkey: Valkey, module_names: Names, running: subprocess.Popen[bytes]) -> Iterator[Client]:
+    """A client of that scorer."""
+    with Client(valkey.url, module_names.prefix, timeout_s=10) as client:
+        yield client
+
+
+def test_health_tells_the_fleet(client: Client) -> None:
+    """A scorer says how many machines it sees and that it is ready."""
+    health = client.health()
+    assert health["ready"]
+    assert health["machines"] == health["machines_with_data"] == 10
+
+
+def test_rank_has_no_side_effect(client: Client) -> None:
+    """Ranking twice gives the same machine and leaves the ledger alone."""
+    before = client.health()["ledger_change"]
+    first, second = client.rank(cpu=1, memory="1G"), client.rank(cpu=1, memory="1G")
+    assert first["machine"] == second["machine"] is not None
+    assert first["summary"] == "10/10 feasible"
+    assert client.health()["ledger_change"] == before
+
+
+def test_life_of_an_instance(client: Client) -> None:
+    """Place, confirm, resize, move and release; each repeated call gives the same answer and changes nothing."""
+    placed = client.place(id="life", cpu=1, memory="1G", ports=[6379], labels={"app": "x"})
+    again = client.place(id="life", cpu=1, memory="1G", ports=[6379], labels={"app": "x"})
+    assert placed["state"] == "reserved"
+    assert {k: placed[k] for k in ("id", "machine", "reserved_at", "expires_at", "version")} == {
+        k: again[k] for k in ("id", "machine", "reserved_at", "expires_at", "version")
+    }
+    assert (placed["repeated"], again["repeated"]) == (0, 1)
+    confirmed = client.confirm("life")
+    assert confirmed["state"] == "confirmed"
+    assert client.confirm("life")["version"] == confirmed["version"]
+    resized = client.update("life", cpu=2, memory="2G")
+    assert resized["amounts"][:2] == [2.0, 2e9]
+    assert client.update("life", cpu=2, memory="2G")["repeated"]
+    target = next(machine for machine in MACHINES if machine != placed["machine"])
+    moved = client.update("life", machine=target)
+    assert (moved["machine"], moved["moved_from"]) == (target, placed["machine"])
+    assert moved["started_at"] > confirmed["started_at"]
+    listed = client.instances(machine=target, labels={"app": "x"})
+    assert [one["id"] for one in listed["instances"]] == ["life"]
+    released = client.release("life")
+    assert (released["state"], client.release("life")["version"]) == ("released", released["version"])
+    assert client.instances(id="life")["instances"][0]["state"] == "released"
+    late = client.place(id="life", cpu=1, memory="1G", ports=[6379], labels={"app": "x"})
+    assert (late["state"], late["repeated"]) == ("released", 1)
+
+
+REFUSED: list[tuple[str, str, dict[str, Any], str, str]] = [
+    ("confirm of an unknown id", "confirm", {"id": "nobody"}, "NOT_FOUND", "nobody"),
+    ("release of an unknown id", "release", {"id": "nobody"}, "NOT_FOUND", "nobody"),
+    ("update of an unknown id", "update", {"id": "nobody", "cpu": 1}, "NOT_FOUND", "nobody"),
+    ("update of a reservation", "update", {"id": "held", "cpu": 1}, "FAILED_PRECONDITION", "reserved"),
+    ("confirm on a foreign machine", "confirm", {"id": "held", "machine": "else"}, "FAILED_PRECONDITION", "is on"),
+    ("release on a foreign machine", "release", {"id": "held", "machine": "else"}, "FAILED_PRECONDITION", "is on"),
+    ("confirm of a released id", "confirm", {"id": "gone"}, "FAILED_PRECONDITION", "was released"),
+    ("another request under an id", "place", {"id": "held", "cpu": 3}, "ALREADY_EXISTS", "held"),
+    ("lifetime of nothing", "place", {"ttl_s": 0}, "INVALID_ARGUMENT", "ttl_s"),
+    ("lifetime of a year", "place", {"ttl_s": 365 * 86400}, "INVALID_ARGUMENT", "ttl_s"),
+    ("negative amount", "place", {"cpu": -1}, "INVALID_ARGUMENT", "cpu"),
+    ("amount that is no number", "place", {"memory": "much"}, "INVALID_ARGUMENT", "memory"),
+    ("infinite amount", "rank", {"cpu": "1e999"}, "INVALID_ARGUMENT", "cpu"),
+    ("unknown field", "place", {"cpus": 1}, "INVALID_ARGUMENT", "cpus"),
+    ("wrong type", "place", {"count": "three"}, "INVALID_ARGUMENT", "count"),
+    ("too many", "place", {"count": 10_001}, "INVALID_ARGUMENT", "count"),
+    ("too many in a list", "place", {"instances": [{}] * 10_001}, "INVALID_ARGUMENT", "instances"),
+    ("a bad one in a list", "place", {"instances": [{}, {"cpu": -1}]}, "INVALID_ARGUMENT", "instances[1].cpu"),
+    ("one id twice", "place", {"instances": [{"id": "a"}, {"id": "a"}]}, "INVALID_ARGUMENT", "'a'"),
+    ("params that are no object", "place", [], "INVALID_ARGUMENT", "params"),  # type: ignore[list-item]
+    ("unknown profile", "rank", {"profile": "nope"}, "INVALID_ARGUMENT", "profile"),
+    ("unknown window", "rank", {"window_s": 17}, "INVALID_ARGUMENT", "window_s"),
+    ("unknown method", "frobnicate", {}, "UNIMPLEMENTED", "frobnicate"),
+    ("an id that cannot be printed", "place", {"id": "a\nb"}, "INVALID_ARGUMENT", "id"),
+    ("role swap with itself", "update", {"id": "runs", "swap_role_with": "runs"}, "FAILED_PRECONDITION", "cluster"),
+    ("growth beyond the machine", "update", {"id": "runs", "cpu": 900}, "RESOURCE_EXHAUSTED", "cpu"),
+    ("move to a machine that is not there", "update", {"id": "runs", "machine": "x"}, "RESOURCE_EXHAUSTED", "runs"),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "code", "word"), [row[1:] for row in REFUSED], ids=[r[0] for r in REFUSED]
+)
+def test_refusals_name_what_is_wrong(client: Client, method: str, params: dict[str, Any], code: str, word: str) -> None:
+    """Every bad call gets gRPC's code and a message with the field or id in it, and the ledger stays as it was."""
+    client.place(id="held", cpu=0.1, ttl_s=3600)
+    client.place(id="runs", cpu=0.1)
+    client.confirm("runs")
+    client.place(id="gone", cpu=0.1)
+    client.release("gone")
+    before = client.health()["ledger_change"]
+    if isinstance(params, dict):
+        with pytest.raises(WindwardError) as refused:
+            client.call(method, params)
+        assert refused.value.code == code
+        assert word in refused.value.message
+    assert client.health()["ledger_change"] == before
+
+
+def test_a_request_no_machine_can_hold_is_an_answer(client: Client) -> None:
+    """No machine fits: ok, without a machine, with the reason; also for amounts nobody ever built."""
+    for cpu in (1000, 1e15):
+        answer = client.place(cpu=cpu)
+        assert answer["machine"] is None
+        assert answer["missing"] == 1
+        assert "10 cpu larger than the machine" in answer["reason"]
+
+
+def test_dry_runs_change_nothing(client: Client) -> None:
+    """A dry run of each step answers as the step would, and the ledger's change number stays."""
+    client.place(id="dry", cpu=1)
+    before = client.health()["ledger_change"]
+    assert client.place(id="dry-2", cpu=1, dry_run=True)["state"] == "reserved"
+    assert client.place(cpu=1, count=3, dry_run=True)["missing"] == 0
+    assert client.confirm("dry", dry_run=True)["state"] == "confirmed"
+    assert client.release("dry", dry_run=True)["state"] == "released"
+    assert client.health()["ledger_change"] == before
+    client.confirm("dry")
+    assert client.update("dry", cpu=2, dry_run=True)["amounts"][0] == 2.0
+    assert client.instances(id="dry")["instances"][0]["cpu"] == 1.0
+    client.release("dry")
+
+
+def test_roles_swap_in_one_step(client: Client) -> None:
+    """After a failover master and replica exchange their roles together."""
+    for name, role in (("r-a", "master"), ("r-b", "replica")):
+        client.place(id=name, cpu=0.1, cluster="shop", role=role, cluster_masters=3)
+        client.confirm(name)
+    client.update("r-a", swap_role_with="r-b")
+    roles = {one["id"]: one["role"] for one in client.instances(cluster="shop")["instances"]}
+    assert roles == {"r-a": "replica", "r-b": "master"}
+
+
+def test_batches_all_or_nothing_and_in_part(client: Client) -> None:
+    """A batch that cannot be placed whole leaves nothing behind, or places what fits and says what is missing."""
+    nothing = client.place(id="batch-a", cpu=7, count=60, all_or_nothing=True)
+    assert (nothing["placed"], nothing["missing"]) == ([], 60)
+    assert client.instances(id="batch-a-1")["instances"] == []
+    part = client.place(id="batch-b", cpu=7, count=60)
+    assert 0 < len(part["placed"]) < 60
+    assert len(part["placed"]) + part["missing"] == 60
+    assert "cpu" in part["reason"]
+    again = client.place(id="batch-b", cpu=7, count=60)
+    assert [one["machine"] for one in again["placed"]] == [one["machine"] for one in part["placed"]]
+    for one in part["placed"]:
+        client.release(one["id"])
+    unlike = client.place(instances=[{"id": "u1", "cpu": 1}, {"id": "u2", "memory": "1G"}], all_or_nothing=True)
+    assert [one["id"] for one in unlike["placed"]] == ["u1", "u2"]
+
+
+def test_ports_are_unique_on_a_machine(client: Client) -> None:
+    """Ten machines take ten instances on one port and no eleventh."""
+    answers = [client.place(id=f"port-{n}", ports=[7777]) for n in range(11)]
+    assert len({one["machine"] for one in answers[:10]}) == 10
+    assert answers[10]["machine"] is None
+    assert "port" in answers[10]["reason"]
+    for n in range(10):
+        client.release(f"port-{n}")
+
+
+def test_decisions_are_kept(client: Client, server: redis.Redis, module_names: Names) -> None:
+    """A placement is on the bounded stream of decisions with its terms; a repeat is not there twice."""
+    client.place(id="kept", cpu=0.5)
+    client.place(id="kept", cpu=0.5)
+    found = [e for _, e in server.xrange(module_names.decisions) if e[b"ids"] == b"kept"]
+    assert len(found) == 1
+    assert json.loads(found[0][b"answer"])["candidates"]
+
+
+def test_a_query_by_hand(server: redis.Redis, module_names: Names, running: object) -> None:
+    """Plain list commands are enough to ask; the reply list has a lifetime and the queues are empty afterwards."""
+    query = '{"v":1,"id":"by-hand","method":"rank","params":{"cpu":"500m"}}'
+    answer = ask_raw(server, module_names, query, "by-hand")
+    assert answer["ok"]
+    assert answer["result"]["machine"]
+    answer = ask_raw(server, module_names, '{"id":"by-hand-2","method":"health"}', "by-hand-2")
+    assert answer["ok"]
+    assert server.llen(module_names.queries) == 0
+
+
+MALFORMED: list[tuple[str, str, str, str]] = [
+    ("method of the wrong type", '{"id":"w1","method":5}', "w1", "method"),
+    ("deadline of the wrong type", '{"id":"w2","method":"rank","deadline":"soon"}', "w2", "deadline"),
+    ("no method", '{"id":"w3"}', "w3", "method"),
+    ("another major version", '{"v":2,"id":"w4","method":"rank"}', "w4", "v: 2"),
+    ("cut short", '{"v":1,"id":"w5","method":"ra', "w5", "query"),
+    ("params of the wrong type", '{"id":"w6","method":"rank","params":7}', "w6", "params"),
+]
+
+
+@pytest.mark.parametrize(("raw", "query_id", "word"), [r[1:] for r in MALFORMED], ids=[r[0] for r in MALFORMED])
+def test_malformed_queries_are_answered(
+    server: redis.Redis, module_names: Names, running: object, raw: str, query_id: str, word: str
+) -> None:
+    """A query whose id can be read gets INVALID_ARGUMENT naming the field."""
+    answer = ask_raw(server, module_names, raw, query_id)
+    assert answer["error"]["code"] == "INVALID_ARGUMENT"
+    assert word in answer["error"]["message"]
+
+
+def test_garbage_is_dropped_and_the_next_query_answered(
+    server: redis.Redis, module_names: Names, client: Client
+) -> None:
+    """What nobody can be answered for is counted, logged and forgotten."""
+    bad_ids = ['{"id":"a b","method":"health"}', '{"id":"","method":"health"}']
+    server.lpush(module_names.queries, b"\xff\x00garbage", "[]", "null", "{}", *bad_ids, "x" * 100_000)
+    assert client.health()["ready"]
+    assert server.llen(module_names.queries) == 0
+    assert not list(server.scan_iter(f"{module_names.prefix}:v1:taken:*"))
+
+
+def test_expired_queries_are_dropped(server: redis.Redis, module_names: Names, client: Client) -> None:
+    """A query past its deadline gets no answer."""
+    late = {"v": 1, "id": "late", "method": "place", "deadline": time.time() - 1, "params": {"id": "late"}}
+    server.lpush(module_names.queries, json.dumps(late))
+    client.health()
+    assert server.exists(module_names.reply("late")) == 0
+    assert client.instances(id="late")["instances"] == []
+
+
+def test_async_client_runs_calls_side_by_side(valkey: Valkey, module_names: Names, running: object) -> None:
+    """Many awaited calls at once are all answered."""
+
+    async def ask() -> list[Any]:
+        async with AsyncClient(valkey.url, module_names.prefix, timeout_s=10) as client:
+            return await asyncio.gather(*[client.rank(cpu=1) for _ in range(50)], client.health())
+
+    answers = asyncio.run(ask())
+    assert all(answer["machine"] for answer in answers[:50])
+
+
+def test_without_a_scorer_the_client_says_so(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+    """The deadline passes, the error names server and prefix, and the query is taken back off the queue."""
+    started = time.monotonic()
+    with Client(valkey.url, names.prefix, timeout_s=0.3) as client, pytest.raises(WindwardError) as error:
+        client.health()
+    assert error.value.code == "DEADLINE_EXCEEDED"
+    assert valkey.url in error.value.message
+    assert names.prefix in error.value.message
+    assert time.monotonic() - started < 2
+    assert server.llen(names.queries) == 0
+
+
+def test_without_a_server_the_client_says_so() -> None:
+    """No connection until the deadline: UNAVAILABLE, retryable."""
+    with Client(f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.4) as client, pytest.raises(WindwardError) as error:
+        client.health()
+    assert error.value.code == "UNAVAILABLE"
+    assert error.value.retryable
+
+
+def test_an_idle_wait_outlives_socket_timeouts(valkey: Valkey, names: Names) -> None:
+    """A scorer that starts only after the client has waited for longer than one blocking read still answers it."""
+    wire = Wire({"url": valkey.url})
+    publish(wire, names, [window_table(MACHINES)])
+    wire.close()
+    answers: list[Any] = []
+
+    def ask() -> None:
+        with Client(valkey.url, names.prefix, timeout_s=20) as client:
+            answers.append(client.rank(cpu=1))
+
+    waiting = threading.Thread(target=ask)
+    waiting.start()
+    time.sleep(2.5)  # longer than one blocking read of the client
+    with scorer_process(valkey.url, names):
+        waiting.join(20)
+    assert answers
+    assert answers[0]["machine"]
+
+
+def test_a_killed_scorer_loses_nothing(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+    """A query taken by a scorer that dies by -9 is answered by another before its deadline, and reserved once."""
+    wire = Wire({"url": valkey.url})
+    publish(wire, names, [window_table(MACHINES, at=time.time() + 5)])
+    wire.close()
+    quick = ("--heartbeat-s", "0.1", "--silent-s", "0.5")
+    with scorer_process(valkey.url, names, "--name", "first", *quick) as first:
+        with Client(valkey.url, names.prefix, timeout_s=30) as client:
+            client.health()
+            first.send_signal(signal.SIGSTOP)  # in the middle of things
+            answers: list[Any] = []
+            asking = threading.Thread(target=lambda: answers.append(client.place(id="once", cpu=1)))
+            asking.start()
+            # its blocked read is served even while the process stands still: the query is on its own list
+            eventually(lambda: server.llen(names.taken("first")))
+            first.kill()
+            with scorer_process(valkey.url, names, "--name", "second", *quick):
+                asking.join(15)
+                assert answers
+                assert answers[0]["machine"]
+                assert client.instances()["total"] == 1
+        assert server.llen(names.taken("first")) == 0
+
+
+def test_a_restarted_scorer_takes_up_its_own_queries(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+    """What an earlier process of the same name had taken is answered when it is back."""
+    server.lpush(names.taken("again"), '{"id":"left","method":"health"}')
+    with scorer_process(valkey.url, names, "--name", "again"):
+        assert eventually(lambda: server.llen(names.reply("left")))
+
+
+def test_sigterm_drains_and_exits(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+    """SIGTERM ends a scorer with 0, nothing on its list, its name off the list of scorers."""
+    with scorer_process(valkey.url, names, "--name", "ending") as process:
+        eventually(lambda: server.zscore(names.scorers, "ending"))
+        process.terminate()
+        assert process.wait(10) == 0
+    assert server.zscore(names.scorers, "ending") is None
+    assert server.exists(names.taken("ending")) == 0
+
+
+def test_too_many_waiting_are_refused_at_once(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+    """Past the queue's bound the newest queries get RESOURCE_EXHAUSTED and the oldest are answered."""
+    for number in range(300):
+        server.lpush(names.queries, json.dumps({"id": f"q{number}", "method": "health"}))
+    with scorer_process(valkey.url, names, "--queue-length-max", "50", "--drain-max", "4"):
+        eventually(lambda: all(server.llen(names.reply(f"q{n}")) for n in range(300)))
+    codes = [json.loads(server.lindex(names.reply(f"q{n}"), 0)).get("error", {}).get("code") for n in range(300)]
+    assert codes[0] is None
+    assert codes[299] == "RESOURCE_EXHAUSTED"
+    assert codes.count("RESOURCE_EXHAUSTED") >= 200
+
+
+def test_redis_restarted_with_its_data(tmp_path: Path) -> None:
+    """Server killed and back from its append-only file: the scorer goes on by itself and the instance is there."""
+    port, names = free_port(), Names("restart")
+    aof = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
+    server = start_valkey(port, tmp_path, *aof)
+    url = f"redis://127.0.0.1:{port}/0"
+    try:
+        wire = Wire({"url": url})
+        publish(wire, names, [window_table(MACHINES, at=time.time() + 5)])
+        wire.close()
+        with scorer_process(url, names) as process, Client(url, names.prefix, timeout_s=20) as client:
+            placed = client.place(id="stays", cpu=1)
+            client.confirm("stays")
+            server.kill()
+            server.wait()
+            late: list[Any] = []
+            asking = threading.Thread(target=lambda: late.append(client.place(id="during", cpu=1)))
+            asking.start()
+            server = start_valkey(port, tmp_path, *aof)
+            asking.join(20)
+            assert late
+            assert late[0]["machine"]
+            assert client.instances(id="stays")["instances"][0]["machine"] == placed["machine"]
+            assert client.instances()["total"] == 2
+            server.kill()
+            server.wait()
+            for file in tmp_path.rglob("*.aof"):
+                file.unlink()
+            for file in tmp_path.rglob("*.manifest"):
+                file.unlink()
+            for file in tmp_path.rglob("*.rdb"):
+                file.unlink()
+            server = start_valkey(port, tmp_path, *aof)
+            assert eventually(client.health)["ready"]
+            assert client.instances()["total"] == 0
+            assert process.poll() is None
+    finally:
+        stop(server)
+
+
+def test_pages_tell_live_ready_and_metrics(valkey: Valkey, names: Names) -> None:
+    """Ready only once windows and ledger were read; live before; metrics by the field's naming."""
+    port = free_port()
+    base = f"http://127.0.0.1:{port}"
+    with scorer_process(valkey.url, names, "--metrics-port", str(port)):
+        eventually(lambda: get(f"{base}/live")[0] == 200)
+        eventually(lambda: get(f"{base}/ready")[0] == 200)
+        with Client(valkey.url, names.prefix, timeout_s=10) as client:
+            client.health()
+        text = get(f"{base}/metrics")[1]
+        assert 'windward_scorer_queries_total{code="OK",method="health"} 1.0' in text
+        assert "windward_scorer_query_duration_seconds_bucket" in text
+        assert get(f"{base}/else")[0] == 404
+
+
+def get(url: str) -> tuple[int, str]:
+    """Return status and body."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, ""
+    except (TimeoutError, urllib.error.URLError, ConnectionError):
+        return 0, ""
+
+
+def test_a_ledger_of_its_own(valkey: Valkey, names: Names, tmp_path: Path) -> None:
+    """With --ledger-url reservations are on the other server, windows and queries on the first."""
+    port = free_port()
+    other = start_valkey(port, tmp_path)
+    try:
+        wire = Wire({"url": valkey.url})
+        publish(wire, names, [window_table(MACHINES, at=time.time() + 5)])
+        wire.close()
+        apart = scorer_process(valkey.url, names, "--ledger-url", f"redis://127.0.0.1:{port}/0")
+        with apart, Client(valkey.url, names.prefix, timeout_s=10) as client:
+            assert client.place(id="there", cpu=1)["machine"]
+            assert client.place(id="there", cpu=1)["repeated"] == 1
+        with redis.Redis(port=port) as ledger, valkey.connect() as windows:
+            assert ledger.hlen(names.ledger("instances")) == 1
+            assert windows.exists(names.ledger("instances")) == 0
+    finally:
+        stop(other)
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (("--redis-url", "http://x"), "redis_url"),
+        (("--ledger-url", "nonsense"), "ledger_url"),
+        (("--refresh-s", "0"), "refresh_s"),
+        (("--name", "a b"), "name"),
+        (("--silent-s", "0.5"), "silent_s"),
+        (("--profile", "nope"), "profile"),
+        (("--profiles", "/nonexistent.toml"), "nonexistent"),
+        (("--metrics-port", "99999"), "metrics_port"),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(options: tuple[str, ...], word: str) -> None:
+    """A setting that cannot be used ends the process at once with 2 and one line that names it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ops.cli", "scorer", *options], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert word in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
