@@ -80,7 +80,7 @@ def finalise(ring: Ring, rows: NDArray[np.intp], new_head: NDArray[np.int64], sh
     moved = new_minute > old_minute
     rows, old_minute, new_minute = rows[moved], old_minute[moved], new_minute[moved]
     newest_hour = _hour(new_minute, shift_minutes)
-    _advance_hours(ring, rows, newest_hour)
+    cleared = _advance_hours(ring, rows, newest_hour)
     which, minutes = _ranges(old_minute - RING_MINUTES + 1, np.minimum(new_minute - RING_MINUTES, old_minute))
     means = ring.minute[rows[which], :, minutes % RING_MINUTES]
     hours = _hour(minutes, shift_minutes)
@@ -89,7 +89,7 @@ def finalise(ring: Ring, rows: NDArray[np.intp], new_head: NDArray[np.int64], sh
     np.fmax.at(ring.peak.reshape(-1), flat, means[kept])
     fresh, minutes = _ranges(np.maximum(old_minute + 1, new_minute - RING_MINUTES + 1), new_minute)
     ring.minute[rows[fresh], :, minutes % RING_MINUTES] = np.nan
-    return np.unique(hours[kept])
+    return np.unique(np.r_[hours[kept], cleared])
 
 
 def _ranges(first: NDArray[np.int64], last: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
@@ -99,11 +99,14 @@ def _ranges(first: NDArray[np.int64], last: NDArray[np.int64]) -> tuple[NDArray[
     return which, first[which] + np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
 
 
-def _advance_hours(ring: Ring, rows: NDArray[np.intp], newest: NDArray[np.int64]) -> None:
-    """Clear the places of the hours between the newest so far and ``newest``."""
+def _advance_hours(ring: Ring, rows: NDArray[np.intp], newest: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Clear the places of the hours between the newest so far and ``newest``; return those where something stood."""
     which, hours = _ranges(np.maximum(ring.peak_hour[rows] + 1, newest - HOURS + 1), newest)
-    ring.peak[rows[which], :, hours % HOURS] = np.nan
+    cells = (rows[which], np.s_[:], hours % HOURS)
+    stood = ~np.isnan(ring.peak[cells]).all(axis=1)
+    ring.peak[cells] = np.nan
     ring.peak_hour[rows] = np.maximum(ring.peak_hour[rows], newest)
+    return hours[stood]
 
 
 def _hour(minute: NDArray[np.int64], shift_minutes: int) -> NDArray[np.int64]:
