@@ -1,0 +1,197 @@
+"""What is written to Redis is the whole state: decoding gives the ring back, bit by bit, whatever happened to it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.sample import MachineFacts, Usage, encode
+from schemas.window_table import TableError
+from streams.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
+from streams.partition import Arrived, Partition
+from streams.peaks import Zone
+from streams.ring import HOURS, MINUTES, PEAKS, SLOTS, VITALS, Ring, S
+from streams.table import Table
+from tests.streams.batches import START, sample
+
+WINDOWS = (300, 900, 3600)
+
+
+def values(ring: Ring) -> tuple[bytes, dict[int, bytes], dict[int, bytes]]:
+    """Everything that is written of a ring."""
+    positions = {p: encode_position(ring, p) for p in range(S)}
+    return encode_vitals(ring), positions, {h: encode_hour(ring, h) for h in range(HOURS)}
+
+
+def assert_same(got: Ring, wanted: Ring, case: object = "") -> None:
+    """Two rings are equal in every array, row and class, to the bit."""
+    assert got.machines == wanted.machines, case
+    assert got.row == wanted.row
+    used = len(wanted)
+    for name in (*VITALS, *SLOTS, *PEAKS, *MINUTES):
+        np.testing.assert_array_equal(getattr(got, name)[:used], getattr(wanted, name)[:used], err_msg=f"{case} {name}")
+    empty = np.full((used, 3, S), np.nan, np.float32)
+    for name in got.classes.keys() | wanted.classes.keys():
+        left, right = (r.classes[name][:used] if name in r.classes else empty for r in (got, wanted))
+        np.testing.assert_array_equal(left, right, err_msg=f"{case} {name}")
+
+
+class Stored:
+    """What a store holds that is given only what changed, as `streams.store` does."""
+
+    def __init__(self) -> None:
+        self.vitals = b""
+        self.positions: dict[int, bytes] = {}
+        self.hours: dict[int, bytes] = {}
+
+    def write(self, state: Partition) -> Ring:
+        """Take what changed, and return the ring as it would be loaded."""
+        self.vitals = encode_vitals(state.ring)
+        self.positions |= {int(p): encode_position(state.ring, int(p)) for p in state.positions.nonzero()[0]}
+        self.hours |= {hour: encode_hour(state.ring, hour) for hour in state.hours}
+        state.positions[:] = False
+        state.hours.clear()
+        state.refresh_table()
+        return self.read()
+
+    def read(self) -> Ring:
+        """Return the ring as it would be loaded."""
+        return decode_ring(self.vitals, self.positions, self.hours)
+
+
+def partition(zone: str = "UTC") -> Partition:
+    """A new partition."""
+    return Partition(0, Table(WINDOWS, Zone(zone)))
+
+
+def arrived(samples: list[Any]) -> list[Arrived]:
+    """The samples as messages."""
+    return [Arrived(i, encode(s), s.at + 0.05, s.machine.encode()) for i, s in enumerate(samples)]
+
+
+HISTORY = st.lists(
+    st.one_of(
+        st.tuples(st.just("fold"), st.sampled_from([1, 2, 7, 31, 200, 361, 4000, 18_000, 40_000]), st.integers(1, 12)),
+        st.tuples(st.just("join"), st.integers(1, 20), st.just(0)),
+        st.tuples(st.just("drop"), st.integers(1, 30), st.just(0)),
+        st.tuples(st.just("flush"), st.just(0), st.just(0)),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(history=HISTORY, seed=st.integers(0, 2**32 - 1), zone=st.sampled_from(["UTC", "Asia/Kathmandu"]))
+def test_what_is_written_is_the_ring(history: list[tuple[str, int, int]], seed: int, zone: str) -> None:
+    """Grown, dropped, gapped, partly filled: the values a worker writes, only what changed each time, give it back."""
+    rng = random.Random(seed)
+    state = partition(zone)
+    names = ["a", "b"]
+    slot = 0
+    stored = Stored()
+    for what, amount, count in [*history, ("fold", 1, 2), ("flush", 0, 0)]:
+        if what == "fold":
+            slot += amount
+            usage = {"prod": Usage(cpu=1.0 + rng.random())} if rng.random() < 0.3 else None
+            samples = [
+                sample(rng.choice(names), max(0, slot - rng.randint(0, 30)), seq=rng.randint(0, 9), classes=usage)
+                for _ in range(count)
+            ]
+            state.fold(arrived(samples))
+        elif what == "join":
+            names += [f"m{len(names) + i}" for i in range(amount)]
+        elif what == "drop":
+            state.drop_silent(START + slot * 10.0, amount * 3600)
+        else:
+            assert_same(stored.write(state), state.ring)
+    again = Partition(0, Table(WINDOWS, Zone(zone)), stored.read())
+    again.refresh_table()
+    state.forget_written()
+    state.refresh_table()
+    assert again.table.encode(again.ring, {}) == state.table.encode(state.ring, {})
+
+
+def test_hours_that_nobody_filled_are_cleared_in_what_is_written() -> None:
+    """An hour's place holds the hour 50 before until it is cleared, in Redis as in memory."""
+    state, stored = partition(), Stored()
+    for minutes in (*range(0, 51 * 60, 29), *range(75 * 60, 100 * 60, 29)):
+        state.fold(arrived([sample("a", minutes * 6)]))
+        assert_same(stored.write(state), state.ring, minutes)
+
+
+def test_an_empty_ring_comes_back_empty() -> None:
+    """A partition nobody has sent to."""
+    ring = decode_ring(*values(Ring()))
+    assert len(ring) == 0
+    assert ring.machines == []
+
+
+def test_values_that_expired_leave_blanks() -> None:
+    """A position or an hour that Redis no longer has is empty, and the rest is as it was."""
+    state = partition()
+    state.fold(arrived([sample("a", s) for s in range(100)]))
+    vitals, positions, hours = values(state.ring)
+    del positions[(START // 10 + 50) % S]
+    hours.clear()
+    ring = decode_ring(vitals, positions, hours)
+    assert (ring.n[0, 0] > 0).sum() == 99
+    assert np.isnan(ring.peak).all()
+
+
+def test_a_position_written_before_a_machine_joined_leaves_it_blank() -> None:
+    """A value may have fewer rows than there are machines now."""
+    state = partition()
+    state.fold(arrived([sample("a", 1)]))
+    old = encode_position(state.ring, int(state.positions.nonzero()[0][0]))
+    state.fold(arrived([sample("b", 2)]))
+    ring = decode_ring(encode_vitals(state.ring), {5: old}, {})
+    assert ring.machines == ["a", "b"]
+    assert ring.n[1].sum() == 0
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.01, 0.5, 0.9])
+def test_a_cut_value_is_refused(kept: float) -> None:
+    """Whichever of the three kinds it is."""
+    state = partition()
+    state.fold(arrived([sample("a", 1)]))
+    vitals, positions, hours = values(state.ring)
+    for kind in (
+        (vitals[: int(kept * len(vitals))], positions, hours),
+        (vitals, {3: positions[3][: int(kept * len(positions[3]))]}, hours),
+        (vitals, positions, {3: hours[3][: int(kept * len(hours[3]))]}),
+    ):
+        with pytest.raises(TableError):
+            decode_ring(*kind)
+
+
+def test_resuming_and_going_on_is_never_having_stopped() -> None:
+    """A worker that stops after any message and resumes from what it wrote ends in the same state."""
+    rng = random.Random(5)
+    samples = [sample(rng.choice("abc"), s * 3 - rng.randint(0, 40), seq=s) for s in range(20, 900)]
+    messages = arrived(samples)
+    straight = partition()
+    for start in range(0, len(messages), 40):
+        straight.fold(messages[start : start + 40])
+    for stop in (1, 400, 879):
+        before = partition()
+        for start in range(0, stop, 40):
+            before.fold(messages[start : min(start + 40, stop)])
+        after = Partition(0, Table(WINDOWS, Zone()), decode_ring(*values(before.ring)))
+        for start in range(stop, len(messages), 40):
+            after.fold(messages[start : start + 40])
+        assert_same(after.ring, straight.ring, stop)
+
+
+def test_facts_are_json_of_their_message() -> None:
+    """What the facts hash holds is the machine message, readable by anyone."""
+    state = partition()
+    facts = MachineFacts(v=1, machine="a", boot=1, at=START, capacity={"cpu": 4.0}, labels={"zone": "x"})
+    state.fold([Arrived(0, encode(facts), START, b"a")])
+    assert msgspec.json.decode(state.facts["a"], type=MachineFacts) == facts
