@@ -84,17 +84,13 @@ class Partition:
 
     def take(self, arrived: Sequence[Arrived]) -> int | None:
         """Take the messages that come next, to be folded; return the offset of the first beyond a hole (None: none)."""
-        expected = self.next_offset
-        if arrived[0].offset == expected and arrived[-1].offset == expected + len(arrived) - 1:
-            self.pending += arrived
-            self.next_offset += len(arrived)
-            return None
         for message in arrived:
-            if message.offset > self.next_offset:
-                return message.offset
-            if message.offset == self.next_offset:
+            offset = message.offset
+            if offset == self.next_offset:
                 self.pending.append(message)
                 self.next_offset += 1
+            elif offset > self.next_offset:
+                return offset
         return None
 
     @property
