@@ -1,0 +1,229 @@
+"""A partition takes each message of its log once and in order, however they are delivered, and counts each once."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.sample import MachineFacts, encode
+from streams.partition import Arrived, Partition, Position
+from streams.peaks import Zone
+from streams.table import Table
+from tests.streams.batches import START, sample
+from tests.streams.test_checkpoint import assert_same
+
+WINDOWS = (300, 900, 3600)
+
+
+def partition() -> Partition:
+    """A new partition."""
+    state = Partition(0, Table(WINDOWS, Zone()))
+    state.topic_id = "t1"
+    return state
+
+
+def facts(machine: str, at: float, boot: int = 1, **labels: str) -> MachineFacts:
+    """A machine's facts."""
+    return MachineFacts(v=1, machine=machine, boot=boot, at=at, capacity={"cpu": 4.0}, labels=labels)
+
+
+def message(offset: int, value: bytes | None = None, recorded_at: float = START) -> Arrived:
+    """A message of the log."""
+    return Arrived(offset, value, recorded_at, b"m")
+
+
+def log_of(count: int, seed: int) -> list[Arrived]:
+    """A log of samples, facts, repeats, old ones and garbage."""
+    rng = random.Random(seed)
+    log: list[Arrived] = []
+    for offset in range(count):
+        slot = 400 + offset // 3
+        kind = rng.random()
+        if kind < 0.1:
+            value: bytes | None = rng.choice([None, b"", b"{", b'{"type":"sample","v":2}', b"x" * 20_000])
+        elif kind < 0.15:
+            value = encode(facts(rng.choice("abc"), START + slot * 10, rack=str(rng.randint(0, 2))))
+        elif kind < 0.2:
+            value = encode(sample(rng.choice("abc"), slot - 390))
+        else:
+            value = encode(sample(rng.choice("abc"), slot - rng.randint(0, 9), seq=rng.randint(0, 3)))
+        log.append(message(offset, value, START + slot * 10 + 5))
+    return log
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_delivery_ends_with_the_log_folded_once(data: st.DataObject) -> None:
+    """Duplicates, holes, replays, shuffled pieces: in the end the state and the counts are those of one pass."""
+    count = data.draw(st.integers(1, 80))
+    log = log_of(count, data.draw(st.integers(0, 2**16)))
+    straight, wanted = partition(), {}
+    straight.take(log)
+    for name, value in straight.fold_pending().counts.items():
+        wanted[name] = wanted.get(name, 0) + value
+
+    state, counts, refused = partition(), {}, []
+    pieces = data.draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(1, 40)), max_size=30))
+    mixed = data.draw(st.booleans())
+
+    def fold() -> None:
+        outcome = state.fold_pending()
+        refused.extend(arrived.offset for arrived, _ in outcome.refused)
+        for name, value in outcome.counts.items():
+            counts[name] = counts.get(name, 0) + value
+
+    def deliver(arrived: list[Arrived]) -> None:
+        before = state.next_offset
+        beyond = state.take(arrived)
+        assert beyond is None or beyond > state.next_offset
+        assert before <= state.next_offset <= count
+        assert [a.offset for a in state.pending] == list(range(state.position.offset, state.next_offset))
+
+    for number, (start, length) in enumerate(pieces):
+        piece = log[start : start + length]
+        if mixed and number % 3 == 0:
+            piece = random.Random(number).sample(piece, len(piece))
+        deliver(piece)
+        if number % 2:
+            fold()
+    while state.next_offset < count:
+        deliver(log[max(0, state.next_offset - 3) : state.next_offset + 11])
+        fold()
+    deliver(log)
+    fold()
+    assert state.position == Position("t1", count)
+    assert {k: v for k, v in counts.items() if v and k not in ("accepted", "duplicate")} == {
+        k: v for k, v in wanted.items() if v and k not in ("accepted", "duplicate")
+    }
+    assert sum(counts.values()) == count
+    assert refused == sorted(set(refused))
+    assert_same(state.ring, straight.ring)
+    assert state.facts == straight.facts
+
+
+@pytest.mark.parametrize(
+    ("name", "offsets", "taken", "beyond"),
+    [
+        ("next in order", [5, 6, 7], [5, 6, 7], None),
+        ("all known", [2, 3, 4], [], None),
+        ("half known", [3, 4, 5, 6], [5, 6], None),
+        ("a hole first", [7, 8], [], 7),
+        ("a hole inside", [5, 6, 9, 10], [5, 6], 9),
+        ("twice the same", [5, 5, 6, 6], [5, 6], None),
+        ("a repeat as long as the hole after it", [5, 5, 7], [5], 7),
+        ("a replay inside", [5, 6, 4, 5, 6, 7], [5, 6, 7], None),
+        ("backwards", [7, 6, 5], [], 7),
+        ("nothing", [], [], None),
+    ],
+)
+def test_what_is_taken(name: str, offsets: list[int], taken: list[int], beyond: int | None) -> None:
+    """Only the messages that come next, up to the first hole."""
+    state = partition()
+    state.next_offset = 5
+    assert state.take([message(offset) for offset in offsets]) == beyond, name
+    assert [a.offset for a in state.pending] == taken, name
+    assert state.next_offset == 5 + len(taken)
+    assert state.position.offset == 5
+
+
+def test_the_position_moves_when_messages_are_folded_not_when_taken() -> None:
+    """What is written must not claim what is only waiting."""
+    state = partition()
+    state.changed = False
+    assert not state.unwritten
+    state.take([message(0, encode(sample())), message(1, b"{")])
+    assert (state.position.offset, state.next_offset) == (0, 2)
+    assert state.unwritten
+    state.fold_pending()
+    assert state.position == Position("t1", 2)
+
+
+def test_every_message_is_counted_once() -> None:
+    """By what became of it; a refused one is kept with its reason and its place."""
+    state = partition()
+    values = [
+        encode(sample("a", 400)),
+        encode(sample("a", 400)),
+        encode(sample("a", 3)),
+        encode(facts("a", START)),
+        b"{",
+        None,
+        encode(sample("not an id", 401)),
+    ]
+    outcome = state.fold([message(i, v, START + 4003) for i, v in enumerate(values)])
+    assert {k: v for k, v in outcome.counts.items() if v} == {
+        "accepted": 1,
+        "duplicate": 1,
+        "late": 1,
+        "facts": 1,
+        "rejected:malformed": 1,
+        "rejected:empty": 1,
+        "rejected:machine-id": 1,
+    }
+    assert [(arrived.offset, refused.reason) for arrived, refused in outcome.refused] == [
+        (4, "malformed"),
+        (5, "empty"),
+        (6, "machine-id"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "messages", "label", "version"),
+    [
+        ("first", [facts("a", 1, zone="x")], "x", 1),
+        ("the same again", [facts("a", 1, zone="x"), facts("a", 2, zone="x")], "x", 1),
+        ("a change", [facts("a", 1, zone="x"), facts("a", 2, zone="y")], "y", 2),
+        ("an older one later", [facts("a", 2, zone="x"), facts("a", 1, zone="y")], "x", 1),
+        ("a later boot with an earlier clock", [facts("a", 9, zone="x"), facts("a", 1, boot=2, zone="y")], "y", 2),
+        ("an earlier boot later", [facts("a", 1, boot=2, zone="x"), facts("a", 9, zone="y")], "x", 1),
+    ],
+)
+def test_the_newest_facts_stand(name: str, messages: list[MachineFacts], label: str, version: int) -> None:
+    """Only a change of substance raises their version, which makes scorers read them again."""
+    state = partition()
+    state.fold([message(i, encode(m)) for i, m in enumerate(messages)])
+    assert msgspec.json.decode(state.facts["a"])["labels"] == {"zone": label}, name
+    assert state.facts_version == version
+    assert state.changed_facts == {"a"}
+
+
+def test_a_silent_machine_leaves_with_its_facts_and_the_rest_is_written_again() -> None:
+    """Rows move up, so everything has to be written."""
+    state = partition()
+    state.fold([message(0, encode(sample("old", 0))), message(1, encode(facts("old", START)))])
+    state.fold([message(2, encode(sample("new", 9000)), START + 90_003)])
+    state.refresh_table()
+    state.positions[:] = False
+    state.hours.clear()
+    state.changed = False
+    assert state.drop_silent(START + 90_003, 86_400) == 1
+    assert state.ring.machines == ["new"]
+    assert state.facts == {}
+    assert state.gone_facts == {"old"}
+    assert state.unwritten
+    assert state.positions.all()
+    state.refresh_table()
+    assert state.table.columns["at"][0] == START + 90_003
+    assert state.drop_silent(START + 90_003, 86_400) == 0
+
+
+def test_only_rows_that_changed_are_computed_again() -> None:
+    """And they are the same as computing all."""
+    state, whole = partition(), partition()
+    for step in range(40):
+        messages = [message(step, encode(sample(m, 10 + step)), START + 1000) for m in ("abc"[step % 3], "b")]
+        state.fold(messages)
+        whole.fold(messages)
+        if step % 4 == 0:
+            state.refresh_table()
+    state.refresh_table()
+    whole.refresh_table()
+    assert state.table.columns.keys() == whole.table.columns.keys()
+    for name, column in whole.table.columns.items():
+        np.testing.assert_array_equal(state.table.columns[name][..., :3], column[..., :3], err_msg=name)
+    assert state.rows == []
