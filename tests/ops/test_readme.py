@@ -1,0 +1,88 @@
+"""Every shell line of the README is run, in its order, against a stack of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ops.cli import COMMANDS, EXIT_CODES
+from ops.local.process import wait_until
+from ops.stack import Stack, StackSettings
+from scorer.client import Client
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+REDIS_CLI = """#!{python}
+import os, sys, redis
+with redis.Redis.from_url(os.environ["WINDWARD_REDIS_URL"], decode_responses=True, socket_timeout=30) as client:
+    answer = client.execute_command(*sys.argv[1:])
+print(answer)
+sys.exit(answer is None or "error" in str(answer))
+"""
+"""Stands in for redis-cli where that is not installed: the same words to the same server."""
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Yield the environment of a user whose stack runs: the commands on the PATH, the server's URL."""
+    folder = tmp_path_factory.mktemp("readme")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
+    for name, script in (
+        ("redis-cli", REDIS_CLI.format(python=sys.executable)),
+        ("windward", f'#!/bin/sh\nexec "{sys.executable}" -m ops.cli "$@"\n'),
+    ):
+        (folder / name).write_text(script)
+        (folder / name).chmod(stat.S_IRWXU)
+    settings = StackSettings(
+        kafka_port=0, redis_port=0, metrics_port=0, machines=50, backfill_s=3600, state_dir=folder / "state"
+    )
+    with Stack(settings, environ) as stack:
+        with Client(stack.redis_url, timeout_s=10) as client:
+            wait_until(lambda: client.rank(cpu=1)["feasible"] >= 40, 90, "the fleet can be used")
+        path = f"{folder}:{environ['PATH']}"
+        yield environ | {"PATH": path, "WINDWARD_REDIS_URL": stack.redis_url, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("block", BLOCKS, ids=[block.splitlines()[0][:40] for block in BLOCKS])
+def test_the_lines_of_the_readme_run(block: str, shell: dict[str, str], tmp_path: Path) -> None:
+    """Each block succeeds line by line."""
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=shell,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout
+
+
+def test_the_readme_names_what_exists() -> None:
+    """Files in backquotes and commands exist, and the exit codes are those of the command."""
+    for path in re.findall(r"`((?:schemas|streams|scorer|ops|tests|docs)/[\w./-]+)`", README):
+        assert (ROOT / path).exists(), path
+    for command in re.findall(r"windward ([a-z]+)\b", README):
+        assert command in COMMANDS, command
+    for code in re.findall(r"(\d [a-z][a-z ]+)", EXIT_CODES):
+        assert code in " ".join(README.split()), code
+
+
+def test_make_targets_named_in_the_readme_exist() -> None:
+    """``make demo``, ``make test`` and the others are targets."""
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"make ([a-z-]+)", README))
+    assert {"demo", "test"} <= targets
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
