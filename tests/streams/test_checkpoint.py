@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.sample import MachineFacts, Usage, encode
-from schemas.window_table import TableError
+from schemas.sample import MachineFacts, Moments, Usage, encode
+from schemas.window_table import Header, TableError, decode_table, encode_table
 from streams.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
 from streams.partition import Arrived, Partition
 from streams.peaks import Zone
@@ -195,3 +196,90 @@ def test_facts_are_json_of_their_message() -> None:
     facts = MachineFacts(v=1, machine="a", boot=1, at=START, capacity={"cpu": 4.0}, labels={"zone": "x"})
     state.fold([Arrived(0, encode(facts), START, b"a")])
     assert msgspec.json.decode(state.facts["a"], type=MachineFacts) == facts
+
+
+def golden_state() -> Partition:
+    """The state under ``golden/``: two machines, two slots of one position, one a ring later, and hours with peaks."""
+    state = partition()
+    samples = [
+        sample("db1.example.org", 0, seq=3, boot=7),
+        sample("db2", 0, nic=Moments(9, 125.5, 2.0, 130.0, 1.25e9), classes={"prod": Usage(cpu=0.75, memory=64.0)}),
+        sample("db1.example.org", 900, seq=4, boot=7),
+        sample("db2", 720, seq=9),
+    ]
+    for one in samples:
+        state.fold(arrived([one]))
+    return state
+
+
+POSITION = START // 10 % S
+HOUR = START // 3600 % HOURS
+
+
+def test_an_old_checkpoint_is_still_read() -> None:
+    """What version 1 wrote of `golden_state`: vitals, one position and one hour."""
+    ring = decode_ring(golden("vitals"), {POSITION: golden("position")}, {HOUR: golden("hour")})
+    assert ring.machines == ["db1.example.org", "db2"]
+    head = START // 10
+    expected: dict[str, Any] = {
+        "head": [head + 900, head + 720],
+        "at": [START + 9003.0, START + 7203.0],
+        "boot": [7, 1],
+        "seq": [4, 9],
+        "interval_s": [10, 10],
+        "capacity": [[64.0, 1.37e11, np.nan]] * 2,
+        "delay_hour": [START // 3600 + 2] * 2,
+        "peak_hour": [START // 3600 + 2] * 2,
+        "first_minute": [START // 60] * 2,
+    }
+    for name, values in expected.items():
+        np.testing.assert_array_equal(getattr(ring, name)[:2], values, err_msg=name)
+    np.testing.assert_allclose(ring.delay[:2, 0], [0.05, 0.05], rtol=1e-5)
+    at = np.s_[:2, :, POSITION]
+    np.testing.assert_array_equal(ring.n[at], [[0, 0, 0], [10, 10, 0]])
+    np.testing.assert_array_equal(ring.mean[1, :2, POSITION], [7.0, 7e9])
+    np.testing.assert_array_equal(ring.m2[1, :2, POSITION], np.array([0.5, 1e12], np.float32))
+    np.testing.assert_array_equal(ring.max[1, :2, POSITION], np.array([8.0, 7.001e9], np.float32))
+    np.testing.assert_array_equal(ring.slot_boot[:2, POSITION], [0, 1])
+    np.testing.assert_array_equal(ring.slot_seq[:2, POSITION], [0, 9])
+    peaks = np.array([[1.0, 1e9, np.nan], [1.0, 1e9, 125.5]], np.float32)
+    np.testing.assert_array_equal(ring.peak[:2, :, HOUR], peaks)
+    assert set(ring.classes) == {"prod"}
+    assert np.isnan(ring.classes["prod"][at]).all()
+
+
+def test_a_newer_minor_checkpoint_is_read_without_what_is_unknown() -> None:
+    """More vitals, more of each slot and hour, a class this version has no name for."""
+    state = golden_state()
+    vitals, positions, hours = values(state.ring)
+    again = decode_ring(
+        newer(vitals, kernel=np.ones(2), delay=None),
+        {p: newer(raw, min=np.ones((3, 2), "f4"), class_spot=np.ones((3, 2), "f4")) for p, raw in positions.items()},
+        {h: newer(raw, trough=np.ones((3, 2), "f4")) for h, raw in hours.items()},
+    )
+    assert np.isinf(again.delay).all()
+    again.delay[:2] = state.ring.delay[:2]
+    assert_same(again, state.ring)
+    assert set(again.classes) == {"prod"}
+
+
+@pytest.mark.parametrize("kind", ["vitals", "position", "hour"])
+def test_another_major_checkpoint_is_refused_by_name(kind: str) -> None:
+    """Both versions are named."""
+    parts = {name: golden(name) for name in ("vitals", "position", "hour")}
+    parts[kind] = parts[kind][:7] + b"\x02" + parts[kind][8:]
+    with pytest.raises(TableError, match="major version 2; this reader knows 1"):
+        decode_ring(parts["vitals"], {POSITION: parts["position"]}, {HOUR: parts["hour"]})
+
+
+def golden(kind: str) -> bytes:
+    """What version 1 wrote; never written again."""
+    return (Path(__file__).parent / "golden" / f"{kind}.v1.bin").read_bytes()
+
+
+def newer(raw: bytes, **columns: Any) -> bytes:
+    """The value as a later minor version would write it: with these columns too, and without those that are None."""
+    table = decode_table(raw)
+    kept = {name: column for name, column in (dict(table.columns) | columns).items() if column is not None}
+    header = Header(minor=7, machines=table.header.machines, windows_s=(), columns=[])
+    return encode_table(header, dict(reversed(kept.items())), table.names)
