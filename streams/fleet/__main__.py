@@ -105,6 +105,9 @@ class Fleet:
         self._over = over
         self._facts_every = max(round(settings.facts_interval_s / settings.interval_s), 1)
         self._live_until_s: float | None = None
+        self._handed_over = 0
+        self._past_records: int | None = None
+        """Records handed over before the present was reached; None while it is not."""
         self._progress: Progress | None = None
 
     def run(self, now_s: float) -> None:
@@ -113,7 +116,7 @@ class Fleet:
         past = max(self._replay.intervals(self._settings.backfill_s), 1 if self._settings.once else 0)
         machines = sum(len(block.rows) for block in self._replay.blocks)
         if past:
-            self._progress = Progress(past * machines, sys.stderr, time.monotonic())
+            self._progress = Progress((past + 1) * machines, sys.stderr, time.monotonic())
         for block in self._replay.blocks:
             self._publish(self._messages.facts(block.rows.tolist(), now_s), wait=True)
         for seq, number in enumerate(itertools.count(last - past + 1)):
@@ -123,14 +126,13 @@ class Fleet:
                 if not self._publish_block(number, block, seq):
                     return
 
-    def finish_past(self, timeout_s: float | None = None) -> None:
+    def finish_past(self, timeout_s: float) -> None:
         """Wait until the past is delivered, showing how far it is."""
-        until_s = None if timeout_s is None else time.monotonic() + timeout_s
-        while not self._stop.is_set() and not self._sink.wait_until_empty(0.1):
+        self._past_records = self._handed_over
+        until_s = time.monotonic() + timeout_s
+        while not self._sink.wait_until_empty(0.1) and not self._stop.is_set() and time.monotonic() < until_s:
             self._show_progress()
-            if until_s is not None and time.monotonic() >= until_s:
-                return
-        self._end_progress()
+        self._show_progress()
 
     def _publish_block(self, number: int, block: Block, seq: int) -> bool:
         """Publish one interval of some machines, each when it has ended; return False when it is time to stop."""
@@ -155,21 +157,24 @@ class Fleet:
                 self._publish(chosen, wait=past)
                 position = ready
             else:
+                self._show_progress()
                 self._stop.wait(max(ends_s[position] - now_s, WAIT_S_MIN))
         return True
 
     def _publish(self, records: list[Record], *, wait: bool) -> None:
         """Hand records over; the past waits for room, the present pushes out the oldest."""
-        while wait and not self._stop.is_set() and not self._sink.wait_for_room(len(records), 0.1):
+        while wait and not self._sink.wait_for_room(len(records), 0.1):
             self._show_progress()
+            if self._stop.is_set():
+                return
         self._sink.publish(records)
+        self._handed_over += len(records)
         self._show_progress()
 
     def _keep_pace(self, now_s: float) -> bool:
         """Note that the present is reached; return False once it has lasted as long as asked."""
         if self._live_until_s is None:
-            if self._progress:
-                self.finish_past(self._settings.interval_s / 2)
+            self._past_records = self._handed_over
             duration_s = self._settings.duration_s
             self._live_until_s = now_s + duration_s if duration_s else float("inf")
             if not self._settings.once:
@@ -177,13 +182,16 @@ class Fleet:
         return now_s < self._live_until_s
 
     def _show_progress(self) -> None:
-        if self._progress:
-            self._progress.update(self._sink.counts.delivered, time.monotonic())
-
-    def _end_progress(self) -> None:
-        if self._progress:
-            self._progress.finish(self._sink.counts.delivered, time.monotonic())
+        """Show how much of the past is delivered, until all of it is; the present may have begun meanwhile."""
+        if self._progress is None:
+            return
+        counts, now_s = self._sink.counts, time.monotonic()
+        settled = counts.delivered + counts.dropped + counts.refused
+        if self._past_records is not None and settled >= self._past_records:
+            self._progress.finish(self._past_records, now_s)
             self._progress = None
+        else:
+            self._progress.update(counts.delivered, now_s)
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
@@ -206,7 +214,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     log.info("fleet.started", extra={"values": values})
     fleet.run(now_s)
     if settings.once:
-        fleet.finish_past(max(settings.flush_s, 0.0))
+        fleet.finish_past(settings.flush_s)
     left = sink.close(settings.flush_s)
     counts = sink.counts
     values = {

@@ -40,8 +40,9 @@ class Progress:
         if self._terminal:
             self._stream.write("\r" + bar(done, max(done, 1), seconds) + "\n")
             self._stream.flush()
-        values = {"published": done, "seconds": round(seconds, 2), "records_per_s": round(done / seconds)}
-        log.info("fleet.backfill.done", extra={"values": values})
+        else:
+            values = {"published": done, "seconds": round(seconds, 2), "records_per_s": round(done / seconds)}
+            log.info("fleet.backfill.done", extra={"values": values})
 
 
 def bar(done: int, total: int, seconds: float) -> str:
