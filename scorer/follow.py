@@ -7,6 +7,7 @@ dump), and after every lost connection, the whole ledger is read again.
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -76,7 +77,21 @@ class Follower:
         self.loaded = False
 
     def load(self) -> None:
-        """Read the whole ledger. What changes meanwhile is in the log after the change noted first."""
+        """Read the whole ledger. What changes meanwhile is in the log after the change noted first.
+
+        Python's cyclic collector would walk over a million new records again and again, then at every full collection
+        while queries wait: it is held off, and the records are put out of its sight.
+        """
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self._load()
+        finally:
+            gc.freeze()
+            if collecting:
+                gc.enable()
+
+    def _load(self) -> None:
         for _ in range(10):
             epoch, change, _records = self._ledger.read_log(self._ledger.wire.ask(self._ledger.log_reads(2**53, 1)))
             records = self._ledger.all_instances()

@@ -1,0 +1,90 @@
+"""A large ledger: how long a scorer takes to read it, and what a decision costs with it and without.
+
+python -m tests.bench.bench_ledger [--instances 200000] [--machines 5000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from schemas.names import Names
+from scorer.client import Client
+from scorer.follow import Follower
+from scorer.instance import Instance
+from scorer.ledger import Ledger
+from scorer.wire import Wire
+from tests.conftest import free_port, start_valkey, stop
+from tests.fleets import publish, window_table
+
+
+def median_us(call: object, calls: int = 300) -> float:
+    """Return the median time of a call in microseconds."""
+    times = []
+    for _ in range(calls):
+        started = time.perf_counter()
+        call()  # type: ignore[operator]
+        times.append(time.perf_counter() - started)
+    return float(np.median(times) * 1e6)
+
+
+def main() -> int:
+    """Fill a ledger, then start scorers on it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--instances", type=int, default=200_000)
+    parser.add_argument("--machines", type=int, default=5_000)
+    arguments = parser.parse_args()
+    port = free_port()
+    with tempfile.TemporaryDirectory() as directory:
+        server = start_valkey(port, Path(directory))
+        url, names = f"redis://127.0.0.1:{port}/0", Names()
+        wire = Wire({"url": url})
+        try:
+            machines = [f"machine-{number:05d}" for number in range(arguments.machines)]
+            publish(wire, names, [window_table(machines, at=time.time() + 600)])
+            for filled in (0, arguments.instances):
+                fill(Ledger(wire, names), machines, filled)
+                started = time.perf_counter()
+                follower = Follower(Ledger(wire, names))
+                follower.poll()
+                print(f"{len(follower.view)} instances read in {time.perf_counter() - started:.2f} s")
+                started = time.perf_counter()
+                scorer = subprocess.Popen(
+                    [sys.executable, "-m", "scorer", "--redis-url", url, "--log-level", "warning"]
+                )
+                try:
+                    with Client(url, timeout_s=60) as client:
+                        client.place(cpu=0.001)
+                        print(f"  start to first placement {time.perf_counter() - started:.2f} s")
+                        rank = median_us(lambda c=client: c.rank(cpu=0.5, top=1))
+                        place = median_us(lambda c=client: c.place(cpu=0.001, top=1))
+                        print(f"  rank p50 {rank:.0f} us, place p50 {place:.0f} us")
+                finally:
+                    stop(scorer)
+        finally:
+            stop(server)
+    return 0
+
+
+def fill(ledger: Ledger, machines: list[str], count: int) -> None:
+    """Put confirmed instances on the machines, evenly."""
+    for first in range(0, count, 500):
+        ledger.correct(
+            [
+                Instance(
+                    id=f"filled-{number}", machine=machines[number % len(machines)], state="confirmed",
+                    amounts=(0.05, 1e8, 0.0), cluster=f"c{number % 1000}", role="replica", labels={"app": f"a{number % 50}"},
+                )
+                for number in range(first, min(first + 500, count))
+            ]
+        )  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())
