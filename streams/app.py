@@ -21,6 +21,7 @@ from typing import Any
 
 import faust
 import numpy as np
+from aiokafka.errors import IllegalStateError
 from faust.types import TP
 from kafka.errors import KafkaError
 from redis.asyncio import Redis
@@ -139,10 +140,18 @@ class StreamApp:
         return Table(self.settings.windows_s, Zone(self.settings.time_zone))
 
     async def _seek(self, partition: Partition) -> None:
+        """Have the partition read on from where its state ends.
+
+        Not by Faust's ``seek``: that runs in this thread and takes away records while aiokafka's, in its own thread,
+        is reading them, which ends the worker with a KeyError; ``seek_wait`` runs over there.
+        """
         tp = TP(self.names.samples_topic, partition.number)
         if tp in self.app.consumer.assignment():
             self.metrics.seeks.inc()
-            await self.app.consumer.seek(tp, partition.next_offset)
+            try:
+                await self.app.consumer.seek_wait({tp: partition.next_offset})
+            except IllegalStateError:
+                log.info("stream.seek-late", extra={"values": {"partition": partition.number}})  # revoked meanwhile
 
     # ---- folding
 
