@@ -158,7 +158,8 @@ class Fleet:
                 position = ready
             else:
                 self._show_progress()
-                self._stop.wait(max(ends_s[position] - now_s, WAIT_S_MIN))
+                next_s = min(ends_s[position], self._live_until_s or ends_s[position])
+                self._stop.wait(max(next_s - now_s, WAIT_S_MIN))
         return True
 
     def _publish(self, records: list[Record], *, wait: bool) -> None:
