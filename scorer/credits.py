@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -70,16 +71,17 @@ class Estimate:
                 if not 0 <= value < float("inf"):
                     raise ValueError(f"{name}.{resource}: expected a number of zero or more, got {value}")
 
-    @property
+    @cached_property
     def key(self) -> tuple[object, ...]:
         """A hashable form, for caches."""
         return (self.base, *(tuple(sorted((m or {}).items())) for m in (self.factor, self.default, self.round_to)))
 
     def columns(self, requests: Floats, limits: Floats, expected: Floats) -> Floats:
         """Return [R, K] expected usage of K instances; ``limits`` and ``expected`` are NaN where not declared."""
-        factor = _column(self.factor, 1.0)
-        default = _column(self.default, 0.0)
-        unit = _column(self.round_to, 0.0)
+        if self._plain:
+            found: Floats = np.where(np.isnan(expected), requests, expected)
+            return found
+        factor, default, unit = self._columns
         limited = np.isfinite(limits)
         base = np.fmax(requests, limits) if self.base == "larger" else requests
         scaled = _round_to(base * factor, unit)
@@ -90,11 +92,20 @@ class Estimate:
             scaled = np.where(limited, limits, scaled)
         return np.where(np.isfinite(expected), expected, scaled)
 
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether an instance is expected to use what it requests."""
+        return self.base == "request" and not (self.factor or self.default or self.round_to)
+
+    @cached_property
+    def _columns(self) -> tuple[Floats, Floats, Floats]:
+        return _column(self.factor, 1.0), _column(self.default, 0.0), _column(self.round_to, 0.0)
+
     def of(
         self, amounts: tuple[float, ...], limits: Mapping[str, float], expected: Mapping[str, float] | None = None
     ) -> Floats:
         """Return [R] for one instance."""
-        if not limits and not expected and self == _AS_REQUESTED:
+        if self._plain and not expected:
             return np.array(amounts)
         column = self.columns(
             np.array(amounts, np.float64)[:, None], _column(limits, np.nan), _column(expected or {}, np.nan)
@@ -104,9 +115,6 @@ class Estimate:
     def of_request(self, request: Request) -> Floats:
         """Return [R] for the newcomer."""
         return self.of(request.amounts(), request.limits, request.expected)  # type: ignore[arg-type]
-
-
-_AS_REQUESTED = Estimate()
 
 
 def _column(values: Mapping[str, float] | None, absent: float) -> Floats:
@@ -154,11 +162,11 @@ def absorbed(placed: PlacedInstances, snapshot: Snapshot, view: WindowView) -> t
     ones are taken as the latest, so the result is exact at the windows' own lengths and for a machine without gaps.
     """
     rows = placed.rows
-    end = snapshot.column("end")[rows]
-    step = np.fmax(snapshot.column("interval_s")[rows], SLOT_S)
-    step = np.where(np.isfinite(step), step, SLOT_S)
-    age = np.where(placed.started_at > 0, end - placed.started_at, 0.0)
-    age = np.where(np.isfinite(age), np.maximum(age, 0.0), 0.0)
+    if not placed.started_at.any():
+        return np.zeros((len(RESOURCES), rows.size)), np.zeros(rows.size)
+    step = np.fmax(np.fmax(snapshot.column("interval_s")[rows], SLOT_S), SLOT_S)
+    age = np.where(placed.started_at > 0, snapshot.column("end")[rows] - placed.started_at, 0.0)
+    age = np.fmax(age, 0.0)
     filled = snapshot.column("filled")
     later = np.zeros((len(RESOURCES), rows.size))
     shorter_s, shorter_filled = 0.0, np.zeros((len(RESOURCES), rows.size))

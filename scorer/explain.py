@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +12,6 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from scorer import plugins
-from scorer.machines import Machines
 
 if TYPE_CHECKING:
     from scorer.rank import Ranking
@@ -57,22 +58,22 @@ def summary(ranking: Ranking) -> str:
 
 def warnings(ranking: Ranking) -> list[str]:
     """Return what the reader should know about the data behind the answer."""
-    machines, found = ranking.machines, []
+    machines, stale_s = ranking.machines, ranking.profile.stale_s
+    found = []
     if machines.fleet.requests_alone:
-        found.append(f"no machine has data younger than {ranking.profile.stale_s:g} s: ranked by requests alone")
+        found.append(f"no machine has data younger than {stale_s:g} s: ranked by requests alone")
     elif rows := [int(row) for row in ranking.best(1)]:
-        row = rows[0]
-        if machines.warming[row]:
-            found.append(f"{machines.name(row)} is warming: {machines.coverage[row]:.0%} of its window is covered")
-        if not machines.has_data[row]:
-            found.append(f"{machines.name(row)} has no data")
-        elif machines.age_s[row] > ranking.profile.stale_s:
-            found.append(f"{machines.name(row)} has data {machines.age_s[row]:.0f} s old")
-    if warming := int(np.count_nonzero(machines.warming & machines.has_data)):
+        chosen, name = machines.take(np.array(rows)), machines.name(rows[0])
+        if not chosen.has_data[0]:
+            found.append(f"{name} has no data")
+        elif chosen.age_s[0] > stale_s:
+            found.append(f"{name} has data {chosen.age_s[0]:.0f} s old")
+        elif chosen.warming[0]:
+            found.append(f"{name} is warming: {chosen.coverage[0]:.0%} of its window is covered")
+    if warming := machines.fleet.warming_count:
         found.append(f"{warming} of {len(machines)} machines are warming")
-    stale = int(np.count_nonzero(machines.has_data & ~(machines.age_s <= ranking.profile.stale_s)))
-    if stale:
-        found.append(f"{stale} of {len(machines)} machines have data older than {ranking.profile.stale_s:g} s")
+    if stale := machines.fleet.stale_count(machines.now_s - stale_s):
+        found.append(f"{stale} of {len(machines)} machines have data older than {stale_s:g} s")
     return found
 
 
@@ -84,85 +85,99 @@ def answer(ranking: Ranking, top: int, explain_all: bool) -> dict[str, Any]:
     filter's and score's verdict for each machine.
     """
     best = [int(row) for row in ranking.best(top)]
-    request = ranking.machines
+    machines = ranking.machines
+    candidates = described(ranking, best)
     result: dict[str, Any] = {
-        "machine": request.name(best[0]) if best else None,
-        "score": round(float(ranking.total[best[0]]), 6) if best else None,
+        "machine": candidates[0]["machine"] if best else None,
+        "score": candidates[0]["score"] if best else None,
         "profile": ranking.profile.name,
         "summary": ranking.summary,
         "feasible": ranking.feasible_count,
-        "fleet": len(ranking.machines),
-        "request": {name: float(v) for name, v in zip(RESOURCES, request.amounts, strict=True)},
-        "expected": {name: float(v) for name, v in zip(RESOURCES, request.expected, strict=True)},
-        "candidates": [candidate(ranking, row) for row in best],
+        "fleet": len(machines),
+        "request": dict(zip(RESOURCES, machines.amounts.tolist(), strict=True)),
+        "expected": dict(zip(RESOURCES, machines.expected.tolist(), strict=True)),
+        "candidates": candidates,
         "refusals": [{"filter": r.filter, "reason": r.reason, "machines": r.machines} for r in ranking.refusals],
         "warnings": warnings(ranking),
     }
     if explain_all:
-        rows = [int(row) for row in ranking.order]
-        rows += [int(row) for row in np.flatnonzero(~ranking.feasible)]
-        result["machines"] = [full(ranking, row) for row in rows]
+        rows = [int(row) for row in ranking.order] + [int(row) for row in np.flatnonzero(~ranking.feasible)]
+        verdicts = _verdicts(ranking, rows)
+        result["machines"] = [
+            {**each, "feasible": bool(ranking.feasible[row]), "filters": verdict}
+            for each, row, verdict in zip(described(ranking, rows), rows, verdicts, strict=True)
+        ]
     return result
 
 
-def candidate(ranking: Ranking, row: int) -> dict[str, Any]:
-    """Return one machine with its terms."""
-    machines = ranking.machines
-    scores = {}
-    risk = None
-    for term in ranking.terms:
-        details = plugins.detail(term.weighted.score, ranking.request, term.machines, row)
-        scores[term.weighted.score.name] = {
-            "value": _number(term.value[row]),
-            "raw": _number(term.raw[row]),
-            "weight": term.weighted.weight,
-            **details,
-        }
-        risk = details.get("risk", risk)
-    return {
-        "machine": machines.name(row),
-        "score": _number(ranking.total[row]) if ranking.feasible[row] else None,
-        "risk": risk,
-        "scores": scores,
-        "resources": _resources(machines, row),
-        "window_s": _number(machines.window_s[row]),
-        "coverage": _number(machines.coverage[row]),
-        "warming": bool(machines.warming[row]),
-        "age_s": _number(machines.age_s[row]),
-        "instances": int(machines.count[row]),
-    }
-
-
-def full(ranking: Ranking, row: int) -> dict[str, Any]:
-    """Return one machine with its terms and every filter's verdict."""
-    verdicts = []
-    for each in ranking.verdicts:
-        said: dict[str, Any] = {"filter": each.filter.name, "allowed": bool(each.allowed[row])}
-        if not each.allowed[row]:
-            found = plugins.reasons(each.filter, ranking.request, each.machines, each.allowed)
-            said["reason"] = next((reason for reason, mask in found.items() if mask[row]), each.filter.reason)
-        details = plugins.detail(each.filter, ranking.request, each.machines, row)
-        if details:
-            said["compared"] = dict(details)
-        verdicts.append(said)
-    return {**candidate(ranking, row), "feasible": bool(ranking.feasible[row]), "filters": verdicts}
-
-
-def _resources(machines: Machines, row: int) -> dict[str, Any]:
-    shown = {
+def described(ranking: Ranking, rows: Sequence[int]) -> list[dict[str, Any]]:
+    """Return these machines with their terms, JSON-ready."""
+    if not rows:
+        return []
+    index = np.array(rows, np.int64)
+    machines = ranking.machines.take(index)
+    seen = {id(term.machines.fleet): term.machines.take(index) for term in ranking.terms}
+    columns = {
         "mean": machines.measured_mean, "std": machines.std, "credit": machines.credit,
-        "promised": machines.requested, "allocatable": machines.allocatable,
+        "promised": machines.requested, "allocatable": machines.allocatable, "utilization": machines.utilization,
     }  # fmt: skip
-    return {
-        name: {
-            **{what: _number(column[resource, row]) for what, column in shown.items()},
-            "request": float(machines.amounts[resource]),
-            "utilization": _number(machines.utilization[resource, row]),
+    by_machine = {what: column.T.tolist() for what, column in columns.items()}
+    amounts = machines.amounts.tolist()
+    found = []
+    for position, row in enumerate(rows):
+        scores = {}
+        risk = None
+        for term in ranking.terms:
+            details = plugins.detail(term.weighted.score, ranking.request, seen[id(term.machines.fleet)], position)
+            scores[term.weighted.score.name] = {
+                "value": _number(term.value(row)),
+                "raw": _number(term.raw[row]),
+                "weight": term.weighted.weight,
+                **details,
+            }
+            risk = details.get("risk", risk)
+        resources = {
+            name: {
+                **{what: _number(values[position][resource]) for what, values in by_machine.items()},
+                "request": amounts[resource],
+            }
+            for resource, name in enumerate(RESOURCES)
         }
-        for resource, name in enumerate(RESOURCES)
-    }
+        found.append({
+            "machine": machines.name(position),
+            "score": _number(ranking.total[row]) if ranking.feasible[row] else None,
+            "risk": risk,
+            "scores": scores,
+            "resources": resources,
+            "window_s": _number(machines.window_s[position]),
+            "coverage": _number(machines.coverage[position]),
+            "warming": bool(machines.warming[position]),
+            "age_s": _number(machines.age_s[position]),
+            "instances": int(machines.count[position]),
+        })  # fmt: skip
+    return found
+
+
+def _verdicts(ranking: Ranking, rows: Sequence[int]) -> list[list[dict[str, Any]]]:
+    """Return every filter's verdict on these machines, with the numbers it compared."""
+    index = np.array(rows, np.int64)
+    found: list[list[dict[str, Any]]] = [[] for _ in rows]
+    for each in ranking.verdicts:
+        machines = each.machines.take(index)
+        allowed = each.allowed[index]
+        why = {} if allowed.all() else plugins.reasons(each.filter, ranking.request, machines, allowed)
+        for position in range(len(rows)):
+            said: dict[str, Any] = {"filter": each.filter.name, "allowed": bool(allowed[position])}
+            if not allowed[position]:
+                said["reason"] = next((reason for reason, mask in why.items() if mask[position]), each.filter.reason)
+            details = plugins.detail(each.filter, ranking.request, machines, position)
+            if details:
+                said["compared"] = dict(details)
+            found[position].append(said)
+    return found
 
 
 def _number(value: Any) -> float | None:
     """Return a plain number, None where it is not finite."""
-    return float(value) if np.isfinite(value) else None
+    number = float(value)
+    return number if math.isfinite(number) else None

@@ -93,10 +93,8 @@ class LedgerView:
         self._changed_rows: list[int] = []
         self._changed_base = 0
         self._tallies: dict[frozenset[Facet], NDArray[np.int32]] = {}
-        self._caches: dict[Any, Any] = {}
         self._snapshot: Snapshot | None = None
         self._fleets: dict[Any, Any] = {}
-        self._fleets_version = 0
         self.requested: Floats = np.zeros((_R, 0))
         """[R, M] sum of the amounts."""
         self.maxmemory: Floats = np.zeros(0)
@@ -168,7 +166,6 @@ class LedgerView:
         if len(self._changed_rows) > 100_000:
             self._changed_base += len(self._changed_rows)
             self._changed_rows.clear()
-            self._caches.clear()
         for wanted, tally in self._tallies.items():
             if wanted <= facets:
                 tally[row] += change
@@ -220,9 +217,9 @@ class LedgerView:
     def _seat_anew(self, roster: Roster) -> None:
         self._roster = roster
         machines = len(roster.names)
-        self._caches.clear()
         self._tallies.clear()
         self._dirty.clear()
+        self._changed_base += len(self._changed_rows) + 1
         self._changed_rows.clear()
         index = roster.index
         for machine, members in self._by_machine.items():
@@ -266,51 +263,45 @@ class LedgerView:
         members = sorted((self._by_facet.get(facet, {}) for facet in facets), key=len)
         return [instance_id for instance_id in members[0] if all(instance_id in other for other in members[1:])]
 
-    def placed(self, rows: Iterable[int] | None = None) -> PlacedInstances:
+    def placed(self, rows: Integers | None = None) -> PlacedInstances:
         """Return the live instances as columns: all of the roster's, or those on some rows."""
         if rows is None:
             return self._slots.take(self._slots.seated())
         names = self._roster.names
-        slots = [slot for row in rows for slot in self._by_machine.get(names[row], {}).values()]
+        slots = [slot for row in rows.tolist() for slot in self._by_machine.get(names[row], {}).values()]
         return self._slots.take(np.array(slots, np.int64))
 
-    def column(self, key: Any, compute: Callable[[PlacedInstances], Floats]) -> Floats:
-        """Return [R, M]: the sum over each machine's instances of ``compute(placed) -> [R, K]``.
+    def sums(self, compute: Callable[[PlacedInstances], Floats], rows: Integers | None = None) -> Floats:
+        """Return [R, M], or [R, len(rows)]: the sum over each machine's instances of ``compute(placed) -> [R, K]``."""
+        placed = self.placed(rows)
+        machines = len(self._roster.names)
+        if not placed.rows.size:
+            return np.zeros((_R, machines if rows is None else len(rows)))
+        values = compute(placed)
+        if rows is not None and len(rows) == 1:
+            return values.sum(axis=1, keepdims=True)
+        if rows is not None:
+            position = np.searchsorted(np.sort(rows), placed.rows)
+            small = np.array([np.bincount(position, part, minlength=len(rows)) for part in values])
+            return small[:, np.argsort(np.argsort(rows))]
+        return np.array([np.bincount(placed.rows, part, minlength=machines) for part in values])
 
-        The result is kept under ``key`` and made again only in the rows that changed. ``key`` must hold everything
-        that ``compute`` depends on but the snapshot; `fleets` drops all when another snapshot comes.
-        """
-        cached = self._caches.get(key)
-        position = self._changed_base + len(self._changed_rows)
-        if cached is None:
-            placed = self.placed()
-            values = compute(placed)
-            machines = len(self._roster.names)
-            column = np.array([np.bincount(placed.rows, part, minlength=machines) for part in values])
-            column = column.reshape(_R, machines)
-        else:
-            column, since = cached
-            rows = set(self._changed_rows[since - self._changed_base :])
-            if not rows:
-                return column  # type: ignore[no-any-return]
-            column = column.copy()
-            placed = self.placed(rows)
-            values = compute(placed)
-            column[:, list(rows)] = 0.0
-            for part, target in zip(values, column, strict=True):
-                np.add.at(target, placed.rows, part)
-        self._caches[key] = (column, position)
-        return column
+    @property
+    def position(self) -> int:
+        """How many changes there were since the roster was given."""
+        return self._changed_base + len(self._changed_rows)
+
+    def changed_since(self, position: int) -> list[int] | None:
+        """Return the rows that changed since, None when that is too long ago to tell."""
+        if position < self._changed_base:
+            return None
+        return list(dict.fromkeys(self._changed_rows[position - self._changed_base :]))
 
     def fleets(self, snapshot: Snapshot) -> dict[Any, Any]:
-        """Return where decisions on this snapshot and this state of the ledger keep what they share."""
+        """Return where decisions on this snapshot keep what they share."""
         if snapshot is not self._snapshot:
             self._snapshot = snapshot
-            self._caches.clear()
             self._fleets = {}
-        elif self._fleets_version != self.version:
-            self._fleets = {}
-        self._fleets_version = self.version
         return self._fleets
 
 

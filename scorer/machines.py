@@ -7,10 +7,11 @@ plugin can forget them; what was measured without them is called so (``measured_
 
 from __future__ import annotations
 
+import weakref
 import zoneinfo
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -24,6 +25,8 @@ from scorer.ledger_view import Facet, LedgerView, facets_of
 from scorer.snapshot import Bools, Floats, Integers, LabelColumn, Roster, Snapshot, WindowView
 
 _R = len(RESOURCES)
+_NOBODY = Request()
+Compute = Callable[["Machines"], Any]
 Column = TypeVar("Column", bound=NDArray[Any])
 
 
@@ -31,7 +34,8 @@ class Fleet:
     """The machines without a newcomer: measured load, credits and promises under one window and credit model.
 
     All arrays have the machine as last axis, R the resources in the order of `schemas.resources`; they are read-only by
-    agreement and kept while neither snapshot nor ledger changes.
+    agreement. Everything here is made at the first asking and kept. When the ledger changes, only the rows of the
+    machines that changed are made again, in place; while somebody still holds a view of the fleet as it was, in a copy.
     """
 
     def __init__(
@@ -47,136 +51,114 @@ class Fleet:
         ledger.seat(snapshot.roster)
         self.snapshot = snapshot
         self.ledger = ledger
-        self.window_setting = window_s
         self.credit_model: CreditModel = credits
         self.estimate = estimate
         self.requests_alone = requests_alone
         self.view: WindowView = snapshot.view(window_s)
         self.allocatable: Floats = snapshot.allocatable
         self.capacity: Floats = snapshot.capacity
-        self._key = (window_s, credits, estimate.key)
+        self.fixed: dict[Any, Any] = {}
+        """What plugins keep here under keys of their own, that no placement changes."""
+        self.kept: dict[Any, Any] = {}
+        """The same, dropped with every placement."""
+        self._derived: dict[Any, tuple[NDArray[Any], Compute]] = {}
+        self._position = ledger.position
+        self._viewers: weakref.WeakSet[Machines] = weakref.WeakSet()
 
     def __len__(self) -> int:
         return len(self.snapshot)
 
+    def watch(self, machines: Machines) -> None:
+        """Note that somebody looks at the fleet as it is now."""
+        self._viewers.add(machines)
+
+    @cached_property
+    def everybody(self) -> Bools:
+        """[M] True throughout: what a filter may return when it refuses nobody, at no cost."""
+        everybody = np.ones(len(self), np.bool_)
+        everybody.flags.writeable = False
+        return everybody
+
+    @cached_property
+    def everything(self) -> Machines:
+        """All machines, without a newcomer."""
+        return Machines(self, _NOBODY, 0.0)
+
+    def derived(self, key: Any, compute: Compute) -> Any:
+        """Return [..., M]: ``compute(machines) -> [..., n]`` over all machines, kept under ``key``.
+
+        A machine's value must depend on that machine alone, and on no newcomer: after a placement it is asked again only
+        for the machines that changed.
+        """
+        entry = self._derived.get(key)
+        if entry is None:
+            entry = self._derived[key] = (compute(self.everything), compute)
+        return entry[0]
+
+    def current(self) -> Fleet:
+        """Return the fleet as the ledger is now: itself, or a copy if somebody looks at what it was."""
+        ledger = self.ledger
+        if self._position == ledger.position:
+            return self
+        rows = ledger.changed_since(self._position)
+        if rows is None or 2 * len(rows) > len(self):
+            return Fleet._like(self)
+        fleet = Fleet._like(self) if len(self._viewers) else self
+        if fleet is not self:
+            fleet._derived = {key: (values.copy(), compute) for key, (values, compute) in self._derived.items()}
+            fleet.fixed = self.fixed
+        fleet._patch(np.array(rows, np.int64))
+        return fleet
+
+    @staticmethod
+    def _like(other: Fleet) -> Fleet:
+        fleet = object.__new__(Fleet)
+        fleet.__dict__.update({k: v for k, v in other.__dict__.items() if k != "everything"})
+        fleet.kept, fleet._derived, fleet._viewers = {}, {}, weakref.WeakSet()
+        fleet._position = other.ledger.position
+        return fleet
+
+    def _patch(self, rows: Integers) -> None:
+        """Make the rows again, each column after those it is made from (they were made before it)."""
+        self.kept = {}
+        self._position = self.ledger.position
+        machines = Machines(self, _NOBODY, 0.0, rows=rows)
+        for values, compute in self._derived.values():
+            values[..., rows] = compute(machines)
+
     # ---- promises
 
-    @cached_property
+    @property
     def requested(self) -> Floats:
         """[R, M] Sum of the amounts of the instances placed."""
-        return self.ledger.requested.copy()
-
-    @cached_property
-    def maxmemory(self) -> Floats:
-        """[M] Sum of maxmemory."""
-        return self.ledger.maxmemory.copy()
-
-    @cached_property
-    def count(self) -> Floats:
-        """[M] Instances placed."""
-        return self.ledger.count.copy()
-
-    # ---- load
-
-    @cached_property
-    def credit(self) -> Floats:
-        """[R, M] What is expected of placed instances and not in the mean yet."""
-        if self.credit_model == "none" or not len(self.ledger):
-            return np.zeros((_R, len(self)))
-        snapshot, view = self.snapshot, self.view
-        return self.ledger.column(
-            ("mean", *self._key),
-            lambda placed: mean_credit(self.credit_model, self.estimate, placed, snapshot, view),
-        )
+        found: Floats = self.derived("requested", lambda machines: _rows(self.ledger.requested, machines))
+        return found
 
     @property
-    def measured_mean(self) -> Floats:
-        """[R, M] Mean usage as measured; NaN without data."""
-        return self.view.mean
+    def maxmemory(self) -> Floats:
+        """[M] Sum of maxmemory."""
+        found: Floats = self.derived("maxmemory", lambda machines: _rows(self.ledger.maxmemory, machines))
+        return found
 
-    @cached_property
-    def mean(self) -> Floats:
-        """[R, M] Mean usage with credits; NaN without data."""
-        if self.requests_alone:
-            known: Floats = np.where(np.isfinite(self.allocatable), self.requested, np.nan)
-            return known
-        if self.credit_model == "none" or not len(self.ledger):
-            return self.view.mean
-        return self.view.mean + self.credit
-
-    @cached_property
-    def std(self) -> Floats:
-        """[R, M] Population standard deviation of the usage."""
-        return np.zeros_like(self.view.std) if self.requests_alone else self.view.std
-
-    @cached_property
-    def max(self) -> Floats:
-        """[R, M] Largest reading, with credits."""
-        if self.requests_alone:
-            return self.mean
-        return self.snapshot.picked("max", self.view) + self._statistic_credit("max", 1.0)
-
-    def percentile(self, percent: int) -> Floats:
-        """Return [R, M]: the percentile 50, 90, 95 or 99 of the usage, with credits."""
-        if self.requests_alone:
-            return self.mean
-        position = PERCENTILES.index(percent)
-        return self._percentiles[:, position] + self._statistic_credit(f"p{percent}", percent / 100)
-
-    @cached_property
-    def _percentiles(self) -> Floats:
-        return self.snapshot.picked("percentile", self.view)
-
-    def _statistic_credit(self, name: str, quantile: float) -> Floats:
-        if self.credit_model == "none" or not len(self.ledger):
-            return np.zeros((_R, len(self)))
-        snapshot, view = self.snapshot, self.view
-        return self.ledger.column(
-            (name, *self._key),
-            lambda placed: percentile_credit(self.credit_model, self.estimate, placed, snapshot, view, quantile),
-        )
-
-    def class_mean(self, priority_class: str) -> Floats:
-        """Return [R, M]: mean usage by the instances of one class, with their credits; NaN where samples do not say."""
-        code = PRIORITY_CLASSES.index(priority_class)
-        snapshot, view = self.snapshot, self.view
-        measured = snapshot.picked("class_mean", view)[code]
-        if self.credit_model == "none" or not len(self.ledger):
-            return measured
-        return measured + self.ledger.column(
-            ("class", code, *self._key),
-            lambda placed: (
-                mean_credit(self.credit_model, self.estimate, placed, snapshot, view) * (placed.classes == code)
-            ),
-        )
-
-    def peak(self, day: str, day_start_s: float) -> Floats:
-        """Return [R, M]: the highest one-minute mean of ``today`` or ``yesterday``, with credits."""
-        measured = self.snapshot.column(f"peak_{day}")
-        if self.credit_model == "none" or not len(self.ledger):
-            return measured
-        return measured + self.ledger.column(
-            ("peak", day, day_start_s, *self._key),
-            lambda placed: peak_credit(self.credit_model, self.estimate, placed, day_start_s),
-        )
+    @property
+    def count(self) -> Floats:
+        """[M] Instances placed."""
+        found: Floats = self.derived("count", lambda machines: _rows(self.ledger.count, machines))
+        return found
 
     def placed_sum(self, key: Any, compute: Callable[[PlacedInstances], Floats]) -> Floats:
         """Return [R, M]: the sum over each machine's instances of ``compute(placed) -> [R, K]``, kept under ``key``."""
-        if not len(self.ledger):
-            return np.zeros((_R, len(self)))
-        return self.ledger.column(key, compute)
+        found: Floats = self.derived(key, lambda machines: self.ledger.sums(compute, machines.rows))
+        return found
 
-    @cached_property
     def estimated(self) -> Floats:
-        """[R, M] What all instances placed are expected to use, whatever is measured."""
+        """Return [R, M]: what all instances placed are expected to use, whatever is measured."""
         return self.placed_sum(
-            ("estimated", self.estimate.key),
-            lambda placed: self.estimate.columns(placed.amounts, placed.limits, placed.expected),
+            "estimated", lambda placed: self.estimate.columns(placed.amounts, placed.limits, placed.expected)
         )
 
-    @cached_property
     def limited(self) -> Floats:
-        """[R, M] Sum of the instances' limits, each at least its request."""
+        """Return [R, M]: the sum of the instances' limits, each at least its request."""
         return self.placed_sum("limited", lambda placed: np.fmax(placed.limits, placed.amounts))
 
     def requested_or(self, cpu: float, memory: float) -> Floats:
@@ -186,10 +168,123 @@ class Fleet:
             ("requested-or", cpu, memory), lambda placed: np.where(placed.amounts > 0, placed.amounts, default)
         )
 
+    # ---- load
+
+    @property
+    def credited(self) -> bool:
+        """Whether any credit can be there."""
+        return self.credit_model != "none" and not self.requests_alone
+
+    @property
+    def credit(self) -> Floats:
+        """[R, M] What is expected of placed instances and not in the mean yet."""
+        if not self.credited:
+            return self._zeros
+        snapshot, view = self.snapshot, self.view
+        return self.placed_sum(
+            "credit", lambda placed: mean_credit(self.credit_model, self.estimate, placed, snapshot, view)
+        )
+
     @cached_property
+    def _zeros(self) -> Floats:
+        return np.zeros((_R, len(self)))
+
+    @property
+    def measured_mean(self) -> Floats:
+        """[R, M] Mean usage as measured; NaN without data."""
+        return self.view.mean
+
+    @property
+    def mean(self) -> Floats:
+        """[R, M] Mean usage with credits; NaN without data."""
+        if self.requests_alone:
+            found: Floats = self.derived("mean", lambda m: np.where(np.isfinite(m.allocatable), m.requested, np.nan))
+            return found
+        if not self.credited:
+            return self.view.mean
+        found = self.derived("mean", lambda m: m.measured_mean + m.credit)
+        return found
+
+    @property
+    def std(self) -> Floats:
+        """[R, M] Population standard deviation of the usage."""
+        return self._zeros if self.requests_alone else self.view.std
+
+    def statistic(self, name: str, column: Callable[[], Floats], quantile: float) -> Floats:
+        """Return [R, M]: a measured statistic with the credits it gets."""
+        if self.requests_alone:
+            return self.mean
+        if not self.credited:
+            return column()
+        snapshot, view = self.snapshot, self.view
+        key = ("credit", name)
+        self.placed_sum(
+            key, lambda placed: percentile_credit(self.credit_model, self.estimate, placed, snapshot, view, quantile)
+        )
+        return self._with_credit(("usage", name), column, key)
+
+    def _with_credit(self, key: Any, measured: Callable[[], Floats], credit: Any) -> Floats:
+        """Return [R, M]: the measured column with the one derived under ``credit``, kept under ``key``."""
+        found: Floats = self.derived(key, lambda m: _rows(measured(), m) + _rows(m.fleet.kept_column(credit), m))
+        return found
+
+    def constant(self, key: Any, compute: Compute) -> Any:
+        """Return [..., M]: as `derived`, of something that no placement changes."""
+        values = self.fixed.get(key)
+        if values is None:
+            values = self.fixed[key] = compute(self.everything)
+        return values
+
+    def kept_column(self, key: Any) -> NDArray[Any]:
+        """Return what was derived under a key."""
+        return self._derived[key][0]
+
+    @property
+    def max(self) -> Floats:
+        """[R, M] Largest reading, with credits."""
+        return self.statistic("max", lambda: self._picked("max"), 1.0)
+
+    def percentile(self, percent: int) -> Floats:
+        """Return [R, M]: the percentile 50, 90, 95 or 99 of the usage, with credits."""
+        position = PERCENTILES.index(percent)
+        return self.statistic(f"p{percent}", lambda: self._picked("percentile")[:, position], percent / 100)
+
+    def _picked(self, name: str) -> Floats:
+        found: Floats | None = self.fixed.get(("picked", name))
+        if found is None:
+            found = self.fixed["picked", name] = self.snapshot.picked(name, self.view)
+        return found
+
+    def class_mean(self, priority_class: str) -> Floats:
+        """Return [R, M]: mean usage by the instances of one class, with their credits; NaN where samples do not say."""
+        code = PRIORITY_CLASSES.index(priority_class)
+        snapshot, view = self.snapshot, self.view
+        measured: Floats = self._picked("class_mean")[code]
+        if not self.credited:
+            return measured
+        key = ("credit", "class", code)
+        self.placed_sum(
+            key,
+            lambda placed: (
+                mean_credit(self.credit_model, self.estimate, placed, snapshot, view) * (placed.classes == code)
+            ),
+        )
+        return self._with_credit(("usage", "class", code), lambda: measured, key)
+
+    def peak(self, day: str, day_start_s: float) -> Floats:
+        """Return [R, M]: the highest one-minute mean of ``today`` or ``yesterday``, with credits."""
+        measured = self.snapshot.column(f"peak_{day}")
+        if not self.credited:
+            return measured
+        key = ("credit", "peak", day, day_start_s)
+        self.placed_sum(key, lambda placed: peak_credit(self.credit_model, self.estimate, placed, day_start_s))
+        return self._with_credit(("peak", day, day_start_s), lambda: measured, key)
+
+    @property
     def utilization(self) -> Floats:
         """[R, M] mean / allocatable; NaN where either is unknown or allocatable is 0."""
-        return self.mean * self.inverse_allocatable
+        found: Floats = self.derived("utilization", lambda m: m.mean * m.inverse_allocatable)
+        return found
 
     @cached_property
     def deviation(self) -> Floats:
@@ -204,14 +299,24 @@ class Fleet:
         return inverse
 
     @cached_property
+    def warming_count(self) -> int:
+        """How many machines with data are warming."""
+        return int(np.count_nonzero(self.view.warming & self.snapshot.has_data))
+
+    def stale_count(self, since_s: float) -> int:
+        """Return how many machines with data have none since."""
+        return int(np.count_nonzero((self.snapshot.seen_at < since_s) & self.snapshot.has_data))
+
+    @property
     def taken(self) -> Floats:
         """[R, M] The larger of what is promised and what is used (with credits); NaN without data."""
-        return np.maximum(self.requested, self.mean)
+        found: Floats = self.derived("taken", lambda m: np.maximum(m.requested, m.mean))
+        return found
 
-    @cached_property
-    def kept(self) -> dict[Any, Any]:
-        """What plugins keep here: made once for each change of snapshot or ledger, under a key of their own."""
-        return {}
+
+def _rows(column: NDArray[Any], machines: Machines) -> Any:
+    """Return a copy of the rows of a [..., M] column."""
+    return column.copy() if machines.rows is None else column[..., machines.rows]
 
 
 class Machines:
@@ -243,8 +348,11 @@ class Machines:
         self.rows = rows
         self.copies = copies
         self._feasible = feasible
-        self.amounts: Floats = np.array(request.amounts())
-        """[R] what the newcomer requests."""
+
+    @cached_property
+    def amounts(self) -> Floats:
+        """[R] What the newcomer requests."""
+        return np.array(self.request.amounts())
 
     def __len__(self) -> int:
         return len(self.fleet) if self.rows is None else self.rows.size
@@ -263,23 +371,45 @@ class Machines:
 
     # ---- which machines
 
+    @cached_property
+    def everybody(self) -> Bools:
+        """[n] True throughout: what a filter may return when it refuses nobody, at no cost."""
+        return self.fleet.everybody if self.rows is None else np.ones(len(self), np.bool_)
+
+    def below(self, slack: Floats, amounts: Floats, resources: Sequence[int] = range(_R)) -> Bools:
+        """Return [n]: whether ``amounts[r] <= slack[r]`` in all of the resources; False where the slack is NaN."""
+        allowed: Bools | None = None
+        for resource in resources:
+            here = slack[resource] >= amounts[resource]
+            allowed = here if allowed is None else np.logical_and(allowed, here, out=allowed)
+        return self.everybody if allowed is None else allowed
+
     @property
     def feasible(self) -> Bools:
         """[n] Machines that no filter refused so far; scores see those that all filters allow."""
         if self._feasible is None:
-            self._feasible = np.ones(len(self), np.bool_)
+            self._feasible = self.everybody
         return self._feasible
 
     def with_feasible(self, feasible: Bools) -> Machines:
         """Return the same machines with another feasible mask."""
-        machines = Machines(self.fleet, self.request, self.now_s, rows=self.rows, copies=self.copies, feasible=feasible)
-        machines.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("_feasible",)})
+        machines = Machines.__new__(Machines)
+        machines.__dict__.update(self.__dict__)
         machines._feasible = feasible
         return machines
 
-    def take(self, rows: Integers, copies: Integers) -> Machines:
+    def take(self, rows: Integers, copies: Integers | None = None) -> Machines:
         """Return [len(rows)] machines: row ``rows[i]`` with ``copies[i]`` copies of the newcomer on it already."""
         return Machines(self.fleet, self.request, self.now_s, rows=rows, copies=copies)
+
+    def derived(self, key: Any, compute: Compute) -> Any:
+        """Return [..., n]: ``compute(machines)``, kept for the whole fleet between decisions (`Fleet.derived`)."""
+        return self.fleet.derived(key, compute) if self.rows is None else compute(self)
+
+    def constant(self, key: Any, compute: Compute) -> Any:
+        """Return [..., n]: as `derived`, of something that no placement changes."""
+        values = self.fleet.constant(key, compute)
+        return values if self.rows is None else values[..., self.rows]
 
     def _pick(self, column: Column) -> Column:
         return column if self.rows is None else cast(Column, column[..., self.rows])
@@ -314,12 +444,12 @@ class Machines:
     @cached_property
     def estimated(self) -> Floats:
         """[R, n] What all instances placed are expected to use, whatever is measured."""
-        return self._add(self.fleet.estimated, self.expected)
+        return self._add(self.fleet.estimated(), self.expected)
 
     @cached_property
     def limited(self) -> Floats:
         """[R, n] Sum of the instances' limits, each at least its request."""
-        return self._add(self.fleet.limited, self.limits)
+        return self._add(self.fleet.limited(), self.limits)
 
     @cached_property
     def limits(self) -> Floats:
@@ -397,17 +527,10 @@ class Machines:
         each = self._credit_each if self.request.priority_class == priority_class else np.zeros(_R)
         return self._add(self.fleet.class_mean(priority_class), each)
 
-    def peak(self, day: str, time_zone: str = "UTC") -> Floats:
+    def peak(self, day: str, time_zone: str = "UTC", now_s: float | None = None) -> Floats:
         """Return [R, n]: the highest one-minute mean of ``today`` or ``yesterday``."""
-        return self._add(self.fleet.peak(day, self.day_start_s(day, time_zone)), self._credit_each)
-
-    def day_start_s(self, day: str, time_zone: str) -> float:
-        """Return when ``today`` or ``yesterday`` began."""
-        midnight = datetime.fromtimestamp(self.now_s, zoneinfo.ZoneInfo(time_zone)).replace(
-            hour=0, minute=0, second=0, microsecond=0
-        )
-        start = midnight.timestamp()
-        return start if day == "today" else _previous_midnight(midnight)
+        start_s = day_start_s(self.now_s if now_s is None else now_s, day, time_zone)
+        return self._add(self.fleet.peak(day, start_s), self._credit_each)
 
     @cached_property
     def utilization(self) -> Floats:
@@ -494,10 +617,23 @@ class Machines:
         return self._pick(column)
 
 
-def _previous_midnight(midnight: datetime) -> float:
-    """Return the midnight before, in the same zone: 23 or 25 hours where the clocks change."""
-    day_before = datetime.fromtimestamp(midnight.timestamp() - 1, midnight.tzinfo)
-    return day_before.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
+def day_start_s(now_s: float, day: str, time_zone: str) -> float:
+    """Return when ``today`` or ``yesterday`` began in a time zone; a day has 23 or 25 hours where the clocks change.
+
+    >>> day_start_s(1_700_000_000.0, "today", "UTC"), day_start_s(1_700_000_000.0, "yesterday", "UTC")
+    (1699920000.0, 1699833600.0)
+    """
+    return _day_start_s(now_s // 900 * 900, day, time_zone)  # days begin at quarters of an hour, everywhere
+
+
+@lru_cache(maxsize=64)
+def _day_start_s(now_s: float, day: str, time_zone: str) -> float:
+    zone = zoneinfo.ZoneInfo(time_zone)
+    midnight = datetime.fromtimestamp(now_s, zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    if day == "today":
+        return midnight.timestamp()
+    before = datetime.fromtimestamp(midnight.timestamp() - 1, zone)
+    return before.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
 
 def numbers(values: Floats, names: tuple[str, ...] = RESOURCES) -> Mapping[str, float | None]:

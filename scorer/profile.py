@@ -195,7 +195,9 @@ class _Reader:
         return entries
 
     def _sight(self, raw: Mapping[str, Any], path: tuple[str | int, ...], default: Sight) -> Sight:
-        window = self._convert(raw.get("window", default.window), int | Literal["longest-covered", "shortest"], (*path, "window"))
+        window = self._convert(
+            raw.get("window", default.window), int | Literal["longest-covered", "shortest"], (*path, "window")
+        )
         if isinstance(window, int) and window <= 0:
             raise self.fail((*path, "window"), f"expected a length in seconds, got {window}")
         model = self._convert(raw.get("credits", default.credits), CreditModel, (*path, "credits"))

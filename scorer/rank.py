@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,9 @@ from scorer.snapshot import Bools, Floats, Integers, Snapshot
 TIE = 1e-9
 """Totals closer than this are equal; the machine whose name sorts first is taken."""
 
+EQUAL = 1e-12
+"""Raw scores that differ by less, relatively, are equal: min-max must not spread rounding errors over 0-100."""
+
 
 def rank(request: Request, snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float) -> Ranking:
     """Return all machines filtered and scored for this request.
@@ -27,65 +30,94 @@ def rank(request: Request, snapshot: Snapshot, ledger: LedgerView, profile: Prof
     Pure: nothing is reserved, no argument is changed. Raises InvalidRequest naming a field that this fleet or profile
     cannot serve (a window nobody keeps, a selector that cannot be parsed).
     """
-    seen = Seen(request, snapshot, ledger, profile, now_s)
-    machines = seen.machines(profile.sight)
-    feasible, verdicts = run_filters(request, seen, profile)
-    total, terms = run_scores(request, seen, profile, feasible)
-    return Ranking(request, profile, machines, feasible, total, verdicts, terms)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        seen = Seen(request, snapshot, ledger, profile, now_s)
+        feasible, verdicts = run_filters(request, seen, profile)
+        total, terms = run_scores(request, seen, profile, feasible)
+    return Ranking(request, profile, seen.machines(profile.sight), feasible, total, verdicts, terms)
 
 
 def run_filters(request: Request, seen: Seen, profile: Profile) -> tuple[Bools, list[Verdict]]:
     """Return [n] feasible, and what each filter that ran said of every machine."""
-    feasible: Bools | None = None
+    machines = seen.machines(profile.sight)
+    everybody = feasible = machines.everybody
     verdicts = []
     for each in profile.filters:
         machines = seen.machines(each.sight or profile.sight)
         if wanted(each.filter, request, machines):
             allowed = each.filter(request, machines)
             verdicts.append(Verdict(each.filter, machines, allowed))
-            feasible = allowed if feasible is None else feasible & allowed
-    return np.ones(len(seen.machines(profile.sight)), np.bool_) if feasible is None else feasible, verdicts
+            if allowed is not machines.everybody:
+                feasible = allowed if feasible is everybody else feasible & allowed
+    return feasible, verdicts
 
 
 def run_scores(request: Request, seen: Seen, profile: Profile, feasible: Bools) -> tuple[Floats, list[ScoreTerm]]:
-    """Return [n] total, and each score that ran with its raw and normalised values."""
-    total: Floats | None = None
+    """Return [n] total, the weighted mean of the scores that ran, and what each of them said."""
     terms = []
-    weights = 0.0
+    among = Among(feasible)
     for each in profile.scores:
         machines = seen.machines(each.sight or profile.sight).with_feasible(feasible)
         if each.weight > 0 and wanted(each.score, request, machines):
             raw = each.score(request, machines)
-            value = normalise(raw, feasible, each.normalise)
-            part = value * each.weight
-            total = part if total is None else total + part
-            weights += each.weight
-            terms.append(ScoreTerm(each, machines, raw, value))
+            terms.append(ScoreTerm(each, machines, *normalise(raw, among, each.normalise)))
+    return weighted_mean(terms, len(feasible)), terms
+
+
+def weighted_mean(terms: Sequence[ScoreTerm], machines: int) -> Floats:
+    """Return [n]: the sum of weight times value over the sum of the weights."""
+    total: Floats | None = None
+    constant = 0.0
+    weights = sum(term.weighted.weight for term in terms)
+    for term in terms:
+        share = term.weighted.weight / weights
+        part = term.raw * (term.slope * share)
+        constant += term.start * share
+        total = part if total is None else np.add(total, part, out=total)
     if total is None:
-        return np.zeros(len(feasible)), terms
-    return total / weights, terms
+        return np.zeros(machines)
+    return np.add(total, constant, out=total) if constant else total
 
 
-def normalise(raw: Floats, feasible: Bools, how: Normalisation) -> Floats:
-    """Return [n] in 0-100 over the feasible machines: as they are, min-max, or by rank; all equal: 100.
+class Among:
+    """The feasible machines, for scores that are spread over them."""
 
-    The others get what the same line gives them, clipped.
+    def __init__(self, feasible: Bools) -> None:
+        self._feasible = feasible
+        self._rows: Integers | None = None
+        self._all = bool(feasible.all())
+
+    def of(self, values: Floats) -> Floats:
+        """Return the values of the feasible machines."""
+        if self._all:
+            return values
+        if self._rows is None:
+            self._rows = np.flatnonzero(self._feasible)
+        return values.take(self._rows)
+
+
+def normalise(raw: Floats, among: Among, how: Normalisation) -> tuple[Floats, float, float]:
+    """Return values, slope and start: ``slope * values + start`` is in 0-100 for each feasible machine.
+
+    ``none``: as they are; ``min-max``: the least becomes 0, the largest 100; ``rank``: the same by place, equals
+    sharing one. All equal: 100. For a machine that is not feasible the result means nothing.
     """
     if how == "none":
-        return raw
-    among = raw if feasible.all() else raw[feasible]
-    if among.size == 0:
-        return raw
+        return raw, 1.0, 0.0
+    values = among.of(raw)
+    if values.size == 0:
+        return raw, 1.0, 0.0
     if how == "rank":
-        levels = np.unique(among)
+        levels = np.unique(np.rint(values / TIE))
         if levels.size == 1:
-            return np.full(raw.shape, 100.0)
-        return 100.0 * np.clip(np.searchsorted(levels, raw, side="right") - 1, 0, None) / (levels.size - 1)
-    low, high = float(among.min()), float(among.max())
-    if high - low <= TIE * max(abs(low), abs(high)) * 1e-3:
-        return np.full(raw.shape, 100.0)
-    scaled = (raw - low) * (100.0 / (high - low))
-    return scaled if among is raw else np.clip(scaled, 0.0, 100.0)
+            return raw, 0.0, 100.0
+        places = np.searchsorted(levels, np.rint(raw / TIE), side="right") - 1.0
+        return places, 100.0 / (levels.size - 1), 0.0
+    low, high = float(values.min()), float(values.max())
+    if high - low <= EQUAL * max(abs(low), abs(high)):
+        return raw, 0.0, 100.0
+    slope = 100.0 / (high - low)
+    return raw, slope, -low * slope
 
 
 def _any_fresh(snapshot: Snapshot, profile: Profile, now_s: float) -> bool:
@@ -115,6 +147,7 @@ class Seen:
             window_s = self._request.window_s if sight is self._profile.sight else 0
             fleet = fleet_of(self._snapshot, self._ledger, sight, window_s, self._requests_alone)
             machines = self._machines[id(sight)] = Machines(fleet, self._request, self._now_s)
+            fleet.watch(machines)
         return machines
 
 
@@ -129,6 +162,7 @@ def fleet_of(
         there = ", ".join(map(str, snapshot.windows_s))
         raise InvalidRequest(f"window_s: no window of {window_s} s is kept; there are {there}")
     wanted_s = window_s if window_s and snapshot.windows_s else sight.window_s(snapshot.windows_s)
+    ledger.seat(snapshot.roster)
     fleets = ledger.fleets(snapshot)
     key = (wanted_s, sight.credits, sight.estimate.key, requests_alone)
     fleet: Fleet | None = fleets.get(key)
@@ -141,7 +175,24 @@ def fleet_of(
             estimate=sight.estimate,
             requests_alone=requests_alone,
         )
-    return fleet
+    current = fleet.current()
+    if current is not fleet:
+        fleets[key] = current
+    return current
+
+
+def at_least(values: Floats, count: int) -> float:
+    """Return a bound that the largest ``count`` values reach, and few others: from the largest of each block."""
+    if count == 1 or values.size < 32 * _BLOCK:
+        return float(values.max() if count == 1 else np.partition(values, values.size - count)[values.size - count])
+    blocks = values.size // _BLOCK
+    largest = values[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
+    if count > blocks:
+        return float(np.partition(values, values.size - count)[values.size - count])
+    return float(np.partition(largest, blocks - count)[blocks - count])
+
+
+_BLOCK = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,13 +207,17 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class ScoreTerm:
-    """What one score said."""
+    """What one score said: its part of the total is ``slope * raw + start``, times the weight's share."""
 
     weighted: WeightedScore
     machines: Machines
     raw: Floats
-    value: Floats
-    """[n] after normalisation."""
+    slope: float
+    start: float
+
+    def value(self, row: int) -> float:
+        """Return one machine's normalised value."""
+        return float(self.raw[row]) * self.slope + self.start
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,15 +252,16 @@ class Ranking:
 
     def best(self, count: int) -> Integers:
         """Return the rows of the best ``count`` feasible machines, best first; equals by name."""
-        rows = np.flatnonzero(self.feasible)
-        if not rows.size or count < 1:
-            return rows[:0]
-        total = self.total[rows]
-        if count < rows.size:
-            least = np.partition(total, rows.size - count)[rows.size - count] if count > 1 else total.max()
-            near = np.flatnonzero(total >= least - TIE)
-            rows, total = rows[near], total[near]
-        steps = np.rint(total / TIE)
+        if count < 1 or not self.feasible_count:
+            return np.empty(0, np.int64)
+        total = self.total
+        if self.feasible_count < total.size:
+            total = np.where(self.feasible, total, -np.inf)
+        if count < self.feasible_count:
+            rows = np.flatnonzero(total >= at_least(total, count) - TIE)
+        else:
+            rows = np.flatnonzero(self.feasible)
+        steps = np.rint(total[rows] / TIE)
         names = self.machines.roster.name_order[rows]
         return rows[np.lexsort((names, -steps))][:count]
 
@@ -228,4 +284,4 @@ class Ranking:
 
     def candidate(self, row: int) -> Mapping[str, Any]:
         """Return one machine's terms, JSON-ready."""
-        return explain.candidate(self, row)
+        return explain.described(self, [row])[0]

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from schemas.request import Request
+from schemas.resources import RESOURCES
 from scorer.filters.usage_threshold import Thresholds, as_column, check_thresholds
-from scorer.machines import Machines, numbers
-from scorer.snapshot import Bools
+from scorer.machines import Machines, day_start_s, numbers
+from scorer.snapshot import Bools, Floats
 
 Day = Literal["today", "yesterday"]
 
@@ -45,23 +46,36 @@ class DailyPeak:
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
         """Return [n]."""
-        allowed = np.ones(len(machines), np.bool_)
-        for mask in self.reasons(request, machines).values():
-            allowed &= ~mask
-        return allowed
+        starts_s = tuple(day_start_s(machines.now_s, day, self.time_zone) for day in self.days)
+        now_s = machines.now_s
+        slack = machines.derived(("daily_peak", id(self), *starts_s), lambda m: self._slack(m, now_s))
+        rows = [RESOURCES.index(name) for name, threshold in self.thresholds.items() if threshold > 0]
+        return machines.below(slack, machines.expected, rows)
+
+    def _slack(self, machines: Machines, now_s: float) -> Floats:
+        """Return [R, n]: the least that is left below the threshold on any day; inf where no peak is known."""
+        left = [self._limit(machines) - machines.peak(day, self.time_zone, now_s) for day in self.days]
+        least = np.fmin.reduce(left)
+        slack: Floats = np.where(np.isnan(least), np.inf, least)
+        return slack
+
+    def _limit(self, machines: Machines) -> Floats:
+        threshold = as_column(self.thresholds)
+        limit: Floats = np.where(threshold > 0, threshold * machines.allocatable, np.inf)
+        return limit
 
     def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
         """Name the day."""
-        threshold = as_column(self.thresholds)
-        limit = np.where(threshold > 0, threshold * machines.allocatable, np.inf)
-        return {
-            f"{day}'s peak over threshold": (
-                machines.peak(day, self.time_zone) + machines.expected[:, None] > limit
-            ).any(axis=0)
-            for day in self.days
-        }
+        found: dict[str, Bools] = {}
+        for day in self.days:
+            over = machines.peak(day, self.time_zone) + machines.expected[:, None] > self._limit(machines)
+            found[f"{day}'s peak over threshold"] = np.logical_or.reduce(over, axis=0)
+        return found
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
-        """Show the peaks with the newcomer, and the thresholds."""
-        peaks = {day: numbers(machines.peak(day, self.time_zone)[:, position] + machines.expected) for day in self.days}
-        return {**peaks, "limit": numbers(as_column(self.thresholds)[:, 0] * machines.allocatable[:, position])}
+        """Show the peaks with the newcomer, and the limit."""
+        peaks: dict[str, Any] = {
+            day: numbers(machines.peak(day, self.time_zone)[:, position] + machines.expected) for day in self.days
+        }
+        limit = self._limit(machines)[:, position]
+        return {**peaks, "limit": numbers(np.where(np.isinf(limit), np.nan, limit))}

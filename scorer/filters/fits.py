@@ -49,11 +49,7 @@ class Fits:
     def __call__(self, request: Request, machines: Machines) -> Bools:
         """Return [n]."""
         amounts = self._amounts(machines)
-        allowed: Bools | None = None
-        for resource in np.flatnonzero(amounts):
-            fits = self._taken(machines)[resource] + amounts[resource] <= self._limit(machines)[resource]
-            allowed = fits if allowed is None else allowed & fits
-        return np.ones(len(machines), np.bool_) if allowed is None else allowed
+        return machines.below(self._left(machines), amounts, [r for r, amount in enumerate(amounts) if amount > 0])
 
     def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
         """Name the resource that is short."""
@@ -63,12 +59,8 @@ class Fits:
             limit = machines.allocatable[resource]
             found[f"{RESOURCES[resource]} capacity unknown"] = np.isnan(limit)
             found[f"{RESOURCES[resource]} usage unknown"] = np.isnan(self._taken(machines)[resource])
-            found[f"{RESOURCES[resource]} larger than the machine"] = (
-                amounts[resource] > self._limit(machines)[resource]
-            )
-            found[f"{RESOURCES[resource]} too full"] = ~(
-                self._taken(machines)[resource] + amounts[resource] <= self._limit(machines)[resource]
-            )
+            found[f"{RESOURCES[resource]} larger than the machine"] = amounts[resource] > limit * (1 + ROUNDING)
+            found[f"{RESOURCES[resource]} too full"] = ~(self._left(machines)[resource] >= amounts[resource])
         return found
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
@@ -91,9 +83,7 @@ class Fits:
     def _taken(self, machines: Machines) -> Floats:
         return machines.taken if self.basis == "taken" else machines.requested
 
-    @staticmethod
-    def _limit(machines: Machines) -> Floats:
-        limit: Floats | None = machines.fleet.kept.get("fits")
-        if limit is None:
-            limit = machines.fleet.kept["fits"] = machines.fleet.allocatable * (1 + ROUNDING)
-        return limit if machines.rows is None else limit[:, machines.rows]
+    def _left(self, machines: Machines) -> Floats:
+        """Return [R, n]: allocatable less what is taken."""
+        left: Floats = machines.derived(("fits", self.basis), lambda m: m.allocatable * (1 + ROUNDING) - self._taken(m))
+        return left

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from schemas.request import Request
-from scorer.machines import Machines
+from scorer.machines import Fleet, Machines
 from scorer.snapshot import Bools, Floats
 
 
@@ -39,7 +39,10 @@ class Fresh:
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
         """Return [n]."""
-        return machines.age_s <= self._age_s_max(machines)
+        if machines.rows is not None:
+            return machines.age_s <= self._age_s_max(machines)
+        until_s, first_s = self._fresh_until(machines.fleet)
+        return machines.everybody if machines.now_s <= first_s else machines.now_s <= until_s
 
     def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
         """Tell no data from old data."""
@@ -54,9 +57,13 @@ class Fresh:
         }
 
     def _age_s_max(self, machines: Machines) -> Floats:
-        key = ("fresh", self)
-        limit: Floats | None = machines.fleet.kept.get(key)
-        if limit is None:
-            interval_s = machines.fleet.snapshot.column("interval_s")
-            limit = machines.fleet.kept[key] = np.fmax(self.age_s_max, self.intervals_max * interval_s)
-        return limit if machines.rows is None else limit[machines.rows]
+        """Return [n]."""
+        return np.fmax(self.age_s_max, self.intervals_max * machines.interval_s)
+
+    def _fresh_until(self, fleet: Fleet) -> tuple[Floats, float]:
+        """Return [M] until when each machine's data is fresh, and the earliest of them."""
+        found: tuple[Floats, float] | None = fleet.fixed.get(self)
+        if found is None:
+            until_s = fleet.snapshot.seen_at + self._age_s_max(fleet.everything)
+            found = fleet.fixed[self] = (until_s, float(until_s.min()) if until_s.size else 0.0)
+        return found

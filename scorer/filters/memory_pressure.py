@@ -11,15 +11,15 @@ import numpy as np
 from schemas.request import Request
 from schemas.resources import MEMORY
 from scorer.machines import Machines
-from scorer.snapshot import Bools
+from scorer.snapshot import Bools, Floats
 
 
 @dataclass(frozen=True)
 class MemoryPressure:
     """Refuse machines where less than ``available_min`` of the memory (of the whole capacity) is left.
 
-    What is left is the capacity less the mean usage with credits; give the filter a short ``window`` to see pressure
-    early. Unlike a threshold it does not count the newcomer, and it looks at the real memory, not at allocatable.
+    What is left is the capacity less the measured mean of the shortest window, so that pressure is seen early. Unlike a
+    threshold it counts neither newcomer nor credits, and it looks at the real memory, not at allocatable.
     ``best_effort_only`` refuses only requests that ask for nothing, as kube-scheduler does.
     """
 
@@ -40,10 +40,20 @@ class MemoryPressure:
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
         """Return [n]; unknown usage is no pressure (that is the fresh filter's business)."""
-        pressed: Bools = machines.mean[MEMORY] > machines.capacity[MEMORY] * (1.0 - self.available_min)
-        return ~pressed
+        allowed: Bools = machines.constant(
+            ("memory_pressure", self.available_min), lambda m: ~(self._left(m) < self.available_min)
+        )
+        return allowed
+
+    @staticmethod
+    def _left(machines: Machines) -> Floats:
+        """Return [n]: the share of the memory that is left, over the shortest window there is."""
+        snapshot = machines.fleet.snapshot
+        used = snapshot.view(snapshot.windows_s[0] if snapshot.windows_s else 0).mean[MEMORY]
+        left: Floats = 1.0 - used / snapshot.capacity[MEMORY]
+        return left if machines.rows is None else left[machines.rows]
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show the share left and its limit."""
-        left = 1.0 - machines.mean[MEMORY, position] / machines.capacity[MEMORY, position]
+        left = self._left(machines)[position]
         return {"available": float(left) if np.isfinite(left) else None, "available_min": self.available_min}

@@ -94,7 +94,9 @@ class UsageThreshold:
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
         """Return [n]."""
-        allowed: Bools = ~self._over(machines).any(axis=0)
+        if not (self.rounding or self.expiration_s or self.missing != "refuse"):
+            return self._below(request, machines)
+        allowed: Bools = ~np.logical_or.reduce(self._over(machines), axis=0)
         if self.missing != "refuse" and not machines.has_data.all():
             allowed |= ~machines.has_data
         if self.expiration_s:
@@ -102,6 +104,26 @@ class UsageThreshold:
             checked = machines.has_data & (threshold > 0).any(axis=0)
             allowed = np.where(checked & self._expired(machines), self.pass_expired, allowed)
         return allowed
+
+    def _below(self, request: Request, machines: Machines) -> Bools:
+        """Return [n], by what each machine has left below its thresholds, which is kept between decisions."""
+        slack = machines.derived(
+            ("usage_threshold", id(self), request.priority_class == "prod"),
+            lambda m: self._slack(m, request.priority_class),
+        )
+        optional = [RESOURCES.index(name) for name in self.optional]
+        unused = [row for row in optional if machines.expected[row] <= 0]
+        allowed = machines.below(slack, machines.expected, [row for row in range(len(RESOURCES)) if row not in unused])
+        for row in unused:
+            allowed = allowed & ~(slack[row] < 0)
+        return allowed
+
+    def _slack(self, machines: Machines, priority_class: str) -> Floats:
+        """Return [R, n]: threshold less usage, inf where there is no threshold, NaN where usage is unknown."""
+        threshold, usage = self._groups(machines, priority_class)
+        allocatable = machines.allocatable
+        slack: Floats = np.where((threshold > 0) & (allocatable > 0), threshold * allocatable - usage, np.inf)
+        return slack
 
     def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
         """Name the first resource that is over."""
@@ -142,8 +164,9 @@ class UsageThreshold:
                 over[resource] &= ~np.isnan(usage[resource])
         return over
 
-    def _groups(self, machines: Machines) -> tuple[Floats, Floats]:
+    def _groups(self, machines: Machines, priority_class: str = "") -> tuple[Floats, Floats]:
         """Return thresholds [R, n or 1] and the usage [R, n] they are for: prod, percentile or mean, by machine."""
+        priority_class = priority_class or machines.request.priority_class
         rules = machines.fleet.snapshot.rules
         threshold, usage = as_column(self.thresholds), machines.mean
         if rules.has_thresholds:
@@ -153,9 +176,7 @@ class UsageThreshold:
             if rules.has_percentile_thresholds:
                 own = _override(own, machines.rule("percentile_thresholds"))
             threshold, usage = _prefer(own, statistic(machines, self.statistic, self.missing), threshold, usage)
-        if machines.request.priority_class == "prod" and (
-            any(self.prod_thresholds.values()) or rules.has_prod_thresholds
-        ):
+        if priority_class == "prod" and (any(self.prod_thresholds.values()) or rules.has_prod_thresholds):
             own = as_column(self.prod_thresholds)
             if rules.has_prod_thresholds:
                 own = _override(own, machines.rule("prod_thresholds"))

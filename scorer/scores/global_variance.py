@@ -57,51 +57,82 @@ class GlobalVariance:
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
         """Return [n]."""
-        score = 75.0 - 25.0 * self.change(machines)
-        return np.clip(score, 0.0, 100.0)
+        score = self.change(machines)
+        score *= -25.0
+        score += 75.0
+        return np.clip(score, 0.0, 100.0, out=score) if self._may_leave_range(machines) else score
 
     def change(self, machines: Machines) -> Floats:
-        """Return [n]: n times the weighted change of variance; 3, the largest there is, for a machine without data."""
+        """Return [n]: n times the weighted change of variance; 3, the largest there is, for a machine without data.
+
+        `variance_change`, spread out so that what no newcomer changes is made once: with u the utilization, i the
+        inverse of allocatable and e what is expected, ``2 u i e - 2 mean i e + (i e)^2 (1 - 1/n)`` for each resource.
+        """
         total: Floats | None = None
-        known: Bools | None = None
-        for resource, weight, mean, count in self._fleet(machines):
-            utilization = machines.utilization[resource]
-            added = machines.expected[resource] * machines.inverse_allocatable[resource]
-            part = variance_change(utilization, added, mean, count)
-            if weight != 1:
-                part = weight * part
-            if np.isnan(part.sum()):
-                here = ~np.isnan(part)
-                known = here if known is None else known | here
-                part = np.where(here, part, 0.0)
-            else:
-                known = np.ones(part.shape, np.bool_)
-            total = part if total is None else total + part
-        if total is None or known is None:
-            return np.full(len(machines), 3.0)
-        total = total / sum(self.weights.values())
+        weights = sum(self.weights.values())
+        inverses, doubles = self._columns(machines)
+        for place, (resource, weight, mean, count) in enumerate(self._fleet(machines)):
+            expected = float(machines.expected[resource])
+            if expected > 0:
+                inverse = inverses[place]
+                part = inverse * (expected * (1.0 - 1.0 / count))
+                part -= 2.0 * mean
+                part *= inverse
+                part += doubles[place]
+                part *= expected * weight / weights
+                total = part if total is None else np.add(total, part, out=total)
+        if total is None:
+            total = np.zeros(len(machines))
+        known: Bools = machines.constant("any_data", lambda m: np.isfinite(m.utilization).any(axis=0))
         return total if known.all() else np.where(known, total, 3.0)
+
+    def _columns(self, machines: Machines) -> tuple[Floats, Floats]:
+        """Return i and 2 u i, both [resources with a weight, n]; 0 where unknown."""
+        rows = [RESOURCES.index(name) for name, weight in self.weights.items() if weight > 0]
+        inverses: Floats = machines.constant(
+            ("inverse", *rows),
+            lambda m: np.where(np.isfinite(m.utilization[rows]), np.nan_to_num(m.inverse_allocatable[rows]), 0.0),
+        )
+        doubles: Floats = machines.derived(
+            ("global_variance", *rows),
+            lambda m: (
+                2.0 * np.where(np.isnan(m.utilization[rows]), 0.0, m.utilization[rows] * m.inverse_allocatable[rows])
+            ),
+        )
+        return inverses, doubles
+
+    def _may_leave_range(self, machines: Machines) -> bool:
+        """Return whether any score could leave 0-100: only where utilizations or shares beyond 1 are about."""
+        bounds: tuple[float, Floats] | None = machines.fleet.kept.get("global_variance_bounds")
+        if bounds is None:
+            fleet = machines.fleet
+            largest = float(np.fmax.reduce(fleet.utilization, axis=None, initial=0.0))
+            bounds = (largest, np.fmax.reduce(fleet.inverse_allocatable, axis=1, initial=0.0))
+            fleet.kept["global_variance_bounds"] = bounds
+        largest, inverse = bounds
+        return machines.rows is not None or largest > 1.0 or bool((machines.expected * inverse > 1.0).any())
 
     def _fleet(self, machines: Machines) -> list[tuple[int, float, float, int]]:
         """Return resource, weight, mean utilization and number of machines, of the fleet whose variance is meant."""
         fleet = machines.fleet
-        if self.over == "feasible":
-            utilization = fleet.utilization
-            mask = machines.feasible if machines.rows is None else None
-            return self._means(utilization if mask is None else utilization[:, mask])
-        found: list[tuple[int, float, float, int]] | None = fleet.kept.get(("global_variance", *self.weights.items()))
+        if self.over == "feasible" and machines.rows is None:
+            return self._means(fleet.utilization[:, machines.feasible])
+        key = ("global_variance", *self.weights.items())
+        found: list[tuple[int, float, float, int]] | None = fleet.kept.get(key)
         if found is None:
-            found = fleet.kept[("global_variance", *self.weights.items())] = self._means(fleet.utilization)
+            found = fleet.kept[key] = self._means(fleet.utilization)
         return found
 
     def _means(self, utilization: Floats) -> list[tuple[int, float, float, int]]:
         found = []
         for name, weight in self.weights.items():
-            resource = RESOURCES.index(name)
-            values = utilization[resource]
-            count = int(np.count_nonzero(~np.isnan(values)))
-            if weight > 0 and count:
-                found.append((resource, weight, float(np.nansum(values)) / count, count))
+            values = utilization[RESOURCES.index(name)]
+            total, count = float(values.sum()), values.size
+            if np.isnan(total):
+                count = int(np.count_nonzero(~np.isnan(values)))
+                total = float(np.nansum(values))
+            if weight > 0:
+                found.append((RESOURCES.index(name), weight, total / max(count, 1), max(count, 1)))
         return found
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from schemas.resources import RESOURCES
 from scorer.load import ResourceName
 from scorer.machines import Machines, numbers
 from scorer.scores.arithmetic import round_half_away
-from scorer.snapshot import Floats
+from scorer.snapshot import Bools, Floats
 
 
 def risk_of(mu: Floats, sigma: Floats, margin: float = 1.0, sensitivity: float = 1.0) -> Floats:
@@ -76,16 +76,68 @@ class LoadVariationRisk:
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
         """Return [n]."""
-        risk = self.risks(machines)
-        worst = risk.max(axis=0)
-        if np.isnan(worst.sum()):
-            worst = np.nan_to_num(np.fmax.reduce(risk, axis=0), nan=1.0)
-        total = 100.0 * (1.0 - worst)
-        return round_half_away(total) if self.rounding else total
+        if self.rounding or self.form != "trimaran":
+            worst = np.nan_to_num(np.fmax.reduce(self.risks(machines), axis=0), nan=1.0)
+            total = 100.0 * (1.0 - worst)
+            return round_half_away(total) if self.rounding else total
+        total = self._worst(machines)
+        total *= -100.0
+        total += 100.0
+        known: Bools = machines.constant(
+            ("any_data", *self._rows), lambda m: np.isfinite(m.mean[list(self._rows)]).any(axis=0)
+        )
+        return total if known.all() else np.where(known, total, 0.0)
+
+    @property
+    def _rows(self) -> tuple[int, ...]:
+        return tuple(RESOURCES.index(name) for name in self.resources)
+
+    def _worst(self, machines: Machines) -> Floats:
+        """Return [n]: the largest risk, of halves that no newcomer changes; -inf without data."""
+        newcomer = machines.amounts if self.newcomer == "request" else machines.expected
+        idle = [row for row in self._rows if newcomer[row] <= 0]
+        worst: Floats | None = None
+        if idle:
+            unchanged: Floats = machines.derived(
+                ("risk", *idle, self.margin, self.sensitivity),
+                lambda m: np.max([np.minimum(self._half_mu(m, r), 0.5) + self._half_sigma(m, r) for r in idle], axis=0),
+            )
+            worst = unchanged.copy()
+        for row in self._rows:
+            if newcomer[row] > 0:
+                risk = machines.constant(("half", row), lambda m, row=row: self._half_inverse(m, row)) * newcomer[row]
+                risk += machines.derived(("half mu", row), lambda m, row=row: self._half_mu(m, row))
+                np.minimum(risk, 0.5, out=risk)
+                risk += machines.constant(
+                    ("half sigma", row, self.margin, self.sensitivity), lambda m, row=row: self._half_sigma(m, row)
+                )
+                worst = risk if worst is None else np.maximum(worst, risk, out=worst)
+        return np.zeros(len(machines)) if worst is None else worst
+
+    @staticmethod
+    def _half_inverse(machines: Machines, row: int) -> Floats:
+        """Return [n]: half of 1 / allocatable."""
+        return 0.5 * np.nan_to_num(machines.inverse_allocatable[row])
+
+    @staticmethod
+    def _half_mu(machines: Machines, row: int) -> Floats:
+        """Return [n]: half of mean / allocatable; -inf without data, inf without allocatable."""
+        half = 0.5 * machines.utilization[row]
+        if np.isnan(half.sum()):
+            empty = (machines.allocatable[row] <= 0) & np.isfinite(machines.mean[row])
+            half = np.where(empty, np.inf, np.where(np.isnan(half), -np.inf, half))
+        return half
+
+    def _half_sigma(self, machines: Machines, row: int) -> Floats:
+        """Return [n]: half of sigma as margin and sensitivity make it; of 1 without allocatable."""
+        deviation = np.nan_to_num(machines.deviation[row])
+        half = risk_of(np.zeros(1), deviation, self.margin, self.sensitivity)
+        found: Floats = np.where((machines.allocatable[row] <= 0) & np.isfinite(machines.mean[row]), 0.5, half)
+        return found
 
     def risks(self, machines: Machines) -> Floats:
         """Return [resources, n]: the risk by resource; NaN without data, 1 without capacity."""
-        rows = [RESOURCES.index(name) for name in self.resources]
+        rows = list(self._rows)
         newcomer = machines.amounts if self.newcomer == "request" else machines.expected
         part = slice(rows[0], rows[-1] + 1) if rows == list(range(rows[0], rows[-1] + 1)) else rows
         if self.rounding:  # divide as the peer does: a half must stay a half
