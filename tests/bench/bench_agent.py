@@ -57,7 +57,7 @@ def main() -> int:
     parser.add_argument("--away", action="store_true", help="measure without a broker")
     arguments = parser.parse_args()
     found = measure(arguments.seconds, away=arguments.away)
-    print(json.dumps(found))  # noqa: T201
+    print(json.dumps(found))
     return 0 if found["core_share"] <= CORE_SHARE_MAX and found["rss_bytes_max"] <= RSS_BYTES_MAX else 1
 
 
