@@ -79,7 +79,8 @@ def fill(ledger: Ledger, machines: list[str], count: int) -> None:
             [
                 Instance(
                     id=f"filled-{number}", machine=machines[number % len(machines)], state="confirmed",
-                    amounts=(0.05, 1e8, 0.0), cluster=f"c{number % 1000}", role="replica", labels={"app": f"a{number % 50}"},
+                    amounts=(0.05, 1e8, 0.0), cluster=f"c{number % 1000}", role="replica",
+                    labels={"app": f"a{number % 50}"},
                 )
                 for number in range(first, min(first + 500, count))
             ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,9 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from schemas.names import Names
+from scorer import ledger as ledger_module
 from scorer.follow import Follower
 from scorer.instance import Instance
-from scorer.ledger import Candidate, Change, Ledger, Outcome, Transition, Wanted, in_units
+from scorer.ledger import SCRIPTS, Candidate, Change, Ledger, Outcome, Transition, Wanted, in_units, script_text
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.scorer.ledger_model import LedgerModel
@@ -254,3 +257,198 @@ def test_scripts_and_model_agree_on_every_history(wire: Wire, names: Names) -> N
             max_examples=EXAMPLES, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
+
+
+# ---- the log, and who follows it
+
+
+def simple(instance_id: str, machine: str = "m1", ttl_s: float = 60.0) -> Wanted:
+    """Return a small instance that may go to one machine, whatever its version."""
+    record = Instance(id=instance_id, machine="", state="reserved", amounts=(0.0001, 1e5, 0.0), request="q")
+    return Wanted(record, ttl_s, [Candidate(machine, -1, LIMITS["m1"])])
+
+
+def test_a_follower_that_fell_behind_reads_everything(wire: Wire, names: Names) -> None:
+    """When the log was trimmed past a follower it reloads; otherwise it never rereads the ledger."""
+    ledger = Ledger(wire, names, log_length=100)
+    behind, close = Follower(ledger), Follower(ledger)
+    behind.poll()
+    close.poll()
+    for number in range(600):
+        ledger.reserve([simple(f"a{number}")])
+        if number == 0:
+            behind.poll()
+            close.poll()
+            assert (behind.reloads, close.reloads) == (2, 2)  # the ledger had no life before its first change
+        close.poll()
+    behind.poll()
+    assert behind.reloads == 3
+    assert close.reloads == 2
+    assert behind.view.instances == close.view.instances == ledger.all_instances()
+    assert behind.change == close.change == 600
+
+
+def test_a_far_but_complete_log_is_read_page_by_page(wire: Wire, names: Names) -> None:
+    """More changes than one read brings are all applied without a reload."""
+    ledger = Ledger(wire, names, log_length=100_000)
+    ledger.reserve([simple("first")])
+    follower = Follower(ledger)
+    follower.poll()
+    for first in range(0, 5000, 500):
+        ledger.reserve([simple(f"b{number}") for number in range(first, first + 500)])
+    follower.poll()
+    assert follower.reloads == 1
+    assert len(follower.view) == 5001
+
+
+def test_a_ledger_of_another_life_is_noticed(wire: Wire, names: Names) -> None:
+    """A server that came back empty, even with as many changes, or with an older state, makes followers reload."""
+    ledger = Ledger(wire, names)
+    ledger.reserve([simple("old")])
+    follower = Follower(ledger)
+    follower.poll()
+    keys = [key for key in wire.one("KEYS", f"{names.ledger()}*") if b"clock" not in key]
+    wire.ask([("DEL", key) for key in keys])
+    ledger.reserve([simple("new")])
+    follower.poll()
+    assert set(follower.view.instances) == {"new"}
+    ledger.reserve([simple("newer")])
+    follower.poll()
+    wire.ask(
+        [("HSET", ledger.head, "change", 1), ("HDEL", ledger.instances, "newer"), ("XTRIM", ledger.log, "MAXLEN", 0)]
+    )
+    follower.poll()
+    assert set(follower.view.instances) == {"new"}
+
+
+def test_changes_while_everything_is_read_are_not_lost(wire: Wire, names: Names, valkey: Valkey) -> None:
+    """A follower that loads during a storm of changes ends up with exactly what the ledger holds."""
+    ledger = Ledger(wire, names)
+    ledger.reserve([simple(f"c{number}") for number in range(2000)])
+    other = Wire({"url": valkey.url})
+    stop = threading.Event()
+
+    def storm() -> None:
+        busy, number = Ledger(other, names), 0
+        while not stop.is_set():
+            busy.reserve([simple(f"d{number}")])
+            busy.release(f"c{number % 2000}")
+            number += 1
+
+    thread = threading.Thread(target=storm)
+    thread.start()
+    try:
+        for _ in range(5):
+            follower = Follower(ledger)
+            follower.poll()
+    finally:
+        stop.set()
+        thread.join()
+        other.close()
+    follower.poll()
+    assert follower.view.instances == ledger.all_instances()
+    assert follower._versions == ledger.machine_versions()
+
+
+EXPIRIES = [("none", 0), ("some", 137), ("all", 450)]
+
+
+@pytest.mark.parametrize("expired", [row[1] for row in EXPIRIES], ids=[row[0] for row in EXPIRIES])
+def test_expiry_of_none_some_and_all(wire: Wire, names: Names, expired: int) -> None:
+    """So many of 450 reservations run out, more than one sweep takes; the others stay; nothing of the ended is left."""
+    ledger = clocked_ledger(wire, names)
+    wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
+    soon = [simple(f"e{n}", f"m{n % 7}", 1.0 if n < expired else 100.0) for n in range(450)]
+    ledger.reserve(soon)
+    wire.one("SET", names.key("clock"), f"{NOW_S + 1:.6f}")
+    follower = Follower(ledger)
+    follower.poll()
+    assert len(follower.view) == 450
+    assert ledger.expire(200).count == min(200, expired)
+    while ledger.expire(200).count:
+        pass
+    follower.poll()
+    assert len(follower.view) == 450 - expired == len(ledger.all_instances())
+    for number in range(450):
+        record = ledger.find(f"e{number}")
+        assert record is not None
+        assert record.state == ("expired" if number < expired else "reserved")
+    if expired == 450:
+        left = [wire.one("EXISTS", key) for key in ledger._keys[1:7]]
+        assert left == [0] * 6
+
+
+def test_a_confirm_at_the_very_moment_of_expiry_is_too_late(wire: Wire, names: Names) -> None:
+    """At expires_at the reservation has ended, a microsecond before it has not."""
+    ledger = clocked_ledger(wire, names)
+    for offset, kind in ((59.999999, "done"), (60.0, "ended")):
+        wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
+        ledger.reserve([simple(f"at-{offset}")])
+        wire.one("SET", names.key("clock"), f"{NOW_S + offset:.6f}")
+        assert ledger.confirm(f"at-{offset}").outcomes[0].kind == kind
+
+
+def test_sums_never_drift(wire: Wire, names: Names) -> None:
+    """A thousand additions and subtractions of awkward fractions leave exactly what is there."""
+    ledger = Ledger(wire, names)
+    awkward = [0.1, 0.2, 0.3, 1 / 3, 1e-6, 2.7]
+    for number in range(200):
+        record = Instance(
+            id=f"f{number}",
+            machine="",
+            state="reserved",
+            amounts=(awkward[number % 6], 0.3e9 + number, 0.0),
+            request="q",
+        )
+        ledger.reserve([Wanted(record, 60.0, [Candidate("m1", -1, (math.nan,) * 3)])])
+        if number % 3:
+            ledger.release(f"f{number}")
+    rows = wire.one("HGET", ledger.machines, "m1").split()
+    there = ledger.all_instances().values()
+    assert int(rows[3]) == sum(in_units(0, record.amounts[0]) for record in there)
+    assert int(rows[4]) == sum(in_units(1, record.amounts[1]) for record in there)
+
+
+def test_an_exact_fit_fits(wire: Wire, names: Names) -> None:
+    """39 times 0.1 cores fill 3.9 cores exactly; the fortieth does not fit."""
+    ledger = Ledger(wire, names)
+    kinds = []
+    for number in range(40):
+        record = Instance(id=f"g{number}", machine="", state="reserved", amounts=(0.1, 0.0, 0.0), request="q")
+        moved = ledger.reserve([Wanted(record, 60.0, [Candidate("m1", -1, (3.9, math.nan, math.nan))])])
+        kinds.append(moved.outcomes[0].kind)
+    assert kinds == ["placed"] * 39 + ["conflict"]
+
+
+def test_correcting_brings_back_and_overrules(wire: Wire, names: Names) -> None:
+    """An inventory's word: a released instance that runs is live again, whatever the limits; gone is gone."""
+    ledger = Ledger(wire, names)
+    ledger.reserve([simple("h1"), simple("h2")])
+    ledger.release("h1")
+    true = Instance(id="h1", machine="m2", state="confirmed", amounts=(50.0, 1e12, 0.0), ports=(1,))
+    ledger.correct([true], ["h2", "never"])
+    follower = Follower(ledger)
+    follower.poll()
+    assert set(follower.view.instances) == {"h1"}
+    assert follower.view.instances["h1"].state == "confirmed"
+    assert wire.one("EXISTS", f"{ledger.ended}:h1") == 0
+    ledger.correct([msgspec.structs.replace(true, machine="m3")])
+    assert ledger.machine_versions().keys() == {"m3"}
+
+
+def test_ended_ids_are_forgotten_after_their_time(wire: Wire, names: Names) -> None:
+    """An ended record carries the lifetime it was given."""
+    ledger = Ledger(wire, names, remember_s=1000)
+    ledger.reserve([simple("k")])
+    ledger.release("k")
+    assert 990 <= wire.one("TTL", f"{ledger.ended}:k") <= 1000
+
+
+def test_every_script_names_its_arguments() -> None:
+    """Each script begins with a header; the shared one names every key."""
+    assert all(f"KEYS[{number}]" in script_text("reserve").split("]]", 1)[0] for number in range(1, 10))
+    for name in SCRIPTS:
+        own = (Path(ledger_module.__file__).parent / f"{name}.lua").read_text()
+        assert own.startswith("--[[ ")
+        assert "ARGV[4" in own
+        assert "Result" in own

@@ -1,0 +1,246 @@
+"""Several scorers and many clients on a nearly full fleet; the laws are checked from the ledger's own history.
+
+    python -m tests.bench.bench_scorers [--scorers 4] [--clients 8] [--placements 100000] [--machines 200]
+
+Clients place instances of unlike sizes, confirm, resize, move and release some, forget others so that they expire.
+Every change of the ledger is then replayed: no machine was ever over its limit, no id was on two machines, every answer a
+client got is in the history, and in the end nothing is left. The exit code says whether all of it held.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schemas.names import Names
+from schemas.resources import RESOURCES
+from scorer.client import Client, WindwardError
+from scorer.instance import Instance
+from scorer.ledger import Ledger, in_units
+from scorer.reservations import LIVE, TRANSITIONS
+from scorer.wire import Wire
+from tests.conftest import free_port, start_valkey, stop
+from tests.fleets import publish, window_table
+
+CAPACITY = (16.0, 64e9, 1.25e9)
+SIZES = ((1.0, 4e9), (2.0, 2e9), (0.5, 8e9), (3.0, 12e9), (0.1, 1e8))
+
+
+@dataclass
+class Report:
+    """What clients were told, and what the history says."""
+
+    answers: Counter[str] = field(default_factory=Counter)
+    placed: dict[str, str] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    changes: int = 0
+    fullest: float = 0.0
+
+
+def client_process(url: str, prefix: str, number: int, placements: int, out: multiprocessing.Queue[Any]) -> None:
+    """Place, and treat what was placed as deployers do: some careful, some forgetful."""
+    dice = random.Random(number)
+    answers: Counter[str] = Counter()
+    placed: dict[str, str] = {}
+    held: list[str] = []
+    with Client(url, prefix, timeout_s=30) as client:
+        for turn in range(placements):
+            name = f"c{number}-{turn}"
+            cpu, memory = dice.choice(SIZES)
+            try:
+                answer = client.place(
+                    id=name, cpu=cpu, memory=memory, ports=[6379 + dice.randrange(40)], ttl_s=2, top=1
+                )
+                answers["conflicts"] += answer["conflicts"]
+                if answer["machine"] is None:
+                    answers["no machine"] += 1
+                    for _ in range(3):  # make room
+                        if held:
+                            client.release(held.pop(dice.randrange(len(held))))
+                    continue
+                answers["placed"] += 1
+                placed[name] = answer["machine"]
+                fate = dice.random()
+                if fate < 0.75:
+                    client.confirm(name)
+                    held.append(name)
+                elif fate < 0.85:
+                    client.release(name)
+                if held and fate < 0.05:
+                    client.update(dice.choice(held), cpu=dice.choice(SIZES)[0])
+                elif held and fate < 0.08:
+                    client.update(dice.choice(held), machine="")
+            except WindwardError as error:
+                answers[error.code] += 1
+        for name in held:
+            try:
+                client.release(name)
+            except WindwardError as error:
+                answers[error.code] += 1
+    out.put((answers, placed))
+
+
+def check_history(history: list[Instance], placed: dict[str, str], limits: tuple[float, ...]) -> Report:
+    """Replay every change; note whatever broke a law."""
+    report = Report(placed=placed, changes=len(history))
+    live: dict[str, Instance] = {}
+    seen: dict[str, Instance] = {}
+    fleet = _Fleet(limits, report)
+    for number, record in enumerate(history, 1):
+        if record.version != number:
+            report.faults.append(f"change {number} is missing")
+            break
+        known = seen.get(record.id)
+        if known is None and record.state != "reserved":
+            report.faults.append(f"{record.id} began as {record.state}")
+        elif known is not None and not _allowed(known, record):
+            report.faults.append(f"{record.id} went from {known.state} to {record.state}")
+        if before := live.pop(record.id, None):
+            fleet.take_away(before)
+        seen[record.id] = record
+        if record.state in LIVE:
+            live[record.id] = record
+            fleet.add(record)
+    for name, machine in placed.items():
+        if name not in seen:
+            report.faults.append(f"{name} was answered {machine} and is not in the history")
+    if live:
+        report.faults.append(f"{len(live)} instances are left, such as {next(iter(live))}")
+    return report
+
+
+class _Fleet:
+    """What every machine holds at one moment of the history."""
+
+    def __init__(self, limits: tuple[float, ...], report: Report) -> None:
+        self._limits = [in_units(position, limit) for position, limit in enumerate(limits)]
+        self._sums: Counter[tuple[str, int]] = Counter()
+        self._ports: dict[tuple[str, int], str] = {}
+        self._report = report
+
+    def add(self, record: Instance) -> None:
+        """Put an instance on its machine; note what it breaks."""
+        for position, limit in enumerate(self._limits):
+            self._sums[record.machine, position] += in_units(position, record.amounts[position])
+            share = self._sums[record.machine, position] / limit
+            self._report.fullest = max(self._report.fullest, share)
+            if share > 1:
+                self._report.faults.append(f"change {record.version}: {record.machine} over its {RESOURCES[position]}")
+        for port in record.ports:
+            if self._ports.setdefault((record.machine, port), record.id) != record.id:
+                self._report.faults.append(f"change {record.version}: port {port} of {record.machine} taken twice")
+
+    def take_away(self, record: Instance) -> None:
+        """Take an instance off its machine."""
+        for position in range(len(self._limits)):
+            self._sums[record.machine, position] -= in_units(position, record.amounts[position])
+        for port in record.ports:
+            self._ports.pop((record.machine, port), None)
+
+
+def _allowed(before: Instance, after: Instance) -> bool:
+    steps = ("confirm", "update", "release", "expire")
+    return any(TRANSITIONS[before.state, step] == after.state for step in steps)  # type: ignore[index]
+
+
+def read_history(ledger: Ledger) -> list[Instance]:
+    """Return every change of the log."""
+    history: list[Instance] = []
+    while True:
+        _, change, records = ledger.read_log(ledger.wire.ask(ledger.log_reads(len(history), 10_000)))
+        history += records
+        if len(history) >= change or not records:
+            return history
+
+
+def contend(
+    url: str, names: Names, *, scorers: int, clients: int, placements: int, machines: int, kill: bool = False
+) -> tuple[Report, float]:
+    """Run scorers and clients on a server; return the report and how long the clients took."""
+    wire = Wire({"url": url})
+    fleet = [f"m{number:04d}" for number in range(machines)]
+    publish(wire, names, [window_table(fleet, utilization=0.0, capacity=CAPACITY, at=time.time() + 3600)])
+    environ = {
+        **os.environ, "WINDWARD_REDIS_URL": url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_LOG_LEVEL": "error",
+        "WINDWARD_LEDGER_LOG_LENGTH": "10000000", "WINDWARD_HEARTBEAT_S": "0.2", "WINDWARD_SILENT_S": "1",
+    }  # fmt: skip
+    processes = [
+        subprocess.Popen([sys.executable, "-m", "scorer", "--name", f"s{number}"], env=environ)
+        for number in range(scorers)
+    ]
+    out: multiprocessing.Queue[Any] = multiprocessing.Queue()
+    working = [
+        multiprocessing.Process(
+            target=client_process, args=(url, names.prefix, number, placements // clients, out), daemon=True
+        )
+        for number in range(clients)
+    ]
+    try:
+        with Client(url, names.prefix, timeout_s=60) as client:
+            client.health()
+        started = time.perf_counter()
+        for process in working:
+            process.start()
+        if kill:
+            time.sleep(1.0)  # in the middle of the work
+            processes[0].send_signal(signal.SIGKILL)
+        answers: Counter[str] = Counter()
+        placed: dict[str, str] = {}
+        for _ in working:
+            counts, told = out.get(timeout=3600)
+            answers += counts
+            placed |= told
+        took_s = time.perf_counter() - started
+        for process in working:
+            process.join()
+        ledger = Ledger(wire, names, log_length=10_000_000)
+        deadline = time.monotonic() + 30
+        while ledger.all_instances() and time.monotonic() < deadline:
+            time.sleep(0.1)  # reservations run out
+        report = check_history(read_history(ledger), placed, CAPACITY)
+        report.answers = answers
+        for part in ("instances", "expiry", "machines", "masters", "ports", "clusters"):
+            if wire.one("EXISTS", names.ledger(part)):
+                report.faults.append(f"{part} is not empty in the end")
+        return report, took_s
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                stop(process)
+        wire.close()
+
+
+def main() -> int:
+    """Run it on a server of its own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scorers", type=int, default=4)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--placements", type=int, default=100_000)
+    parser.add_argument("--machines", type=int, default=200)
+    arguments = parser.parse_args()
+    port = free_port()
+    with tempfile.TemporaryDirectory() as directory:
+        server = start_valkey(port, Path(directory))
+        try:
+            report, took_s = contend(f"redis://127.0.0.1:{port}/0", Names(), **vars(arguments))
+        finally:
+            stop(server)
+    print(f"{arguments.placements} placements by {arguments.clients} clients in {took_s:.1f} s: {dict(report.answers)}")
+    print(f"{report.changes} changes replayed, fullest machine {report.fullest:.1%} of its limit")
+    print("\n".join(report.faults[:20]) or "no law was broken")
+    return 1 if report.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
