@@ -24,7 +24,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from ops.fleet_view import FleetView, Spread, at_random, join_tables, least_used, spread
-from ops.local.process import LocalError
+from ops.local.process import LocalError, wait_until
 from ops.stack import Stack, StackSettings
 from ops.up import Interrupts
 from schemas.connections import CommonSettings
@@ -36,6 +36,7 @@ from scorer.client import Client, WindwardError
 from scorer.commands.asking import number, ratio, size
 
 FILL_DEADLINE_S = 100.0
+SCORER_DEADLINE_S = 15.0
 PRESENT_S = 20.0
 """Every machine's newest sample is younger: two intervals."""
 
@@ -126,6 +127,10 @@ class Demo:
         else:
             view = self._watch(PLAIN_LOOK_S, lambda view: self._console.print(self._line(view)))
             self._console.print(machines_table(view))
+        wait_until(self._scorer_sees_the_present, SCORER_DEADLINE_S, "the scorer sees fresh data of every machine")
+
+    def _scorer_sees_the_present(self) -> bool:
+        return not [one for one in self._client.rank(top=1)["refusals"] if one["filter"] == "fresh"]
 
     def _watch(self, look_s: float, show: Callable[[FleetView], None]) -> FleetView:
         """Show the fleet again and again until every window is filled and this machine has reported."""
