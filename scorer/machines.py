@@ -406,6 +406,16 @@ class Machines:
         """Return [..., n]: ``compute(machines)``, kept for the whole fleet between decisions (`Fleet.derived`)."""
         return self.fleet.derived(key, compute) if self.rows is None else compute(self)
 
+    def once(self, key: Any, compute: Callable[[], Any]) -> Any:
+        """Return ``compute()``, made once for this newcomer and these rows: for `detail`, asked of many positions."""
+        if key not in self._made:
+            self._made[key] = compute()
+        return self._made[key]
+
+    @cached_property
+    def _made(self) -> dict[Any, Any]:
+        return {}
+
     def constant(self, key: Any, compute: Compute) -> Any:
         """Return [..., n]: as `derived`, of something that no placement changes."""
         values = self.fleet.constant(key, compute)
@@ -638,4 +648,4 @@ def _day_start_s(now_s: float, day: str, time_zone: str) -> float:
 
 def numbers(values: Floats, names: tuple[str, ...] = RESOURCES) -> Mapping[str, float | None]:
     """Return named plain numbers for an explanation, None for NaN."""
-    return {name: None if np.isnan(value) else float(value) for name, value in zip(names, values, strict=True)}
+    return {name: value if value == value else None for name, value in zip(names, values.tolist(), strict=True)}

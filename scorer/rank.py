@@ -252,15 +252,23 @@ class Ranking:
 
     def best(self, count: int) -> Integers:
         """Return the rows of the best ``count`` feasible machines, best first; equals by name."""
-        if count < 1 or not self.feasible_count:
+        return self._best(self.feasible, self.feasible_count, count)
+
+    def best_among(self, only: Bools, count: int) -> Integers:
+        """Return the rows of the best feasible machines among ``only`` [n]."""
+        feasible = self.feasible & only
+        return self._best(feasible, int(np.count_nonzero(feasible)), count)
+
+    def _best(self, feasible: Bools, feasible_count: int, count: int) -> Integers:
+        if count < 1 or not feasible_count:
             return np.empty(0, np.int64)
         total = self.total
-        if self.feasible_count < total.size:
-            total = np.where(self.feasible, total, -np.inf)
-        if count < self.feasible_count:
+        if feasible_count < total.size:
+            total = np.where(feasible, total, -np.inf)
+        if count < feasible_count:
             rows = np.flatnonzero(total >= at_least(total, count) - TIE)
         else:
-            rows = np.flatnonzero(self.feasible)
+            rows = np.flatnonzero(feasible)
         steps = np.rint(total[rows] / TIE)
         names = self.machines.roster.name_order[rows]
         return rows[np.lexsort((names, -steps))][:count]

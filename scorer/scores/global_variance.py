@@ -60,7 +60,7 @@ class GlobalVariance:
         score = self.change(machines)
         score *= -25.0
         score += 75.0
-        return np.clip(score, 0.0, 100.0, out=score) if self._may_leave_range(machines) else score
+        return np.clip(score, 0.0, 100.0, out=score) if self.may_leave_range(machines) else score
 
     def change(self, machines: Machines) -> Floats:
         """Return [n]: n times the weighted change of variance; 3, the largest there is, for a machine without data.
@@ -86,6 +86,31 @@ class GlobalVariance:
         known: Bools = machines.constant("any_data", lambda m: np.isfinite(m.utilization).any(axis=0))
         return total if known.all() else np.where(known, total, 3.0)
 
+    def parts(self, machines: Machines) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return the score before it is clipped, taken apart: ``own - slopes @ means``.
+
+        ``own`` [n] and ``slopes`` [K, n] are the machine's alone; ``means`` [K], the fleet's mean utilizations, move by
+        ``steps`` [K, n] when the newcomer is placed on that machine. K: the resources that the newcomer is expected to use.
+        """
+        weights = sum(self.weights.values())
+        inverses, doubles = self._columns(machines)
+        own = np.full(len(machines), 75.0)
+        slopes, means, steps = [], [], []
+        for place, (resource, weight, mean, count) in enumerate(self._fleet(machines)):
+            expected = float(machines.expected[resource])
+            if expected > 0:
+                factor = -25.0 * expected * weight / weights
+                inverse = inverses[place]
+                own += factor * (inverse * inverse * (expected * (1.0 - 1.0 / count)) + doubles[place])
+                slopes.append(2.0 * factor * inverse)
+                means.append(mean)
+                steps.append(expected * inverse / count)
+        known: Bools = machines.constant("any_data", lambda m: np.isfinite(m.utilization).any(axis=0))
+        own = np.where(known, own, 0.0)
+        shape = (len(means), len(machines))
+        slopes_ = np.where(known, np.array(slopes).reshape(shape), 0.0)
+        return own, slopes_, np.array(means), np.array(steps).reshape(shape)
+
     def _columns(self, machines: Machines) -> tuple[Floats, Floats]:
         """Return i and 2 u i, both [resources with a weight, n]; 0 where unknown."""
         rows = [RESOURCES.index(name) for name, weight in self.weights.items() if weight > 0]
@@ -101,7 +126,7 @@ class GlobalVariance:
         )
         return inverses, doubles
 
-    def _may_leave_range(self, machines: Machines) -> bool:
+    def may_leave_range(self, machines: Machines) -> bool:
         """Return whether any score could leave 0-100: only where utilizations or shares beyond 1 are about."""
         bounds: tuple[float, Floats] | None = machines.fleet.kept.get("global_variance_bounds")
         if bounds is None:
@@ -139,6 +164,7 @@ class GlobalVariance:
         """Show the change of variance, and the fleet's mean utilization by resource."""
         fleet = self._fleet(machines)
         return {
-            "variance_change": float(self.change(machines)[position]) / max((count for *_, count in fleet), default=1),
+            "variance_change": float(machines.once(id(self), lambda: self.change(machines))[position])
+            / max((count for *_, count in fleet), default=1),
             "fleet_mean": {RESOURCES[resource]: mean for resource, _, mean, _ in fleet},
         }

@@ -164,8 +164,6 @@ class LoadVariationRisk:
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show the risk by resource."""
-        risks = self.risks(machines)[:, position]
-        return {
-            "risk": float(np.nanmax(risks)) if np.isfinite(risks).any() else None,
-            "risks": numbers(risks, tuple(self.resources)),
-        }
+        risks = numbers(machines.once(id(self), lambda: self.risks(machines))[:, position], tuple(self.resources))
+        known = [risk for risk in risks.values() if risk is not None]
+        return {"risk": max(known) if known else None, "risks": risks}

@@ -1,0 +1,283 @@
+"""Many identical instances: the same choice as one ranking after another, at a fraction of the cost.
+
+What a machine scores depends on its own load and on how many copies of the newcomer it has; only the fleet's mean, and
+the least and largest score that min-max spreads over, tie machines together. So:
+
+- filters and scores are asked of a machine with one more copy on it (`Machines.take`), many machines at once;
+- between two looks at the whole fleet only a shortlist is compared: the best machines, and those that mark the ends of
+  each min-max. How much any other machine's total can have moved since is bounded, by how far the means and the ends
+  have; when the best of the shortlist does not clear that bound, the whole fleet is looked at again.
+
+Where more than that ties machines together (spread over a topology, affinity, a score that looks at the whole fleet and
+is not the global variance) there is no short way, and `place_identical` says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.request import Request
+from scorer.filters.affinity import facets
+from scorer.plugins import looks_at_fleet
+from scorer.rank import EQUAL, TIE, Ranking, ScoreTerm
+from scorer.scores.global_variance import GlobalVariance
+from scorer.snapshot import Bools, Floats, Integers
+
+SHORTLIST = 256
+ENDS = 16
+AHEAD = 64
+"""So many machines are looked at with one more copy together."""
+
+
+def place_identical(first: Ranking, count: int) -> list[str | None] | None:
+    """Return the machine of each of ``count`` instances like the first's request; None where this way is closed."""
+    if not _open(first):
+        return None
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        rows = _Race(first).run(count)
+    names = first.machines.roster.names
+    placed: list[str | None] = [names[row] for row in rows]
+    return placed + [None] * (count - len(placed))
+
+
+def _open(first: Ranking) -> bool:
+    request = first.request
+    return (
+        not request.affinity
+        and not any(
+            term.topology != "machine" and facets(term) <= first.machines.facets for term in request.anti_affinity
+        )
+        and all(_separable(term) for term in first.terms)
+        and not any(looks_at_fleet(verdict.filter) for verdict in first.verdicts)  # type: ignore[arg-type]
+    )
+
+
+def _separable(term: ScoreTerm) -> bool:
+    score = term.weighted.score
+    if isinstance(score, GlobalVariance):
+        return score.over == "all" and term.weighted.normalise != "rank" and not score.may_leave_range(term.machines)
+    return not looks_at_fleet(score) and term.weighted.normalise != "rank"
+
+
+@dataclass
+class _Part:
+    """One score over all machines: ``own - slopes @ means``, and how it enters the total."""
+
+    term: ScoreTerm
+    share: float
+    own: Floats
+    slopes: Floats
+    """[K, M]; K 0 for a score that knows no fleet."""
+    means: Floats
+    steps: Floats
+    spread: bool
+    low: float = 0.0
+    high: float = 0.0
+
+    def raw(self, rows: Integers) -> Floats:
+        """Return [n]: the score as it is now."""
+        raw = self.own[rows]
+        for slope, mean in zip(self.slopes, self.means, strict=True):
+            raw = raw - slope[rows] * mean
+        return raw
+
+    def line(self, low: float, high: float) -> tuple[float, float]:
+        """Return slope and start of this part of the total between these ends."""
+        if not self.spread:
+            return self.share, 0.0
+        if high - low <= EQUAL * max(abs(low), abs(high)):
+            return 0.0, 100.0 * self.share
+        slope = 100.0 * self.share / (high - low)
+        return slope, -low * slope
+
+
+class _Race:
+    """The placing of one batch."""
+
+    def __init__(self, first: Ranking) -> None:
+        self._first = first
+        self._request: Request = first.request
+        machines = len(first.machines)
+        self._alive: Bools = first.feasible.copy()
+        self._copies = np.zeros(machines, np.int64)
+        self._name_order = first.machines.roster.name_order
+        weights = sum(term.weighted.weight for term in first.terms)
+        self._parts = [self._part(term, term.weighted.weight / weights) for term in first.terms]
+        self._spread = [part for part in self._parts if part.spread]
+        self._rest: Floats = np.zeros(machines)
+        """[M] What the scores without min-max and fleet give together."""
+        for part in self._parts:
+            if not part.spread and not part.slopes.size:
+                self._rest += part.share * part.own
+        self._moving = [part for part in self._parts if part.spread or part.slopes.size]
+        self._next: dict[int, tuple[bool, list[float]]] = {}
+        """By row: whether one more copy would leave it feasible, and its scores then."""
+        self._ends = [
+            (part.slopes.min(axis=1), part.slopes.max(axis=1)) if machines and part.slopes.size else (None, None)
+            for part in self._moving
+        ]
+
+    def _part(self, term: ScoreTerm, share: float) -> _Part:
+        machines = len(self._first.machines)
+        spread = term.weighted.normalise == "min-max"
+        if isinstance(term.weighted.score, GlobalVariance):
+            own, slopes, means, steps = term.weighted.score.parts(term.machines)
+        else:
+            own, slopes, means, steps = term.raw.copy(), np.empty((0, machines)), np.empty(0), np.empty((0, machines))
+        return _Part(term, share, own, slopes, means.copy(), steps, spread)
+
+    # ---- looking at one more copy
+
+    def _look_ahead(self, rows: Integers) -> None:
+        """Ask filters and scores of these machines with one more copy than they have."""
+        copies = self._copies[rows] + 1
+        allowed = np.ones(rows.size, np.bool_)
+        for verdict in self._first.verdicts:
+            allowed &= verdict.filter(self._request, verdict.machines.take(rows, copies))
+        columns = []
+        for part in self._parts:
+            machines = part.term.machines.take(rows, copies)
+            score = part.term.weighted.score
+            if isinstance(score, GlobalVariance):
+                columns.append(score.parts(machines)[0])
+            else:
+                columns.append(score(self._request, machines))
+        values = np.array(columns).T.tolist() if columns else [[] for _ in rows]
+        for row, good, scores in zip(rows.tolist(), allowed.tolist(), values, strict=True):
+            self._next[row] = (good, scores)
+
+    def _put(self, row: int) -> bool:
+        """Place one copy; return whether the machine can take another."""
+        good, scores = self._next.pop(row)
+        self._copies[row] += 1
+        for part in self._moving:
+            for k in range(part.means.size):
+                part.means[k] += part.steps[k, row]
+        rest = 0.0
+        for part, score in zip(self._parts, scores, strict=True):
+            part.own[row] = score
+            if not part.spread and not part.slopes.size:
+                rest += part.share * score
+        self._rest[row] = rest
+        self._alive[row] = good
+        return good
+
+    # ---- the shortlist
+
+    def run(self, count: int) -> list[int]:
+        """Return the rows chosen, in order; fewer than ``count`` when no machine is left."""
+        chosen: list[int] = []
+        while len(chosen) < count:
+            alive = np.flatnonzero(self._alive)
+            if not alive.size:
+                break
+            self._refresh(alive)
+            chosen += self._sprint(count - len(chosen))
+        return chosen
+
+    def _refresh(self, alive: Integers) -> None:
+        """Look at the whole fleet: choose the shortlist, and note what the others had."""
+        total = self._rest[alive].copy()
+        keep = np.zeros(alive.size, np.bool_)
+        raws = []
+        for part in self._moving:
+            raw = part.raw(alive)
+            raws.append(raw)
+            if part.spread:
+                part.low, part.high = float(raw.min()), float(raw.max())
+                if alive.size > 2 * ENDS:
+                    order = np.argpartition(raw, (ENDS, alive.size - ENDS))
+                    keep[order[:ENDS]] = keep[order[-ENDS:]] = True
+            slope, start = part.line(part.low, part.high)
+            total += slope * raw + start
+        steps = np.rint(total / TIE)
+        if alive.size > SHORTLIST:
+            least = np.partition(steps, alive.size - SHORTLIST)[alive.size - SHORTLIST]
+            near = np.flatnonzero(steps >= least)
+            best = near[np.lexsort((self._name_order[alive[near]], -steps[near]))][:SHORTLIST]
+            keep[best] = True
+        else:
+            keep[:] = True
+        self._rows = alive[keep]
+        others = ~keep
+        self._others = bool(others.any())
+        if self._others:
+            self._best_other = float(total[others].max())
+            self._raw_others = [(float(raw[others].min()), float(raw[others].max())) for raw in raws]
+        self._reference = [(part.means.copy(), *part.line(part.low, part.high)) for part in self._moving]
+
+    def _bound(self, ends: list[tuple[float, float]]) -> float | None:
+        """Return what no machine outside the shortlist can exceed now; None when an end may lie among them."""
+        bound = self._best_other
+        for place, part in enumerate(self._moving):
+            means, slope_then, start_then = self._reference[place]
+            least, largest = self._ends[place]
+            drop = rise = 0.0
+            if least is not None and largest is not None:
+                moved = part.means - means
+                rise, drop = -float(least @ moved), -float(largest @ moved)
+                rise, drop = max(rise, drop), min(rise, drop)
+            low, high = self._raw_others[place]
+            low, high = low + drop, high + rise
+            if part.spread and (low < ends[place][0] or high > ends[place][1]):
+                return None
+            slope, start = part.line(*ends[place])
+            bound += start - start_then + max((slope - slope_then) * (low - drop), (slope - slope_then) * (high - rise))
+            bound += max(slope * rise, slope * drop)
+        return bound
+
+    def _sprint(self, count: int) -> list[int]:
+        """Place copies as long as the shortlist is sure to hold the best machine."""
+        rows = self._rows
+        own = [part.own[rows] for part in self._moving]
+        slopes = [part.slopes[:, rows] for part in self._moving]
+        rest = self._rest[rows]
+        moved = np.zeros(rows.size, np.bool_)
+        chosen: list[int] = []
+        while len(chosen) < count and rows.size:
+            total = rest.copy()
+            ends: list[tuple[float, float]] = []
+            for place, part in enumerate(self._moving):
+                raw = own[place]
+                for k in range(part.means.size):
+                    raw = raw - slopes[place][k] * part.means[k]
+                low, high = (float(raw.min()), float(raw.max())) if part.spread else (0.0, 0.0)
+                ends.append((low, high))
+                slope, start = part.line(low, high)
+                total += slope * raw
+                total += start
+            top = float(total.max())
+            near = np.flatnonzero(total >= top - TIE)
+            at = int(near[0])
+            if near.size > 1:
+                steps = np.rint(total[near] / TIE)
+                at = int(near[np.lexsort((self._name_order[rows[near]], -steps))[0]])
+            if self._others and (chosen or not np.isfinite(top)):
+                bound = self._bound(ends)
+                if bound is None or top < bound - TIE or (top <= bound + TIE and moved[at]):
+                    break
+            row = int(rows[at])
+            if row not in self._next:
+                self._prepare(rows, total, at)
+            chosen.append(row)
+            if self._put(row):
+                for place, part in enumerate(self._moving):
+                    own[place][at] = part.own[row]
+                rest[at] = self._rest[row]
+                moved[at] = True
+            else:
+                left = np.ones(rows.size, np.bool_)
+                left[at] = False
+                rows, rest, moved = rows[left], rest[left], moved[left]
+                own, slopes = [each[left] for each in own], [each[:, left] for each in slopes]
+        return chosen
+
+    def _prepare(self, rows: Integers, total: Floats, at: int) -> None:
+        """Look ahead for the machine chosen and for the next best ones that nobody looked at yet."""
+        best = np.argpartition(-total, min(2 * AHEAD, total.size - 1))[: 2 * AHEAD] if total.size > AHEAD else None
+        near = rows if best is None else rows[best]
+        wanted = [int(row) for row in near if int(row) not in self._next][:AHEAD]
+        row = int(rows[at])
+        self._look_ahead(np.array(list(dict.fromkeys([row, *wanted])), np.int64))
