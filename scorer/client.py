@@ -108,6 +108,11 @@ class _Call:
         while left := self.left_s():
             yield max(0.001, min(left, POLL_S))
 
+    def commands(self, sent: bool, wait_s: float) -> list[tuple[Any, ...]]:
+        """Return what is sent to the server: the query, unless it is there already, and the wait for its answer."""
+        wait = ("BLPOP", self.reply, wait_s)
+        return [wait] if sent else [("LPUSH", self.queries, self.query), wait]
+
     def result(self, raw: bytes | str) -> Any:
         """Return the result in an answer, or raise its error."""
         try:
@@ -170,17 +175,13 @@ class Client:
         sent, failure = False, None
         for wait_s in call.waits():
             try:
-                with self._redis.pipeline(transaction=False) as pipe:
-                    if not sent:
-                        pipe.lpush(call.queries, call.query)
-                    pipe.blpop(call.reply, timeout=wait_s)
-                    answers = pipe.execute()
+                answers = self._send(call.commands(sent, wait_s), wait_s)
                 sent, failure = True, None
                 if answers[-1] is not None:
                     return call.result(answers[-1][1])
                 if len(answers) > 1 and answers[0] > QUEUE_MAX:
                     break
-            except redis.AuthenticationError as error:
+            except (redis.AuthenticationError, redis.ResponseError) as error:
                 raise WindwardError("UNAVAILABLE", f"{self._where}: {error}") from None
             except (redis.ConnectionError, redis.TimeoutError) as error:
                 sent, failure = False, error
@@ -189,6 +190,19 @@ class Client:
         if failure is None:
             crowd = self._take_back(call)
         raise call.crowded(crowd) if crowd > QUEUE_MAX else call.overdue(self._where, failure)
+
+    def _send(self, commands: list[tuple[Any, ...]], wait_s: float) -> list[Any]:
+        """Send commands in one write, return their answers: what a pipeline does, at half its price."""
+        pool = self._redis.connection_pool
+        connection: Any = pool.get_connection()
+        try:
+            connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+            return [connection.read_response(timeout=wait_s + SOCKET_TIMEOUT_S) for _ in commands]
+        except BaseException:
+            connection.disconnect()  # what is still unread must not be taken for another call's answer
+            raise
+        finally:
+            pool.release(connection)
 
     def _take_back(self, call: _Call) -> int:
         """Remove a query nobody took, so that an unattended queue stays short; return the length it had."""
@@ -267,16 +281,15 @@ class AsyncClient:
         for wait_s in call.waits():
             try:
                 async with self._redis.pipeline(transaction=False) as pipe:
-                    if not sent:
-                        pipe.lpush(call.queries, call.query)
-                    pipe.blpop(call.reply, timeout=wait_s)
+                    for command in call.commands(sent, wait_s):
+                        pipe.execute_command(*command)
                     answers = await pipe.execute()
                 sent, failure = True, None
                 if answers[-1] is not None:
                     return call.result(answers[-1][1])
                 if len(answers) > 1 and answers[0] > QUEUE_MAX:
                     break
-            except redis.AuthenticationError as error:
+            except (redis.AuthenticationError, redis.ResponseError) as error:
                 raise WindwardError("UNAVAILABLE", f"{self._where}: {error}") from None
             except (redis.ConnectionError, redis.TimeoutError) as error:
                 sent, failure = False, error

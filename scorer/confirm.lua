@@ -23,4 +23,4 @@ else
   result = 'done'
 end
 commit()
-return answer({result, record and encode(record) or nil})
+return answer({result, record and (record.value or encode(record)) or nil})

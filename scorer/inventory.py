@@ -86,7 +86,7 @@ def _instance(record: Any) -> Instance:
         raise InvalidRequest("id and machine are required")
     check_machine_id(request.machine)
     instance = msgspec.structs.replace(instance_of(request, request.machine, 0.0), expires_at=0.0)
-    if large := too_large(instance):
+    if large := too_large(instance.amounts, instance.maxmemory):
         raise InvalidRequest(f"{large}: more than can be counted")
     return instance
 

@@ -186,6 +186,7 @@ local function commit(always)
     change = change + 1
     record.version = change
     local value = encode(record)
+    record.value = value
     written[#written + 1] = value
     if record.state == 'reserved' or record.state == 'confirmed' then
       redis.call('HSET', INSTANCES, record.id, value)

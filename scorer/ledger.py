@@ -121,12 +121,12 @@ def in_units(position: int, amount: float) -> int:
     return math.floor(min(amount * UNITS[position], 2.0**53) + 0.5)
 
 
-def too_large(instance: Instance) -> str:
+def too_large(amounts: Sequence[float], maxmemory: float) -> str:
     """Name the amount that the ledger cannot count exactly; "" when it can."""
-    for position, amount in enumerate(instance.amounts):
+    for position, amount in enumerate(amounts):
         if amount * UNITS[position] > AMOUNT_MAX:
             return RESOURCES[position]
-    return "maxmemory" if instance.maxmemory > AMOUNT_MAX else ""
+    return "maxmemory" if maxmemory > AMOUNT_MAX else ""
 
 
 def record_tail(instance: Instance) -> bytes:

@@ -151,7 +151,7 @@ def _change(
         if (by_name := getattr(asked, name)) is not None:
             given[name] = _by_resource(name, by_name)
     new = msgspec.structs.replace(old, **given)
-    if large := too_large(new):
+    if large := too_large(new.amounts, new.maxmemory):
         raise InvalidRequest(f"{large}: more than can be counted")
     moves = asked.machine is not None and asked.machine != old.machine
     grows = [b > a for a, b in zip(old.amounts, new.amounts, strict=True)]
@@ -190,7 +190,7 @@ def _limits(
         return None
     request = _as_request(new, machine)
     ranking = rank(request, snapshot, follower.view, profiles.choose(asked.profile), now_s)
-    return limits(ranking, row, request)
+    return limits(ranking, [row], request)[0]
 
 
 def _targets(
@@ -217,7 +217,7 @@ def _targets(
         machine = ranking.machines.name(row)
         if asked.machine and machine != asked.machine:
             continue
-        candidates.append(Candidate(machine, follower.version(machine), *limits(ranking, row, request)))
+        candidates.append(Candidate(machine, follower.version(machine), *limits(ranking, [row], request)[0]))
     if not candidates:
         raise CallError("RESOURCE_EXHAUSTED", f"no machine for {old.id!r}: {summary or 'none of that name fits'}")
     return candidates

@@ -129,7 +129,7 @@ class Placing:
             ranking = rank(request, snapshot, view, profile, now_s)
             placement.rankings = [ranking]
             rows = [int(row) for row in ranking.best(depth)]
-        candidates = [self._candidate(ranking, row, request) for row in rows if ranking is not None]
+        candidates = self._candidates(ranking, rows, request) if ranking is not None else []
         wanted = Wanted(self._record(request, digest, now_s), request.ttl_s, candidates)
         change = self._follower.change
         transition = self._ledger.reserve(
@@ -175,7 +175,7 @@ class Placing:
             candidates = []
             if machine is not None and plan is not None:
                 row = plan.ranking.machines.roster.index[machine]
-                candidates = [self._candidate(plan.ranking, row, request)]
+                candidates = self._candidates(plan.ranking, [row], request)
             wanted.append(Wanted(self._record(request, digests[position], now_s), request.ttl_s, candidates))
             positions.append(position)
         again: list[int] = []
@@ -233,25 +233,31 @@ class Placing:
         far = any(rule.topology != "machine" for rule in (*request.affinity, *request.anti_affinity))
         return self._follower.change if far else -1
 
-    def _candidate(self, ranking: Ranking, row: int, request: Request) -> Candidate:
-        machine = ranking.machines.name(row)
-        if large := too_large(instance_of(request, "", 0.0)):
+    def _candidates(self, ranking: Ranking, rows: list[int], request: Request) -> list[Candidate]:
+        if rows and (large := too_large(request.amounts(), float(request.maxmemory))):
             raise InvalidRequest(f"{large}: more than can be counted")
-        return Candidate(machine, self._follower.version(machine), *limits(ranking, row, request))
+        names, version = ranking.machines.roster.names, self._follower.version
+        allowed = limits(ranking, rows, request)
+        return [Candidate(names[row], version(names[row]), *limit) for row, limit in zip(rows, allowed, strict=True)]
 
 
-def limits(ranking: Ranking, row: int, request: Request) -> tuple[tuple[float, ...], float, float]:
-    """Return what the profile's filters allow the sums of one machine: amounts, maxmemory, masters of the cluster."""
-    amounts, maxmemory, masters = _NO_LIMITS, math.nan, math.nan
+Limits = tuple[tuple[float, ...], float, float]
+"""The most that a machine's sums may be: amounts, maxmemory, masters of the cluster; NaN: no limit."""
+
+
+def limits(ranking: Ranking, rows: list[int], request: Request) -> list[Limits]:
+    """Return what the profile's filters allow the sums of some machines."""
+    share, masters, fits = math.nan, math.nan, False
     for placed in ranking.profile.filters:
         each = placed.filter
         if isinstance(each, Fits):
-            amounts = tuple(ranking.machines.allocatable[:, row].tolist())
+            fits = True
         elif isinstance(each, Maxmemory):
-            maxmemory = float(ranking.machines.allocatable[MEMORY, row]) * each.share
+            share = each.share
         elif isinstance(each, Masters) and request.cluster_masters:
             masters = math.ceil(request.cluster_masters * each.share - 1e-9) - 1.0
-    return amounts, maxmemory, masters
+    allocatable = ranking.machines.allocatable[:, rows].T.tolist()
+    return [(tuple(of) if fits else _NO_LIMITS, of[MEMORY] * share, masters) for of in allocatable]
 
 
 def _most_common(reasons: str) -> str:

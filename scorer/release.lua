@@ -18,4 +18,4 @@ else
   result = 'repeat'
 end
 commit()
-return answer({result, record and encode(record) or nil})
+return answer({result, record and (record.value or encode(record)) or nil})

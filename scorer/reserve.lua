@@ -59,6 +59,6 @@ else
 end
 commit()
 for _, result in ipairs(results) do
-  if type(result[2]) == 'table' then result[2] = encode(result[2]) end
+  if type(result[2]) == 'table' then result[2] = result[2].value or encode(result[2]) end
 end
 return answer(results)

@@ -149,7 +149,7 @@ class ScorerService:
         profile = self.profiles.choose(request.profile)
         return rank(request, self._snapshot, self._follower.view, profile, self._clock()).answer()
 
-    def _place(self, query: Query, params: dict[str, Any]) -> dict[str, Any]:
+    def _place(self, query: Query, params: dict[str, Any]) -> msgspec.Raw:
         requests, digests, single = read_batch(params, query.id)
         profiles: list[Profile] = [self.profiles.choose(request.profile) for request in requests]
         placement = self._placing.place(requests, self._snapshot, profiles, digests=digests, deadline=query.deadline)
@@ -159,11 +159,12 @@ class ScorerService:
         if placed < len(requests):
             self._metrics.placements.labels("missing").inc(len(requests) - placed)
         result = place_answer(placement, single)
+        encoded = _encode(result)
         if not requests[0].dry_run:
-            self._note(query, result)
-        return result
+            self._note(query, result, encoded)
+        return msgspec.Raw(encoded)
 
-    def _note(self, query: Query, result: dict[str, Any]) -> None:
+    def _note(self, query: Query, result: dict[str, Any], encoded: bytes) -> None:
         """Put a decision on the log of decisions, with its terms."""
         if not self._decisions_length or result["repeated"] == len(result["placed"]) > 0:
             return
@@ -172,7 +173,7 @@ class ScorerService:
             (
                 "XADD", self._names.decisions, "MAXLEN", "~", self._decisions_length, "*",
                 "ids", ids, "query", query.id, "scorer", self._scorer, "method", query.method,
-                "answer", _encode(result),
+                "answer", encoded,
             )
         )  # fmt: skip
 

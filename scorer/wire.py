@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import redis
+from hiredis import pack_command
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -74,7 +75,7 @@ class Wire:
         connection = self._connection
         if connection is None:
             connection = self._connection = self._client.connection_pool.get_connection()
-        connection.send_packed_command([b"".join(connection.pack_commands(commands))], check_health=False)
+        connection.send_packed_command([_pack(commands)], check_health=False)
         return connection
 
     @staticmethod
@@ -100,3 +101,8 @@ class Wire:
             self._client.connection_pool.release(self._connection)
             self._connection = None
             self._unread = 0
+
+
+def _pack(commands: Sequence[Command]) -> bytes:
+    pack: Any = pack_command
+    return b"".join([pack(command) for command in commands])

@@ -108,6 +108,7 @@ def main() -> int:
                 client.health()
                 results = {
                     "echo": measure(ask_echo, arguments.calls),
+                    "health": measure(client.health, arguments.calls),
                     "rank": measure(lambda: client.rank(cpu=0.5, memory="1G"), arguments.calls),
                     "place": measure(lambda: client.place(cpu=0.001, memory="1M"), arguments.calls),
                 }

@@ -3,8 +3,8 @@
     python -m tests.bench.bench_scorers [--scorers 4] [--clients 8] [--placements 100000] [--machines 200]
 
 Clients place instances of unlike sizes, confirm, resize, move and release some, forget others so that they expire.
-Every change of the ledger is then replayed: no machine was ever over its limit, no id was on two machines, every answer a
-client got is in the history, and in the end nothing is left. The exit code says whether all of it held.
+Every change of the ledger is then replayed: no machine was ever over its limit, no id was on two machines, every
+answer a client got is in the history, and in the end nothing is left. The exit code says whether all of it held.
 """
 
 from __future__ import annotations

@@ -359,22 +359,27 @@ def test_a_killed_scorer_loses_nothing(valkey: Valkey, names: Names, server: red
     publish(wire, names, [window_table(MACHINES, at=time.time() + 5)])
     wire.close()
     quick = ("--heartbeat-s", "0.1", "--silent-s", "0.5")
-    with scorer_process(valkey.url, names, "--name", "first", *quick) as first:
-        with Client(valkey.url, names.prefix, timeout_s=30) as client:
-            client.health()
-            first.send_signal(signal.SIGSTOP)  # in the middle of things
-            answers: list[Any] = []
-            asking = threading.Thread(target=lambda: answers.append(client.place(id="once", cpu=1)))
-            asking.start()
-            # its blocked read is served even while the process stands still: the query is on its own list
-            eventually(lambda: server.llen(names.taken("first")))
-            first.kill()
-            with scorer_process(valkey.url, names, "--name", "second", *quick):
-                asking.join(15)
-                assert answers
-                assert answers[0]["machine"]
-                assert client.instances()["total"] == 1
-        assert server.llen(names.taken("first")) == 0
+    first = scorer_process(valkey.url, names, "--name", "first", *quick)
+    with first as process, Client(valkey.url, names.prefix, timeout_s=30) as client:
+        client.health()
+        process.send_signal(signal.SIGSTOP)
+        answers: list[Any] = []
+        asking = threading.Thread(target=lambda: answers.append(client.place(id="once", cpu=1)))
+        asking.start()
+        # The server serves its blocked read while the process stands still, or we do what that read would have done.
+        eventually(
+            lambda: (
+                server.llen(names.taken("first")) or server.lmove(names.queries, names.taken("first"), "RIGHT", "LEFT")
+            )
+        )
+        process.kill()
+        with scorer_process(valkey.url, names, "--name", "second", *quick):
+            asking.join(30)
+            assert answers
+            assert answers[0]["machine"]
+            assert client.instances()["total"] == 1
+    assert server.llen(names.taken("first")) == 0
+    assert server.zscore(names.scorers, "first") is None
 
 
 def test_a_restarted_scorer_takes_up_its_own_queries(valkey: Valkey, names: Names, server: redis.Redis) -> None:
