@@ -36,7 +36,10 @@ def place_identical(first: Ranking, count: int) -> list[str | None] | None:
     if not _open(first):
         return None
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        rows = _Race(first).run(count)
+        try:
+            rows = _Race(first).run(count)
+        except _OutOfRangeError:
+            return None
     names = first.machines.roster.names
     placed: list[str | None] = [names[row] for row in rows]
     return placed + [None] * (count - len(placed))
@@ -57,8 +60,17 @@ def _open(first: Ranking) -> bool:
 def _separable(term: ScoreTerm) -> bool:
     score = term.weighted.score
     if isinstance(score, GlobalVariance):
-        return score.over == "all" and term.weighted.normalise != "rank" and not score.may_leave_range(term.machines)
+        return score.over == "all" and term.weighted.normalise != "rank"
     return not looks_at_fleet(score) and term.weighted.normalise != "rank"
+
+
+class _OutOfRangeError(Exception):
+    """A global variance would be clipped: only where machines are loaded beyond what they have."""
+
+
+def _check_range(low: float, high: float) -> None:
+    if low < 0.0 or high > 100.0:
+        raise _OutOfRangeError
 
 
 @dataclass
@@ -185,6 +197,8 @@ class _Race:
         for part in self._moving:
             raw = part.raw(alive)
             raws.append(raw)
+            if part.slopes.size:
+                _check_range(float(raw.min()), float(raw.max()))
             if part.spread:
                 part.low, part.high = float(raw.min()), float(raw.max())
                 if alive.size > 2 * ENDS:
@@ -244,6 +258,8 @@ class _Race:
                 for k in range(part.means.size):
                     raw = raw - slopes[place][k] * part.means[k]
                 low, high = (float(raw.min()), float(raw.max())) if part.spread else (0.0, 0.0)
+                if part.means.size:
+                    _check_range(low, high)
                 ends.append((low, high))
                 slope, start = part.line(low, high)
                 total += slope * raw

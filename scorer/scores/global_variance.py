@@ -60,7 +60,7 @@ class GlobalVariance:
         score = self.change(machines)
         score *= -25.0
         score += 75.0
-        return np.clip(score, 0.0, 100.0, out=score) if self.may_leave_range(machines) else score
+        return np.clip(score, 0.0, 100.0, out=score) if self._may_leave_range(machines) else score
 
     def change(self, machines: Machines) -> Floats:
         """Return [n]: n times the weighted change of variance; 3, the largest there is, for a machine without data.
@@ -126,7 +126,7 @@ class GlobalVariance:
         )
         return inverses, doubles
 
-    def may_leave_range(self, machines: Machines) -> bool:
+    def _may_leave_range(self, machines: Machines) -> bool:
         """Return whether any score could leave 0-100: only where utilizations or shares beyond 1 are about."""
         bounds: tuple[float, Floats] | None = machines.fleet.kept.get("global_variance_bounds")
         if bounds is None:
