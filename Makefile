@@ -23,7 +23,8 @@ test: setup
 	$(BIN)/python -m pytest -q
 
 test-kafka: setup
-	WINDWARD_TEST_KAFKA=apache $(BIN)/python -m pytest -q tests/integration/test_recovery.py tests/integration/test_stack_broker.py
+	WINDWARD_TEST_KAFKA=apache $(BIN)/python -m pytest -q \
+		tests/integration/test_recovery.py tests/integration/test_stack_broker.py tests/integration/test_stack_broker_lost.py
 
 lint: setup
 	$(BIN)/ruff format --check .
