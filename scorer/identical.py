@@ -25,6 +25,8 @@ from scorer.rank import EQUAL, TIE, Ranking, ScoreTerm
 from scorer.scores.global_variance import GlobalVariance
 from scorer.snapshot import Bools, Floats, Integers
 
+_least, _largest, _count = np.minimum.reduce, np.maximum.reduce, np.count_nonzero
+
 SHORTLIST = 256
 ENDS = 16
 AHEAD = 64
@@ -82,7 +84,7 @@ class _Part:
     own: Floats
     slopes: Floats
     """[K, M]; K 0 for a score that knows no fleet."""
-    means: Floats
+    means: list[float]
     steps: Floats
     spread: bool
     low: float = 0.0
@@ -121,13 +123,13 @@ class _Race:
         self._rest: Floats = np.zeros(machines)
         """[M] What the scores without min-max and fleet give together."""
         for part in self._parts:
-            if not part.spread and not part.slopes.size:
+            if not part.spread and not part.means:
                 self._rest += part.share * part.own
-        self._moving = [part for part in self._parts if part.spread or part.slopes.size]
+        self._moving = [part for part in self._parts if part.spread or part.means]
         self._next: dict[int, tuple[bool, list[float]]] = {}
         """By row: whether one more copy would leave it feasible, and its scores then."""
-        self._ends = [
-            (part.slopes.min(axis=1), part.slopes.max(axis=1)) if machines and part.slopes.size else (None, None)
+        self._ends: list[tuple[list[float], list[float]]] = [
+            (part.slopes.min(axis=1).tolist(), part.slopes.max(axis=1).tolist()) if machines else ([], [])
             for part in self._moving
         ]
 
@@ -136,9 +138,9 @@ class _Race:
         spread = term.weighted.normalise == "min-max"
         if isinstance(term.weighted.score, GlobalVariance):
             own, slopes, means, steps = term.weighted.score.parts(term.machines)
-        else:
-            own, slopes, means, steps = term.raw.copy(), np.empty((0, machines)), np.empty(0), np.empty((0, machines))
-        return _Part(term, share, own, slopes, means.copy(), steps, spread)
+            return _Part(term, share, own, slopes, means.tolist(), steps, spread)
+        nothing = np.empty((0, machines))
+        return _Part(term, share, term.raw.copy(), nothing, [], nothing, spread)
 
     # ---- looking at one more copy
 
@@ -165,12 +167,12 @@ class _Race:
         good, scores = self._next.pop(row)
         self._copies[row] += 1
         for part in self._moving:
-            for k in range(part.means.size):
-                part.means[k] += part.steps[k, row]
+            for k in range(len(part.means)):
+                part.means[k] += float(part.steps[k, row])
         rest = 0.0
         for part, score in zip(self._parts, scores, strict=True):
             part.own[row] = score
-            if not part.spread and not part.slopes.size:
+            if not part.spread and not part.means:
                 rest += part.share * score
         self._rest[row] = rest
         self._alive[row] = good
@@ -197,7 +199,7 @@ class _Race:
         for part in self._moving:
             raw = part.raw(alive)
             raws.append(raw)
-            if part.slopes.size:
+            if part.means:
                 _check_range(float(raw.min()), float(raw.max()))
             if part.spread:
                 part.low, part.high = float(raw.min()), float(raw.max())
@@ -220,26 +222,24 @@ class _Race:
         if self._others:
             self._best_other = float(total[others].max())
             self._raw_others = [(float(raw[others].min()), float(raw[others].max())) for raw in raws]
-        self._reference = [(part.means.copy(), *part.line(part.low, part.high)) for part in self._moving]
+        self._reference = [(list(part.means), *part.line(part.low, part.high)) for part in self._moving]
 
-    def _bound(self, ends: list[tuple[float, float]]) -> float | None:
+    def _bound(self, ends: list[tuple[float, float]], lines: list[tuple[float, float]]) -> float | None:
         """Return what no machine outside the shortlist can exceed now; None when an end may lie among them."""
         bound = self._best_other
         for place, part in enumerate(self._moving):
             means, slope_then, start_then = self._reference[place]
-            least, largest = self._ends[place]
             drop = rise = 0.0
-            if least is not None and largest is not None:
-                moved = part.means - means
-                rise, drop = -float(least @ moved), -float(largest @ moved)
-                rise, drop = max(rise, drop), min(rise, drop)
-            low, high = self._raw_others[place]
-            low, high = low + drop, high + rise
-            if part.spread and (low < ends[place][0] or high > ends[place][1]):
+            for mean, then, least, largest in zip(part.means, means, *self._ends[place], strict=True):
+                moved = mean - then
+                rise -= min(least * moved, largest * moved)
+                drop -= max(least * moved, largest * moved)
+            low_then, high_then = self._raw_others[place]
+            if part.spread and (low_then + drop < ends[place][0] or high_then + rise > ends[place][1]):
                 return None
-            slope, start = part.line(*ends[place])
-            bound += start - start_then + max((slope - slope_then) * (low - drop), (slope - slope_then) * (high - rise))
-            bound += max(slope * rise, slope * drop)
+            slope, start = lines[place]
+            change = slope - slope_then
+            bound += start - start_then + max(change * low_then, change * high_then) + max(slope * rise, slope * drop)
         return bound
 
     def _sprint(self, count: int) -> list[int]:
@@ -248,45 +248,52 @@ class _Race:
         own = [part.own[rows] for part in self._moving]
         slopes = [part.slopes[:, rows] for part in self._moving]
         rest = self._rest[rows]
-        moved = np.zeros(rows.size, np.bool_)
+        moved: set[int] = set()
         chosen: list[int] = []
         while len(chosen) < count and rows.size:
-            total = rest.copy()
+            total = rest
             ends: list[tuple[float, float]] = []
+            lines: list[tuple[float, float]] = []
+            constant = 0.0
             for place, part in enumerate(self._moving):
                 raw = own[place]
-                for k in range(part.means.size):
-                    raw = raw - slopes[place][k] * part.means[k]
-                low, high = (float(raw.min()), float(raw.max())) if part.spread else (0.0, 0.0)
-                if part.means.size:
+                for slope_of, mean in zip(slopes[place], part.means, strict=True):
+                    raw = raw - slope_of * mean
+                low = high = 0.0
+                if part.spread or part.means:
+                    low, high = float(_least(raw)), float(_largest(raw))
+                if part.means:
                     _check_range(low, high)
-                ends.append((low, high))
                 slope, start = part.line(low, high)
-                total += slope * raw
-                total += start
-            top = float(total.max())
-            near = np.flatnonzero(total >= top - TIE)
-            at = int(near[0])
-            if near.size > 1:
-                steps = np.rint(total[near] / TIE)
+                ends.append((low, high))
+                lines.append((slope, start))
+                constant += start
+                total = total + slope * raw
+            at = int(total.argmax())
+            top = float(total[at])
+            equals = total >= top - TIE
+            if _count(equals) > 1:
+                near = np.flatnonzero(equals)
+                steps = np.rint((total[near] + constant) / TIE)
                 at = int(near[np.lexsort((self._name_order[rows[near]], -steps))[0]])
-            if self._others and (chosen or not np.isfinite(top)):
-                bound = self._bound(ends)
-                if bound is None or top < bound - TIE or (top <= bound + TIE and moved[at]):
-                    break
             row = int(rows[at])
+            if self._others and chosen:
+                bound = self._bound(ends, lines)
+                top += constant
+                if bound is None or top < bound - TIE or (top <= bound + TIE and row in moved):
+                    break
             if row not in self._next:
                 self._prepare(rows, total, at)
             chosen.append(row)
             if self._put(row):
+                moved.add(row)
                 for place, part in enumerate(self._moving):
                     own[place][at] = part.own[row]
                 rest[at] = self._rest[row]
-                moved[at] = True
             else:
                 left = np.ones(rows.size, np.bool_)
                 left[at] = False
-                rows, rest, moved = rows[left], rest[left], moved[left]
+                rows, rest = rows[left], rest[left]
                 own, slopes = [each[left] for each in own], [each[:, left] for each in slopes]
         return chosen
 

@@ -140,6 +140,13 @@ def _read_facts(raws: Iterable[bytes]) -> Iterable[tuple[str, MachineFacts]]:
             yield facts.machine, facts
 
 
+def _warm(snapshot: Snapshot) -> None:
+    """Join the columns that every decision reads, so that the first query after a refresh does not wait for it."""
+    snapshot.view()
+    for column in (snapshot.seen_at, snapshot.allocatable):
+        assert column.shape[-1] == len(snapshot)
+
+
 class Refresher(threading.Thread):
     """Looks every ``refresh_s``; the newest snapshot is `latest`. Assigning and reading it is atomic."""
 
@@ -166,6 +173,7 @@ class Refresher(threading.Thread):
             log.exception("scorer.refresh.failed")
             return
         if snapshot is not None:
+            _warm(snapshot)
             self.latest = snapshot
             self._metrics.refresh_s.observe(time.perf_counter() - started)
             self._metrics.refreshed.set(time.time())

@@ -29,7 +29,7 @@ from scorer.profile import Profile
 from scorer.rank import Ranking, rank
 from scorer.snapshot import Snapshot
 
-CANDIDATES = 8
+CANDIDATES = 4
 """Machines given to the reserve script at first."""
 SCRIPT_INSTANCES_MAX = 250
 """Instances reserved by one script, unless all or none are wanted: the server serves nobody else meanwhile."""

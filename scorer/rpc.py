@@ -145,11 +145,12 @@ class Rpc:
                     log.warning("scorer.redis.back")
                 pause_s = 0.0
                 self._serve(stop)
-            except AWAY as error:
+            except (*AWAY, redis.ResponseError) as error:
+                self._wire.close()
                 self._service.lost()
                 self._metrics.ready.set(0)
                 if not pause_s:
-                    log.warning("scorer.redis.away", extra={"values": {"error": str(error)}})
+                    log.warning("scorer.redis.away", extra={"values": {"error": _in_words(error)}})
                 pause_s = min(1.0, pause_s * 2 or 0.05)
                 stop.wait(pause_s)
 
@@ -255,6 +256,12 @@ class Rpc:
         for error in self._wire.refused:
             log.warning("scorer.answer.refused", extra={"values": {"error": str(error)}})
         self._wire.refused.clear()
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, redis.exceptions.MovedError | redis.exceptions.ClusterError):
+        return "this is a node of a Redis Cluster, which is not supported: name a single server or a proxy"
+    return str(error)
 
 
 class Heartbeat(threading.Thread):

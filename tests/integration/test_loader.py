@@ -1,0 +1,135 @@
+"""The loader on a real server: only what changed is read, and nothing bad replaces what is good."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from schemas.names import Names
+from scorer.loader import Loader
+from scorer.wire import Command, Wire
+from tests.conftest import Valkey
+from tests.fleets import publish, window_table
+
+pytestmark = pytest.mark.integration
+
+
+class CountingWire(Wire):
+    """A connection that remembers what it was asked."""
+
+    asked: list[Command]
+
+    def ask(self, commands: Any, block_s: float = 0.0) -> list[Any]:
+        """Remember and ask."""
+        self.asked = [*getattr(self, "asked", []), *commands]
+        return super().ask(commands, block_s)
+
+    def whole_reads(self) -> list[str]:
+        """Return what was read whole since the last call."""
+        found = [str(c[1]) for c in self.asked if c[0] in ("GET", "HGETALL") and ":{" in str(c[1])]
+        self.asked = []
+        return found
+
+
+@pytest.fixture
+def wire(valkey: Valkey) -> Iterator[CountingWire]:
+    """A counting connection."""
+    wire = CountingWire({"url": valkey.url})
+    yield wire
+    wire.close()
+
+
+def facts(machine: str, **more: object) -> dict[str, object]:
+    """Return what an agent says of itself."""
+    return {"type": "machine", "v": 1, "machine": machine, "boot": 1, "at": time.time(), **more}
+
+
+def test_nothing_changed_reads_and_builds_nothing(wire: CountingWire, names: Names) -> None:
+    """A second look asks for heads and counters only and gives no new snapshot."""
+    publish(wire, names, [window_table(["a", "b"]), window_table(["c"])])
+    loader = Loader(wire, names)
+    first = loader.refresh()
+    assert first is not None
+    assert first.names == ("a", "b", "c")
+    wire.whole_reads()
+    assert loader.refresh() is None
+    assert wire.whole_reads() == []
+
+
+def test_only_the_changed_partition_is_read(wire: CountingWire, names: Names) -> None:
+    """A new table of one partition is read alone; facts are not read while their counter stands."""
+    publish(wire, names, [window_table(["a"], facts=1), window_table(["b"], facts=1)], [{"a": facts("a")}, {}])
+    loader = Loader(wire, names)
+    loader.refresh()
+    wire.whole_reads()
+    publish(wire, names, [window_table(["a"], facts=1, utilization=0.5, offset=9)])
+    wire.one("SET", names.partitions, 2)
+    wire.whole_reads()
+    snapshot = loader.refresh()
+    assert wire.whole_reads() == [names.windows(0)]
+    assert snapshot is not None
+    assert snapshot.view().mean[0, 0] == pytest.approx(8.0)
+
+
+def test_facts_are_read_again_when_their_counter_changed(wire: CountingWire, names: Names) -> None:
+    """Labels of an agent appear with the counter; a message that cannot be read is left out."""
+    publish(wire, names, [window_table(["a"], facts=1)], [{"a": facts("a", labels={"rack": "1"})}])
+    loader = Loader(wire, names)
+    first = loader.refresh()
+    assert first is not None
+    assert first.rules.labels(0) == {"rack": "1"}
+    publish(wire, names, [window_table(["a"], facts=2)], [{"a": facts("a", labels={"rack": "2"}), "x": 3}])
+    second = loader.refresh()
+    assert second is not None
+    assert second.rules.labels(0) == {"rack": "2"}
+
+
+def test_a_damaged_table_leaves_the_last_good_one(wire: CountingWire, names: Names) -> None:
+    """Garbage, a cut table and another major version are refused; the partition stays as it was."""
+    good = window_table(["a"])
+    publish(wire, names, [good])
+    loader = Loader(wire, names)
+    loader.refresh()
+    for bad in (b"garbage", good[:200], good[:7] + b"\x02" + good[8:]):
+        publish(wire, names, [bad])
+        loader.refresh()
+        assert loader._snapshot is not None
+        assert loader._snapshot.names == ("a",)
+    publish(wire, names, [window_table(["a", "b"])])
+    after = loader.refresh()
+    assert after is not None
+    assert after.names == ("a", "b")
+
+
+def test_partitions_that_go_take_their_machines(wire: CountingWire, names: Names) -> None:
+    """Fewer partitions, or a table that expired, mean fewer machines; those of the ledger stay, without data."""
+    publish(wire, names, [window_table(["a"]), window_table(["b"])])
+    loader = Loader(wire, names)
+    loader.refresh(("b",))
+    wire.one("SET", names.partitions, 1)
+    after = loader.refresh(("b",))
+    assert after is not None
+    assert set(after.names) == {"a", "b"}
+    assert not after.has_data[after.roster.index["b"]]
+    wire.one("DEL", names.windows(0))
+    empty = loader.refresh(())
+    assert empty is not None
+    assert empty.names == ()
+
+
+def test_what_operators_say_is_read_with_its_counter(wire: CountingWire, names: Names) -> None:
+    """Cordon and labels appear; an entry that cannot be read is left out and the others hold."""
+    publish(wire, names, [window_table(["a", "b"])])
+    loader = Loader(wire, names)
+    loader.refresh()
+    said = {"a": {"cordon": True}, "b": {"share": {"cpu": 9}}}
+    wire.ask([("HSET", names.operator, k, msgspec.json.encode(v)) for k, v in said.items()])
+    assert loader.refresh() is None
+    wire.one("INCR", names.operator_version)
+    after = loader.refresh()
+    assert after is not None
+    assert after.rules.cordon.tolist() == [True, False]
