@@ -24,7 +24,8 @@ test: setup
 
 test-kafka: setup
 	WINDWARD_TEST_KAFKA=apache $(BIN)/python -m pytest -q \
-		tests/integration/test_recovery.py tests/integration/test_stack_broker.py tests/integration/test_stack_broker_lost.py
+		tests/integration/test_recovery.py tests/integration/test_stack_broker.py tests/integration/test_stack_broker_lost.py \
+		tests/integration/test_stack_up_apache.py
 
 lint: setup
 	$(BIN)/ruff format --check .
