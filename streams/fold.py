@@ -53,14 +53,18 @@ def fold(ring: Ring, batch: Batch, shift_minutes: int = 0) -> Folded:
 
 
 def _wave(head: NDArray[np.int64], rows: NDArray[np.intp], slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Choose the samples up to the first of each machine that would move its head too far at once."""
+    """Choose the samples up to the first of each machine that would move its head too far at once.
+
+    A new machine has its head from its first sample on; what is much older than that waits until it stands.
+    """
     base = head + _WAVE_SLOTS
     if (slots <= base).all():
         return np.ones(len(rows), np.bool_)
-    _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
-    base = np.maximum(head, slots[first][inverse]) + _WAVE_SLOTS
+    _, place, inverse = np.unique(rows, return_index=True, return_inverse=True)
+    first = slots[place][inverse]
+    base = np.maximum(head, first) + _WAVE_SLOTS
     order = np.argsort(rows, kind="stable")
-    beyond = (slots > base)[order]
+    beyond = ((slots > base) | ((head == NO_SLOT) & (slots <= first - (S - _WAVE_SLOTS))))[order]
     counted = np.cumsum(beyond)
     group_start = np.searchsorted(rows[order], rows[order], side="left")
     seen: NDArray[np.int64] = counted - (counted - beyond)[group_start]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections import Counter
 
 import msgspec
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.sample import MachineFacts, encode
+from schemas.sample import MachineFacts, Moments, encode
 from streams.partition import Arrived, Partition, Position
 from streams.peaks import Zone
 from streams.table import Table
@@ -227,3 +229,40 @@ def test_only_rows_that_changed_are_computed_again() -> None:
     for name, column in whole.table.columns.items():
         np.testing.assert_array_equal(state.table.columns[name][..., :3], column[..., :3], err_msg=name)
     assert state.rows == []
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from([0, 1, 1, 1, 2, 7, 61, 299, 300, 301, 359, 360, 361, 5000, 20_000]),
+            st.sampled_from([0, 0, 0, 1, 5, 59, 61, 100, 300, 359, 360]),
+            st.sampled_from("aaab"),
+        ),
+        min_size=1,
+        max_size=25,
+    ),
+    cuts=st.sets(st.integers(1, 24)),
+)
+def test_how_a_log_is_cut_into_batches_does_not_matter(steps: list[tuple[int, int, str]], cuts: set[int]) -> None:
+    """One by one, all at once or in any pieces: the same state, whatever the jumps in time.
+
+    Only which of two samples for one slot is called the duplicate depends on whether they meet in a batch.
+    """
+    slot, log = 0, []
+    for number, (ahead, back, machine) in enumerate(steps):
+        slot += ahead
+        one = sample(
+            machine, slot - back, seq=number, cpu=Moments(number % 3 + 1, number + 1.0, 0.0, number + 1.0, 64.0)
+        )
+        log.append(message(number, encode(one), START + slot * 10 + 5))
+    singly, pieces = partition(), partition()
+    counts = [sum((singly.fold([m]).counts for m in log), Counter())]
+    edges = [0, *sorted(cut for cut in cuts if cut < len(log)), len(log)]
+    counts.append(sum((pieces.fold(log[i:j]).counts for i, j in itertools.pairwise(edges)), Counter()))
+    for ring in (singly.ring, pieces.ring):
+        for values in (ring.mean, ring.m2, ring.max):
+            values[ring.n == 0] = 0  # what stands in an empty cell means nothing
+    assert_same(pieces.ring, singly.ring)
+    assert counts[0]["late"] == counts[1]["late"]
+    assert counts[0].total() == counts[1].total() == len(log)
