@@ -29,6 +29,9 @@ Statistics: ``mean``, ``std`` (0), ``p50 p90 p95 p99`` and ``max`` (the mean), `
 coverage makes). Amounts are numbers in base units (cores, bytes, bytes/s) or text with a suffix. A machine without
 ``usage`` and ``windows`` has no data. An instance has the fields of a request, its machine, ``placed_ago_s`` (long ago),
 ``started`` (true) and ``state`` (confirmed). ``now`` and ``windows_s`` (300, 900, 3600) may be given at the top.
+
+What ``windward fold --json`` prints is such a file; what it says beyond the above (``at``, ``end``, ``boot``,
+``peak_since``, ``warming``, ``counts``, ``refused``) is read and not used.
 """
 
 from __future__ import annotations
@@ -73,6 +76,7 @@ class _Statistics(msgspec.Struct, forbid_unknown_fields=True):
     max: Quantity | None = None
     coverage: float = 1.0
     filled: int | None = None
+    warming: bool | None = None
 
 
 _ByResource = dict[str, Quantity | _Statistics]
@@ -92,6 +96,10 @@ class _Machine(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     classes: dict[str, dict[str, Quantity]] = {}
     labels: dict[str, str] = {}
     operator: dict[str, Any] = {}
+    at: float | None = None
+    end: float | None = None
+    boot: float | None = None
+    peak_since: float | None = None
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -100,6 +108,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     operator: dict[str, dict[str, Any]] = {}
     now: float = NOW_S
     windows_s: tuple[int, ...] | None = None
+    counts: dict[str, int] = {}
+    refused: list[Any] = []
 
 
 @dataclass(frozen=True)

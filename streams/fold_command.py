@@ -4,15 +4,16 @@ The file holds the messages of the samples topic, one JSON object a line (``-`` 
 ``--json`` is one object that ``windward rank --machines`` reads:
 
     {"now": 1790000000.0, "windows_s": [300, 900, 3600],
-     "machines": [{"machine": "m1", "at": ..., "end": ..., "boot": ..., "interval_s": 10, "skew_s": 0,
-                   "capacity": {"cpu": 64, ...}, "labels": {},
+     "machines": [{"name": "m1", "at": ..., "end": ..., "boot": ..., "age_s": 0, "window_age_s": -3, "interval_s": 10,
+                   "skew_s": 0, "capacity": {"cpu": 64, ...}, "labels": {},
                    "windows": {"300": {"cpu": {"mean": ..., "std": ..., "max": ..., "p50": ..., "p90": ..., "p95": ...,
                                                "p99": ..., "filled": 30, "coverage": 1.0, "warming": false}, ...}, ...},
-                   "peaks": {"today": {"cpu": ...}, "yesterday": {"cpu": ...}, "since": ...},
-                   "classes": {"300": {"prod": {"cpu": ...}}}}],
+                   "peak_today": {"cpu": ...}, "peak_yesterday": {"cpu": ...}, "peak_since": ...,
+                   "classes": {"prod": {"cpu": ...}}}],
      "counts": {"accepted": 360, ...},
      "refused": [{"line": 3, "reason": "malformed", "detail": "..."}]}
 
+``now`` is the newest event time in the file; usage by class is over the longest window.
 Amounts are in base units; what is unknown is null. Lines refused are named on stderr too. Exit 1 when no line was used.
 """
 
@@ -92,7 +93,7 @@ def fold_lines(lines: Iterable[bytes], windows_s: tuple[int, ...], time_zone: st
     return {
         "now": float(partition.ring.at.max()) if len(partition.ring) else None,
         "windows_s": list(windows_s),
-        "machines": _machines(table, partition.facts) if table else [],
+        "machines": _machines(table, partition.facts, float(partition.ring.at.max())) if table else [],
         "counts": {name: count for name, count in sorted(counts.items()) if count},
         "refused": refused,
     }
@@ -110,15 +111,17 @@ def _read(lines: Iterable[bytes]) -> list[Arrived]:
     return arrived
 
 
-def _machines(table: WindowTable, facts: Mapping[str, bytes]) -> list[dict[str, Any]]:
+def _machines(table: WindowTable, facts: Mapping[str, bytes], now_s: float) -> list[dict[str, Any]]:
     columns = table.columns
     rows = []
     for m, machine in enumerate(table.machines):
         known = facts.get(machine)
         about = decode(known) if known else None
         row: dict[str, Any] = {
-            "machine": machine,
+            "name": machine,
             **{name: _plain(columns[name][m]) for name in ("at", "end", "boot", "interval_s")},
+            "age_s": now_s - float(columns["at"][m] - columns["skew"][m]),
+            "window_age_s": now_s - float(columns["end"][m]),
             "skew_s": _plain(columns["skew"][m]),
             "capacity": {r: v for i, r in enumerate(RESOURCES) if (v := _plain(columns["capacity"][i, m])) is not None},
             "labels": about.labels if isinstance(about, MachineFacts) else {},
@@ -130,22 +133,15 @@ def _machines(table: WindowTable, facts: Mapping[str, bytes]) -> list[dict[str, 
                 }
                 for w, window_s in enumerate(table.header.windows_s)
             },
-            "peaks": {
-                "today": _by_resource(columns["peak_today"][:, m]),
-                "yesterday": _by_resource(columns["peak_yesterday"][:, m]),
-                "since": _plain(columns["peak_since"][m]),
-            },
-        }
-        classes = {
-            str(window_s): {
+            "peak_today": _by_resource(columns["peak_today"][:, m]),
+            "peak_yesterday": _by_resource(columns["peak_yesterday"][:, m]),
+            "peak_since": _plain(columns["peak_since"][m]),
+            "classes": {
                 name: by_resource
                 for name in PRIORITY_CLASSES
-                if f"class_{name}" in columns and (by_resource := _by_resource(columns[f"class_{name}"][w, :, m]))
-            }
-            for w, window_s in enumerate(table.header.windows_s)
+                if f"class_{name}" in columns and (by_resource := _by_resource(columns[f"class_{name}"][-1, :, m]))
+            },
         }
-        if any(classes.values()):
-            row["classes"] = classes
         rows.append(row)
     return rows
 
@@ -182,7 +178,7 @@ def _show(result: Mapping[str, Any]) -> None:
                 amounts = [f"{s[name]:.4g}" for name in ("mean", "std", "p95", "max")]
                 capacity = row["capacity"].get(resource)
                 of = "" if capacity is None else f"{capacity:.4g}"
-                page.add_row(row["machine"], f"{window_s} s", resource, *amounts, of, covered)
+                page.add_row(row["name"], f"{window_s} s", resource, *amounts, of, covered)
     console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(page)
     console.print("  ".join(f"{name} {count}" for name, count in result["counts"].items()), highlight=False)

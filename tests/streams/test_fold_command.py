@@ -41,7 +41,7 @@ def test_the_windows_are_those_of_the_samples(tmp_path: Path, capsys: pytest.Cap
     assert got["counts"] == {"accepted": 720}
     assert got["refused"] == []
     assert got["now"] == START + 3593
-    assert [row["machine"] for row in got["machines"]] == ["a", "b"]
+    assert [row["name"] for row in got["machines"]] == ["a", "b"]
     samples = [sample("a", slot) for slot in range(360)]
     for row in got["machines"]:
         assert (row["at"], row["end"], row["boot"], row["interval_s"]) == (START + 3593, START + 3600, 1, 10)
@@ -103,14 +103,14 @@ def test_labels_classes_and_peaks_are_shown(tmp_path: Path, capsys: pytest.Captu
     _, got = fold_json(tmp_path, capsys, lines)
     a, b = got["machines"]
     assert (a["labels"], b["labels"]) == ({"zone": "z"}, {})
-    assert a["classes"]["300"] == {"batch": {"cpu": 0.25, "memory": 0.0, "nic": 0.0}}
+    assert a["classes"] == {"batch": {"cpu": 0.25, "memory": 0.0, "nic": 0.0}}
     assert "classes" not in b
-    assert b["peaks"]["today"]["nic"] == 5.0
-    assert a["peaks"]["today"]["cpu"] == pytest.approx(
+    assert b["peak_today"]["nic"] == 5.0
+    assert a["peak_today"]["cpu"] == pytest.approx(
         max(np.mean([1 + s % 7 for s in range(m, m + 6)]) for m in range(0, 30, 6))
     )
-    assert a["peaks"]["yesterday"] == {}
-    assert a["peaks"]["since"] == START
+    assert a["peak_yesterday"] == {}
+    assert a["peak_since"] == START
 
 
 def test_windows_and_zone_are_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,3 +175,13 @@ def test_wrong_settings_are_one_line_and_exit_2(
     (line,) = captured.err.splitlines()
     assert wanted in line, name
     assert captured.out == ""
+
+
+def test_what_is_printed_is_a_fleet_to_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`windward rank --machines` takes the output as it is."""
+    from scorer.fleet_file import read_fleet
+
+    _, got = fold_json(tmp_path, capsys, lines_of("a", slots=30))
+    fleet = read_fleet(got)
+    assert list(fleet.snapshot.names) == ["a"]
+    assert fleet.now_s == got["now"]
