@@ -44,8 +44,14 @@ async def _run(settings: StreamSettings) -> int:
     if settings.metrics_port:
         pages = serve_pages(stream.metrics.registry, settings.metrics_host, settings.metrics_port, stream.ready)
     stream.app.finalize()
-    running = asyncio.ensure_future(stream.app.start())
     stopping = asyncio.ensure_future(stop.wait())
+    waiting = asyncio.ensure_future(stream.await_topic())
+    await asyncio.wait({stopping, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    if stop.is_set():
+        waiting.cancel()
+        await redis.aclose()
+        return 0
+    running = asyncio.ensure_future(stream.app.start())
     crashed = asyncio.ensure_future(stream.app._crashed.wait())
     await asyncio.wait({stopping, crashed}, return_when=asyncio.FIRST_COMPLETED)
     broke = not stop.is_set()

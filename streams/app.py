@@ -35,6 +35,7 @@ from streams.settings import StreamSettings
 from streams.store import StateAheadError, Store
 from streams.table import Table
 from streams.topics import ensure_topics, topic_id
+from streams.transport import QuickTransport
 
 log = logging.getLogger("windward.stream")
 
@@ -49,6 +50,9 @@ SKIP_MESSAGES = 5_000
 
 PENDING_MAX = 20_000
 """Messages of a partition taken and not folded, at most: beyond, reading waits for the next write."""
+
+CATCHING_UP_MESSAGES = 5_000
+"""Further behind than this, the share of time spent writing is limited: throughput before freshness."""
 
 FLUSH_WAIT_S_MAX = 1.0
 """Longest pause between two writes, however long they take."""
@@ -240,9 +244,10 @@ class StreamApp:
 
     async def _flush_forever(self) -> None:
         while not self.app.should_stop:
-            await asyncio.sleep(
-                max(self.settings.flush_interval_s, self._flush_s * (1 / self.settings.flush_share - 1))
-            )
+            pause = self.settings.flush_interval_s
+            if self._behind() > CATCHING_UP_MESSAGES:
+                pause = max(pause, min(self._flush_s * (1 / self.settings.flush_share - 1), FLUSH_WAIT_S_MAX))
+            await asyncio.sleep(pause)
             await self._flush()
 
     async def _flush(self) -> None:
@@ -252,22 +257,31 @@ class StreamApp:
             for partition in changed:
                 await self._fold(partition)
             started = time.perf_counter()
-            for partition in changed:
-                try:
-                    await self.store.save(partition, time.time())
-                    self.redis_ok = True
-                except StateAheadError as error:
-                    log.warning("stream.overtaken", extra={"values": {"detail": str(error)}})
-                    self.metrics.flush_failures.labels("overtaken").inc()
-                    self.partitions.pop(partition.number, None)
-                except RedisError as error:
-                    self._redis_failed("flush", error)
-                    await asyncio.sleep(0.5)
-                    return
+            await asyncio.gather(*(self._save(partition) for partition in changed))
             if changed:
                 self._flush_s = time.perf_counter() - started
                 self.metrics.flush_s.observe(self._flush_s)
                 self.metrics.flushed.set(time.time())
+
+    async def _save(self, partition: Partition) -> None:
+        try:
+            await self.store.save(partition, time.time())
+            self.redis_ok = True
+        except StateAheadError as error:
+            log.warning("stream.overtaken", extra={"values": {"detail": str(error)}})
+            self.metrics.flush_failures.labels("overtaken").inc()
+            self.partitions.pop(partition.number, None)
+        except RedisError as error:
+            self._redis_failed("flush", error)
+            await asyncio.sleep(0.5)
+
+    def _behind(self) -> int:
+        """How many messages of the held partitions are not taken yet, as far as the last fetch told."""
+        held = [self.partitions[n] for n in self.owned if n in self.partitions]
+        return sum(max(0, self._end(partition) - partition.next_offset) for partition in held)
+
+    def _end(self, partition: Partition) -> int:
+        return self.app.consumer.highwater(TP(self.names.samples_topic, partition.number)) or 0
 
     def _redis_failed(self, doing: str, error: RedisError) -> None:
         if self.redis_ok:
@@ -306,21 +320,35 @@ class StreamApp:
         if not current and partition.next_offset:
             partition.changed = True
 
+    async def await_topic(self) -> None:
+        """Wait until the broker has the topics, making them where it lacks them.
+
+        Before Faust starts: one that subscribes to a topic that does not exist yet is given nothing for minutes.
+        """
+        while not await self._look_at_topic():
+            await asyncio.sleep(0.5)
+
     async def _watch_topic_forever(self) -> None:
         """Know the topic's id: another id means a new topic, to be read from its start onto the same state."""
         while not self.app.should_stop:
-            try:
-                count = await asyncio.to_thread(ensure_topics, self.settings)
-                current = await asyncio.to_thread(topic_id, self.settings)
-                await self.redis.set(self.names.partitions, count)
-                self.redis_ok = True
-            except RedisError as error:
-                self._redis_failed("announce", error)
-            except (KafkaError, OSError) as error:
-                log.warning("stream.broker-away", extra={"values": {"error": repr(error)}})
-            else:
-                await self._note_topic(current)
-            await asyncio.sleep(self.settings.broker_check_s if self.topic_id else 0.5)
+            await asyncio.sleep(self.settings.broker_check_s)
+            await self._look_at_topic()
+
+    async def _look_at_topic(self) -> bool:
+        """Look which topic the broker has and tell Redis how many partitions; return whether the broker answered."""
+        try:
+            count = await asyncio.to_thread(ensure_topics, self.settings)
+            current = await asyncio.to_thread(topic_id, self.settings)
+        except (KafkaError, OSError) as error:
+            log.warning("stream.broker-away", extra={"values": {"error": repr(error)}})
+            return False
+        await self._note_topic(current)
+        try:
+            await self.redis.set(self.names.partitions, count)
+            self.redis_ok = True
+        except RedisError as error:
+            self._redis_failed("announce", error)
+        return True
 
     async def _note_topic(self, current: str) -> None:
         if current != self.topic_id:
@@ -333,7 +361,7 @@ class StreamApp:
                 await self._seek(partition)
             return
         for partition in self.partitions.values():
-            end = self.app.consumer.highwater(TP(self.names.samples_topic, partition.number)) if self.owned else None
+            end = self._end(partition) if partition.number in self.owned else 0
             if end and end < partition.next_offset:
                 log.warning("stream.log-shrank", extra={"values": {"partition": partition.number, "end": end}})
                 await self._fold(partition)
@@ -356,8 +384,7 @@ class StreamApp:
         held = [self.partitions[n] for n in self.owned if n in self.partitions]
         now = time.time()
         for partition in held:
-            end = self.app.consumer.highwater(TP(self.names.samples_topic, partition.number)) or 0
-            behind = max(0, end - partition.next_offset)
+            behind = max(0, self._end(partition) - partition.next_offset)
             self.metrics.lag.labels(str(partition.number)).set(behind)
             age = now - partition.recorded_at if behind and partition.recorded_at else 0.0
             self.metrics.lag_s.labels(str(partition.number)).set(max(0.0, age))
@@ -403,6 +430,7 @@ def _faust_app(settings: StreamSettings) -> faust.App:
         producer_acks=-1,
     )
     app._create_directories = lambda: None  # type: ignore[method-assign]  # else ./NAME-data, which stays empty
+    app.transport = QuickTransport(app.conf.broker_consumer, app)
     context = settings.kafka_ssl_context()
     if settings.kafka_security.startswith("SASL"):
         app.conf.broker_credentials = faust.SASLCredentials(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from streams.batch import Batch
 from streams.peaks import finalise, refresh_minutes
-from streams.ring import NO_SLOT, Ring, S
+from streams.ring import MINUTE_SLOTS, NO_SLOT, Ring, S
 
 SKEW_MAX_S = 5.0
 _WAVE_SLOTS = S - 60
@@ -55,16 +55,17 @@ def fold(ring: Ring, batch: Batch, shift_minutes: int = 0) -> Folded:
 def _wave(head: NDArray[np.int64], rows: NDArray[np.intp], slots: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Choose the samples up to the first of each machine that would move its head too far at once.
 
-    A new machine has its head from its first sample on; what is much older than that waits until it stands.
+    Where the first one moves it already, what is much older than that one waits until it has.
     """
     base = head + _WAVE_SLOTS
     if (slots <= base).all():
         return np.ones(len(rows), np.bool_)
     _, place, inverse = np.unique(rows, return_index=True, return_inverse=True)
     first = slots[place][inverse]
-    base = np.maximum(head, first) + _WAVE_SLOTS
+    base = np.maximum(head, first)
+    behind = (slots > head) & (slots <= base - (S - MINUTE_SLOTS - _WAVE_SLOTS))
     order = np.argsort(rows, kind="stable")
-    beyond = ((slots > base) | ((head == NO_SLOT) & (slots <= first - (S - _WAVE_SLOTS))))[order]
+    beyond = (behind | (slots > base + _WAVE_SLOTS))[order]
     counted = np.cumsum(beyond)
     group_start = np.searchsorted(rows[order], rows[order], side="left")
     seen: NDArray[np.int64] = counted - (counted - beyond)[group_start]

@@ -24,7 +24,9 @@ class StreamSettings(TopicSettings, RedisSettings):
     windows_s: tuple[int, ...] = setting((300, 900, 3600), "windows in seconds, ascending multiples of the slot")
     time_zone: str = setting("UTC", "zone whose days the daily peaks are of")
     flush_interval_s: Positive = setting(0.05, "shortest time between two writes to Redis")
-    flush_share: Annotated[float, Meta(gt=0, le=1)] = setting(0.08, "largest share of time spent writing to Redis")
+    flush_share: Annotated[float, Meta(gt=0, le=1)] = setting(
+        0.08, "largest share of time spent writing to Redis while catching up"
+    )
     batch_messages: Annotated[int, Meta(ge=1, le=100_000)] = setting(1000, "messages folded at once")
     batch_wait_s: Positive = setting(0.02, "longest wait for a batch to fill")
     silent_s: Annotated[float, Meta(ge=SLOT_S)] = setting(float(SILENT_S), "silence after which a machine is dropped")

@@ -74,6 +74,7 @@ async def run(kind: str, kafka: str, redis_url: str, prefix: str, total: int) ->
     app = (NullApp if kind == "null" else FoldApp)(settings, Redis.from_url(redis_url))
     app.timer = Timer(total)
     app.app.finalize()
+    await app.await_topic()
     starting = asyncio.ensure_future(app.app.start())
     await asyncio.wait_for(app.timer.done.wait(), 300)
     starting.cancel()
