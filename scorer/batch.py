@@ -84,8 +84,9 @@ def expand(request: Request) -> list[Request]:
 
 def _identical(requests: Sequence[Request]) -> bool:
     """Return whether the requests differ by their ids at most."""
-    plain = msgspec.structs.replace(requests[0], id="")
-    return all(msgspec.structs.replace(request, id="") == plain for request in requests[1:])
+    first = requests[0]
+    plain = msgspec.structs.replace(first, id="")
+    return all(request is first or msgspec.structs.replace(request, id="") == plain for request in requests)
 
 
 def _one_by_one(

@@ -84,6 +84,11 @@ def answer(ranking: Ranking, top: int, explain_all: bool) -> dict[str, Any]:
     ``refusals`` and ``summary`` say why the others are not there; ``machines`` (with ``explain_all``) holds every
     filter's and score's verdict for each machine.
     """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return _answer(ranking, top, explain_all)
+
+
+def _answer(ranking: Ranking, top: int, explain_all: bool) -> dict[str, Any]:
     best = [int(row) for row in ranking.best(top)]
     machines = ranking.machines
     candidates = described(ranking, best)

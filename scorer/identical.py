@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.request import Request
-from scorer.filters.affinity import facets
+from scorer.filters.affinity import AntiAffinity, facets
 from scorer.plugins import looks_at_fleet
 from scorer.rank import EQUAL, TIE, Ranking, ScoreTerm
 from scorer.scores.global_variance import GlobalVariance
@@ -29,7 +29,7 @@ _least, _largest, _count = np.minimum.reduce, np.maximum.reduce, np.count_nonzer
 
 SHORTLIST = 256
 ENDS = 16
-AHEAD = 64
+AHEAD = 128
 """So many machines are looked at with one more copy together."""
 
 
@@ -55,7 +55,10 @@ def _open(first: Ranking) -> bool:
             term.topology != "machine" and facets(term) <= first.machines.facets for term in request.anti_affinity
         )
         and all(_separable(term) for term in first.terms)
-        and not any(looks_at_fleet(verdict.filter) for verdict in first.verdicts)  # type: ignore[arg-type]
+        and not any(
+            looks_at_fleet(verdict.filter) and not isinstance(verdict.filter, AntiAffinity)
+            for verdict in first.verdicts
+        )
     )
 
 

@@ -7,6 +7,7 @@ plugin can forget them; what was measured without them is called so (``measured_
 
 from __future__ import annotations
 
+import math
 import weakref
 import zoneinfo
 from collections.abc import Callable, Mapping, Sequence
@@ -647,5 +648,5 @@ def _day_start_s(now_s: float, day: str, time_zone: str) -> float:
 
 
 def numbers(values: Floats, names: tuple[str, ...] = RESOURCES) -> Mapping[str, float | None]:
-    """Return named plain numbers for an explanation, None for NaN."""
-    return {name: value if value == value else None for name, value in zip(names, values.tolist(), strict=True)}
+    """Return named plain numbers for an explanation, None where there is none."""
+    return {name: value if math.isfinite(value) else None for name, value in zip(names, values.tolist(), strict=True)}

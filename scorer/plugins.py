@@ -50,7 +50,7 @@ from scorer.snapshot import Bools, Floats
 class Filter(Protocol):
     """Says of every machine whether the newcomer may go there.
 
-    Optional members:
+    Optional members, beside ``whole_fleet: ClassVar[bool]``:
 
     ``wanted(request, machines) -> bool``: False skips the filter for this request.
     ``reasons(request, machines) -> Mapping[str, bool[n]]``: refused machines by reason, the first that holds counts.
@@ -96,7 +96,7 @@ def reasons(plugin: Filter, request: Request, machines: Machines, allowed: Bools
     return {plugin.reason: ~allowed} if ask is None else ask(request, machines)
 
 
-def looks_at_fleet(plugin: Score) -> bool:
+def looks_at_fleet(plugin: Filter | Score | type[Filter] | type[Score]) -> bool:
     """Return whether a machine's value depends on the others."""
     return bool(getattr(plugin, "whole_fleet", False))
 

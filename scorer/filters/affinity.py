@@ -41,12 +41,13 @@ def instances_near(term: Term, machines: Machines) -> NDArray[np.integer[Any]]:
 class Affinity:
     """Refuse machines that are not near an instance of every term of ``affinity``.
 
-    While no such instance is anywhere and the newcomer itself matches the term, any machine with the topology label will
-    do: the first of a group must be able to start.
+    While no such instance is anywhere and the newcomer itself matches the term, any machine with the topology label
+    will do: the first of a group must be able to start.
     """
 
     name: ClassVar[str] = "affinity"
     reason: ClassVar[str] = "not near the instances asked for"
+    whole_fleet: ClassVar[bool] = True
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request without such terms."""
@@ -70,10 +71,11 @@ class Affinity:
 
 @dataclass(frozen=True)
 class AntiAffinity:
-    """Refuse machines that are near an instance of any term of ``anti_affinity``; without the topology label none is."""
+    """Refuse machines that are near an instance of any term of ``anti_affinity``; without the label none is."""
 
     name: ClassVar[str] = "anti_affinity"
     reason: ClassVar[str] = "near instances to be avoided"
+    whole_fleet: ClassVar[bool] = True
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request without such terms."""

@@ -20,11 +20,12 @@ from scorer.snapshot import Floats
 class LoadAware:
     """Prefer machines with much left by usage: the weighted mean of ``(allocatable - used) * 100 / allocatable``.
 
-    ``used`` is a statistic of the usage with credits, plus what the newcomer is expected to use. ``dominant_weight`` adds
-    the least of the resources (cpu and memory always among them) with a weight of its own. A resource over its limit, or without one, scores 0; so does
-    a machine without data or with data as old as ``expiration_s``. The peer's numbers come with its estimate and
-    credits ``koordinator-pending``, which the profile ``koordinator`` sets.
+    ``used`` is a statistic of the usage with credits, plus what the newcomer is expected to use. A resource over its
+    limit, or without one, scores 0; so does a machine without data or with data as old as ``expiration_s``. The
+    peer's numbers come with its estimate and credits ``koordinator-pending``, which the profile ``koordinator`` sets.
 
+    weights, dominant_weight:
+        by resource; the dominant weight is that of the least of the resources (cpu and memory always among them).
     statistic:
         ``mean`` or a percentile or the maximum, of the window that the profile chooses.
     prod_usage:

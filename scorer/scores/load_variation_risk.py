@@ -47,6 +47,10 @@ class LoadVariationRisk:
     own standard deviation is 0 until something knows better. A resource without data is left out; a machine without any
     scores 0, and so does one whose allocatable amount of a measured resource is 0.
 
+    resources:
+        which; the peer knows cpu and memory.
+    margin, sensitivity:
+        as above; a higher sensitivity makes small deviations count more.
     form:
         ``trimaran``; ``reduced``: ``risk = min(mu + sigma, 1)``, which loses all order among busy machines.
     newcomer:

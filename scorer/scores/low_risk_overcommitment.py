@@ -65,6 +65,8 @@ class LowRiskOvercommitment:
         readings themselves, as Windward's is; the peer's default is 5.
     limit_weights:
         w by resource.
+    rounding:
+        round half away from zero, as the peer does.
 
     Reference: Trimaran, pkg/trimaran/lowriskovercommitment/.
     """

@@ -18,7 +18,8 @@ from scorer.snapshot import Floats
 class MachinePreference:
     """Prefer machines that the request's ``prefer`` selectors match: the sum of their weights, 100 for the largest.
 
-    kube-scheduler's NodeAffinity score. The largest sum among the feasible machines scores 100.
+    kube-scheduler's NodeAffinity score. The largest sum among the feasible machines scores 100;
+    ``rounding`` truncates as the peer does.
     """
 
     name: ClassVar[str] = "machine_preference"

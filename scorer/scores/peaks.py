@@ -38,9 +38,9 @@ def normalise_increase(raw: Floats, low: float, high: float, rounding: bool = Fa
 
 @dataclass(frozen=True)
 class Peaks:
-    """Prefer machines whose power rises least: ``K1 * (exp(K2 * after) - exp(K2 * before))`` of CPU utilization in percent.
+    """Prefer machines whose power rises least.
 
-    The power model of a machine is an operator's fact (``power``). The increases are spread over the feasible machines
+    The increase is ``K1 * (exp(K2 * after) - exp(K2 * before))`` of CPU utilization in percent. The power model of a machine is an operator's fact (``power``). The increases are spread over the feasible machines
     so that the least scores 100. A machine without model or data, or filled beyond 100 %, scores 0, unlike in the
     peer, where an unknown machine counts as no increase at all and so wins: ``peer = true`` does that, and its
     integers.
@@ -66,16 +66,14 @@ class Peaks:
     def raw(self, machines: Machines) -> Floats:
         """Return [n]: the increase (times 1e15 and truncated for the peer); where unknown NaN (0 for the peer)."""
         _, k1, k2 = machines.rule("power")
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             before = 100.0 * machines.mean[CPU] / machines.capacity[CPU]
             after = 100.0 * (machines.mean[CPU] + machines.amounts[CPU]) / machines.capacity[CPU]
-        if self.peer:
+            if not self.peer:
+                return np.where((k1 != 0) & (after <= 100.0), power_increase(before, after, k1, k2), np.nan)
             after = np.where(machines.capacity[CPU] == 0, 0.0, after)
             increase = np.trunc(power_increase(before, after, k1, k2) * SCALE)
             return np.nan_to_num(np.where(after > 100.0, 0.0, increase))
-        increase = power_increase(before, after, k1, k2)
-        found: Floats = np.where((k1 != 0) & (after <= 100.0), increase, np.nan)
-        return found
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show the increase."""

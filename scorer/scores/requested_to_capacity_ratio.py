@@ -39,8 +39,8 @@ def broken_line(points: Sequence[tuple[float, float]], at: Floats, rounding: boo
 class RequestedToCapacityRatio(Allocation):
     """Score by a shape: points (utilization in percent, score 0-10), straight lines between them.
 
-    Utilization is ``allocated * 100 / allocatable`` with the newcomer, 100 when over or without allocatable. The total is
-    the weighted mean over the resources, rounded half away from zero with ``rounding``. As in the peer, a resource that
+    Utilization is ``allocated * 100 / allocatable`` with the newcomer, 100 when over or without allocatable. The total
+    is the weighted mean over the resources, rounded half away from zero with ``rounding``. As in the peer, a resource that
     scores 0 leaves both sums: 0 is neutral and punishes nobody. Unknown use counts as full.
     Settings: `scorer.scores.allocation.Allocation`.
 

@@ -18,7 +18,8 @@ from scorer.snapshot import Floats
 class TaintPreference:
     """Prefer machines with few taints of effect ``avoid`` that the request does not tolerate.
 
-    kube-scheduler's TaintToleration score: 100 without any, 0 for the most among the feasible machines.
+    kube-scheduler's TaintToleration score: 100 without any, 0 for the most among the feasible machines;
+    ``rounding`` truncates as it does.
     """
 
     name: ClassVar[str] = "taint_preference"

@@ -19,7 +19,7 @@ from scorer.snapshot import Floats
 def packing(utilization: Floats, target: float) -> Floats:
     """Return the score of a utilization in percent: rising to 100 at the target, from the target falling to 0 at 100.
 
-    ``u <= X: (100 - X) * u / X + X``; ``X < u <= 100: X * (100 - u) / (100 - X)``; above 100: 0. It breaks at the target.
+    ``u <= X: (100 - X) * u / X + X``; ``X < u <= 100: X * (100 - u) / (100 - X)``; above 100: 0. It breaks at X.
     """
     rising = (100.0 - target) * utilization / target + target
     falling = target * (100.0 - utilization) / (100.0 - target) if target < 100 else np.zeros_like(utilization)

@@ -1,0 +1,1 @@
+"""Suites over everything that is registered."""
