@@ -79,7 +79,7 @@ class Placing:
         self,
         requests: Sequence[Request],
         snapshot: Snapshot,
-        profiles: Sequence[Profile],
+        profile: Profile,
         *,
         digests: Sequence[str] = (),
         deadline: float = 0.0,
@@ -96,7 +96,6 @@ class Placing:
             if attempts >= self._attempts_max or (deadline and self._clock() > deadline):
                 raise Conflict(f"lost to other scorers {attempts} times")
             attempts += 1
-            profile = profiles[pending[0]]
             if len(requests) == 1:
                 pending, depth = self._try_one(placement, snapshot, profile, digests[0], depth)
             else:
@@ -156,60 +155,86 @@ class Placing:
     def _try_many(
         self, placement: Placement, pending: list[int], snapshot: Snapshot, profile: Profile, digests: Sequence[str]
     ) -> list[int]:
+        """Plan the pending instances and reserve them; return the positions to try again."""
+        head = placement.asked[0]
+        together = head.all_or_nothing or head.machines_max > 0 or head.machines_min > 0
+        wanted = self._plan_many(placement, pending, snapshot, profile, digests)
+        positions = list(wanted)
+        lost: list[int] = []
+        own: dict[str, int] = {}  # the versions that our own scripts left behind
+        step = len(positions) if together else SCRIPT_INSTANCES_MAX
+        for first in range(0, len(positions), max(1, step)):
+            part = positions[first : first + step]
+            change = self._follower.change
+            transition = self._ledger.reserve(
+                [_as_of(own, wanted[position]) for position in part],
+                expected_change=max(self._expected_change(placement.asked[position]) for position in part),
+                all_or_nothing=together,
+                dry_run=head.dry_run,
+            )
+            own |= {record.machine: record.version for record in transition.changes}
+            current = transition.before == change
+            self._follower.absorb(transition)
+            for position, outcome in zip(part, transition.outcomes, strict=True):
+                if not self._settle(placement, position, outcome) and not self._hopeless(
+                    placement, position, outcome, current
+                ):
+                    lost.append(position)
+        if placement.missing and head.all_or_nothing:
+            return self._nothing(placement)
+        if lost and together:
+            lost = sorted({*lost, *placement.missing})
+            placement.missing.clear()
+        return lost
+
+    def _plan_many(
+        self, placement: Placement, pending: list[int], snapshot: Snapshot, profile: Profile, digests: Sequence[str]
+    ) -> dict[int, Wanted]:
+        """Return what to reserve, by position; an instance without a machine is noted as missing.
+
+        It is asked for all the same, without candidates: its id may be known to the ledger.
+        """
         view, now_s = self._follower.view, self._clock()
-        asked = [placement.asked[position] for position in pending]
         fresh = [position for position in pending if placement.asked[position].id not in view.instances]
         plan = batch.plan([placement.asked[p] for p in fresh], snapshot, view, profile, now_s) if fresh else None
         machines = dict(zip(fresh, plan.machines, strict=True)) if plan else {}
-        why = iter(plan.missing if plan else ())
-        reasons = {position: next(why, "") for position in fresh if machines[position] is None}
+        reasons = {fresh[at]: why for at, why in plan.reasons.items()} if plan else {}
         if plan and not placement.rankings:
             placement.rankings = [plan.ranking]
-        whole = asked[0].all_or_nothing or asked[0].machines_max > 0 or asked[0].machines_min > 0
-        wanted, positions = [], []
+        wanted: dict[int, Wanted] = {}
         for position in pending:
             request, machine = placement.asked[position], machines.get(position)
-            if machine is None and whole and not asked[0].all_or_nothing and position in machines:
-                placement.missing[position] = reasons[position]
-                continue
-            candidates = []
+            candidates: list[Candidate] = []
             if machine is not None and plan is not None:
                 row = plan.ranking.machines.roster.index[machine]
                 candidates = self._candidates(plan.ranking, [row], request)
-            wanted.append(Wanted(self._record(request, digests[position], now_s), request.ttl_s, candidates))
-            positions.append(position)
-        again: list[int] = []
-        step = len(wanted) if whole else SCRIPT_INSTANCES_MAX
-        for first in range(0, len(wanted), max(1, step)):
-            part = wanted[first : first + step]
-            expected = max((self._expected_change(request) for request in asked), default=-1) if whole else -1
-            transition = self._ledger.reserve(
-                part, expected_change=expected, all_or_nothing=whole, dry_run=asked[0].dry_run
-            )
-            undone = whole and any(outcome.kind in ("conflict", "none") for outcome in transition.outcomes)
-            self._follower.absorb(transition)
-            for position, outcome in zip(positions[first : first + step], transition.outcomes, strict=True):
-                if self._settle(placement, position, outcome):
-                    continue
-                if outcome.kind == "none":
-                    if position in machines:
-                        placement.missing[position] = reasons.get(position, "")
-                    else:
-                        again.append(position)
-                    continue
-                placement.conflicts += outcome.reasons != "all or none"
-                again.append(position)
-            if undone and asked[0].all_or_nothing and placement.missing:
-                return self._nothing(placement)
-        if whole and again and not asked[0].all_or_nothing:
-            placement.missing.clear()
-        return again
+            elif position in machines:
+                placement.missing[position] = reasons.get(position, "")
+                if request.machines_max or request.machines_min:
+                    continue  # the others are reserved together: this one must not stand in their way
+            wanted[position] = Wanted(self._record(request, digests[position], now_s), request.ttl_s, candidates)
+        return wanted
 
-    def _nothing(self, placement: Placement) -> list[int]:
-        reason = next(iter(placement.missing.values()))
+    @staticmethod
+    def _hopeless(placement: Placement, position: int, outcome: Outcome, current: bool) -> bool:
+        """Note an outcome that another try would not change; count the others as conflicts."""
+        if outcome.kind == "none":
+            return position in placement.missing
+        if outcome.reasons == "all or none":
+            return False
+        if current and outcome.reasons != "changed":
+            placement.missing[position] = f"the ledger refused its machine: {outcome.reasons}"
+            return True
+        placement.conflicts += 1
+        return False
+
+    @staticmethod
+    def _nothing(placement: Placement) -> list[int]:
+        """Give up a batch of which all or none were wanted."""
+        reason = next((why for why in placement.missing.values() if why), "")
         for position, record in enumerate(placement.records):
             if record is None:
-                placement.missing.setdefault(position, f"all or nothing: {reason}")
+                placement.missing[position] = placement.missing.get(position) or f"all or nothing: {reason}"
         return []
 
     def _settle(self, placement: Placement, position: int, outcome: Outcome) -> bool:
@@ -219,6 +244,7 @@ class Placing:
         if outcome.kind not in ("placed", "known"):
             return False
         placement.records[position] = outcome.instance
+        placement.missing.pop(position, None)
         placement.repeated += outcome.kind == "known"
         if outcome.reasons:
             placement.conflicts += outcome.reasons.count(",") + 1
@@ -258,6 +284,12 @@ def limits(ranking: Ranking, rows: list[int], request: Request) -> list[Limits]:
             masters = math.ceil(request.cluster_masters * each.share - 1e-9) - 1.0
     allocatable = ranking.machines.allocatable[:, rows].T.tolist()
     return [(tuple(of) if fits else _NO_LIMITS, of[MEMORY] * share, masters) for of in allocatable]
+
+
+def _as_of(own: dict[str, int], wanted: Wanted) -> Wanted:
+    """Expect the versions that our own scripts left, where they came after the plan."""
+    candidates = [one._replace(version=own.get(one.machine, one.version)) for one in wanted.candidates]
+    return wanted._replace(candidates=candidates)
 
 
 def _most_common(reasons: str) -> str:

@@ -35,6 +35,7 @@ log = logging.getLogger("windward.scorer")
 QUERY_BYTES_MAX = 8 * 2**20
 """A longer query is refused before it is decoded."""
 _BLOCK_S = 0.25
+_REMEMBERED_S = 3600.0
 _QUERY_ID = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
 _ID_IN_WRECK = re.compile(rb'"id"\s*:\s*"([A-Za-z0-9._:@+-]{1,128})"')
 
@@ -155,7 +156,9 @@ class Rpc:
                 stop.wait(pause_s)
 
     def _give_back(self) -> None:
-        """Return what an earlier life of this scorer, or of its connection, took and did not answer."""
+        """Be known as a scorer, and return what an earlier life of it, or of its connection, did not answer."""
+        seconds, micros = self._wire.one("TIME")
+        self._wire.one("ZADD", self._names.scorers, int(seconds) + int(micros) / 1e6, self._scorer)
         taken = self._names.taken(self._scorer)
         while self._wire.one("LMOVE", taken, self._names.queries, "LEFT", "RIGHT") is not None:
             self._metrics.returned.inc()
@@ -280,26 +283,33 @@ class Heartbeat(threading.Thread):
         self._stop_event = threading.Event()
 
     def beat(self) -> None:
-        """Write one heartbeat and look after the dead."""
+        """Write one heartbeat and look after the silent.
+
+        A silent scorer's name is kept for an hour: it may only have slept, and take a query before its next heartbeat.
+        """
         seconds, micros = self._wire.one("TIME")
         now_s = int(seconds) + int(micros) / 1e6
-        _, silent = self._wire.ask(
+        names = self._names.scorers
+        _, _, silent = self._wire.ask(
             [
-                ("ZADD", self._names.scorers, now_s, self._scorer),
-                ("ZRANGEBYSCORE", self._names.scorers, "-inf", now_s - self._silent_s),
+                ("ZADD", names, now_s, self._scorer),
+                ("ZREMRANGEBYSCORE", names, "-inf", now_s - _REMEMBERED_S),
+                ("ZRANGEBYSCORE", names, "-inf", now_s - self._silent_s),
             ]
         )
-        for name in silent if isinstance(silent, list) else ():
-            self._bury(name.decode())
+        if isinstance(silent, list) and silent:
+            self._return([name.decode() for name in silent])
 
-    def _bury(self, scorer: str) -> None:
-        """Move the queries of a dead scorer back, oldest first in turn; two scorers may do so side by side."""
-        returned = 0
-        while self._wire.one("LMOVE", self._names.taken(scorer), self._names.queries, "LEFT", "RIGHT") is not None:
-            returned += 1
-        self._wire.one("ZREM", self._names.scorers, scorer)
-        self._metrics.returned.inc(returned)
-        log.warning("scorer.peer.dead", extra={"values": {"scorer": scorer, "returned": returned}})
+    def _return(self, silent: Sequence[str]) -> None:
+        """Move what silent scorers had taken back to the queue; several scorers may do so side by side."""
+        while silent:
+            moved = self._wire.ask(
+                [("LMOVE", self._names.taken(name), self._names.queries, "LEFT", "RIGHT") for name in silent]
+            )
+            silent = [name for name, query in zip(silent, moved, strict=True) if isinstance(query, bytes)]
+            for name in silent:
+                self._metrics.returned.inc()
+                log.warning("scorer.query.returned", extra={"values": {"silent": name}})
 
     def run(self) -> None:
         """Beat until `stop`."""

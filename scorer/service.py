@@ -18,7 +18,7 @@ from scorer.instance import Instance
 from scorer.ledger import Ledger, request_digest
 from scorer.metrics import Metrics
 from scorer.placing import Conflict, IdTaken, Placement, Placing
-from scorer.profile import Profile, ProfileError, Profiles
+from scorer.profile import ProfileError, Profiles
 from scorer.rank import Ranking, rank
 from scorer.rpc import CallError
 from scorer.snapshot import Snapshot, build_snapshot
@@ -151,8 +151,10 @@ class ScorerService:
 
     def _place(self, query: Query, params: dict[str, Any]) -> msgspec.Raw:
         requests, digests, single = read_batch(params, query.id)
-        profiles: list[Profile] = [self.profiles.choose(request.profile) for request in requests]
-        placement = self._placing.place(requests, self._snapshot, profiles, digests=digests, deadline=query.deadline)
+        profile = self.profiles.choose(requests[0].profile)
+        if other := next((one for one in requests if one.profile != requests[0].profile), None):
+            raise InvalidRequest(f"profile: {other.profile!r} in a query that began with {requests[0].profile!r}")
+        placement = self._placing.place(requests, self._snapshot, profile, digests=digests, deadline=query.deadline)
         self._metrics.conflicts.inc(placement.conflicts)
         placed = sum(record is not None for record in placement.records)
         self._metrics.placements.labels("placed").inc(placed)

@@ -71,6 +71,15 @@ def client_process(url: str, prefix: str, number: int, placements: int, out: mul
                     continue
                 answers["placed"] += 1
                 placed[name] = answer["machine"]
+                if turn % 10 == 0:
+                    batch = client.place(
+                        id=f"b{number}-{turn}", cpu=cpu, count=3, all_or_nothing=turn % 20 == 0, ttl_s=2
+                    )
+                    answers["batched"] += len(batch["placed"])
+                    if turn % 20 == 0 and len(batch["placed"]) not in (0, 3):
+                        answers["torn batches"] += 1
+                    placed |= {one["id"]: one["machine"] for one in batch["placed"]}
+                    held += [one["id"] for one in batch["placed"] if client.confirm(one["id"])]
                 fate = dice.random()
                 if fate < 0.75:
                     client.confirm(name)
@@ -210,6 +219,8 @@ def contend(
             time.sleep(0.1)  # reservations run out
         report = check_history(read_history(ledger), placed, CAPACITY)
         report.answers = answers
+        if answers["torn batches"]:
+            report.faults.append("a batch of all or nothing was placed in part")
         for part in ("instances", "expiry", "machines", "masters", "ports", "clusters"):
             if wire.one("EXISTS", names.ledger(part)):
                 report.faults.append(f"{part} is not empty in the end")
