@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from streams.batch import Batch
 from streams.peaks import finalise, refresh_minutes
-from streams.ring import MINUTE_SLOTS, NO_SLOT, Ring, S
+from streams.ring import MINUTE_SLOTS, NO_SLOT, RING_MINUTES, Ring, S
 
 SKEW_MAX_S = 5.0
 _WAVE_SLOTS = S - 60
@@ -53,24 +53,28 @@ def fold(ring: Ring, batch: Batch, shift_minutes: int = 0) -> Folded:
 
 
 def _wave(head: NDArray[np.int64], rows: NDArray[np.intp], slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Choose the samples up to the first of each machine that would move its head too far at once.
+    """Choose samples that can be folded at once as if one by one.
 
-    Where the first one moves it already, what is much older than that one waits until it has.
+    They are those of each machine up to the first that
+
+    - would move its head too far at once;
+    - is behind the wave's first sample, which moves the head, so far that the rest may push it out of the ring;
+    - comes when its minute has just become final, but had not before the wave.
     """
-    base = head + _WAVE_SLOTS
-    if (slots <= base).all():
+    near = S - MINUTE_SLOTS - _WAVE_SLOTS
+    if ((slots <= head + _WAVE_SLOTS) & (slots > head - near)).all():
         return np.ones(len(rows), np.bool_)
-    _, place, inverse = np.unique(rows, return_index=True, return_inverse=True)
-    first = slots[place][inverse]
-    base = np.maximum(head, first)
-    behind = (slots > head) & (slots <= base - (S - MINUTE_SLOTS - _WAVE_SLOTS))
     order = np.argsort(rows, kind="stable")
-    beyond = (behind | (slots > base + _WAVE_SLOTS))[order]
-    counted = np.cumsum(beyond)
-    group_start = np.searchsorted(rows[order], rows[order], side="left")
-    seen: NDArray[np.int64] = counted - (counted - beyond)[group_start]
+    rows, head, slots = rows[order], head[order], slots[order]
+    start = np.searchsorted(rows, rows, side="left")
+    base = np.maximum(head, slots[start])
+    running = _running_head(rows, slots, head)
+    oldest = slots // MINUTE_SLOTS + RING_MINUTES
+    final = (slots > running - S) & (oldest <= running // MINUTE_SLOTS) & (oldest > head // MINUTE_SLOTS)
+    stop = final | (slots > base + _WAVE_SLOTS) | ((slots > head) & (slots <= base - near))
+    counted = np.cumsum(stop)
     chosen = np.empty(len(rows), np.bool_)
-    chosen[order] = seen == 0
+    chosen[order] = counted == (counted - stop)[start]
     return chosen
 
 
