@@ -107,6 +107,19 @@ def test_a_window_without_readings_is_nan_with_coverage_zero() -> None:
     np.testing.assert_array_equal(columns["std"][0, :, 0], 0)
 
 
+def test_what_left_the_ring_leaves_nothing_behind() -> None:
+    """An hour after a burst, with its slots empty since, its maximum and mean are gone; also for slots of 1970."""
+    for first in (-START, 0.0):
+        ring = Ring()
+        fold(ring, batch_of(["m"] * 3, START + first + np.array([0, 10, 20.0]), [9.0, 9.0, 9.0]))
+        assert window_columns(ring, ROW, WINDOWS)["max"][0, 2, 0] == 9.0
+        fold(ring, batch_of(["m"], START + first + 3650.0, [1.0]))
+        columns = window_columns(ring, ROW, WINDOWS)
+        for name in ("mean", "max"):
+            np.testing.assert_array_equal(columns[name][0, :, 0], 1.0, err_msg=name)
+        np.testing.assert_array_equal(columns["filled"][0], 1)
+
+
 @pytest.mark.parametrize(
     ("name", "interval_s", "minutes", "wanted"),
     [
@@ -220,6 +233,7 @@ def test_a_million_samples_later_the_windows_are_still_exact() -> None:
     assert worst["samples"] == 1_000_000
     assert worst["mean"] < 1e-12
     assert worst["std"] < 1e-6
+    assert worst["max"] == 0
     assert worst["percentile"] == 0
 
 
