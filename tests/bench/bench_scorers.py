@@ -49,55 +49,72 @@ class Report:
 
 
 def client_process(url: str, prefix: str, number: int, placements: int, out: multiprocessing.Queue[Any]) -> None:
-    """Place, and treat what was placed as deployers do: some careful, some forgetful."""
-    dice = random.Random(number)
-    answers: Counter[str] = Counter()
-    placed: dict[str, str] = {}
-    held: list[str] = []
+    """Place, and treat what was placed as deployers do."""
     with Client(url, prefix, timeout_s=30) as client:
+        deployer = _Deployer(client, number)
         for turn in range(placements):
-            name = f"c{number}-{turn}"
-            cpu, memory = dice.choice(SIZES)
             try:
-                answer = client.place(
-                    id=name, cpu=cpu, memory=memory, ports=[6379 + dice.randrange(40)], ttl_s=2, top=1
-                )
-                answers["conflicts"] += answer["conflicts"]
-                if answer["machine"] is None:
-                    answers["no machine"] += 1
-                    for _ in range(3):  # make room
-                        if held:
-                            client.release(held.pop(dice.randrange(len(held))))
-                    continue
-                answers["placed"] += 1
-                placed[name] = answer["machine"]
-                if turn % 10 == 0:
-                    batch = client.place(
-                        id=f"b{number}-{turn}", cpu=cpu, count=3, all_or_nothing=turn % 20 == 0, ttl_s=2
-                    )
-                    answers["batched"] += len(batch["placed"])
-                    if turn % 20 == 0 and len(batch["placed"]) not in (0, 3):
-                        answers["torn batches"] += 1
-                    placed |= {one["id"]: one["machine"] for one in batch["placed"]}
-                    held += [one["id"] for one in batch["placed"] if client.confirm(one["id"])]
-                fate = dice.random()
-                if fate < 0.75:
-                    client.confirm(name)
-                    held.append(name)
-                elif fate < 0.85:
-                    client.release(name)
-                if held and fate < 0.05:
-                    client.update(dice.choice(held), cpu=dice.choice(SIZES)[0])
-                elif held and fate < 0.08:
-                    client.update(dice.choice(held), machine="")
+                deployer.place(turn)
             except WindwardError as error:
-                answers[error.code] += 1
-        for name in held:
+                deployer.answers[error.code] += 1
+        for name in deployer.held:
             try:
                 client.release(name)
             except WindwardError as error:
-                answers[error.code] += 1
-    out.put((answers, placed))
+                deployer.answers[error.code] += 1
+    out.put((deployer.answers, deployer.placed))
+
+
+class _Deployer:
+    """Some are careful, some forgetful."""
+
+    def __init__(self, client: Client, number: int) -> None:
+        self.answers: Counter[str] = Counter()
+        self.placed: dict[str, str] = {}
+        self.held: list[str] = []
+        self._client = client
+        self._number = number
+        self._dice = random.Random(number)
+
+    def place(self, turn: int) -> None:
+        """Place one instance; every tenth time a batch too."""
+        name, (cpu, memory) = f"c{self._number}-{turn}", self._dice.choice(SIZES)
+        port = 6379 + self._dice.randrange(40)
+        answer = self._client.place(id=name, cpu=cpu, memory=memory, ports=[port], ttl_s=2, top=1)
+        self.answers["conflicts"] += answer["conflicts"]
+        if answer["machine"] is None:
+            self.answers["no machine"] += 1
+            for _ in range(min(3, len(self.held))):  # make room
+                self._client.release(self.held.pop(self._dice.randrange(len(self.held))))
+            return
+        self.answers["placed"] += 1
+        self.placed[name] = answer["machine"]
+        if turn % 10 == 0:
+            self._place_batch(turn, cpu)
+        self._go_on(name)
+
+    def _place_batch(self, turn: int, cpu: float) -> None:
+        whole = turn % 20 == 0
+        batch = self._client.place(id=f"b{self._number}-{turn}", cpu=cpu, count=3, all_or_nothing=whole, ttl_s=2)
+        names = {one["id"]: one["machine"] for one in batch["placed"]}
+        self.answers["batched"] += len(names)
+        self.answers["torn batches"] += whole and len(names) not in (0, 3)
+        self.placed |= names
+        for name in names:
+            self._client.confirm(name)
+            self.held.append(name)
+
+    def _go_on(self, name: str) -> None:
+        fate = self._dice.random()
+        if fate < 0.75:
+            self._client.confirm(name)
+            self.held.append(name)
+        elif fate < 0.85:
+            self._client.release(name)
+        if self.held and fate < 0.05:
+            self._client.update(self._dice.choice(self.held), cpu=self._dice.choice(SIZES)[0])
+        elif self.held and fate < 0.08:
+            self._client.update(self._dice.choice(self.held), machine="")
 
 
 def check_history(history: list[Instance], placed: dict[str, str], limits: tuple[float, ...]) -> Report:
