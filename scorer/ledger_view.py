@@ -228,10 +228,11 @@ class LedgerView:
                 self._slots.rows[slot] = row
         slots = self._slots.seated()
         rows = self._slots.rows[slots]
-        self.requested = np.array(
-            [np.bincount(rows, amounts[slots], minlength=machines) for amounts in self._slots.amounts]
-        ).reshape(_R, machines)
-        self.maxmemory = np.bincount(rows, self._slots.maxmemory[slots], minlength=machines).astype(np.float64)
+        self.requested = np.zeros((_R, machines))
+        self.maxmemory = np.zeros(machines)
+        if slots.size:  # without any, bincount would count in whole numbers
+            self.requested[:] = [np.bincount(rows, part[slots], minlength=machines) for part in self._slots.amounts]
+            self.maxmemory[:] = np.bincount(rows, self._slots.maxmemory[slots], minlength=machines)
         self.count = np.bincount(rows, minlength=machines).astype(np.float64)
 
     def _sum_row(self, machine: str) -> None:

@@ -315,7 +315,8 @@ class Profiles:
 
         Raises ProfileError naming it and those there are.
         """
-        profile = self.by_name.get(name or self.default)
+        name = name or self.default
+        profile = self.by_name.get(name)
         if profile is None:
             raise ProfileError(f"profile: no profile {name!r}; there are {', '.join(sorted(self.by_name))}")
         return profile
