@@ -9,7 +9,7 @@ from collections import Counter
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.sample import MachineFacts, Moments, encode
@@ -244,6 +244,9 @@ def test_only_rows_that_changed_are_computed_again() -> None:
     ),
     cuts=st.sets(st.integers(1, 24)),
 )
+@example([(0, 0, "a"), (301, 0, "a"), (0, 359, "a")], set())  # its minute became final just before
+@example([(0, 1, "a"), (359, 0, "a"), (0, 359, "a"), (1, 0, "a")], set())  # leaves the ring just after
+@example([(0, 0, "a"), (1, 360, "a"), (1, 0, "a")], set())  # the same of a new machine
 def test_how_a_log_is_cut_into_batches_does_not_matter(steps: list[tuple[int, int, str]], cuts: set[int]) -> None:
     """One by one, all at once or in any pieces: the same state, whatever the jumps in time.
 

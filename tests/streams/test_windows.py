@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.sample import Usage
 from schemas.window_table import PERCENTILES, WARMING_COVERAGE
+from streams.batch import to_batch
 from streams.fold import fold
 from streams.ring import RING_MINUTES, R, Ring, S
-from streams.windows import check_windows, inverted_cdf, window_columns
-from tests.streams.batches import START, batch_of, moments_of
+from streams.windows import check_windows, class_means, inverted_cdf, window_columns
+from tests.streams.batches import START, batch_of, moments_of, sample
 from tests.streams.long_run import long_run
 
 WINDOWS = (300, 900, 3600)
@@ -111,13 +113,25 @@ def test_what_left_the_ring_leaves_nothing_behind() -> None:
     """An hour after a burst, with its slots empty since, its maximum and mean are gone; also for slots of 1970."""
     for first in (-START, 0.0):
         ring = Ring()
-        fold(ring, batch_of(["m"] * 3, START + first + np.array([0, 10, 20.0]), [9.0, 9.0, 9.0]))
+        fold(ring, batch_of(["m"], START + first, [9.0]))
         assert window_columns(ring, ROW, WINDOWS)["max"][0, 2, 0] == 9.0
         fold(ring, batch_of(["m"], START + first + 3650.0, [1.0]))
         columns = window_columns(ring, ROW, WINDOWS)
         for name in ("mean", "max"):
             np.testing.assert_array_equal(columns[name][0, :, 0], 1.0, err_msg=name)
         np.testing.assert_array_equal(columns["filled"][0], 1)
+
+
+def test_usage_by_class_goes_with_its_sample() -> None:
+    """A slot set again by a sample without classes, or one that left the ring, no longer counts for the class."""
+    ring = Ring()
+    for slot, more in ((0, 4.0), (1, 8.0)):
+        fold(ring, to_batch([sample("m", slot, classes={"prod": Usage(cpu=more)})], [START + 13.0]))
+    assert class_means(ring, ROW, WINDOWS, "prod")[0, 2, 0] == 6.0
+    fold(ring, to_batch([sample("m", 1, boot=2)], [START + 13.0]))
+    assert class_means(ring, ROW, WINDOWS, "prod")[0, 2, 0] == 4.0
+    fold(ring, to_batch([sample("m", 360)], [START + 3603.0]))
+    assert np.isnan(class_means(ring, ROW, WINDOWS, "prod")).all()
 
 
 @pytest.mark.parametrize(
