@@ -84,6 +84,8 @@ class Stack:
         self._say = say
         self._environ = dict(environ)
         self._broker: LocalBroker | ApacheKafka | None = None
+        self._valkey: LocalValkey | None = None
+        self._processes: list[LocalProcess] = []
         self._lock: IO[str] | None = None
 
     def start(self) -> Self:
@@ -107,20 +109,15 @@ class Stack:
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return name, address and log of everything, for a table."""
-        found = []
-        if not self._broker:
-            found.append(("Kafka", self.kafka, ""))
-        if not self.settings.redis_url:
-            found.append(("Valkey", self.redis_url, str(self.settings.state_dir / "valkey.log")))
+        broker_log = str(self._broker.brokers[0].log) if self._broker else ""
+        found = [("Kafka", self.kafka, broker_log)]
+        if self._valkey:
+            found.append(("Valkey", self.redis_url, str(self._valkey.log)))
         else:
             found.append(("Redis", self.redis_url, ""))
-        for process in self.supervisor.processes:
+        for process in self._processes:
             port = self.pages.get(process.name)
-            if process.name in ("valkey", "broker") or process.name.startswith("kafka-"):
-                continue
             found.append((process.name, f"http://{LOOPBACK}:{port}/metrics" if port else "", str(process.log)))
-        if self._broker:
-            found[:0] = [("Kafka", self.kafka, str(self._broker.brokers[0].log))]
         return found
 
     # ---- steps of the start
@@ -143,15 +140,15 @@ class Stack:
             self._say(f"broker on {self.kafka}")
         if not self.redis_url:
             port = _own_port(self.settings.redis_port, "redis")
-            valkey = LocalValkey(
+            self._valkey = LocalValkey(
                 port=port,
                 directory=self.settings.state_dir / "valkey",
                 append_only=True,
                 password=self.settings.redis_password,
                 log=self.settings.state_dir / "valkey.log",
             )
-            self.supervisor.add([valkey], time.monotonic())
-            self.redis_url = valkey.start().url
+            self.supervisor.add([self._valkey], time.monotonic())
+            self.redis_url = self._valkey.start().url
             self._say(f"Valkey on {self.redis_url}")
 
     def _make_broker(self) -> LocalBroker | ApacheKafka:
@@ -193,8 +190,9 @@ class Stack:
             self.supervisor.add(tier, time.monotonic())
             for process in tier:
                 process.spawn()
-        for process in (*middle, *edge):
-            self._await(process)
+        self._processes = [*middle, *edge]
+        for process in self._processes:
+            process.wait_ready()
             self._say(f"{process.name} is ready")
 
     def _process(
@@ -221,12 +219,6 @@ class Stack:
         shared |= {"kafka": self.kafka, "redis_url": self.redis_url}
         given = {f"WINDWARD_{name.upper()}": str(value) for name, value in shared.items() if value is not None}
         return self._environ | given
-
-    def _await(self, process: LocalProcess) -> None:
-        try:
-            process.wait_ready()
-        except LocalError as error:
-            raise LocalError(f"{error}\n{process.log}: {process.output_end()}") from None
 
     def __enter__(self) -> Self:
         """Start everything."""
