@@ -12,6 +12,7 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from scorer import plugins
+from scorer.snapshot import Bools, Floats
 
 if TYPE_CHECKING:
     from scorer.rank import Ranking
@@ -30,17 +31,19 @@ def refusals(ranking: Ranking) -> list[Refusal]:
     """Return the refused machines by filter and reason, most first."""
     if ranking.feasible_count == len(ranking.machines):
         return []
-    left = np.ones(len(ranking.machines), np.bool_)
+    left: Bools | None = None
     found: Counter[tuple[str, str]] = Counter()
     for verdict in ranking.verdicts:
         each = verdict.filter
-        refused = left & ~verdict.allowed
-        if not refused.any():
+        rows = np.flatnonzero(~verdict.allowed if left is None else left & ~verdict.allowed)
+        if not rows.size:
             continue
-        left &= verdict.allowed
-        for reason, mask in plugins.reasons(each, ranking.request, verdict.machines, verdict.allowed).items():
+        left = verdict.allowed if left is None else left & verdict.allowed
+        why = plugins.reasons(each, ranking.request, verdict.machines.take(rows), verdict.allowed[rows])
+        refused = np.ones(rows.size, np.bool_)
+        for reason, mask in why.items():
             count = int(np.count_nonzero(refused & mask))
-            refused = refused & ~mask
+            refused &= ~mask
             if count:
                 found[each.name, reason] += count
         if rest := int(np.count_nonzero(refused)):
@@ -122,42 +125,43 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[dict[str, Any]]:
     index = np.array(rows, np.int64)
     machines = ranking.machines.take(index)
     seen = {id(term.machines.fleet): term.machines.take(index) for term in ranking.terms}
-    columns = {
+    shown = {
         "mean": machines.measured_mean, "std": machines.std, "credit": machines.credit,
         "promised": machines.requested, "allocatable": machines.allocatable, "utilization": machines.utilization,
+        "request": np.broadcast_to(machines.amounts[:, None], machines.requested.shape),
     }  # fmt: skip
-    by_machine = {what: column.T.tolist() for what, column in columns.items()}
-    amounts = machines.amounts.tolist()
+    resources = _plain(np.array(list(shown.values())).transpose(2, 1, 0))
+    facts = _plain(np.array([machines.window_s, machines.coverage, machines.age_s]).T)
+    totals = _plain(ranking.total[index])
+    feasible, warming = ranking.feasible[index].tolist(), machines.warming.tolist()
+    raws = [_plain(term.raw[index]) for term in ranking.terms]
     found = []
     for position, row in enumerate(rows):
         scores = {}
         risk = None
-        for term in ranking.terms:
+        for term, raw in zip(ranking.terms, raws, strict=True):
             details = plugins.detail(term.weighted.score, ranking.request, seen[id(term.machines.fleet)], position)
             scores[term.weighted.score.name] = {
                 "value": _number(term.value(row)),
-                "raw": _number(term.raw[row]),
+                "raw": raw[position],
                 "weight": term.weighted.weight,
                 **details,
             }
             risk = details.get("risk", risk)
-        resources = {
-            name: {
-                **{what: _number(values[position][resource]) for what, values in by_machine.items()},
-                "request": amounts[resource],
-            }
-            for resource, name in enumerate(RESOURCES)
-        }
+        window_s, coverage, age_s = facts[position]
         found.append({
             "machine": machines.name(position),
-            "score": _number(ranking.total[row]) if ranking.feasible[row] else None,
+            "score": totals[position] if feasible[position] else None,
             "risk": risk,
             "scores": scores,
-            "resources": resources,
-            "window_s": _number(machines.window_s[position]),
-            "coverage": _number(machines.coverage[position]),
-            "warming": bool(machines.warming[position]),
-            "age_s": _number(machines.age_s[position]),
+            "resources": {
+                name: dict(zip(shown, values, strict=True))
+                for name, values in zip(RESOURCES, resources[position], strict=True)
+            },
+            "window_s": window_s,
+            "coverage": coverage,
+            "warming": warming[position],
+            "age_s": age_s,
             "instances": int(machines.count[position]),
         })  # fmt: skip
     return found
@@ -186,3 +190,12 @@ def _number(value: Any) -> float | None:
     """Return a plain number, None where it is not finite."""
     number = float(value)
     return number if math.isfinite(number) else None
+
+
+def _plain(values: Floats) -> Any:
+    """Return an array as lists of plain numbers, None where they are not finite."""
+    if np.isfinite(values).all():
+        return values.tolist()
+    plain = values.astype(object)
+    plain[~np.isfinite(values)] = None
+    return plain.tolist()
