@@ -54,7 +54,7 @@ PENDING_MAX = 20_000
 CATCHING_UP_MESSAGES = 5_000
 """Further behind than this, the share of time spent writing is limited: throughput before freshness."""
 
-FLUSH_WAIT_S_MAX = 1.0
+FLUSH_WAIT_S_MAX = 5.0
 """Longest pause between two writes, however long they take."""
 
 COMMIT_S = 3.0

@@ -131,6 +131,7 @@ def _move_heads(ring: Ring, rows: NDArray[np.intp], slots: NDArray[np.int64], sh
     which, positions = which[known], positions[known]
     ring.n[machines[which], :, positions] = 0
     ring.m2[machines[which], :, positions] = 0
+    ring.max[machines[which], :, positions] = 0
     ring.slot_boot[machines[which], positions] = 0
     ring.slot_seq[machines[which], positions] = 0
     for values in ring.classes.values():

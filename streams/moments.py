@@ -7,6 +7,8 @@ running sums with subtraction drift and go negative (a std of 1600 for a true 10
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,7 +26,7 @@ def merge(n_a: Float, mean_a: Float, m2_a: Float, n_b: Float, mean_b: Float, m2_
     return n, mean_a + distance * share, m2_a + m2_b + distance * distance * n_a * share
 
 
-def pool(n: Float, mean: Float, m2: Float) -> tuple[Float, Float, Float]:
+def pool(n: Float, mean: Float, m2: NDArray[np.floating[Any]]) -> tuple[Float, Float, Float]:
     """Return the moments of the union along the last axis, two-pass; empty cells hold n = 0 and m2 = 0.
 
     mean = sum(n mean_i) / sum(n),  m2 = sum(m2_i + n_i (mean_i - mean)²)
