@@ -58,7 +58,7 @@ class Fleet:
         self.view: WindowView = snapshot.view(window_s)
         self.allocatable: Floats = snapshot.allocatable
         self.capacity: Floats = snapshot.capacity
-        self.fixed: dict[Any, Any] = {}
+        self.fixed: dict[Any, Any] = snapshot.constants((window_s, requests_alone))
         """What plugins keep here under keys of their own, that no placement changes."""
         self.kept: dict[Any, Any] = {}
         """The same, dropped with every placement."""
@@ -107,7 +107,6 @@ class Fleet:
         fleet = Fleet._like(self) if len(self._viewers) else self
         if fleet is not self:
             fleet._derived = {key: (values.copy(), compute) for key, (values, compute) in self._derived.items()}
-            fleet.fixed = self.fixed
         fleet._patch(np.array(rows, np.int64))
         return fleet
 
@@ -287,17 +286,16 @@ class Fleet:
         found: Floats = self.derived("utilization", lambda m: m.mean * m.inverse_allocatable)
         return found
 
-    @cached_property
+    @property
     def deviation(self) -> Floats:
         """[R, M] std / allocatable; NaN as utilization."""
-        return self.std * self.inverse_allocatable
+        found: Floats = self.constant("deviation", lambda m: m.std * m.inverse_allocatable)
+        return found
 
-    @cached_property
+    @property
     def inverse_allocatable(self) -> Floats:
         """[R, M] 1 / allocatable; NaN where unknown or 0."""
-        inverse: Floats = np.full(self.allocatable.shape, np.nan)
-        np.divide(1.0, self.allocatable, out=inverse, where=self.allocatable > 0)
-        return inverse
+        return self.snapshot.inverse_allocatable
 
     @cached_property
     def warming_count(self) -> int:

@@ -37,6 +37,15 @@ def rank(request: Request, snapshot: Snapshot, ledger: LedgerView, profile: Prof
     return Ranking(request, profile, seen.machines(profile.sight), feasible, total, verdicts, terms)
 
 
+def warm(snapshot: Snapshot, profile: Profile, now_s: float) -> None:
+    """Make what follows from a new snapshot alone, so that the first decision on it finds it made.
+
+    May run beside decisions on another snapshot.
+    """
+    for request in (Request(), Request(cpu=1.0, memory=1.0), Request(cpu=1.0, memory=1.0, nic=1.0)):
+        rank(request, snapshot, LedgerView(), profile, now_s)
+
+
 def run_filters(request: Request, seen: Seen, profile: Profile) -> tuple[Bools, list[Verdict]]:
     """Return [n] feasible, and what each filter that ran said of every machine."""
     machines = seen.machines(profile.sight)

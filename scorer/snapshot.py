@@ -161,6 +161,7 @@ class Snapshot:
         self.sources = sources
         self._columns: dict[str, Floats] = {}
         self._views: dict[int, WindowView] = {}
+        self._constants: dict[Any, dict[Any, Any]] = {}
 
     def __len__(self) -> int:
         return len(self.roster.names)
@@ -214,10 +215,11 @@ class Snapshot:
     @cached_property
     def capacity(self) -> Floats:
         """[R, M] The operator's figure, else the window table's, else the agent's fact; NaN where unknown."""
-        measured = self.column("capacity")
+        capacity = self.column("capacity")
         agent, operator = self.rules.capacity_agent, self.rules.capacity_operator
-        capacity = np.where(np.isfinite(measured), measured, agent)
-        return np.where(np.isfinite(operator), operator, capacity)
+        if np.isnan(capacity.sum()):
+            capacity = np.where(np.isfinite(capacity), capacity, agent)
+        return capacity if self.rules.plain_allocatable else np.where(np.isfinite(operator), operator, capacity)
 
     @cached_property
     def allocatable(self) -> Floats:
@@ -225,6 +227,15 @@ class Snapshot:
         if self.rules.plain_allocatable:
             return self.capacity
         return np.maximum(self.capacity * self.rules.share - self.rules.reserve, 0.0)
+
+    @cached_property
+    def inverse_allocatable(self) -> Floats:
+        """[R, M] 1 / allocatable; NaN where unknown or 0."""
+        with np.errstate(divide="ignore"):
+            inverse = 1.0 / self.allocatable
+        if np.isinf(inverse).any():
+            inverse[np.isinf(inverse)] = np.nan
+        return inverse
 
     def view(self, window_s: int = LONGEST_COVERED) -> WindowView:
         """Return the columns of one window length, or of each machine's longest covered window.
@@ -270,10 +281,12 @@ class Snapshot:
     @cached_property
     def _least_coverage(self) -> Floats:
         """[W, M] Least coverage over the resources that have any data in the window; 0 where none has."""
-        coverage = self.column("coverage")
-        least = np.where(np.isfinite(self.column("mean")), coverage, np.inf).min(axis=1)
-        found: Floats = np.where(np.isfinite(least), least, 0.0)
-        return found
+        coverage, mean = self.column("coverage"), self.column("mean")
+        if not np.isnan(mean.sum()):
+            return np.minimum.reduce(coverage, axis=1)
+        least = np.minimum.reduce(np.where(np.isfinite(mean), coverage, np.inf), axis=1)
+        least[np.isinf(least)] = 0.0
+        return least
 
     @staticmethod
     def _pick(column: Floats, position: Integers) -> Floats:
@@ -283,6 +296,10 @@ class Snapshot:
         index = position.reshape((1,) * (column.ndim - 1) + (-1,))
         picked: Floats = np.take_along_axis(column, np.broadcast_to(index, (1, *column.shape[1:])), axis=0)[0]
         return picked
+
+    def constants(self, key: Any) -> dict[Any, Any]:
+        """Return where what follows from the snapshot alone is kept, under one way of looking at it."""
+        return self._constants.setdefault(key, {})
 
     def picked(self, name: str, view: WindowView) -> Floats:
         """Return any other W column at the windows of a view: ``max`` [R, M], ``percentile`` [R, Q, M], ..."""

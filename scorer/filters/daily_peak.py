@@ -13,6 +13,7 @@ from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.filters.usage_threshold import Thresholds, as_column, check_thresholds
 from scorer.machines import Machines, day_start_s, numbers
+from scorer.scores.arithmetic import known_or
 from scorer.snapshot import Bools, Floats
 
 Day = Literal["today", "yesterday"]
@@ -54,10 +55,9 @@ class DailyPeak:
 
     def _slack(self, machines: Machines, now_s: float) -> Floats:
         """Return [R, n]: the least that is left below the threshold on any day; inf where no peak is known."""
-        left = [self._limit(machines) - machines.peak(day, self.time_zone, now_s) for day in self.days]
-        least = np.fmin.reduce(left)
-        slack: Floats = np.where(np.isnan(least), np.inf, least)
-        return slack
+        limit = machines.constant(("daily_peak", *sorted(self.thresholds.items())), self._limit)
+        left = [limit - machines.peak(day, self.time_zone, now_s) for day in self.days]
+        return known_or(np.fmin.reduce(left), np.inf)
 
     def _limit(self, machines: Machines) -> Floats:
         threshold = as_column(self.thresholds)

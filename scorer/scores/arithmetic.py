@@ -16,6 +16,18 @@ def round_half_away(values: Floats) -> Floats:
     return np.copysign(np.floor(np.abs(values) + 0.5), values)
 
 
+def known_or(values: Floats, otherwise: float) -> Floats:
+    """Return the values, NaN replaced: the very same array when there is none.
+
+    >>> known_or(np.array([1.0, np.nan]), 0.0).tolist()
+    [1.0, 0.0]
+    """
+    if not np.isnan(values.sum()):
+        return values
+    found: Floats = np.where(np.isnan(values), otherwise, values)
+    return found
+
+
 def truncate(values: Floats) -> Floats:
     """Drop the fraction, as Go's integer division does.
 

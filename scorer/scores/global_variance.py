@@ -12,6 +12,7 @@ from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.machines import Machines
 from scorer.scores.allocation import check_weights
+from scorer.scores.arithmetic import known_or
 from scorer.snapshot import Bools, Floats
 
 
@@ -116,13 +117,11 @@ class GlobalVariance:
         rows = [RESOURCES.index(name) for name, weight in self.weights.items() if weight > 0]
         inverses: Floats = machines.constant(
             ("inverse", *rows),
-            lambda m: np.where(np.isfinite(m.utilization[rows]), np.nan_to_num(m.inverse_allocatable[rows]), 0.0),
+            lambda m: known_or(m.inverse_allocatable[rows] + 0.0 * m.utilization[rows], 0.0),
         )
         doubles: Floats = machines.derived(
             ("global_variance", *rows),
-            lambda m: (
-                2.0 * np.where(np.isnan(m.utilization[rows]), 0.0, m.utilization[rows] * m.inverse_allocatable[rows])
-            ),
+            lambda m: known_or(2.0 * m.utilization[rows] * m.inverse_allocatable[rows], 0.0),
         )
         return inverses, doubles
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.load import ResourceName
 from scorer.machines import Machines, numbers
-from scorer.scores.arithmetic import round_half_away
+from scorer.scores.arithmetic import known_or, round_half_away
 from scorer.snapshot import Bools, Floats
 
 
@@ -104,24 +105,37 @@ class LoadVariationRisk:
         if idle:
             unchanged: Floats = machines.derived(
                 ("risk", *idle, self.margin, self.sensitivity),
-                lambda m: np.max([np.minimum(self._half_mu(m, r), 0.5) + self._half_sigma(m, r) for r in idle], axis=0),
+                lambda m: self._largest_half(m, idle),
             )
             worst = unchanged.copy()
         for row in self._rows:
             if newcomer[row] > 0:
-                risk = machines.constant(("half", row), lambda m, row=row: self._half_inverse(m, row)) * newcomer[row]
-                risk += machines.derived(("half mu", row), lambda m, row=row: self._half_mu(m, row))
+                risk: Floats = machines.constant(("half", row), partial(self._half_inverse, row=row)) * newcomer[row]
+                risk += machines.derived(("half mu", row), partial(self._half_mu, row=row))
                 np.minimum(risk, 0.5, out=risk)
                 risk += machines.constant(
-                    ("half sigma", row, self.margin, self.sensitivity), lambda m, row=row: self._half_sigma(m, row)
+                    ("half sigma", row, self.margin, self.sensitivity), partial(self._half_sigma, row=row)
                 )
                 worst = risk if worst is None else np.maximum(worst, risk, out=worst)
         return np.zeros(len(machines)) if worst is None else worst
 
+    def _largest_half(self, machines: Machines, rows: Sequence[int]) -> Floats:
+        """Return [n]: the largest risk over resources that the newcomer does not use."""
+        largest: Floats = np.maximum.reduce(
+            [
+                np.minimum(self._half_mu(machines, row), 0.5)
+                + machines.constant(
+                    ("half sigma", row, self.margin, self.sensitivity), partial(self._half_sigma, row=row)
+                )
+                for row in rows
+            ]
+        )
+        return largest
+
     @staticmethod
     def _half_inverse(machines: Machines, row: int) -> Floats:
         """Return [n]: half of 1 / allocatable."""
-        return 0.5 * np.nan_to_num(machines.inverse_allocatable[row])
+        return 0.5 * known_or(machines.inverse_allocatable[row], 0.0)
 
     @staticmethod
     def _half_mu(machines: Machines, row: int) -> Floats:
@@ -134,10 +148,11 @@ class LoadVariationRisk:
 
     def _half_sigma(self, machines: Machines, row: int) -> Floats:
         """Return [n]: half of sigma as margin and sensitivity make it; of 1 without allocatable."""
-        deviation = np.nan_to_num(machines.deviation[row])
-        half = risk_of(np.zeros(1), deviation, self.margin, self.sensitivity)
-        found: Floats = np.where((machines.allocatable[row] <= 0) & np.isfinite(machines.mean[row]), 0.5, half)
-        return found
+        deviation = machines.deviation[row]
+        half = risk_of(np.zeros(1), known_or(deviation, 0.0), self.margin, self.sensitivity)
+        if np.isnan(deviation.sum()):
+            half = np.where((machines.allocatable[row] <= 0) & np.isfinite(machines.mean[row]), 0.5, half)
+        return half
 
     def risks(self, machines: Machines) -> Floats:
         """Return [resources, n]: the risk by resource; NaN without data, 1 without capacity."""
