@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -180,9 +180,15 @@ class Ledger:
         self._scripts = {name: script_text(name).replace("redis.call('TIME')", time_source) for name in SCRIPTS}
         self._digests = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in self._scripts.items()}  # noqa: S324
 
-    def _run(self, script: str, dry_run: bool, *arguments: str | bytes | float) -> list[Any]:
+    def _run(
+        self,
+        script: str,
+        dry_run: bool,
+        *arguments: str | bytes | float,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> list[Any]:
         call = (len(self._keys), *self._keys, int(dry_run), *self._common, *arguments)
-        (result,) = self.wire.ask([("EVALSHA", self._digests[script], *call)])
+        (result,) = self.wire.ask([("EVALSHA", self._digests[script], *call)], meanwhile=meanwhile)
         if isinstance(result, redis.exceptions.NoScriptError):
             (result,) = self.wire.ask([("EVAL", self._scripts[script], *call)])
         if isinstance(result, redis.ResponseError):
@@ -200,14 +206,18 @@ class Ledger:
         expected_change: int = -1,
         all_or_nothing: bool = False,
         dry_run: bool = False,
+        meanwhile: Callable[[], None] | None = None,
     ) -> Transition:
-        """Reserve each instance on the first of its candidates that is as the scorer saw it and has room."""
+        """Reserve each instance on the first of its candidates that is as the scorer saw it and has room.
+
+        ``meanwhile`` is called while the server works.
+        """
         arguments: list[str | bytes | float] = [expected_change, int(all_or_nothing)]
         for one in wanted:
             instance = one.instance
             tail, limits = record_tail(instance), _limits(one.candidates)
             arguments += [instance.id, instance.request, repr(float(one.ttl_s)), tail, limits]
-        result = self._run("reserve", dry_run, *arguments)
+        result = self._run("reserve", dry_run, *arguments, meanwhile=meanwhile)
         outcomes = []
         for raw, *rest in result[3]:
             kind = raw.decode()

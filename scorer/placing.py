@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -47,14 +48,21 @@ class Placement:
     asked: list[Request]
     records: list[Instance | None]
     """By position; None where nothing was reserved."""
-    rankings: list[Ranking] = field(default_factory=list)
+    ranking: Ranking | None = None
     """The ranking of the first instance, when one was made."""
+    answer: dict[str, Any] = field(default_factory=dict)
+    """That ranking in words, made before the ledger's view changed."""
     missing: dict[int, str] = field(default_factory=dict)
     """Why, by position, of those without a machine."""
     repeated: int = 0
     """Instances that were there before."""
     conflicts: int = 0
     """Candidates that were lost to another scorer."""
+
+    def explain(self) -> None:
+        """Put the ranking into words; done while the server reserves, so that it costs next to nothing."""
+        if self.ranking is not None:
+            self.answer = self.ranking.answer()
 
 
 class IdTaken(Exception):
@@ -126,13 +134,16 @@ class Placing:
             ranking, rows = None, []
         else:
             ranking = rank(request, snapshot, view, profile, now_s)
-            placement.rankings = [ranking]
+            placement.ranking = ranking
             rows = [int(row) for row in ranking.best(depth)]
         candidates = self._candidates(ranking, rows, request) if ranking is not None else []
         wanted = Wanted(self._record(request, digest, now_s), request.ttl_s, candidates)
         change = self._follower.change
         transition = self._ledger.reserve(
-            [wanted], expected_change=self._expected_change(request), dry_run=request.dry_run
+            [wanted],
+            expected_change=self._expected_change(request),
+            dry_run=request.dry_run,
+            meanwhile=placement.explain,
         )
         current = transition.before == change
         (outcome,) = transition.outcomes
@@ -171,6 +182,7 @@ class Placing:
                 expected_change=max(self._expected_change(placement.asked[position]) for position in part),
                 all_or_nothing=together,
                 dry_run=head.dry_run,
+                meanwhile=None if placement.answer else placement.explain,
             )
             own |= {record.machine: record.version for record in transition.changes}
             current = transition.before == change
@@ -199,8 +211,8 @@ class Placing:
         plan = batch.plan([placement.asked[p] for p in fresh], snapshot, view, profile, now_s) if fresh else None
         machines = dict(zip(fresh, plan.machines, strict=True)) if plan else {}
         reasons = {fresh[at]: why for at, why in plan.reasons.items()} if plan else {}
-        if plan and not placement.rankings:
-            placement.rankings = [plan.ranking]
+        if plan and placement.ranking is None:
+            placement.ranking = plan.ranking
         wanted: dict[int, Wanted] = {}
         for position in pending:
             request, machine = placement.asked[position], machines.get(position)

@@ -19,7 +19,7 @@ from scorer.ledger import Ledger, request_digest
 from scorer.metrics import Metrics
 from scorer.placing import Conflict, IdTaken, Placement, Placing
 from scorer.profile import ProfileError, Profiles
-from scorer.rank import Ranking, rank
+from scorer.rank import rank
 from scorer.rpc import CallError
 from scorer.snapshot import Snapshot, build_snapshot
 from scorer.wire import Command
@@ -276,8 +276,8 @@ def place_answer(placement: Placement, single: bool) -> dict[str, Any]:
     instance its line stands at the top level too, with the ranking's terms; ``machine`` is None when none fits.
     """
     placed = [instance_line(record) for record in placement.records if record is not None]
-    ranking: Ranking | None = placement.rankings[0] if placement.rankings else None
-    result: dict[str, Any] = ranking.answer() if ranking is not None else {"summary": "known already: not ranked again"}
+    ranking = placement.ranking
+    result: dict[str, Any] = placement.answer or {"summary": "known already: not ranked again"}
     result |= {
         "placed": placed,
         "asked": len(placement.asked),

@@ -7,7 +7,7 @@ callbacks and response checks), and would retry what must not be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis
@@ -42,13 +42,19 @@ class Wire:
         self.refused: list[redis.ResponseError] = []
         """Errors that answered what was posted, since somebody last cleared the list."""
 
-    def ask(self, commands: Sequence[Command], block_s: float = 0.0) -> list[Any]:
+    def ask(
+        self, commands: Sequence[Command], block_s: float = 0.0, meanwhile: Callable[[], None] | None = None
+    ) -> list[Any]:
         """Send the commands together; return their answers, an error as a ``redis.ResponseError`` in its place.
+
+        ``meanwhile`` is called while the server works; it must not use this connection.
 
         Raises one of `AWAY` when the connection fails; then nobody knows which commands were done.
         """
         try:
             connection = self._send(commands)
+            if meanwhile is not None:
+                meanwhile()
             while self._unread:
                 answer = self._read(connection, ANSWER_S)
                 self._unread -= 1
