@@ -56,7 +56,7 @@ class InvalidOperatorFacts(ValueError):
     """An entry that cannot be read; the message names the field."""
 
 
-def read_operator_facts(value: Any) -> OperatorFacts:  # noqa: ANN401
+def read_operator_facts(value: Any) -> OperatorFacts:
     """Return the entry in decoded JSON, every amount a float in base units.
 
     >>> read_operator_facts({"reserve": {"memory": "8G"}}).reserve

@@ -1,4 +1,4 @@
-"""A fleet in a JSON file: how ``windward rank --machines`` and the tests describe machines. Pure: values in, values out.
+"""A fleet in a JSON file: how ``windward rank --machines`` and the tests describe machines.
 
     {
       "machines": [
@@ -12,26 +12,23 @@
       "operator": {"*": {"reserve": {"memory": "8G"}}}
     }
 
-| field of a machine         | meaning, and what holds without it                                                        |
-|----------------------------|-------------------------------------------------------------------------------------------|
-| capacity                   | by resource, absolute; a resource without one is unknown, never 0                         |
-| usage                      | by resource: a mean, or statistics (below); holds for every window that ``windows`` lacks |
-| windows                    | by window length in s, then by resource                                                   |
-| age_s, interval_s          | age of the newest sample (0), publishing interval (10)                                    |
-| window_age_s               | age of the end of the windows (``age_s``)                                                 |
-| skew_s                     | learned clock skew (0)                                                                    |
-| peak_today, peak_yesterday | highest one-minute mean by resource (the maximum of the longest window; unknown)          |
-| classes                    | mean usage by priority class, then by resource (unknown)                                  |
-| labels                     | what the agent says of it                                                                 |
-| operator                   | what operators say of it: `schemas.operator.OperatorFacts`                                |
+| field of a machine         | meaning, and what holds without it                                                     |
+|----------------------------|----------------------------------------------------------------------------------------|
+| capacity                   | by resource, absolute; a resource without one is unknown, never 0                      |
+| usage                      | by resource: a mean, or statistics (below); for every window that ``windows`` lacks    |
+| windows                    | by window length in s, then by resource                                                |
+| age_s, interval_s          | age of the newest sample (0), publishing interval (10)                                 |
+| window_age_s               | age of the end of the windows (``age_s``)                                              |
+| skew_s                     | learned clock skew (0)                                                                 |
+| peak_today, peak_yesterday | highest one-minute mean by resource (the longest window's maximum; unknown)            |
+| classes                    | mean usage by priority class, then by resource (unknown)                               |
+| labels                     | what the agent says of it                                                              |
+| operator                   | what operators say of it: `schemas.operator.OperatorFacts`                             |
 
-Statistics: ``mean``, ``std`` (0), ``p50 p90 p95 p99`` and ``max`` (the mean), ``coverage`` (1), ``filled`` slots (what the
-coverage makes). Amounts are numbers in base units (cores, bytes, bytes/s) or text with a suffix. A machine without
-``usage`` and ``windows`` has no data. An instance has the fields of a request, its machine, ``placed_ago_s`` (long ago),
-``started`` (true) and ``state`` (confirmed). ``now`` and ``windows_s`` (300, 900, 3600) may be given at the top.
-
-What ``windward fold --json`` prints is such a file; what it says beyond the above (``at``, ``end``, ``boot``,
-``peak_since``, ``warming``, ``counts``, ``refused``) is read and not used.
+Statistics: ``mean``, ``std`` (0), ``p50 p90 p95 p99`` and ``max`` (the mean), ``coverage`` (1), ``filled`` slots (what
+the coverage makes). Amounts are numbers in base units (cores, bytes, bytes/s) or text with a suffix. A machine without
+``usage`` and ``windows`` has no data. An instance has the fields of a request, its machine, ``placed_ago_s`` (long
+ago), ``started`` (true) and ``state`` (confirmed). ``now`` and ``windows_s`` (300, 900, 3600) may be given at the top.
 """
 
 from __future__ import annotations

@@ -280,7 +280,8 @@ class LedgerView:
             return np.zeros((_R, machines if rows is None else len(rows)))
         values = compute(placed)
         if rows is not None and len(rows) == 1:
-            return values.sum(axis=1, keepdims=True)
+            found: Floats = values.sum(axis=1, keepdims=True)
+            return found
         if rows is not None:
             position = np.searchsorted(np.sort(rows), placed.rows)
             small = np.array([np.bincount(position, part, minlength=len(rows)) for part in values])

@@ -88,8 +88,8 @@ class Fleet:
     def derived(self, key: Any, compute: Compute) -> Any:
         """Return [..., M]: ``compute(machines) -> [..., n]`` over all machines, kept under ``key``.
 
-        A machine's value must depend on that machine alone, and on no newcomer: after a placement it is asked again only
-        for the machines that changed.
+        A machine's value must depend on that machine alone, and on no newcomer: after a placement it is asked again
+        only for the machines that changed.
         """
         entry = self._derived.get(key)
         if entry is None:
@@ -202,8 +202,8 @@ class Fleet:
             return found
         if not self.credited:
             return self.view.mean
-        found = self.derived("mean", lambda m: m.measured_mean + m.credit)
-        return found
+        credited: Floats = self.derived("mean", lambda m: m.measured_mean + m.credit)
+        return credited
 
     @property
     def std(self) -> Floats:
@@ -464,7 +464,8 @@ class Machines:
     def limits(self) -> Floats:
         """[R] The newcomer's limits, at least its request."""
         declared = [float(self.request.limits.get(name, 0.0)) for name in RESOURCES]
-        return np.maximum(np.array(declared), self.amounts)
+        found: Floats = np.maximum(np.array(declared), self.amounts)
+        return found
 
     def requested_or(self, cpu: float, memory: float) -> Floats:
         """Return [R, n]: the sum of the amounts, an instance without one counting ``cpu`` cores or ``memory`` bytes."""

@@ -53,7 +53,9 @@ def _draw(ranking: Ranking, rows: Any, resource: int, panel: Any) -> None:
     panel.bar(at, credit, bottom=measured, color=_CREDIT, label="credit of placed instances")
     panel.bar(at, newcomer, bottom=measured + credit, color=_NEWCOMER, label="newcomer")
     if len(rows):
-        panel.errorbar(at, measured, yerr=deviation, fmt="none", ecolor="#333333", elinewidth=0.8, capsize=2, label="std")
+        panel.errorbar(
+            at, measured, yerr=deviation, fmt="none", ecolor="#333333", elinewidth=0.8, capsize=2, label="std"
+        )
         top = float(measured[0] + credit[0] + newcomer[0])
         panel.bar([0], [top], fill=False, edgecolor=_CHOSEN, linewidth=2.0)
     panel.axhline(1.0, color="#b22222", linewidth=0.8)

@@ -61,7 +61,7 @@ class Sight:
     estimate: Estimate = field(default_factory=Estimate)
 
     def window_s(self, kept: Sequence[int]) -> int:
-        """Return which of the lengths kept (ascending) to use: a given one, else the next shorter, else the shortest."""
+        """Return which of the lengths kept (ascending) to use: the given one, else the next shorter or shortest."""
         if self.window == "longest-covered" or not kept:
             return LONGEST_COVERED
         if self.window == "shortest":

@@ -120,7 +120,7 @@ def normalise(raw: Floats, among: Among, how: Normalisation) -> tuple[Floats, fl
         levels = np.unique(np.rint(values / TIE))
         if levels.size == 1:
             return raw, 0.0, 100.0
-        places = np.searchsorted(levels, np.rint(raw / TIE), side="right") - 1.0
+        places: Floats = np.searchsorted(levels, np.rint(raw / TIE), side="right").astype(np.float64) - 1.0
         return places, 100.0 / (levels.size - 1), 0.0
     low, high = float(values.min()), float(values.max())
     if high - low <= EQUAL * max(abs(low), abs(high)):

@@ -282,17 +282,19 @@ class Snapshot:
     def _least_coverage(self) -> Floats:
         """[W, M] Least coverage over the resources that have any data in the window; 0 where none has."""
         coverage, mean = self.column("coverage"), self.column("mean")
-        if not np.isnan(mean.sum()):
-            return np.minimum.reduce(coverage, axis=1)
-        least = np.minimum.reduce(np.where(np.isfinite(mean), coverage, np.inf), axis=1)
-        least[np.isinf(least)] = 0.0
+        somewhere_unknown = bool(np.isnan(mean.sum()))
+        known = np.where(np.isfinite(mean), coverage, np.inf) if somewhere_unknown else coverage
+        least: Floats = np.minimum.reduce(known, axis=1)
+        if somewhere_unknown:
+            least[np.isinf(least)] = 0.0
         return least
 
     @staticmethod
     def _pick(column: Floats, position: Integers) -> Floats:
         """Return [..., M]: of a [W, ..., M] column each machine's own window; a view when all use the same."""
         if position.size and position[0] == position[-1] and (position == position[0]).all():
-            return column[position[0]]
+            found: Floats = column[position[0]]
+            return found
         index = position.reshape((1,) * (column.ndim - 1) + (-1,))
         picked: Floats = np.take_along_axis(column, np.broadcast_to(index, (1, *column.shape[1:])), axis=0)[0]
         return picked

@@ -23,8 +23,9 @@ Day = Literal["today", "yesterday"]
 class DailyPeak:
     """Refuse machines where ``peak + expected > threshold * allocatable`` on any of ``days``, in any resource.
 
-    ``thresholds`` are shares by resource; without any the filter is off. A peak that is not known (a new machine has no yesterday) refuses nobody. Instances placed since that day began are
-    added to its peak. ``time_zone`` says when a day begins, as for the stream app.
+    ``thresholds`` are shares by resource; without any the filter is off. A peak that is not known (a new machine has no
+    yesterday) refuses nobody. Instances placed since that day began are added to its peak. ``time_zone`` says when a
+    day begins, as for the stream app.
     """
 
     name: ClassVar[str] = "daily_peak"

@@ -32,7 +32,8 @@ class Maxmemory:
     def __call__(self, request: Request, machines: Machines) -> Bools:
         """Return [n]."""
         limit = machines.allocatable[MEMORY] * (self.share * (1 + 1e-9))
-        return machines.maxmemory + float(request.maxmemory) <= limit
+        found: Bools = machines.maxmemory + float(request.maxmemory) <= limit
+        return found
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show the sum with the newcomer, and its limit."""

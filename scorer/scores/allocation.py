@@ -95,7 +95,8 @@ def check_weights(name: str, weights: Mapping[str, float]) -> None:
 
 def whole(values: Floats, rows: list[int]) -> Floats:
     """Return the amounts as whole numbers of the peers' units; NaN stays."""
-    return np.rint(values * INTEGER_UNITS[rows])
+    found: Floats = np.rint(values * INTEGER_UNITS[rows])
+    return found
 
 
 def percent_of(part: Floats, limit: Floats, rounding: bool) -> Floats:

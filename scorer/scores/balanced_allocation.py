@@ -34,7 +34,8 @@ def balance(fractions: Floats, counts: Bools) -> Floats:
     n = np.maximum(counts.sum(axis=0), 1)
     mean = clipped.sum(axis=0) / n
     variance = (np.where(counts, clipped - mean, 0.0) ** 2).sum(axis=0) / n
-    return (1.0 - np.sqrt(variance)) * 100.0
+    found: Floats = (1.0 - np.sqrt(variance)) * 100.0
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,8 @@ class BalancedAllocation(Allocation):
                 change = (50.0 + score - self._cut(balance(before, counts))) / 2.0
                 score = 50.0 + (np.trunc(change) if self.rounding else change)
         score = np.where((counts & np.isnan(after)).any(axis=0), 0.0, self._cut(score))
-        return np.clip(np.nan_to_num(score), 0.0, 100.0)
+        found: Floats = np.clip(np.nan_to_num(score), 0.0, 100.0)
+        return found
 
     def _fractions(self, machines: Machines, rows: list[int], amounts: Floats) -> Floats:
         limit = machines.allocatable[rows]

@@ -16,7 +16,8 @@ from scorer.snapshot import Floats
 class DataLocality:
     """Prefer machines that hold what the request's ``data_labels`` name: 100 times the share of them there.
 
-    A machine holds ``NAME`` when it has a label of that key with any value but ``false``; ``NAME=VALUE`` wants the value.
+    A machine holds ``NAME`` when it has a label of that key with any value but ``false``; with ``NAME=VALUE`` it must
+    have that value.
     """
 
     name: ClassVar[str] = "data_locality"

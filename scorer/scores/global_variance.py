@@ -91,7 +91,7 @@ class GlobalVariance:
         """Return the score before it is clipped, taken apart: ``own - slopes @ means``.
 
         ``own`` [n] and ``slopes`` [K, n] are the machine's alone; ``means`` [K], the fleet's mean utilizations, move by
-        ``steps`` [K, n] when the newcomer is placed on that machine. K: the resources that the newcomer is expected to use.
+        ``steps`` [K, n] when the newcomer is placed on that machine. K: the resources it is expected to use.
         """
         weights = sum(self.weights.values())
         inverses, doubles = self._columns(machines)

@@ -144,7 +144,8 @@ class LoadVariationRisk:
         if np.isnan(half.sum()):
             empty = (machines.allocatable[row] <= 0) & np.isfinite(machines.mean[row])
             half = np.where(empty, np.inf, np.where(np.isnan(half), -np.inf, half))
-        return half
+        found: Floats = half
+        return found
 
     def _half_sigma(self, machines: Machines, row: int) -> Floats:
         """Return [n]: half of sigma as margin and sensitivity make it; of 1 without allocatable."""

@@ -17,8 +17,9 @@ from scorer.snapshot import Floats
 class MostAllocated(Allocation):
     """Prefer machines with little left, so that others empty.
 
-    The weighted mean of ``min(allocated, allocatable) * 100 / allocatable``. ``allocated`` includes the newcomer; over the limit scores 100. A resource without allocatable is left out; one
-    whose use is unknown scores 0. Settings: `scorer.scores.allocation.Allocation`.
+    The score is the weighted mean of ``min(allocated, allocatable) * 100 / allocatable``. ``allocated`` includes the
+    newcomer; over the limit scores 100. A resource without allocatable is left out; one whose use is unknown scores 0.
+    Settings: `scorer.scores.allocation.Allocation`.
 
     Reference: kubernetes, pkg/scheduler/framework/plugins/noderesources/most_allocated.go.
     """

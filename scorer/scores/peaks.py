@@ -19,7 +19,8 @@ SCALE = 1e15
 
 def power_increase(before: Floats, after: Floats, k1: Floats, k2: Floats) -> Floats:
     """Return the additional power from utilizations in percent: ``k1 * (exp(k2 * after) - exp(k2 * before))``."""
-    return k1 * (np.exp(k2 * after) - np.exp(k2 * before))
+    found: Floats = k1 * (np.exp(k2 * after) - np.exp(k2 * before))
+    return found
 
 
 def normalise_increase(raw: Floats, low: float, high: float, rounding: bool = False) -> Floats:
@@ -40,10 +41,10 @@ def normalise_increase(raw: Floats, low: float, high: float, rounding: bool = Fa
 class Peaks:
     """Prefer machines whose power rises least.
 
-    The increase is ``K1 * (exp(K2 * after) - exp(K2 * before))`` of CPU utilization in percent. The power model of a machine is an operator's fact (``power``). The increases are spread over the feasible machines
-    so that the least scores 100. A machine without model or data, or filled beyond 100 %, scores 0, unlike in the
-    peer, where an unknown machine counts as no increase at all and so wins: ``peer = true`` does that, and its
-    integers.
+    The increase is ``K1 * (exp(K2 * after) - exp(K2 * before))`` of CPU utilization in percent. The power model of a
+    machine is an operator's fact (``power``). The increases are spread over the feasible machines so that the least
+    scores 100. A machine without model or data, or filled beyond 100 %, scores 0, unlike in the peer, where an unknown
+    machine counts as no increase at all and so wins: ``peer = true`` does that, and its integers.
 
     Reference: Trimaran, pkg/trimaran/peaks/peaks.go.
     """

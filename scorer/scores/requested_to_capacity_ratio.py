@@ -13,7 +13,7 @@ from schemas.resources import RESOURCES
 from scorer.machines import Machines
 from scorer.scores.allocation import Allocation, percent_of, whole
 from scorer.scores.arithmetic import round_half_away
-from scorer.snapshot import Floats
+from scorer.snapshot import Bools, Floats
 
 
 def broken_line(points: Sequence[tuple[float, float]], at: Floats, rounding: bool = False) -> Floats:
@@ -39,10 +39,10 @@ def broken_line(points: Sequence[tuple[float, float]], at: Floats, rounding: boo
 class RequestedToCapacityRatio(Allocation):
     """Score by a shape: points (utilization in percent, score 0-10), straight lines between them.
 
-    Utilization is ``allocated * 100 / allocatable`` with the newcomer, 100 when over or without allocatable. The total
-    is the weighted mean over the resources, rounded half away from zero with ``rounding``. As in the peer, a resource that
-    scores 0 leaves both sums: 0 is neutral and punishes nobody. Unknown use counts as full.
-    Settings: `scorer.scores.allocation.Allocation`.
+    Utilization is ``allocated * 100 / allocatable`` with the newcomer, 100 when over or without allocatable. The
+    total is the weighted mean over the resources, rounded half away from zero with ``rounding``. As in the peer, a
+    resource that scores 0 leaves both sums: 0 is neutral and punishes nobody. Unknown use counts as full. Points are
+    given as ``shape``. Other settings: `scorer.scores.allocation.Allocation`.
 
     Reference: kubernetes, pkg/scheduler/framework/plugins/noderesources/requested_to_capacity_ratio.go.
     """
@@ -80,7 +80,8 @@ class RequestedToCapacityRatio(Allocation):
         mean = self._exact_mean(value, rows, counted)
         return round_half_away(mean) if self.rounding else mean
 
-    def _exact_mean(self, value: Floats, rows: list[int], counted: Floats) -> Floats:
+    def _exact_mean(self, value: Floats, rows: list[int], counted: Bools) -> Floats:
         weights = np.array([[self.weights[RESOURCES[resource]]] for resource in rows]) * counted
         total = weights.sum(axis=0)
-        return (value * weights).sum(axis=0) / np.where(total > 0, total, 1.0)
+        found: Floats = (value * weights).sum(axis=0) / np.where(total > 0, total, 1.0)
+        return found

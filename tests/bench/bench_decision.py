@@ -3,9 +3,9 @@
     python -m tests.bench.bench_decision [--machines 5000 50000] [--seconds 2]
 
 One process, one core, the default profile with all filters. A ranking is compared with one bare numpy pass (mean, std,
-argmax) over the same columns in the same run: the mean and standard deviation of the three resources and what of them is
-allocatable. Rounds of both alternate, so that a busy neighbour slows both. Prints one JSON object; exit code 1 when a
-bound is missed.
+argmax) over the same columns in the same run: the mean and standard deviation of the three resources and what of them
+is allocatable. Rounds of both alternate, so that a busy neighbour slows both. Prints one JSON object; exit code 1 when
+a bound is missed.
 """
 
 from __future__ import annotations

@@ -102,12 +102,12 @@ def see(numbers: list[int], request: Request) -> Machines:
     return Machines(fleet_of(fleet.snapshot, fleet.ledger, Sight()), request, fleet.now_s)
 
 
-def build(kind: type[Any]) -> Any:  # noqa: ANN401
+def build(kind: type[Any]) -> Any:
     """Return the plugin with settings under which it has something to say."""
     return kind(**SETTINGS.get(kind.name, {}))
 
 
-def ask(plugin: Any, machines: Machines) -> Any:  # noqa: ANN401
+def ask(plugin: Any, machines: Machines) -> Any:
     """Return what the plugin says, None when it has nothing to say."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if not plugins.wanted(plugin, machines.request, machines):

@@ -133,7 +133,7 @@ def test_balance_as_up_to_v1_21(row: dict[str, Any]) -> None:
     fractions = np.array([[share] for share in row["inputs"]["fractions"]])
     assert int(legacy_balance(fractions)[0] + 1e-9) == row["expected"]["score"]
     names = ("cpu", "memory", "nic")[: len(fractions)]
-    full = machine("m", None, None, capacity={name: 1e4 for name in names})
+    full = machine("m", None, None, capacity=dict.fromkeys(names, 10000.0))
     offline = fleet(
         full, instances=[{"id": "a", "machine": "m", **dict(zip(names, (1e4 * fractions)[:, 0].tolist(), strict=True))}]
     )
@@ -141,7 +141,7 @@ def test_balance_as_up_to_v1_21(row: dict[str, Any]) -> None:
     assert scores(plugin, offline)["m"] == row["expected"]["score"]
 
 
-def seed_machines(inputs: dict[str, Any]) -> Any:  # noqa: ANN401
+def seed_machines(inputs: dict[str, Any]) -> Any:
     """Return the study's machines, what is allocated being instances of the ledger."""
     return fleet(
         *(
@@ -169,7 +169,7 @@ def test_the_studys_worked_examples(row: dict[str, Any]) -> None:
     asked = request(cpu=inputs["request"]["cpu_millicores"] / 1000, memory=inputs["request"]["memory_bytes"])
     offline = seed_machines(inputs)
 
-    def of(plugin: Any) -> list[float]:  # noqa: ANN401
+    def of(plugin: Any) -> list[float]:
         return list(scores(plugin, offline, asked).values())
 
     if row["kind"] == "least_allocated":
@@ -192,7 +192,7 @@ def test_weights_out_of_range_are_refused(settings: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), ((50, 1), (20, 2)), ((0, 11),), ((0, 1), (101, 2))])
-def test_a_shape_out_of_range_is_refused(shape: Any) -> None:  # noqa: ANN401
+def test_a_shape_out_of_range_is_refused(shape: Any) -> None:
     """A shape must rise in utilization and stay within its ranges."""
     with pytest.raises(ValueError, match="shape"):
         RequestedToCapacityRatio(shape=shape)

@@ -27,14 +27,22 @@ def credit(model: str, window: Any = 3600, *, machines: dict[str, Any] | None = 
 @pytest.mark.parametrize(
     ("window_s", "ago_s", "expected"),
     [
-        (3600, 0, 4.0), (3600, 9, 4.0), (3600, 10, 4 * 359 / 360), (3600, 900, 3.0), (3600, 1800, 2.0), (3600, 3600, 0.0),
-        (3600, 1e6, 0.0), (300, 150, 2.0), (300, 300, 0.0), (900, 450, 2.0),
+        (3600, 0, 4.0),
+        (3600, 9, 4.0),
+        (3600, 10, 4 * 359 / 360),
+        (3600, 900, 3.0),
+        (3600, 1800, 2.0),
+        (3600, 3600, 0.0),
+        (3600, 1e6, 0.0),
+        (300, 150, 2.0),
+        (300, 300, 0.0),
+        (900, 450, 2.0),
     ],
-)  # fmt: skip
+)
 def test_a_mean_gets_less_as_slots_after_the_start_fill_the_window(
     window_s: int, ago_s: float, expected: float
 ) -> None:
-    """credit = expected * (1 - share of the window's filled slots later than the start), in whole slots."""
+    """Credit = expected * (1 - share of the window's filled slots later than the start), in whole slots."""
     assert credit("window", window_s, placed_ago_s=ago_s) == pytest.approx(expected)
 
 
@@ -98,9 +106,14 @@ def test_a_daily_peak_gets_all_until_that_day_began_after_the_start() -> None:
 
 @pytest.mark.parametrize(
     ("model", "ago_s", "expected"),
-    [("trimaran-60s", 59, 4.0), ("trimaran-60s", 60, 0.0), ("koordinator-pending", 59, 4.0),
-     ("koordinator-pending", 60, 0.0), ("none", 0, 0.0)],
-)  # fmt: skip
+    [
+        ("trimaran-60s", 59, 4.0),
+        ("trimaran-60s", 60, 0.0),
+        ("koordinator-pending", 59, 4.0),
+        ("koordinator-pending", 60, 0.0),
+        ("none", 0, 0.0),
+    ],
+)
 def test_the_peers_models_are_all_or_nothing(model: str, ago_s: float, expected: float) -> None:
     """Trimaran counts for 60 s, Koordinator for one report interval, in full and then not at all."""
     assert credit(model, placed_ago_s=ago_s) == expected

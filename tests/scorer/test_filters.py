@@ -58,17 +58,25 @@ def why(plugin: Any, *machines: dict[str, Any], instances: Any = (), **asked: An
         ("more than any machine has", {"cpu": 11}, Fits(), ""),
         ("nothing asked is never refused", {}, Fits(), "idle promised used silent"),
         ("measured load counts where nothing is promised", {"cpu": 1.5}, Fits(), "idle promised"),
-        ("by requests alone measured load does not count", {"cpu": 1.5}, Fits(basis="requests"), "idle promised used silent"),
+        (
+            "by requests alone measured load does not count",
+            {"cpu": 1.5},
+            Fits(basis="requests"),
+            "idle promised used silent",
+        ),
         ("what counts for a request without an amount", {}, Fits(default_cpu=1.5), "idle promised"),
         ("a resource whose capacity is unknown", {"nic": 1}, Fits(), ""),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
-)  # fmt: skip
+)
 def test_fits(name: str, asked: dict[str, Any], plugin: Fits, expected: str) -> None:
     """A machine takes what allocatable leaves beside the larger of promised and used."""
     machines = [
-        machine("idle", usage=IDLE), machine("promised", usage=IDLE), machine("used", usage=BUSY), machine("silent"),
-    ]  # fmt: skip
+        machine("idle", usage=IDLE),
+        machine("promised", usage=IDLE),
+        machine("used", usage=BUSY),
+        machine("silent"),
+    ]
     instances = [{"id": "i", "machine": "promised", "cpu": 8, "memory": 80, "expected": {"cpu": 0, "memory": 0}}]
     assert passes(plugin, *machines, instances=instances, **asked) == expected
 
@@ -98,11 +106,16 @@ def test_reservations_of_others_are_kept(row: dict[str, Any]) -> None:
     inputs = row["inputs"]
     node, need = inputs["machine"], inputs["pod"]["need"]
     live = [
-        {"id": r["pod"], "machine": node["name"], "cpu": r["cpu_millicores"] / 1000, "memory": r["memory_bytes"],
-         "state": "reserved"}
+        {
+            "id": r["pod"],
+            "machine": node["name"],
+            "cpu": r["cpu_millicores"] / 1000,
+            "memory": r["memory_bytes"],
+            "state": "reserved",
+        }
         for r in inputs["reservations"]
         if r["expire_at_unix_s"] > inputs["now_unix_s"] and r["pod"] != inputs["pod"]["name"]
-    ]  # fmt: skip
+    ]
     host = machine(node["name"], node["allocatable"]["cpu_millicores"] / 1000, node["allocatable"]["memory_bytes"])
     asked = {"cpu": need["cpu_millicores"] / 1000, "memory": need["memory_bytes"]}
     verdict = passes(Fits(basis="requests"), host, instances=live, **asked) == node["name"]
@@ -117,7 +130,7 @@ def test_reservations_of_others_are_kept(row: dict[str, Any]) -> None:
     ("age_s", "interval_s", "skew_s", "fresh"),
     [(60, 10, 0, True), (60.5, 10, 0, False), (170, 60, 0, True), (181, 60, 0, False), (63, 10, 4, False)],
 )
-def test_fresh(age_s: float, interval_s: float, skew_s: float, fresh: bool) -> None:  # noqa: FBT001
+def test_fresh(age_s: float, interval_s: float, skew_s: float, fresh: bool) -> None:
     """Data is fresh for a minute, or three of the machine's own intervals; skew does not make it younger."""
     one = machine("m", usage=IDLE, age_s=age_s, interval_s=interval_s, skew_s=skew_s)
     assert passes(Fresh(), one, machine("other", usage=IDLE)) == ("m other" if fresh else "other")
@@ -143,28 +156,54 @@ def test_warming_is_off_until_a_coverage_is_asked_for() -> None:
     [
         ("below", {"thresholds": {"cpu": 0.8}}, {"cpu": 7, "memory": 0}, {"cpu": 1}, True),
         ("the newcomer counts", {"thresholds": {"cpu": 0.8}}, {"cpu": 7, "memory": 0}, {"cpu": 1.1}, False),
-        ("expected usage counts, not the request", {"thresholds": {"cpu": 0.8}}, {"cpu": 7, "memory": 0},
-         {"cpu": 3, "expected": {"cpu": 0.5}}, True),
-        ("a resource without threshold is not looked at", {"thresholds": {"memory": 0.8}}, BUSY | {"memory": 0}, {}, True),
-        ("a percentile instead of the mean", {"percentile_thresholds": {"cpu": 0.8}},
-         {"cpu": {"mean": 1, "p95": 9}, "memory": 0}, {}, False),
-        ("another percentile", {"percentile_thresholds": {"cpu": 0.8}, "statistic": "p50"},
-         {"cpu": {"mean": 1, "p95": 9, "p50": 1}, "memory": 0}, {}, True),
-        ("the maximum", {"percentile_thresholds": {"cpu": 0.8}, "statistic": "max"},
-         {"cpu": {"mean": 1, "max": 9}, "memory": 0}, {}, False),
+        (
+            "expected usage counts, not the request",
+            {"thresholds": {"cpu": 0.8}},
+            {"cpu": 7, "memory": 0},
+            {"cpu": 3, "expected": {"cpu": 0.5}},
+            True,
+        ),
+        (
+            "a resource without threshold is not looked at",
+            {"thresholds": {"memory": 0.8}},
+            BUSY | {"memory": 0},
+            {},
+            True,
+        ),
+        (
+            "a percentile instead of the mean",
+            {"percentile_thresholds": {"cpu": 0.8}},
+            {"cpu": {"mean": 1, "p95": 9}, "memory": 0},
+            {},
+            False,
+        ),
+        (
+            "another percentile",
+            {"percentile_thresholds": {"cpu": 0.8}, "statistic": "p50"},
+            {"cpu": {"mean": 1, "p95": 9, "p50": 1}, "memory": 0},
+            {},
+            True,
+        ),
+        (
+            "the maximum",
+            {"percentile_thresholds": {"cpu": 0.8}, "statistic": "max"},
+            {"cpu": {"mean": 1, "max": 9}, "memory": 0},
+            {},
+            False,
+        ),
         ("nic by threshold", {"thresholds": {"nic": 0.5}}, {"cpu": 0, "memory": 0, "nic": 60}, {}, False),
         ("nic unknown and not asked for", {"thresholds": {"nic": 0.5}}, {"cpu": 0, "memory": 0}, {}, True),
         ("nic unknown and asked for", {"thresholds": {"nic": 0.5}}, {"cpu": 0, "memory": 0}, {"nic": 1}, False),
         ("cpu unknown", {"thresholds": {"cpu": 0.5}}, {"memory": 0}, {}, False),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
-)  # fmt: skip
+)
 def test_usage_threshold(
     name: str,
     settings: dict[str, Any],
     usage: dict[str, Any],
     asked: dict[str, Any],
-    passed: bool,  # noqa: FBT001
+    passed: bool,
 ) -> None:
     """Usage with the newcomer stays at or below the share of allocatable."""
     one = machine("m", usage=usage, capacity={"nic": 100})
@@ -247,9 +286,10 @@ def test_sum_of_maxmemory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("there", "total", "passed"), [(0, 1, True), (0, 2, True), (1, 3, False), (1, 4, False), (1, 5, True), (2, 6, False), (2, 7, True)]
-)  # fmt: skip
-def test_masters_of_one_cluster(there: int, total: int, passed: bool) -> None:  # noqa: FBT001
+    ("there", "total", "passed"),
+    [(0, 1, True), (0, 2, True), (1, 3, False), (1, 4, False), (1, 5, True), (2, 6, False), (2, 7, True)],
+)
+def test_masters_of_one_cluster(there: int, total: int, passed: bool) -> None:
     """A machine stays below half of a cluster's masters; the first is always allowed."""
     taken = [{"id": f"i{n}", "machine": "m", "cluster": "c", "role": "master"} for n in range(there)]
     taken += [{"id": "replica", "machine": "m", "cluster": "c", "role": "replica"}]
@@ -265,16 +305,29 @@ def test_masters_of_one_cluster(there: int, total: int, passed: bool) -> None:  
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [
-        ("rack=r1", "a"), ("rack==r1", "a"), ("rack!=r1", "b c"), ("rack in (r1, r2)", "a b"), ("rack notin (r1)", "b c"),
-        ("rack", "a b"), ("!rack", "c"), ("cores>32", "b"), ("cores<33", "a"), ("rack=r1,cores>1", "a"), ("", "a b c"),
-        ("machine in (a,c)", "a c"), (" rack = r2 ", "b"), ("cores>32,!gpu", "b"),
+        ("rack=r1", "a"),
+        ("rack==r1", "a"),
+        ("rack!=r1", "b c"),
+        ("rack in (r1, r2)", "a b"),
+        ("rack notin (r1)", "b c"),
+        ("rack", "a b"),
+        ("!rack", "c"),
+        ("cores>32", "b"),
+        ("cores<33", "a"),
+        ("rack=r1,cores>1", "a"),
+        ("", "a b c"),
+        ("machine in (a,c)", "a c"),
+        (" rack = r2 ", "b"),
+        ("cores>32,!gpu", "b"),
     ],
-)  # fmt: skip
+)
 def test_selector(selector: str, expected: str) -> None:
     """Each requirement of the grammar, alone and joined."""
     machines = [
-        machine("a", labels={"rack": "r1", "cores": "32"}), machine("b", labels={"rack": "r2", "cores": "64"}), machine("c"),
-    ]  # fmt: skip
+        machine("a", labels={"rack": "r1", "cores": "32"}),
+        machine("b", labels={"rack": "r2", "cores": "64"}),
+        machine("c"),
+    ]
     assert passes(Selector(), *machines, selector=selector) == expected
 
 
@@ -297,22 +350,30 @@ RACK = {"instances": {"app": "redis"}, "topology": "rack"}
         (near.Affinity(), {"affinity": [REDIS]}, "a"),
         (near.Affinity(), {"affinity": [RACK]}, "a b"),
         (near.Affinity(), {"affinity": [{"instances": {"app": "none"}}]}, ""),
-        (near.Affinity(), {"affinity": [{"instances": {"app": "new"}, "topology": "rack"}], "labels": {"app": "new"}}, "a b c"),
+        (
+            near.Affinity(),
+            {"affinity": [{"instances": {"app": "new"}, "topology": "rack"}], "labels": {"app": "new"}},
+            "a b c",
+        ),
         (near.Affinity(), {"affinity": [{"instances": {"cluster": "c1"}}]}, "c"),
         (near.AntiAffinity(), {"anti_affinity": [REDIS]}, "b c d"),
         (near.AntiAffinity(), {"anti_affinity": [RACK]}, "c d"),
         (near.AntiAffinity(), {"anti_affinity": [REDIS, {"instances": {"cluster": "c1"}}]}, "b d"),
         (near.AntiAffinity(), {"anti_affinity": [{"instances": {"app": "redis", "cluster": "c1"}}]}, "a b c d"),
     ],
-)  # fmt: skip
+)
 def test_affinity(plugin: Any, asked: dict[str, Any], expected: str) -> None:
     """Near, or far from, instances by machine and by topology label; the first of a group may start."""
     machines = [
-        machine("a", labels={"rack": "r1"}), machine("b", labels={"rack": "r1"}), machine("c", labels={"rack": "r2"}), machine("d"),
-    ]  # fmt: skip
+        machine("a", labels={"rack": "r1"}),
+        machine("b", labels={"rack": "r1"}),
+        machine("c", labels={"rack": "r2"}),
+        machine("d"),
+    ]
     instances = [
-        {"id": "1", "machine": "a", "labels": {"app": "redis"}}, {"id": "2", "machine": "c", "cluster": "c1"},
-    ]  # fmt: skip
+        {"id": "1", "machine": "a", "labels": {"app": "redis"}},
+        {"id": "2", "machine": "c", "cluster": "c1"},
+    ]
     assert passes(plugin, *machines, instances=instances, **asked) == expected
 
 

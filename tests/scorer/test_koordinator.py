@@ -74,7 +74,7 @@ def left(pod: dict[str, Any], reported: dict[str, Any] | None, plan: Estimate) -
     }
 
 
-def read(inputs: dict[str, Any], plan: Estimate) -> Any:  # noqa: ANN401
+def read(inputs: dict[str, Any], plan: Estimate) -> Any:
     """Return the fleet of a row of the filter's or the score's table."""
     metric, node = inputs["metric"], inputs["machine"]
     allocatable = node["allocatable"]
@@ -223,7 +223,7 @@ def test_pending_instances_as_koordinator(row: dict[str, Any]) -> None:
     sight = Sight(credits="koordinator-pending", estimate=plan)
     reported = {pod["name"]: pod for pod in inputs["metric"]["pods"]}
 
-    def machines(also: Any) -> Any:  # noqa: ANN401
+    def machines(also: Any) -> Any:
         instances = [
             {"id": pod["name"], "machine": "m", "placed_ago_s": 0, **amounts(pod), **also(pod)}
             for pod in inputs["assigned"]
@@ -235,7 +235,7 @@ def test_pending_instances_as_koordinator(row: dict[str, Any]) -> None:
         mine = reported.get(pod["name"])
         return left(pod, mine if mine and mine["priority_class"] == "koord-prod" else None, plan)
 
-    def listed(values: Any) -> list[int]:  # noqa: ANN401
+    def listed(values: Any) -> list[int]:
         return [round(values[CPU, 0] * 1000), round(values[MEMORY, 0])]
 
     def of(name: str) -> list[int]:

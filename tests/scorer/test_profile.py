@@ -60,7 +60,12 @@ def test_a_profile_is_read_with_every_sight_of_its_own() -> None:
         ("cpu = 0.8 }", "cpu = 1.8 }", 12, "filters[2].thresholds.cpu: expected a share from 0 to 1, got 1.8"),
         ("cpu = 0.8 }", "disk = 0.8 }", 12, "filters[2].thresholds: no resource 'disk'"),
         ("cpu = 0.85", "cpu = -1", 5, "estimate.factor.cpu: expected a number of zero or more"),
-        ('use = "fresh"', 'use = "fresh"\nage_max = 3', 9, "filters[1].age_max: no such setting of fresh; there are age_s_max"),
+        (
+            'use = "fresh"',
+            'use = "fresh"\nage_max = 3',
+            9,
+            "filters[1].age_max: no such setting of fresh; there are age_s_max",
+        ),
         ('use = "fresh"', 'use = "fresh"\nage_s_max = "old"', 9, "filters[1].age_s_max: Expected `float`"),
         ('use = "fresh"', "age_s_max = 3", 7, "filters[1]: `use` is missing"),
         ('"longest-covered"', '"longest"', 1, "window: "),
@@ -71,7 +76,7 @@ def test_a_profile_is_read_with_every_sight_of_its_own() -> None:
         ('credits = "window"', "stale_s = 0", 2, "stale_s: expected more than 0"),
         ('credits = "window"', "credits = window", None, "line 2"),
     ],
-)  # fmt: skip
+)
 def test_an_error_names_file_line_and_field(old: str, new: str, line: int | None, message: str) -> None:
     """One line that says where in which file what is wrong."""
     with pytest.raises(ProfileError) as caught:
@@ -85,9 +90,16 @@ def test_an_error_names_file_line_and_field(old: str, new: str, line: int | None
 def test_lines_of_inline_and_dotted_keys() -> None:
     """The line of a key is found in plain, dotted and nested tables."""
     text = "a = 1\n[b]\nc.d = 2\n[[e]]\nf = 1\n[e.g]\nh = 1\n[[e]]\nf = 2"
-    assert [locate(text, path) for path in ((), ("a",), ("b", "c"), ("e", 0, "f"), ("e", 0, "g", "h"), ("e", 1, "f"))] == [
-        1, 1, 3, 5, 7, 9,
-    ]  # fmt: skip
+    assert [
+        locate(text, path) for path in ((), ("a",), ("b", "c"), ("e", 0, "f"), ("e", 0, "g", "h"), ("e", 1, "f"))
+    ] == [
+        1,
+        1,
+        3,
+        5,
+        7,
+        9,
+    ]
 
 
 def test_the_built_in_profiles() -> None:
@@ -129,7 +141,7 @@ def test_a_bad_file_replaces_nothing(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(GOOD)
     running = load_profiles([tmp_path])
     (tmp_path / "mine.toml").write_text(GOOD.replace("weight = 3", "weight = -3"))
-    with pytest.raises(ProfileError, match="mine.toml, line 17"):
+    with pytest.raises(ProfileError, match=r"mine\.toml, line 17"):
         load_profiles([tmp_path])
     assert running.choose("mine").scores[0].weight == 3
     with pytest.raises(ProfileError, match="cannot be read"):

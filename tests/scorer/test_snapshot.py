@@ -108,9 +108,13 @@ def test_tables_with_other_windows_are_aligned() -> None:
 def test_an_operators_entry_lies_over_the_default() -> None:
     """Key by key, groups of thresholds as a whole, taints together, cordon if either."""
     default = read_operator_facts(
-        {"labels": {"a": "1", "b": "1"}, "thresholds": {"cpu": 0.5, "memory": 0.6}, "reserve": {"memory": "8G"},
-         "taints": [{"key": "t"}]}
-    )  # fmt: skip
+        {
+            "labels": {"a": "1", "b": "1"},
+            "thresholds": {"cpu": 0.5, "memory": 0.6},
+            "reserve": {"memory": "8G"},
+            "taints": [{"key": "t"}],
+        }
+    )
     own = read_operator_facts(
         {"labels": {"b": "2"}, "thresholds": {"cpu": 0.9}, "cordon": True, "taints": [{"key": "u"}]}
     )
@@ -125,9 +129,15 @@ def test_an_operators_entry_lies_over_the_default() -> None:
 
 @pytest.mark.parametrize(
     ("entry", "field"),
-    [({"share": {"cpu": 2}}, "share"), ({"reserve": {"disk": 1}}, "reserve"), ({"cordon": "yes"}, "cordon"),
-     ({"taints": [{"key": ""}]}, "taints"), ({"reserve": {"cpu": "x"}}, "reserve"), ({"colour": 1}, "colour")],
-)  # fmt: skip
+    [
+        ({"share": {"cpu": 2}}, "share"),
+        ({"reserve": {"disk": 1}}, "reserve"),
+        ({"cordon": "yes"}, "cordon"),
+        ({"taints": [{"key": ""}]}, "taints"),
+        ({"reserve": {"cpu": "x"}}, "reserve"),
+        ({"colour": 1}, "colour"),
+    ],
+)
 def test_an_operators_entry_that_cannot_be_read_is_named(entry: dict[str, object], field: str) -> None:
     """Out of range, unknown resource, wrong type, unknown field."""
     with pytest.raises(InvalidOperatorFacts, match=field):
@@ -140,14 +150,22 @@ def test_an_operators_entry_that_cannot_be_read_is_named(entry: dict[str, object
 def instance(number: int, machine: str, cpu: float = 1.0, state: str = "confirmed", app: str = "x") -> Instance:
     """Return a record."""
     return Instance(
-        id=f"i{number}", machine=machine, state=state, amounts=(cpu, 10.0 * cpu, 0.0), maxmemory=cpu, ports=(number,),  # type: ignore[arg-type]
-        labels={"app": app}, cluster="c", role="master",
-    )  # fmt: skip
+        id=f"i{number}",
+        machine=machine,
+        state=state,
+        amounts=(cpu, 10.0 * cpu, 0.0),
+        maxmemory=cpu,
+        ports=(number,),  # type: ignore[arg-type]
+        labels={"app": app},
+        cluster="c",
+        role="master",
+    )
 
 
 changes = st.lists(
     st.tuples(
-        st.integers(0, 7), st.sampled_from("abcz"), st.floats(0.1, 9), st.sampled_from(["reserved", "confirmed", "released"]),
+        st.integers(0, 7), st.sampled_from("abcz"), st.floats(0.1, 9),
+        st.sampled_from(["reserved", "confirmed", "released"]),
         st.sampled_from("xy"),
     ),
     max_size=30,
@@ -156,7 +174,7 @@ changes = st.lists(
 
 @settings(deadline=None)
 @given(changes, st.booleans())
-def test_columns_are_the_sums_of_what_lives(history: list[tuple[int, str, float, str, str]], ask_between: bool) -> None:  # noqa: FBT001
+def test_columns_are_the_sums_of_what_lives(history: list[tuple[int, str, float, str, str]], ask_between: bool) -> None:
     """After any history sums, counts and tallies are those of the live records, asked for in between or not."""
     roster = Roster(("a", "b", "c"))
     ledger = LedgerView()
