@@ -32,7 +32,7 @@ class _Formatter(logging.Formatter):
         return " ".join(f"{key}={_logfmt(value)}" for key, value in line.items())
 
 
-def _logfmt(value: Any) -> str:  # noqa: ANN401
+def _logfmt(value: Any) -> str:
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return json.dumps(text) if any(c in text for c in ' "=\n') or not text else text
 

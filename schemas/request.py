@@ -90,7 +90,7 @@ class InvalidRequest(ValueError):
     """A request that cannot be read; the message names the field."""
 
 
-def read_request(params: Any) -> Request:  # noqa: ANN401
+def read_request(params: Any) -> Request:
     """Return the request in decoded JSON, every amount a float in base units.
 
     >>> read_request({"cpu": "500m", "memory": "10G"}).amounts()

@@ -57,6 +57,9 @@ CATCHING_UP_MESSAGES = 5_000
 FLUSH_WAIT_S_MAX = 5.0
 """Longest pause between two writes, however long they take."""
 
+SWEEP_S = 60.0
+"""Time between two looks for machines that have been silent too long."""
+
 COMMIT_S = 3.0
 TICK_S = 0.5
 
@@ -304,7 +307,7 @@ class StreamApp:
             if time.monotonic() - last_commit > COMMIT_S:
                 last_commit = time.monotonic()
                 await self._commit()
-            if time.monotonic() - last_sweep > 60:
+            if time.monotonic() - last_sweep > min(SWEEP_S, self.settings.silent_s / 4):
                 last_sweep = time.monotonic()
                 for partition in self.partitions.values():
                     self.metrics.dropped.inc(partition.drop_silent(time.time(), self.settings.silent_s))

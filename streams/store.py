@@ -148,6 +148,8 @@ class Store:
         }
         if held:
             pipe.set(names.windows(number), partition.table.encode(ring, header), ex=TTL_S)
+        else:
+            pipe.delete(names.windows(number))
         state = {
             "topic_id": partition.topic_id,
             "offset": partition.position.offset,

@@ -82,9 +82,7 @@ def main() -> None:
                 started = time.monotonic()
                 ages = probe_ages(client, producer, options.probes, 0.2)
                 seconds = time.monotonic() - started
-                shares = {
-                    name: (sum(p.cpu_times()[:2]) - before[name]) / seconds * 100 for name, p in watched.items()
-                }
+                shares = {name: (sum(p.cpu_times()[:2]) - before[name]) / seconds * 100 for name, p in watched.items()}
         finally:
             for process in processes:
                 process.kill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -168,6 +169,18 @@ def test_the_whole_backlog_read_again(pipeline: Pipeline, store: LocalValkey) ->
     store.restart()
     pipeline.start_worker()
     pipeline.await_exact()
+
+
+def test_a_silent_machine_leaves_redis_and_comes_back_warming(pipeline: Pipeline) -> None:
+    """After the silence it is in no table; its next sample starts a window anew."""
+    old = make_samples(2, 20, end=time.time() - 3600)
+    pipeline.start_worker("--silent-s", "120")
+    pipeline.publish(old, keep=False)
+    pipeline.await_folded(len(old))
+    await_condition(lambda: not pipeline.rows(), "nobody is in Redis", 200)
+    pipeline.publish(make_samples(1, 1))
+    pipeline.await_exact()
+    assert pipeline.rows()["m000"]["coverage"][2, 0] < 0.01
 
 
 def test_messages_of_every_bad_kind_are_kept_and_the_next_good_one_is_folded(pipeline: Pipeline) -> None:
