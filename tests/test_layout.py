@@ -45,6 +45,7 @@ SHELL = {
     "streams.fleet.__main__",
     "streams.store",
     "streams.topics",
+    "streams.transport",
 }
 """Modules (and packages, with all they hold) that may talk to Kafka or Redis and read a clock; `ops` all may. What is
 not listed is pure: values and the time come in, values go out."""
