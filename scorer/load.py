@@ -18,13 +18,15 @@ def statistic(machines: Machines, name: Statistic, missing: str = "refuse") -> F
     """Return [R, n]: that statistic of the usage, with credits; NaN without data.
 
     ``missing = "estimates"`` does as Koordinator: a percentile over a window not half covered is no percentile, and
-    where it is missing the estimates of all instances placed count instead of any measurement.
+    where it is missing the estimates of all instances placed count instead of any measurement; with ``"mean"`` the mean
+    does.
     """
     if name == "mean":
         return machines.mean
     values = machines.max if name == "max" else machines.percentile(int(name[1:]))
-    if missing != "estimates":
+    if missing not in ("estimates", "mean"):
         return values
     absent = np.isnan(values) | machines.warming
-    found: Floats = np.where(absent & machines.has_data, machines.estimated, values)
+    instead = machines.mean if missing == "mean" else machines.estimated
+    found: Floats = np.where(absent & machines.has_data, instead, values)
     return found

@@ -45,7 +45,8 @@ class UsageThreshold:
         if given, these instead, of a percentile (``p50 p90 p95 p99``) or the maximum.
     prod_thresholds:
         for a newcomer of class prod, if given, these before all, of the usage by class prod.
-    An operator's thresholds of a machine replace each group as a whole, there.
+    An operator's thresholds of a machine replace each group as a whole, there. A group of zeros is given, and switches
+    the others off.
 
     The peer's (Koordinator LoadAwareScheduling) checks, in its order, are switched on by:
 
@@ -53,8 +54,9 @@ class UsageThreshold:
         0: age is the `fresh` filter's business. Else data of this age is refused, or passes if ``pass_expired``; but
         a machine without any threshold passes first.
     missing:
-        without data for the statistic: ``refuse``; ``pass``; ``estimates``: pass without any data, and count the
-        estimates of all instances placed when only this statistic is missing.
+        without data for the statistic: ``refuse``; ``pass``; ``estimates`` or ``mean``: pass without any data, and
+        where only this statistic is missing count the estimates of all instances placed (the peer with a length of its
+        own) or the mean (the peer without).
     rounding:
         compare whole percents, rounded half away from zero.
     optional:
@@ -70,7 +72,7 @@ class UsageThreshold:
     prod_thresholds: Thresholds = field(default_factory=dict)
     expiration_s: float = 0.0
     pass_expired: bool = False
-    missing: Literal["refuse", "pass", "estimates"] = "refuse"
+    missing: Literal["refuse", "pass", "estimates", "mean"] = "refuse"
     rounding: bool = False
     optional: tuple[ResourceName, ...] = ("nic",)
 
@@ -168,19 +170,17 @@ class UsageThreshold:
         """Return thresholds [R, n or 1] and the usage [R, n] they are for: prod, percentile or mean, by machine."""
         priority_class = priority_class or machines.request.priority_class
         rules = machines.fleet.snapshot.rules
-        threshold, usage = as_column(self.thresholds), machines.mean
-        if rules.has_thresholds:
-            threshold = _override(threshold, machines.rule("thresholds"))
-        if any(self.percentile_thresholds.values()) or rules.has_percentile_thresholds:
-            own = as_column(self.percentile_thresholds)
-            if rules.has_percentile_thresholds:
-                own = _override(own, machines.rule("percentile_thresholds"))
-            threshold, usage = _prefer(own, statistic(machines, self.statistic, self.missing), threshold, usage)
-        if priority_class == "prod" and (any(self.prod_thresholds.values()) or rules.has_prod_thresholds):
-            own = as_column(self.prod_thresholds)
-            if rules.has_prod_thresholds:
-                own = _override(own, machines.rule("prod_thresholds"))
-            threshold, usage = _prefer(own, machines.class_mean("prod"), threshold, usage)
+        threshold, _ = _group(self.thresholds, machines, "thresholds", rules.has_thresholds)
+        usage = machines.mean
+        own, given = _group(
+            self.percentile_thresholds, machines, "percentile_thresholds", rules.has_percentile_thresholds
+        )
+        if given.any():
+            threshold, usage = _prefer(given, own, statistic(machines, self.statistic, self.missing), threshold, usage)
+        if priority_class == "prod":
+            own, given = _group(self.prod_thresholds, machines, "prod_thresholds", rules.has_prod_thresholds)
+            if given.any():
+                threshold, usage = _prefer(given, own, machines.class_mean("prod"), threshold, usage)
         return threshold, usage
 
     def _expired(self, machines: Machines) -> Bools:
@@ -188,16 +188,20 @@ class UsageThreshold:
         return machines.age_s >= (self.expiration_s or KOORDINATOR_EXPIRATION_S)
 
 
-def _override(threshold: Floats, own: Floats) -> Floats:
-    """Return [R, n]: the machine's own group as a whole where it has one."""
-    has = np.isfinite(own).any(axis=0)
-    found: Floats = np.where(has, np.nan_to_num(own), threshold)
-    return found
+def _group(thresholds: Thresholds, machines: Machines, name: str, by_machine: bool) -> tuple[Floats, Bools]:
+    """Return thresholds [R, n or 1] and where there are any: the machine's own group as a whole where it has one."""
+    threshold, given = as_column(thresholds), np.array([bool(thresholds)])
+    if not by_machine:
+        return threshold, given
+    own = machines.rule(name)
+    has: Bools = np.isfinite(own).any(axis=0)
+    return np.where(has, np.nan_to_num(own), threshold), has | given
 
 
-def _prefer(threshold: Floats, usage: Floats, else_threshold: Floats, else_usage: Floats) -> tuple[Floats, Floats]:
-    """Return the first group where it has any threshold, by machine."""
-    has = (threshold > 0).any(axis=0)
-    if has.all():
+def _prefer(
+    given: Bools, threshold: Floats, usage: Floats, else_threshold: Floats, else_usage: Floats
+) -> tuple[Floats, Floats]:
+    """Return the first group where it is given, by machine."""
+    if given.all():
         return threshold, usage
-    return np.where(has, threshold, else_threshold), np.where(has, usage, else_usage)
+    return np.where(given, threshold, else_threshold), np.where(given, usage, else_usage)

@@ -28,13 +28,16 @@ def legacy_balance(fractions: Floats) -> Floats:
 def balance(fractions: Floats, counts: Bools) -> Floats:
     """Return [n] in 0-100: ``(1 - std) * 100`` over the fractions that count, as since v1.22.
 
-    Fractions are clipped at 1. The std of two is half their distance; of one, or none, 0.
+    Fractions are clipped at 1. The std of two is half their distance, reckoned so to the last bit, which truncation
+    shows; of one, or none, 0.
     """
     clipped = np.where(counts, np.minimum(fractions, 1.0), 0.0)
     n = np.maximum(counts.sum(axis=0), 1)
     mean = clipped.sum(axis=0) / n
-    variance = (np.where(counts, clipped - mean, 0.0) ** 2).sum(axis=0) / n
-    found: Floats = (1.0 - np.sqrt(variance)) * 100.0
+    std = np.sqrt((np.where(counts, clipped - mean, 0.0) ** 2).sum(axis=0) / n)
+    largest = np.where(counts, clipped, -np.inf).max(axis=0, initial=-np.inf)
+    least = np.where(counts, clipped, np.inf).min(axis=0, initial=np.inf)
+    found: Floats = (1.0 - np.where(n == 2, (largest - least) / 2.0, std)) * 100.0
     return found
 
 

@@ -21,18 +21,20 @@ class LoadAware:
     """Prefer machines with much left by usage: the weighted mean of ``(allocatable - used) * 100 / allocatable``.
 
     ``used`` is a statistic of the usage with credits, plus what the newcomer is expected to use. A resource over its
-    limit, or without one, scores 0; so does a machine without data or with data as old as ``expiration_s``. The
-    peer's numbers come with its estimate and credits ``koordinator-pending``, which the profile ``koordinator`` sets.
+    limit, or without one, scores 0; so does a machine without data or with data as old as ``expiration_s`` (0: of any
+    age). The peer's numbers come with its estimate and credits ``koordinator-pending``, which the profile
+    ``koordinator`` sets.
 
     weights, dominant_weight:
-        by resource; the dominant weight is that of the least of the resources (cpu and memory always among them).
+        by resource, cpu and memory 1 each where neither is given; the dominant weight is that of the least of the
+        resources (cpu and memory always among them).
     statistic:
         ``mean`` or a percentile or the maximum, of the window that the profile chooses.
     prod_usage:
         for a newcomer of class prod, go by the mean usage of class prod.
     missing:
-        ``estimates``: a machine whose statistic is missing is judged by the estimates of the instances placed, as in
-        the peer; ``zero``: it scores 0.
+        a machine whose statistic is missing is judged by the ``estimates`` of the instances placed (the peer, asked for
+        a window of a certain length) or by the ``mean`` (the peer, asked for any); or scores ``zero``.
     rounding:
         the peer's integers: every division truncates.
 
@@ -41,33 +43,38 @@ class LoadAware:
 
     name: ClassVar[str] = "load_aware"
 
-    weights: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0, "memory": 1.0})
+    weights: Mapping[str, float] = field(default_factory=dict)
     dominant_weight: float = 0.0
     statistic: Statistic = "mean"
     prod_usage: bool = False
     expiration_s: float = 180.0
-    missing: Literal["zero", "estimates"] = "zero"
+    missing: Literal["zero", "estimates", "mean"] = "zero"
     rounding: bool = False
 
     def __post_init__(self) -> None:
-        if self.weights or not self.dominant_weight:
+        if self.weights:
             check_weights("weights", self.weights)
         if not 0 <= self.dominant_weight < float("inf"):
             raise ValueError(f"dominant_weight: expected a number of zero or more, got {self.dominant_weight}")
-        if not self.expiration_s > 0:
-            raise ValueError(f"expiration_s: expected more than 0, got {self.expiration_s}")
+        if not self.expiration_s >= 0:
+            raise ValueError(f"expiration_s: expected zero or more, got {self.expiration_s}")
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
         """Return [n]."""
         parts, rows = self._parts(machines)
-        weights = np.array([[self.weights.get(RESOURCES[row], 0.0)] for row in rows])
+        by_name = self._weights
+        weights = np.array([[by_name.get(RESOURCES[row], 0.0)] for row in rows])
         total = float(weights.sum()) + self.dominant_weight
         score = ((parts * weights).sum(axis=0) + self.dominant_weight * np.minimum(parts.min(axis=0), 100.0)) / total
         if self.rounding:
             score = np.floor(score + 1e-9)
-        known = machines.has_data & (machines.age_s < self.expiration_s)
+        known = machines.has_data & (machines.age_s < (self.expiration_s or np.inf))
         found: Floats = np.where(known | machines.fleet.requests_alone, score, 0.0)
         return found
+
+    @property
+    def _weights(self) -> Mapping[str, float]:
+        return self.weights if self.weights or self.dominant_weight else {"cpu": 1.0, "memory": 1.0}
 
     def _parts(self, machines: Machines) -> tuple[Floats, list[int]]:
         """Return [resources, n] in 0-100, and which resources."""

@@ -39,10 +39,10 @@ def broken_line(points: Sequence[tuple[float, float]], at: Floats, rounding: boo
 class RequestedToCapacityRatio(Allocation):
     """Score by a shape: points (utilization in percent, score 0-10), straight lines between them.
 
-    Utilization is ``allocated * 100 / allocatable`` with the newcomer, 100 when over or without allocatable. The
-    total is the weighted mean over the resources, rounded half away from zero with ``rounding``. As in the peer, a
-    resource that scores 0 leaves both sums: 0 is neutral and punishes nobody. Unknown use counts as full. Points are
-    given as ``shape``. Other settings: `scorer.scores.allocation.Allocation`.
+    Utilization is ``allocated * 100 / allocatable`` with the newcomer, 100 when over. The total is the weighted mean
+    over the resources, rounded half away from zero with ``rounding``. As in the peer, a resource without allocatable
+    is left out, and so is one that scores 0: 0 is neutral and punishes nobody. Unknown use counts as full.
+    Points are given as ``shape``. Other settings: `scorer.scores.allocation.Allocation`.
 
     Reference: kubernetes, pkg/scheduler/framework/plugins/noderesources/requested_to_capacity_ratio.go.
     """
@@ -74,9 +74,7 @@ class RequestedToCapacityRatio(Allocation):
         utilization = np.where(after <= limit, utilization, 100.0)
         utilization = np.nan_to_num(utilization, nan=100.0)
         value = broken_line([(x, 10.0 * y) for x, y in self.shape], utilization, self.rounding)
-        counted = value > 0
-        if any(self.weights.get(RESOURCES[row], 0) and RESOURCES[row] in self.extended for row in rows):
-            counted &= limit > 0
+        counted = (value > 0) & (limit > 0)
         mean = self._exact_mean(value, rows, counted)
         return round_half_away(mean) if self.rounding else mean
 

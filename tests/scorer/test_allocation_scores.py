@@ -14,10 +14,12 @@ from scorer.scores.most_allocated import MostAllocated
 from scorer.scores.requested_to_capacity_ratio import RequestedToCapacityRatio, broken_line
 from tests.scorer.fleets import by_name, cases, fleet, machine, request, scores, see
 
-DIFFERENT = {
-    "resource weight larger than MaxNodeScore": "a weight has no upper bound here: totals are divided by their sum",
-    "resource with zero weight": "a weight of 0 leaves the resource out; the peer refuses the setting",
-}
+WEIGHT_TOO_LARGE = (
+    "resource weight larger than MaxNodeScore",
+    "a weight has no upper bound: totals are divided by their sum",
+)
+WEIGHT_ZERO = ("resource with zero weight", "a weight of 0 leaves the resource out; the peer refuses the setting")
+DIFFERENT = dict([WEIGHT_TOO_LARGE, WEIGHT_ZERO])
 """Rows that Windward deliberately answers otherwise, and why."""
 
 EXPLICIT_ZERO = 1e-9
@@ -105,6 +107,22 @@ def test_requested_to_capacity_ratio_as_kube_scheduler(row: dict[str, Any]) -> N
     assert scores(plugin, offline, asked) == row["expected"]["scores"]
 
 
+@pytest.mark.parametrize(
+    ("name", "allocatable", "expected"),
+    [
+        ("a resource without allocatable is left out", {"cpu": 0, "memory": 1000}, 30),
+        ("so is one whose allocatable nobody knows", {"memory": 1000}, 30),
+        ("without any the score is 0", {"cpu": 0, "memory": 0}, 0),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_ratio_of_a_resource_that_is_not_there(name: str, allocatable: dict[str, float], expected: int) -> None:
+    """What a machine does not have counts neither as empty nor as full."""
+    offline = fleet(machine("m", None, None, capacity=allocatable))
+    plugin = RequestedToCapacityRatio(shape=((0, 0), (100, 10)), rounding=True)
+    assert scores(plugin, offline, request(cpu=1, memory=300)) == {"m": expected}
+
+
 @pytest.mark.parametrize("row", cases("k8s_requested_to_capacity_ratio", "broken_linear"), ids=by_name)
 def test_broken_line_truncates_as_the_peer(row: dict[str, Any]) -> None:
     """The line between two points truncates toward zero, on rising and falling slopes."""
@@ -123,6 +141,15 @@ def test_balanced_allocation_as_kube_scheduler(row: dict[str, Any]) -> None:
     assert plugin.wanted(asked, machines) == (row["expected"].get("status") != "Skip")
     if "scores" in row["expected"]:
         assert scores(plugin, offline, asked) == row["expected"]["scores"]
+
+
+def test_the_balance_of_two_is_half_their_distance_to_the_last_bit() -> None:
+    """Of 8 and 1 of 10 the peer's floats make 64.99..., which truncates to 64, and so do ours."""
+    offline = fleet(
+        machine("m", "10m", 10), machine("other", "10m", 10), instances=[{"id": "i", "machine": "m", "memory": 1}]
+    )
+    found = scores(BalancedAllocation(rounding=True), offline, request(cpu="8m"))
+    assert found == {"m": 64, "other": 60}
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,6 @@ from scorer.profile import Sight, load_profiles
 from scorer.scores.load_aware import LoadAware
 from tests.scorer.fleets import allowed, by_name, cases, fleet, machine, request, scores, see
 
-NOT_HERE = {
-    "estimate_deadline": "how long an estimate counts is the credit model's business, by the window and not by a timer",
-    "percentile": "the fold takes percentiles, by numpy's inverted_cdf",
-}
-"""Kinds of rows of the estimator's table that have no counterpart, and why."""
-
 DEFAULT_CPU, DEFAULT_MEMORY = 0.25, 200 * 2**20
 
 
@@ -246,10 +240,59 @@ def test_pending_instances_as_koordinator(row: dict[str, Any]) -> None:
     assert listed(machines(in_prod).class_mean("prod")) == of("prod_delta")
 
 
-def test_every_kind_of_row_is_judged_or_listed() -> None:
-    """No row of the estimator's table is silently left out."""
-    judged = {"estimate_pod", "estimate_node", "pending_vectors"}
-    assert {row["kind"] for row in cases("koordinator_estimator")} == judged | NOT_HERE.keys()
+KOORDINATOR_OLD = {"usage": {"cpu": 9, "memory": 9}, "age_s": 200}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "operator", "passes"),
+    [
+        ("a group of zeros is given", {"prod_thresholds": {"cpu": 0.0}}, {}, True),
+        ("no group is not", {"prod_thresholds": {}}, {}, False),
+        ("zeros of a percentile", {"percentile_thresholds": {"cpu": 0.0}}, {}, True),
+        ("an operator's zeros", {}, {"prod_thresholds": {"cpu": 0}}, True),
+        ("a machine's own thresholds before zeros", {"thresholds": {"cpu": 0.0}}, {"thresholds": {"cpu": 0.5}}, False),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+@pytest.mark.parametrize("rounding", [True, False])
+def test_zeros_switch_a_group_and_those_behind_it_off(
+    name: str, settings: dict[str, Any], operator: dict[str, Any], passes: bool, rounding: bool
+) -> None:
+    """The first group that is given decides, even if it says nothing: then not even old data is looked at."""
+    more = {"expiration_s": 180.0, "missing": "estimates", "rounding": True} if rounding else {}
+    plugin = UsageThreshold(**{"thresholds": {"cpu": 0.65}, **settings, **more})
+    assert allowed(plugin, fleet(machine(**KOORDINATOR_OLD, operator=operator))) == {"m": passes}
+
+
+def test_what_counts_where_a_percentile_is_missing() -> None:
+    """Asked for a length of its own the peer counts estimates, asked for any the mean."""
+    thin = {"cpu": {"mean": 8, "coverage": 0.2}, "memory": {"mean": 80, "coverage": 0.2}}
+    offline = fleet(machine(usage=thin), instances=[{"id": "i", "machine": "m", "cpu": 4, "memory": 40}])
+    sight = Sight(credits="none")
+
+    def of(missing: Any) -> tuple[bool, float]:
+        plugin = UsageThreshold(percentile_thresholds={"cpu": 0.6}, missing=missing, rounding=True)
+        score = LoadAware(statistic="p95", missing=missing, rounding=True)
+        return allowed(plugin, offline, None, sight)["m"], scores(score, offline, None, sight)["m"]
+
+    assert of("estimates") == (True, 60)
+    assert of("mean") == (False, 20)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "age_s", "score"),
+    [
+        ("cpu and memory 1 each where nothing is said", {}, 0, 40),
+        ("the dominant weight alone", {"dominant_weight": 10}, 0, 20),
+        ("old data scores nothing", {}, 180, 0),
+        ("of any age", {"expiration_s": 0}, 1e6, 40),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_load_aware_settings(name: str, settings: dict[str, Any], age_s: float, score: float) -> None:
+    """Weights that nobody gave, and data of any age, are as in the peer."""
+    offline = fleet(machine(usage={"cpu": 8, "memory": 40}, age_s=age_s))
+    assert scores(LoadAware(rounding=True, **settings), offline) == {"m": score}
 
 
 def test_the_built_in_profile_has_the_peers_defaults() -> None:

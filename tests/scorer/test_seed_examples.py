@@ -16,14 +16,6 @@ from scorer.scores.global_variance import GlobalVariance
 from tests.scorer.fleets import by_name, cases, fleet, machine, request, scores
 
 CASES = "seed_examples"
-JUDGED_ELSEWHERE = {
-    "least_allocated", "balanced", "balanced_legacy", "balanced_legacy_volumes", "tlp", "lvrb",
-}  # fmt: skip
-NOT_HERE = {
-    "note": "a remark on the text, no figure",
-    "headroom": "the descheduler's, which Windward has none of",
-    "percent_trunc": "how another tool prints a percentage",
-}
 GIB = 2**30
 
 TWO_SCORES = """
@@ -48,51 +40,40 @@ def three_machines() -> OfflineFleet:
     )
 
 
-def test_every_kind_of_row_is_judged_or_listed() -> None:
-    """No row of the study's examples is silently left out."""
-    here = {"winner", "global_variance", "fraction"}
-    assert {row["kind"] for row in cases(CASES)} == here | JUDGED_ELSEWHERE | NOT_HERE.keys()
+INTEGERS = TWO_SCORES.replace('"least_allocated"', '"least_allocated"\nrounding = true').replace(
+    '"balanced_allocation"', '"balanced_allocation"\nrounding = true\nform = "v1.36"'
+)
+FIRST, SECOND = {"cpu": 2, "memory": 10 * GIB}, {"cpu": 5, "memory": 5 * GIB}
 
 
-def test_two_instances_one_after_the_other_go_where_the_study_puts_them() -> None:
-    """2C 10G and then 5C 5G both go to the second machine, the second instance seeing the first."""
-    first, second = (row["expected"] for row in cases(CASES, "winner") if row["source"].startswith("seed"))
-    profile = parse_profile(TWO_SCORES, "study")
+@pytest.mark.parametrize("row", cases(CASES, "winner"), ids=by_name)
+def test_the_studys_instances_go_where_it_puts_them(row: dict[str, Any]) -> None:
+    """2C 10G and then 5C 5G both go to the second machine, the second instance seeing the first.
+
+    With the peer's integers and the change of balance (v1.36) the first machine wins: it rewards the unbalanced one.
+    """
     offline = three_machines()
-    before = rank(request(cpu=2, memory=10 * GIB), offline.snapshot, offline.ledger, profile, offline.now_s)
-    assert before.chosen == first["winner"]
-    assert (before.total * 2).tolist() == pytest.approx(first["totals"])
-    offline.ledger.apply(instance_of(request(cpu=2, memory=10 * GIB), "machine2", offline.now_s, "first"))
-    after = rank(request(cpu=5, memory=5 * GIB), offline.snapshot, offline.ledger, profile, offline.now_s)
-    assert after.chosen == second["winner"]
-    assert (after.total * 2).tolist() == pytest.approx(second["totals"])
+    asked = FIRST
+    if "second node" in row["name"]:
+        offline.ledger.apply(instance_of(request(**FIRST), "machine2", offline.now_s, "first"))
+        asked = SECOND
+    profile = parse_profile(INTEGERS if "v1.36" in row["name"] else TWO_SCORES, "study")
+    found = rank(request(**asked), offline.snapshot, offline.ledger, profile, offline.now_s)
+    assert found.chosen == row["expected"]["winner"]
+    assert (found.total * 2).tolist() == pytest.approx(row["expected"]["totals"])
 
 
 def test_the_two_instances_as_one_batch() -> None:
     """Asked for together, the second sees the first just the same."""
     offline = three_machines()
     found = plan(
-        [request(cpu=2, memory=10 * GIB), request(cpu=5, memory=5 * GIB)],
+        [request(**FIRST), request(**SECOND)],
         offline.snapshot,
         offline.ledger,
         parse_profile(TWO_SCORES, "study"),
         offline.now_s,
     )
     assert found.machines == ("machine2", "machine2")
-
-
-def test_integers_and_the_form_of_v1_36_choose_another_machine() -> None:
-    """The change of balance rewards the unbalanced machine: the first wins, with the peer's integers."""
-    (row,) = (row for row in cases(CASES, "winner") if row["source"] == "derived")
-    text = TWO_SCORES.replace('"least_allocated"', '"least_allocated"\nrounding = true').replace(
-        '"balanced_allocation"', '"balanced_allocation"\nrounding = true\nform = "v1.36"'
-    )
-    offline = three_machines()
-    found = rank(
-        request(cpu=2, memory=10 * GIB), offline.snapshot, offline.ledger, parse_profile(text, "study"), offline.now_s
-    )
-    assert found.chosen == row["expected"]["winner"]
-    assert (found.total * 2).tolist() == pytest.approx(row["expected"]["totals"])
 
 
 @pytest.mark.parametrize("row", cases(CASES, "global_variance"), ids=by_name)
@@ -108,9 +89,9 @@ def test_least_variance_wins(row: dict[str, Any]) -> None:
     assert [75 - 25 * 3 * (v - before) / 64**2 for v in variances] == pytest.approx(list(found.values()), abs=1e-4)
 
 
-def test_request_fractions() -> None:
+@pytest.mark.parametrize("row", cases(CASES, "fraction"), ids=by_name)
+def test_request_fractions(row: dict[str, Any]) -> None:
     """500 m of 4 cores and 1 of 8 G are an eighth each."""
-    (row,) = cases(CASES, "fraction")
     offline = fleet(machine(cpu=4, memory=8e9, usage={"cpu": 0, "memory": 0}))
     answer = rank(
         request(cpu="500m", memory="1G"),

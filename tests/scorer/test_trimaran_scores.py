@@ -19,28 +19,6 @@ from scorer.scores.target_load_packing import TargetLoadPacking, packing
 from tests.scorer.fleets import by_name, cases, fleet, machine, request, scores, see
 from tests.scorer.metrics import mean_and_std, usage
 
-NOT_HERE = {
-    "recent_cache_cleanup": "there is no cache to clean: what counts as recent is decided at each decision",
-    "effective_resource": "an instance asks for one amount; containers and overhead are summed by its deployer",
-}
-"""Kinds of rows that have no counterpart, and why."""
-
-
-def test_every_kind_of_row_is_judged_or_listed() -> None:
-    """No row of the three tables is silently left out."""
-    judged = {
-        "score",
-        "normalize",
-        "compute_risk",
-        "beta_moments",
-        "match_moments",
-        "beta_pdf",
-        "beta_cdf",
-        "max_variance",
-    }
-    for table in ("trimaran_target_load_packing", "trimaran_low_risk_overcommitment", "trimaran_peaks"):
-        assert {row["kind"] for row in cases(table)} <= judged | NOT_HERE.keys()
-
 
 def pod(containers: list[dict[str, Any]], overhead: float) -> dict[str, Any]:
     """Return a pod with at most one container as the amounts of an instance."""
@@ -104,6 +82,12 @@ def test_packing_rises_to_the_target_and_then_breaks(target: float, utilization:
     assert at[1] == pytest.approx(100)
     if utilization > 100:
         assert at[0] == 0
+
+
+def test_a_half_stays_a_half_whatever_the_unit() -> None:
+    """25 % of 52733 m score 77.5 at a target of 40 %, and so 78, though a quarter of 52.733 cores is no exact float."""
+    offline = fleet(machine(cpu="52733m", usage={"cpu": 13.18325}))
+    assert scores(TargetLoadPacking(rounding=True), offline) == {"m": 78}
 
 
 def test_any_resource_may_be_the_target() -> None:
