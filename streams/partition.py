@@ -75,6 +75,7 @@ class Partition:
         self.rows: list[NDArray[np.intp]] = [np.arange(len(self.ring))]
         self.changed_facts: set[str] = set(self.facts)
         self.gone_facts: set[str] = set()
+        self.all_facts = True
         self.changed = True
 
     @property
@@ -130,19 +131,27 @@ class Partition:
         return outcome
 
     def drop_silent(self, now_s: float, silent_s: float) -> int:
-        """Drop machines without a sample for ``silent_s``; return how many went."""
+        """Drop machines without a sample for ``silent_s``, and facts as old of machines that have no windows.
+
+        Return how many machines lost their windows.
+        """
         kept = silent(self.ring, now_s, silent_s)
         gone = len(self.ring) - len(kept)
         if gone:
-            machines = set(self.ring.machines)
             self.ring.keep(kept)
-            removed = (machines - set(self.ring.machines)) & set(self.facts)
-            for machine in removed:
-                del self.facts[machine]
             self.table.forget()
             self.forget_written()
-            self.gone_facts = removed
-            self.facts_version += bool(removed)
+        old = {
+            machine
+            for machine in self.facts.keys() - self.ring.row.keys()
+            if msgspec.json.decode(self.facts[machine], type=MachineFacts).at < now_s - silent_s
+        }
+        if old:
+            self.facts = {machine: value for machine, value in self.facts.items() if machine not in old}
+            self.changed_facts -= old
+            self.gone_facts |= old
+            self.facts_version += 1
+            self.changed = True
         return gone
 
     def refresh_table(self) -> None:
@@ -152,14 +161,11 @@ class Partition:
         self.table.update(self.ring, rows[self.ring.head[rows] > NO_SLOT])
 
     def _note_facts(self, message: MachineFacts) -> None:
-        """Keep the newest facts of a machine; only a change of substance counts as one."""
+        """Keep the newest facts of a machine; only a change of substance raises their version."""
         old = self.facts.get(message.machine)
-        if old is not None:
-            before = msgspec.json.decode(old, type=MachineFacts)
-            if (before.boot, before.at) > (message.boot, message.at):
-                return
-            if (before.capacity, before.labels) == (message.capacity, message.labels):
-                return
+        before = msgspec.json.decode(old, type=MachineFacts) if old else None
+        if before and (before.boot, before.at) > (message.boot, message.at):
+            return
         self.facts[message.machine] = msgspec.json.encode(message)
         self.changed_facts.add(message.machine)
-        self.facts_version += 1
+        self.facts_version += not before or (before.capacity, before.labels) != (message.capacity, message.labels)

@@ -25,6 +25,9 @@ log = logging.getLogger("windward.store")
 TTL_S = SILENT_S + 3600
 """A partition nobody writes for a day and an hour leaves Redis by itself."""
 
+PEAKS_TTL_S = (HOURS + 2) * 3600
+"""A final hour is never written again, and is needed until the hour that takes its place begins."""
+
 LOAD_POSITIONS = 40
 """Positions read at once: what one reply holds is bounded."""
 
@@ -71,6 +74,7 @@ class Store:
         partition.positions[:] = False
         partition.hours.clear()
         partition.changed_facts.clear()
+        partition.all_facts = False
         partition.changed = False
         partition.written = before
         return partition
@@ -103,7 +107,7 @@ class Store:
                 self._queue_writes(pipe, partition, now_s)
                 partition.positions[:] = False
                 partition.hours.clear()
-                partition.changed_facts, partition.gone_facts = set(), set()
+                partition.changed_facts, partition.gone_facts, partition.all_facts = set(), set(), False
                 partition.changed = False
                 await pipe.execute()
                 partition.written = position
@@ -131,8 +135,10 @@ class Store:
         for position in partition.positions.nonzero()[0].tolist():
             pipe.set(names.slots(number, position), encode_position(ring, position), ex=TTL_S)
         for place in sorted(partition.hours):
-            pipe.set(names.peaks(number, place), encode_hour(ring, place), ex=TTL_S)
-        if partition.gone_facts:
+            pipe.set(names.peaks(number, place), encode_hour(ring, place), ex=PEAKS_TTL_S)
+        if partition.all_facts:
+            pipe.delete(names.facts(number))
+        elif partition.gone_facts:
             pipe.hdel(names.facts(number), *partition.gone_facts)
         if partition.changed_facts:
             pipe.hset(names.facts(number), mapping={m: partition.facts[m] for m in partition.changed_facts})

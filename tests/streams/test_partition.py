@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.sample import MachineFacts, Moments, encode
+from schemas.sample import MachineFacts, Moments, Sample, encode
 from streams.partition import Arrived, Partition, Position
 from streams.peaks import Zone
 from streams.table import Table
@@ -212,6 +212,30 @@ def test_a_silent_machine_leaves_with_its_facts_and_the_rest_is_written_again() 
     state.refresh_table()
     assert state.table.columns["at"][0] == START + 90_003
     assert state.drop_silent(START + 90_003, 86_400) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "messages", "left"),
+    [
+        ("never a sample", [facts("a", START)], []),
+        ("never a sample, said again not long ago", [facts("a", START), facts("a", START + 80_000)], ["a"]),
+        ("an old boot's word does not count", [facts("a", START, boot=2), facts("a", START + 80_000)], []),
+        ("fresh samples keep the oldest facts", [facts("a", START), sample("a", 8_999)], ["a"]),
+        ("the samples are old, the facts are not", [sample("a", 0), facts("a", START + 80_000)], ["a"]),
+    ],
+)
+def test_facts_live_as_long_as_their_machine_is_heard_of(
+    name: str, messages: list[MachineFacts | Sample], left: list[str]
+) -> None:
+    """A day after its last word a machine's facts go, windows or none, and scorers are told to read again."""
+    state = partition()
+    state.fold([message(i, encode(m), START + 90_000) for i, m in enumerate(messages)])
+    version = state.facts_version
+    state.changed = False
+    state.drop_silent(START + 90_000, 86_400)
+    assert list(state.facts) == left, name
+    assert state.facts_version == version + (not left)
+    assert state.changed or left
 
 
 def test_only_rows_that_changed_are_computed_again() -> None:
