@@ -11,13 +11,16 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from schemas.settings import SettingsError
+
 
 def serve_pages(
     registry: CollectorRegistry, host: str, port: int, ready: Callable[[], tuple[bool, dict[str, Any]]]
 ) -> ThreadingHTTPServer:
     """Serve the pages from a daemon thread; return the server, whose ``server_address`` tells the port.
 
-    ``ready`` returns yes or no and details for a person; no makes the page answer 503.
+    ``ready`` returns yes or no and details for a person; no makes the page answer 503. Raises SettingsError when the
+    address cannot be had.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -42,7 +45,10 @@ def serve_pages(
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Say nothing: a scrape is no event."""
 
-    server = ThreadingHTTPServer((host, port), Handler)
+    try:
+        server = ThreadingHTTPServer((host, port), Handler)
+    except OSError as error:
+        raise SettingsError(f"metrics_port: cannot listen on {host}:{port}: {error.strerror}") from None
     server.daemon_threads = True
     Thread(target=server.serve_forever, name="pages", daemon=True).start()
     return server

@@ -13,11 +13,12 @@ from types import FrameType
 import redis
 
 from schemas.logs import configure_logs
+from schemas.pages import serve_pages
 from schemas.settings import SettingsError, load_settings
 from scorer.follow import Follower
 from scorer.ledger import Ledger
 from scorer.loader import Loader, Refresher
-from scorer.metrics import Metrics, serve_pages
+from scorer.metrics import Metrics
 from scorer.profile import ProfileError, Profiles, load_profiles
 from scorer.rpc import Heartbeat, Rpc
 from scorer.service import ScorerService
@@ -102,12 +103,9 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
     _handle_signals(stop, service, settings)
     pages = None
     if settings.metrics_port:
-        try:
-            pages = serve_pages(
-                metrics, settings.metrics_host, settings.metrics_port, lambda: (service.ready, {"scorer": scorer})
-            )
-        except OSError as error:
-            raise SettingsError(f"metrics_port: {settings.metrics_host}:{settings.metrics_port}: {error}") from None
+        pages = serve_pages(
+            metrics.registry, settings.metrics_host, settings.metrics_port, lambda: (service.ready, {"scorer": scorer})
+        )
     log.info("scorer.start", extra={"values": {"scorer": scorer, "profile": settings.profile, "prefix": names.prefix}})
     try:
         refresher.look()

@@ -1,16 +1,11 @@
-"""What the scorer counts, and the pages that show it: ``/metrics``, ``/live`` (it runs), ``/ready`` (it can answer)."""
+"""What the scorer counts."""
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Callable
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -53,36 +48,3 @@ class Metrics:
         """Count one answer; ``code`` is OK or the error's."""
         self._query_child(method, code).inc()
         self._duration_child(method).observe(seconds)
-
-
-def serve_pages(
-    metrics: Metrics, host: str, port: int, ready: Callable[[], tuple[bool, dict[str, object]]]
-) -> ThreadingHTTPServer:
-    """Serve the pages from a daemon thread; return the server, whose ``server_address`` tells the port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.path == "/metrics":
-                self._send(200, generate_latest(metrics.registry), CONTENT_TYPE_LATEST)
-            elif self.path == "/live":
-                self._send(200, b'{"live":true}', "application/json")
-            elif self.path == "/ready":
-                yes, details = ready()
-                self._send(200 if yes else 503, json.dumps({"ready": yes, **details}).encode(), "application/json")
-            else:
-                self._send(404, b"/metrics /live /ready\n", "text/plain")
-
-        def _send(self, status: int, body: bytes, kind: str) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *values: object) -> None:  # noqa: A002
-            """Say nothing: a scrape is no event."""
-
-    server = ThreadingHTTPServer((host, port), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, name="pages", daemon=True).start()
-    return server

@@ -16,6 +16,7 @@ from redis.backoff import NoBackoff
 from schemas.logs import configure_logs
 from schemas.pages import serve_pages
 from schemas.settings import load_settings
+from streams.agent.quiet import quieten
 from streams.app import StreamApp
 from streams.settings import StreamSettings
 
@@ -26,6 +27,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the worker; 0 after SIGTERM or SIGINT, 1 when it broke."""
     settings = load_settings(StreamSettings, "stream", argv, environ)
     configure_logs(settings.log_level, settings.log_format)
+    quieten("kafka")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         asyncio.set_event_loop(runner.get_loop())
         return runner.run(_run(settings))

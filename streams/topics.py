@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
+from typing import Annotated
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, TopicAlreadyExistsError
+from msgspec import Meta
 
 from schemas.connections import KafkaSettings
 from schemas.settings import setting
@@ -21,14 +23,22 @@ REJECTS_RETENTION_MS = 7 * 86_400_000
 
 LEADERS_DEADLINE_S = 30
 
+BOOTSTRAP_MS = 3_000
+"""A broker that does not answer by then is asked again: nobody who wants to stop waits longer."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSettings(KafkaSettings):
     """How the topics are made when they are missing."""
 
-    partitions: int = setting(8, "partitions of a samples topic that has to be made")
-    replication: int = setting(1, "replicas of a topic that has to be made")
-    min_insync: int = setting(1, "in-sync replicas a write waits for, on a topic that has to be made")
+    partitions: Annotated[int, Meta(ge=1, le=1_000)] = setting(8, "partitions of a samples topic that has to be made")
+    replication: Annotated[int, Meta(ge=1, le=100)] = setting(1, "replicas of a topic that has to be made")
+    min_insync: Annotated[int, Meta(ge=1)] = setting(1, "in-sync replicas a write waits for, on a topic to be made")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.min_insync > self.replication:
+            raise ValueError(f"min_insync: {self.min_insync} is more than replication, which is {self.replication}")
 
 
 def ensure_topics(settings: TopicSettings, partitions: int | None = None) -> int:
@@ -38,7 +48,7 @@ def ensure_topics(settings: TopicSettings, partitions: int | None = None) -> int
     broker that ignores that leaves the producer's. Raises KafkaError when the broker cannot be reached.
     """
     names = settings.names
-    admin = KafkaAdminClient(**settings.kafka_python_arguments())
+    admin = KafkaAdminClient(**settings.kafka_python_arguments(), bootstrap_timeout_ms=BOOTSTRAP_MS)
     try:
         existing = set(admin.list_topics())
         common = {"min.insync.replicas": str(settings.min_insync)}
@@ -84,7 +94,7 @@ def topic_id(settings: KafkaSettings) -> str:
 
     Raises KafkaError when the broker cannot be reached or does not have the topic.
     """
-    admin = KafkaAdminClient(**settings.kafka_python_arguments())
+    admin = KafkaAdminClient(**settings.kafka_python_arguments(), bootstrap_timeout_ms=BOOTSTRAP_MS)
     try:
         topic = admin.describe_topics([settings.names.samples_topic])[0]
         if topic.get("error_code"):

@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from schemas.pages import serve_pages
+from schemas.settings import SettingsError
 from streams.metrics import Metrics
 
 UNITS = ("_seconds", "_messages", "_total", "_bytes", "_machines", "_partitions", "_ready", "_info", "_machines_skewed")
@@ -72,6 +73,18 @@ def test_other_pages_do_not_exist(get: Get, path: str) -> None:
     """And the answer says which do."""
     status, kind, body = get(path)
     assert (status, kind, body) == (404, "text/plain", "/metrics /live /ready\n")
+
+
+def test_an_address_that_cannot_be_had_is_a_wrong_setting(metrics: Metrics) -> None:
+    """One line that names it, in every process."""
+    server = serve_pages(metrics.registry, "127.0.0.1", 0, lambda: (True, {}))
+    port = int(server.server_address[1])
+    try:
+        with pytest.raises(SettingsError, match=rf"^metrics_port: cannot listen on 127.0.0.1:{port}: Address already"):
+            serve_pages(metrics.registry, "127.0.0.1", port, lambda: (True, {}))
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_metrics_are_readable_by_prometheus(get: Get, metrics: Metrics) -> None:
