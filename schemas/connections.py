@@ -120,10 +120,15 @@ class RedisSettings(CommonSettings):
     def __post_init__(self) -> None:
         try:
             url = urlsplit(self.redis_url)
+            _ = url.port  # read on demand, and only then refused
         except ValueError as error:
             raise ValueError(f"redis_url: {error}") from None
         if url.scheme not in ("redis", "rediss", "unix"):
-            raise ValueError(f"redis_url: expected a redis://, rediss:// or unix:// URL, got scheme {url.scheme!r}")
+            kind = next((kind for kind in ("sentinel", "cluster") if kind in url.scheme), "")
+            raise ValueError(
+                f"redis_url: expected a redis://, rediss:// or unix:// URL, got scheme {url.scheme!r}"
+                + (f"; a {kind} is not supported: name one server, or a proxy that follows the master" if kind else "")
+            )
         if url.password:
             raise ValueError("redis_url: holds a password; give it as WINDWARD_REDIS_PASSWORD instead")
         _check_files(self, "redis_tls_ca_file", "redis_tls_cert_file", "redis_tls_key_file")

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
+from typing import Any
 
 import redis
 
@@ -78,6 +79,8 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
     arguments, ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
     wire = Wire(arguments)
     same_server = arguments == ledger_arguments
+    for name, given in (("redis_url", arguments), ("ledger_url", ledger_arguments)):
+        refuse_mode(name, given)
 
     def ledger(on: Wire) -> Ledger:
         return Ledger(on, names, log_length=settings.ledger_log_length, remember_s=settings.remember_s)
@@ -121,6 +124,26 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
             pages.server_close()
     log.info("scorer.stop", extra={"values": {"scorer": scorer}})
     return 0
+
+
+def refuse_mode(name: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse a Sentinel and a node of a Cluster; a server that is away or does not say is believed.
+
+    Raises SettingsError naming the setting.
+    """
+    wire = Wire(dict(arguments))
+    try:
+        lines = wire.one("INFO", "server").decode().splitlines()
+    except (*AWAY, redis.ResponseError):
+        return
+    finally:
+        wire.close()
+    mode = next((line.partition(":")[2] for line in lines if line.startswith(("redis_mode:", "server_mode:"))), "")
+    if mode in ("cluster", "sentinel"):
+        raise SettingsError(
+            f"{name}: {arguments['url']} runs as a {mode}, which is not supported: "
+            "name one server, or a proxy that follows the master"
+        )
 
 
 def own_version() -> str:

@@ -144,6 +144,16 @@ def _arguments(more: Mapping[str, Any]) -> dict[str, Any]:
     return {"socket_timeout": SOCKET_TIMEOUT_S, "socket_connect_timeout": 2.0, "retry": Retry(NoBackoff(), 0), **more}
 
 
+def _check_url(url: str) -> None:
+    scheme, given, _ = url.partition("://")
+    scheme = scheme if given else ""  # else it may be a password
+    if scheme not in ("redis", "rediss", "unix"):
+        raise WindwardError(
+            "INVALID_ARGUMENT", f"url: expected redis://, rediss:// or unix://, got scheme {scheme!r}; "
+            "a sentinel or cluster is not supported: name one server, or a proxy that follows the master",
+        )  # fmt: skip
+
+
 def _where(url: str) -> str:
     return re.sub(r"//[^@/]*@", "//", url)
 
@@ -158,6 +168,7 @@ class Client:
     def __init__(
         self, url: str = "redis://127.0.0.1:6379/0", prefix: str = "windward", timeout_s: float = 5.0, **more: Any
     ) -> None:
+        _check_url(url)
         self._where = _where(url)
         self._prefix = prefix
         self._timeout_s = timeout_s
@@ -266,6 +277,7 @@ class AsyncClient:
     def __init__(
         self, url: str = "redis://127.0.0.1:6379/0", prefix: str = "windward", timeout_s: float = 5.0, **more: Any
     ) -> None:
+        _check_url(url)
         self._where = _where(url)
         self._prefix = prefix
         self._timeout_s = timeout_s

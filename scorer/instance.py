@@ -39,5 +39,7 @@ class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     ended_at: float = 0.0
     request: str = ""
     """Digest of the request it was placed for: the same id with another one is an error."""
+    swap: tuple[str, ...] = ()
+    """The two ids of its last exchange of roles, until its role changes otherwise: that very call again is a repeat."""
     version: int = 0
     """The ledger's change number of its last transition."""

@@ -59,7 +59,8 @@ class Update(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ports: tuple[Port, ...] | None = None
     role: str | None = None
     swap_role_with: str = ""
-    """Another instance: the two exchange their roles in one step, as a failover does."""
+    """Another instance: the two exchange their roles in one step, as a failover does. The same call again is a repeat;
+    the way back is the other's call, or this one with the ``role`` it is to have."""
     cluster_masters: Annotated[int, Meta(ge=0)] | None = None
     labels: dict[str, str] | None = None
     profile: str = ""
@@ -108,7 +109,7 @@ def update(
         old = _confirmed(ledger, follower, asked.id)
         changes = [_change(old, asked, follower, snapshot, profiles, now_s)]
         if asked.swap_role_with:
-            changes = _swap(changes[0], _confirmed(ledger, follower, asked.swap_role_with))
+            changes = _swap(changes[0], _confirmed(ledger, follower, asked.swap_role_with), asked.role)
         if all(_same(change) for change in changes):
             return _line(Outcome("repeat", old), asked.dry_run)
         transition = ledger.update(changes, dry_run=asked.dry_run)
@@ -150,6 +151,8 @@ def _change(
     for name in ("limits", "expected"):
         if (by_name := getattr(asked, name)) is not None:
             given[name] = _by_resource(name, by_name)
+    if given.get("role", old.role) != old.role:
+        given["swap"] = ()
     new = msgspec.structs.replace(old, **given)
     if large := too_large(new.amounts, new.maxmemory):
         raise InvalidRequest(f"{large}: more than can be counted")
@@ -223,22 +226,27 @@ def _targets(
     return candidates
 
 
-def _swap(change: Change, other: Instance) -> list[Change]:
+def _swap(change: Change, other: Instance, role: str | None) -> list[Change]:
+    """Let the two exchange roles, unless they have done so by this very call or the first has the role asked for."""
     old, new = change.old, change.new
     if other.cluster != old.cluster or not old.cluster:
         raise CallError("FAILED_PRECONDITION", f"{other.id!r} is not of {old.id!r}'s cluster {old.cluster!r}")
     if other.id == old.id:
         raise InvalidRequest("swap_role_with: is the instance itself")
+    pair = (old.id, other.id)
+    if old.swap == other.swap == pair if role is None else role == old.role:
+        return [change]
+    if role not in (None, other.role):
+        raise CallError("FAILED_PRECONDITION", f"role: {other.id!r} is {other.role!r}, not {role!r}")
     anywhere = Candidate(other.machine, -1, (math.nan,) * len(RESOURCES))
     return [
-        Change(old, msgspec.structs.replace(new, role=other.role), change.candidates),
-        Change(other, msgspec.structs.replace(other, role=old.role), [anywhere]),
+        Change(old, msgspec.structs.replace(new, role=other.role, swap=pair), change.candidates),
+        Change(other, msgspec.structs.replace(other, role=old.role, swap=pair), [anywhere]),
     ]
 
 
 def _same(change: Change) -> bool:
-    stays = any(candidate.machine == change.old.machine for candidate in change.candidates)
-    return stays and change.old == change.new
+    return change.candidates[0].machine == change.old.machine and change.old == change.new
 
 
 def _quantity(name: str, value: Quantity) -> float:
@@ -277,6 +285,7 @@ def _line(outcome: Outcome, dry_run: bool) -> dict[str, Any]:
     assert record is not None
     shown: dict[str, Any] = msgspec.to_builtins(record)
     shown.pop("request", None)
+    shown.pop("swap", None)
     return shown | {"repeated": outcome.kind == "repeat", "dry_run": dry_run}
 
 

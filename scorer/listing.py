@@ -84,6 +84,7 @@ def _matches(record: Instance, asked: Instances) -> bool:
 def _shown(record: Instance) -> dict[str, Any]:
     shown: dict[str, Any] = msgspec.to_builtins(record)
     shown.pop("request", None)
+    shown.pop("swap", None)
     amounts = shown.pop("amounts")
     return shown | dict(zip(RESOURCES, amounts, strict=False))
 

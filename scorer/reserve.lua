@@ -8,10 +8,11 @@ then five for each instance:
 
 Result of each instance, in order: {"placed", record, position of the candidate, reasons of those before it},
 {"known", record} (the same request before), {"other", record} (another request under this id),
-{"conflict", reasons} or {"none"} (it had no candidates). ]]
+{"conflict", reasons} or {"none"} (it had no candidates). Another request under one of the ids is the caller's mistake:
+nothing is reserved then, whatever ARGV[5] says. ]]
 sweep(SWEEP_MAX)
 local moved_on = tonumber(ARGV[4]) >= 0 and tonumber(ARGV[4]) ~= change
-local results, placed, touched, failed, planned = {}, {}, {}, false, {}
+local results, placed, touched, failed, mistaken, planned = {}, {}, {}, false, false, {}
 for first = 6, #ARGV, 5 do
   local id, digest, ttl_s, tail = ARGV[first], ARGV[first + 1], tonumber(ARGV[first + 2]), ARGV[first + 3]
   local known = planned[id] or expire(find(id))
@@ -20,7 +21,7 @@ for first = 6, #ARGV, 5 do
       results[#results + 1] = {'known', known}
     else
       results[#results + 1] = {'other', known}
-      failed = true
+      mistaken = true
     end
   else
     local record = cjson.decode('{' .. tail .. '}')
@@ -49,7 +50,7 @@ for first = 6, #ARGV, 5 do
     end
   end
 end
-if ARGV[5] == '1' and failed then
+if mistaken or (ARGV[5] == '1' and failed) then
   rows, masters, ports, clusters = {}, {}, {}, {}
   for position, result in ipairs(results) do
     if result[1] == 'placed' then results[position] = {'conflict', 'all or none'} end

@@ -43,6 +43,7 @@ class InstancesSettings(ClientSettings, LedgerSettings):
     kind: str = setting("", "only those of this kind")
     labels: dict[str, str] = setting({}, "only those with these labels", metavar="KEY=VALUE")
     limit: Annotated[int, Meta(ge=1, le=10_000)] = setting(1000, "at most so many")
+    dry_run: bool = setting(False, "with release: only say what would happen")
     apply: bool = setting(False, "with import: change the ledger")
     reservations: bool = setting(False, "with import: end reservations, too, that the inventory does not have")
 
@@ -58,7 +59,10 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     if verb == "show" and len(rest) == 1:
         return _show_one(settings, rest[0])
     if verb == "release" and rest:
-        return max(asking.ask(settings, "release", {"id": one}, confirm_command.show)[0] for one in rest)
+        return max(
+            asking.ask(settings, "release", {"id": one, "dry_run": settings.dry_run}, confirm_command.show)[0]
+            for one in rest
+        )
     if verb == "import" and len(rest) == 1:
         return _import(settings, rest[0])
     raise SettingsError(f"words: {' '.join(settings.words)!r} is none of list, show ID, release ID ..., import FILE")

@@ -56,6 +56,8 @@ def test_place_confirm_update_release(windward: Run) -> None:
     listed = windward("instances", "--machine", machine, "--labels", "app=x")
     assert "one" in listed.stdout
     assert json.loads(windward("instances", "show", "one").stdout)["cpu"] == 3.0
+    tried = windward("instances", "release", "one", "--dry-run")
+    assert tried.stdout.strip() == f"one on {machine}: released (tried only)"
     assert windward("release", "one").stdout.strip() == f"one on {machine}: released"
     assert windward("release", "one").stdout.strip() == f"one on {machine}: released (as before)"
     again = windward("place", "--id", "one", "--cpu", "2", "--memory", "10G", "--labels", "app=x")

@@ -206,13 +206,45 @@ def test_dry_runs_change_nothing(client: Client) -> None:
 
 
 def test_roles_swap_in_one_step(client: Client) -> None:
-    """After a failover master and replica exchange their roles together."""
+    """After a failover master and replica exchange roles together; the same call again does not undo it."""
     for name, role in (("r-a", "master"), ("r-b", "replica")):
         client.place(id=name, cpu=0.1, cluster="shop", role=role, cluster_masters=3)
         client.confirm(name)
     client.update("r-a", swap_role_with="r-b")
-    roles = {one["id"]: one["role"] for one in client.instances(cluster="shop")["instances"]}
-    assert roles == {"r-a": "replica", "r-b": "master"}
+
+    def roles() -> dict[str, str]:
+        return {one["id"]: one["role"] for one in client.instances(cluster="shop")["instances"]}
+
+    assert roles() == {"r-a": "replica", "r-b": "master"}
+    client.update("r-a", cpu=0.2)
+    again = client.update("r-a", swap_role_with="r-b")
+    assert (again["repeated"], again["role"]) == (True, "replica")
+    assert roles() == {"r-a": "replica", "r-b": "master"}
+    client.update("r-b", swap_role_with="r-a")
+    assert roles() == {"r-a": "master", "r-b": "replica"}
+    for _ in range(2):
+        client.update("r-a", swap_role_with="r-b", role="replica")
+        assert roles() == {"r-a": "replica", "r-b": "master"}
+    with pytest.raises(WindwardError, match="r-a"):
+        client.update("r-b", swap_role_with="r-a", role="witness")
+    for _ in range(2):
+        client.update("r-b", role="replica")
+    client.update("r-a", role="master")
+    client.update("r-b", swap_role_with="r-a")
+    assert roles() == {"r-a": "replica", "r-b": "master"}
+
+
+def test_a_move_goes_to_the_best_machine(client: Client) -> None:
+    """With machine "" an instance leaves a machine that others are better than, and repeated it stays."""
+    best = client.rank(cpu=1, top=10)["candidates"]
+    client.place(id="mover", cpu=1, machine=best[3]["machine"])
+    client.confirm("mover")
+    tried = client.update("mover", machine="", dry_run=True)
+    assert (tried["machine"], tried["dry_run"]) == (best[0]["machine"], True)
+    assert client.instances(id="mover")["instances"][0]["machine"] == best[3]["machine"]
+    assert client.update("mover", machine="")["moved_from"] == best[3]["machine"]
+    assert client.update("mover", machine="")["repeated"]
+    client.release("mover")
 
 
 def test_batches_all_or_nothing_and_in_part(client: Client) -> None:
@@ -230,6 +262,16 @@ def test_batches_all_or_nothing_and_in_part(client: Client) -> None:
         client.release(one["id"])
     unlike = client.place(instances=[{"id": "u1", "cpu": 1}, {"id": "u2", "memory": "1G"}], all_or_nothing=True)
     assert [one["id"] for one in unlike["placed"]] == ["u1", "u2"]
+
+
+def test_a_batch_with_an_id_of_another_request_reserves_nothing(client: Client) -> None:
+    """The answer is an error, so none of the batch is held, also when the other one has ended."""
+    client.place(id="mine", cpu=0.1)
+    for _ in range(2):
+        with pytest.raises(WindwardError, match=r"ALREADY_EXISTS.*mine"):
+            client.place(instances=[{"id": "first", "cpu": 0.1}, {"id": "mine", "cpu": 0.2}])
+        assert client.instances(id="first")["total"] == 0
+        client.release("mine")
 
 
 def test_ports_are_unique_on_a_machine(client: Client) -> None:
@@ -496,10 +538,31 @@ def test_a_ledger_of_its_own(valkey: Valkey, names: Names, tmp_path: Path) -> No
         stop(other)
 
 
+def test_a_cluster_is_refused_by_name(tmp_path: Path) -> None:
+    """A node of a Redis Cluster ends the scorer at once with 2 and one line that says so, for either server."""
+    port = next(port for port in iter(free_port, 0) if port < 55_000)  # its bus listens 10,000 higher
+    server = start_valkey(port, tmp_path, "--cluster-enabled", "yes")
+    url = f"redis://127.0.0.1:{port}/0"
+    try:
+        for option in (("--redis-url", url), ("--redis-url", f"redis://127.0.0.1:{free_port()}", "--ledger-url", url)):
+            done = subprocess.run(
+                [sys.executable, "-m", "ops.cli", "scorer", *option], capture_output=True, text=True, timeout=60,
+                check=False,
+            )  # fmt: skip
+            assert done.returncode == 2
+            assert f"{url} runs as a cluster, which is not supported" in done.stderr.splitlines()[-1]
+            assert "Traceback" not in done.stderr
+    finally:
+        stop(server)
+
+
 @pytest.mark.parametrize(
     ("options", "word"),
     [
         (("--redis-url", "http://x"), "redis_url"),
+        (("--redis-url", "redis+sentinel://h:26379/main"), "a sentinel is not supported"),
+        (("--redis-url", "redis+cluster://h:7000"), "a cluster is not supported"),
+        (("--redis-url", "redis://a:1,b:2/0"), "redis_url"),
         (("--ledger-url", "nonsense"), "ledger_url"),
         (("--refresh-s", "0"), "refresh_s"),
         (("--name", "a b"), "name"),

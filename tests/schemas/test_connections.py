@@ -42,6 +42,8 @@ WRONG: list[tuple[str, type[Any], dict[str, str], str]] = [
         "redis_url: expected a redis://, rediss:// or unix:// URL",
     ),
     ("no scheme", RedisSettings, {"redis_url": "localhost:6379"}, "redis_url: expected a redis://"),
+    ("two servers", RedisSettings, {"redis_url": "redis://a:1,b:2"}, "redis_url: Port could not be cast"),
+    ("Sentinel", RedisSettings, {"redis_url": "redis+sentinel://h/m"}, "a sentinel is not supported"),
     ("broken", RedisSettings, {"redis_url": "redis://[::1"}, "redis_url: Invalid IPv6 URL"),
     ("password in it", RedisSettings, {"redis_url": "redis://:hush@h"}, "redis_url: holds a password; give it as WIND"),
     ("no certificate", RedisSettings, {"redis_tls_cert_file": "/no.pem"}, "redis_tls_cert_file: there is no file"),

@@ -128,10 +128,11 @@ class LedgerModel:
                 reasons.append(reason)
             else:
                 outcomes.append(Outcome("conflict" if reasons else "none", reasons=",".join(reasons)))
-        failed = any(outcome.kind in ("other", "conflict", "none") for outcome in outcomes)
-        if all_or_nothing and failed:
+        failed = {outcome.kind for outcome in outcomes} & {"other", "conflict", "none"}
+        nothing = "other" in failed or (all_or_nothing and failed)
+        if nothing:
             outcomes = [Outcome("conflict", reasons="all or none") if o.kind == "placed" else o for o in outcomes]
-        if dry_run or (all_or_nothing and failed):
+        if dry_run or nothing:
             self.records, self.touched, self.change = saved[0], saved[1], saved[2]
             del self.log[saved[3] :]
         return Transition("", before, self.log[before:], outcomes)

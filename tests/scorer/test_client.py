@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scorer import client as client_module
-from scorer.client import Client, WindwardError
+from scorer.client import AsyncClient, Client, WindwardError
 
 
 def test_it_imports_nothing_of_ours(tmp_path: Path) -> None:
@@ -40,6 +40,16 @@ def test_wrong_calls_are_refused_before_anything_is_sent(options: dict[str, obje
         client.call("health", **({"params": {}} | options))  # type: ignore[arg-type]
     assert refused.value.code == "INVALID_ARGUMENT"
     assert word in refused.value.message
+
+
+@pytest.mark.parametrize("url", ["redis+sentinel://u:secret@h:1/main", "redis+cluster://h:7000", "u:secret@h:6379"])
+def test_sentinels_and_clusters_are_refused_by_name(url: str) -> None:
+    """A URL that names no single server is INVALID_ARGUMENT, without its credentials."""
+    for kind in (Client, AsyncClient):
+        with pytest.raises(WindwardError, match="a sentinel or cluster is not supported") as refused:
+            kind(url)
+        assert refused.value.code == "INVALID_ARGUMENT"
+        assert "secret" not in str(refused.value)
 
 
 def test_a_password_is_not_shown() -> None:
