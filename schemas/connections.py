@@ -8,8 +8,10 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qs, urlsplit
+
+from msgspec import Meta
 
 from schemas.names import Names
 from schemas.settings import SettingsError, setting
@@ -19,7 +21,9 @@ from schemas.settings import SettingsError, setting
 class CommonSettings:
     """What all processes of one Windward agree on."""
 
-    prefix: str = setting("windward", "first part of every Redis key and Kafka topic")
+    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,100}\Z")] = setting(
+        "windward", "first part of every Redis key and Kafka topic"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = setting("info", "least severe log line that is shown")
     log_format: Literal["logfmt", "json"] = setting("logfmt", "form of the log lines on stderr")
 
@@ -34,6 +38,20 @@ def _check_files(settings: CommonSettings, *names: str) -> None:
         path = getattr(settings, name)
         if path is not None and not Path(path).is_file():
             raise ValueError(f"{name}: there is no file {path!r}")
+
+
+def _ssl_context(end: str, ca_file: str | None, cert_file: str | None, key_file: str | None) -> ssl.SSLContext:
+    """Return the TLS context of one end; raises SettingsError naming a file that holds no certificate or key."""
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise SettingsError(f"{end}_tls_ca_file: {ca_file} cannot be used: {error}") from None
+    if cert_file:
+        try:
+            context.load_cert_chain(cert_file, key_file)
+        except OSError as error:
+            raise SettingsError(f"{end}_tls_cert_file: {cert_file} cannot be used: {error}") from None
+    return context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,18 +94,7 @@ class KafkaSettings(CommonSettings):
         """
         if not self.kafka_security.endswith("SSL"):
             return None
-        try:
-            context = ssl.create_default_context(cafile=self.kafka_tls_ca_file)
-        except ssl.SSLError as error:
-            raise SettingsError(f"kafka_tls_ca_file: {self.kafka_tls_ca_file} cannot be used: {error}") from None
-        if self.kafka_tls_cert_file:
-            try:
-                context.load_cert_chain(self.kafka_tls_cert_file, self.kafka_tls_key_file)
-            except ssl.SSLError as error:
-                raise SettingsError(
-                    f"kafka_tls_cert_file: {self.kafka_tls_cert_file} cannot be used: {error}"
-                ) from None
-        return context
+        return _ssl_context("kafka", self.kafka_tls_ca_file, self.kafka_tls_cert_file, self.kafka_tls_key_file)
 
     def kafka_python_arguments(self) -> dict[str, Any]:
         """Return the connection arguments of kafka-python's producer, consumer and admin."""
@@ -129,18 +136,25 @@ class RedisSettings(CommonSettings):
                 f"redis_url: expected a redis://, rediss:// or unix:// URL, got scheme {url.scheme!r}"
                 + (f"; a {kind} is not supported: name one server, or a proxy that follows the master" if kind else "")
             )
-        if url.password:
+        if url.scheme != "unix" and url.path.strip("/") and not url.path.strip("/").isdecimal():
+            raise ValueError(f"redis_url: expected a database number after the server, got {url.path!r}")
+        if url.password or "password" in parse_qs(url.query):
             raise ValueError("redis_url: holds a password; give it as WINDWARD_REDIS_PASSWORD instead")
         _check_files(self, "redis_tls_ca_file", "redis_tls_cert_file", "redis_tls_key_file")
 
-    def redis_arguments(self) -> dict[str, Any]:
-        """Return the arguments of ``redis.Redis.from_url``, sync or asyncio, without timeouts or retries."""
-        arguments: dict[str, Any] = {"url": self.redis_url}
+    def redis_arguments(self, url: str = "") -> dict[str, Any]:
+        """Return the arguments of ``redis.Redis.from_url``, sync or asyncio, without timeouts or retries.
+
+        ``url`` names another server that is reached in the same way.
+        Raises SettingsError for files that hold no certificate or key.
+        """
+        arguments: dict[str, Any] = {"url": url or self.redis_url}
         if self.redis_username:
             arguments["username"] = self.redis_username
         if self.redis_password:
             arguments["password"] = self.redis_password
-        if self.redis_url.startswith("rediss://"):
+        if arguments["url"].startswith("rediss://"):
+            _ssl_context("redis", self.redis_tls_ca_file, self.redis_tls_cert_file, self.redis_tls_key_file)
             tls = {
                 "ssl_ca_certs": self.redis_tls_ca_file,
                 "ssl_certfile": self.redis_tls_cert_file,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import tomllib
 import typing
 from collections.abc import Mapping, Sequence
@@ -107,6 +108,8 @@ def _parse_flags(
             continue
         kind = _bare(hints[name])
         about = field.metadata.get("help", "").replace("%", "%%")
+        if choices := _choices(kind):
+            about += f": {choices}"
         if field.default is not dataclasses.MISSING and field.default not in (None, False, "", ()):
             about += f" (default {field.default})"
         metavar = field.metadata.get("metavar", name.split("_")[-1].upper())
@@ -173,11 +176,24 @@ def _convert(name: str, value: Any, source: str, kind: Any, *, secret: bool) -> 
         if any(not middle for _, middle, _ in pairs):
             raise SettingsError(f"{name}: expected KEY=VALUE, got {','.join(map(str, value))!r} ({source})")
         value = {key: text for key, _, text in pairs}
+    got = "" if secret else f", got {value!r}"
     try:
-        return msgspec.convert(value, kind, strict=False, dec_hook=_path)
+        converted = msgspec.convert(value, kind, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
-        got = "" if secret else f", got {value!r}"
-        raise SettingsError(f"{name}: {error}{got} ({source})") from None
+        choices = _choices(_bare(kind))
+        expected = f"expected {choices}" if choices else str(error).removesuffix(", got `str`")
+        raise SettingsError(f"{name}: {expected}{got} ({source})") from None
+    if isinstance(converted, float) and not math.isfinite(converted):
+        raise SettingsError(f"{name}: expected a finite number{got} ({source})")
+    return converted
+
+
+def _choices(kind: Any) -> str:
+    """Return the values a choice has, in words; nothing for another type."""
+    if typing.get_origin(kind) is not typing.Literal:
+        return ""
+    *others, last = map(str, typing.get_args(kind))
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _path(kind: type[Any], value: Any) -> Any:

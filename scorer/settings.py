@@ -40,7 +40,7 @@ class LedgerSettings(RedisSettings):
 
     def ledger_arguments(self) -> dict[str, Any]:
         """Return the arguments of ``redis.Redis.from_url`` for the ledger."""
-        return self.redis_arguments() | ({"url": self.ledger_url} if self.ledger_url else {})
+        return self.redis_arguments(self.ledger_url)
 
 
 @dataclass(frozen=True, kw_only=True)

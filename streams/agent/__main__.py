@@ -96,10 +96,7 @@ def build_sampler(settings: AgentSettings) -> Sampler:
 
 def check_connection_settings(settings: KafkaSettings) -> None:
     """Refuse certificate files that cannot be used, now and not at the first connection."""
-    try:
-        settings.kafka_python_arguments()
-    except OSError as error:
-        raise SettingsError(f"kafka_tls_*_file: {error}") from None
+    settings.kafka_python_arguments()
 
 
 def stop_event() -> threading.Event:

@@ -16,6 +16,20 @@ from schemas.settings import SettingsError, load_settings
 
 SASL = {"kafka_security": "SASL_SSL", "kafka_sasl_username": "u", "kafka_sasl_password": "p"}
 
+AUTHORITY = """
+-----BEGIN CERTIFICATE-----
+MIIBmzCCAUGgAwIBAgIUGIKcU+XAx88fDZihGrFEbV8PN7kwCgYIKoZIzj0EAwIw
+IjEgMB4GA1UEAwwXV2luZHdhcmQgdGVzdCBhdXRob3JpdHkwIBcNMjYxMTIxMTUy
+MjUzWhgPMjEyNjEwMjgxNTIyNTNaMCIxIDAeBgNVBAMMF1dpbmR3YXJkIHRlc3Qg
+YXV0aG9yaXR5MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEuDMWTFgI9glHP6Ir
+YJuD93f6R6XljYwptXL8NH/eJ9HZzSjkQCMBeOZstFOIBwss1eQGCOknwVfpYC45
+t5YLX6NTMFEwHQYDVR0OBBYEFOuZlbG0tuY2p0Fj0mr1FAtJgOzTMB8GA1UdIwQY
+MBaAFOuZlbG0tuY2p0Fj0mr1FAtJgOzTMA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZI
+zj0EAwIDSAAwRQIgYj7y7luRItT8esrmiImclAXF6EtjRQoLoG5uqbmf1eYCIQCw
+jA8l7vckm26cTiXn65I+7YQVOsZMTGS0KFNAoQFqdQ==
+-----END CERTIFICATE-----
+"""
+
 WRONG: list[tuple[str, type[Any], dict[str, str], str]] = [
     ("no port", KafkaSettings, {"kafka": "broker"}, "kafka: expected HOST:PORT, got 'broker'"),
     ("no host", KafkaSettings, {"kafka": ":9092"}, "kafka: expected HOST:PORT, got ':9092'"),
@@ -24,7 +38,7 @@ WRONG: list[tuple[str, type[Any], dict[str, str], str]] = [
     ("port too large", KafkaSettings, {"kafka": "a:99999"}, "kafka: expected HOST:PORT, got 'a:99999'"),
     ("one of several", KafkaSettings, {"kafka": "a:1, b"}, "kafka: expected HOST:PORT, got ' b'"),
     ("empty", KafkaSettings, {"kafka": ""}, "kafka: expected HOST:PORT, got ''"),
-    ("unknown protocol", KafkaSettings, {"kafka_security": "TLS"}, "kafka_security: Invalid enum value 'TLS'"),
+    ("unknown protocol", KafkaSettings, {"kafka_security": "TLS"}, "kafka_security: expected PLAINTEXT, SSL, SASL"),
     (
         "SASL without a user",
         KafkaSettings,
@@ -32,7 +46,12 @@ WRONG: list[tuple[str, type[Any], dict[str, str], str]] = [
         "kafka_sasl_username and kafka_sasl_password",
     ),
     ("SASL without a password", KafkaSettings, SASL | {"kafka_sasl_password": ""}, "are required with"),
-    ("unknown mechanism", KafkaSettings, SASL | {"kafka_sasl_mechanism": "MD5"}, "kafka_sasl_mechanism: Invalid enum"),
+    (
+        "unknown mechanism",
+        KafkaSettings,
+        SASL | {"kafka_sasl_mechanism": "MD5"},
+        "kafka_sasl_mechanism: expected PLAIN,",
+    ),
     ("no CA file", KafkaSettings, {"kafka_tls_ca_file": "/no.pem"}, "kafka_tls_ca_file: there is no file '/no.pem'"),
     ("no key file", KafkaSettings, {"kafka_tls_key_file": "/no.pem"}, "kafka_tls_key_file: there is no file '/no.pem'"),
     (
@@ -44,6 +63,11 @@ WRONG: list[tuple[str, type[Any], dict[str, str], str]] = [
     ("no scheme", RedisSettings, {"redis_url": "localhost:6379"}, "redis_url: expected a redis://"),
     ("two servers", RedisSettings, {"redis_url": "redis://a:1,b:2"}, "redis_url: Port could not be cast"),
     ("Sentinel", RedisSettings, {"redis_url": "redis+sentinel://h/m"}, "a sentinel is not supported"),
+    ("database is text", RedisSettings, {"redis_url": "redis://h/one"}, "expected a database number after the server"),
+    ("password as an option", RedisSettings, {"redis_url": "redis://h?password=hush"}, "redis_url: holds a password"),
+    ("empty prefix", RedisSettings, {"prefix": ""}, "prefix: Expected `str` matching regex"),
+    ("prefix with a space", KafkaSettings, {"prefix": "a b"}, "prefix: Expected `str` matching regex"),
+    ("prefix with a hash tag", KafkaSettings, {"prefix": "{a}"}, "prefix: Expected `str` matching regex"),
     ("broken", RedisSettings, {"redis_url": "redis://[::1"}, "redis_url: Invalid IPv6 URL"),
     ("password in it", RedisSettings, {"redis_url": "redis://:hush@h"}, "redis_url: holds a password; give it as WIND"),
     ("no certificate", RedisSettings, {"redis_tls_cert_file": "/no.pem"}, "redis_tls_cert_file: there is no file"),
@@ -100,16 +124,24 @@ def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
         KafkaSettings(kafka_security="SSL", kafka_tls_ca_file=str(bad)).kafka_ssl_context()
     with pytest.raises(SettingsError, match=r"^kafka_tls_cert_file: .*bad\.pem cannot be used: "):
         KafkaSettings(kafka_security="SSL", kafka_tls_cert_file=str(bad)).kafka_ssl_context()
+    with pytest.raises(SettingsError, match=r"^redis_tls_ca_file: .*bad\.pem cannot be used: "):
+        RedisSettings(redis_url="rediss://h", redis_tls_ca_file=str(bad)).redis_arguments()
 
 
 def test_redis_arguments(tmp_path: Path) -> None:
     """What ``redis.Redis.from_url`` takes; TLS files only with rediss://."""
     pem = tmp_path / "ca.pem"
-    pem.write_text("")
+    pem.write_text(AUTHORITY)
     plain = RedisSettings(redis_url="redis://h:1/2", redis_password="hush", redis_tls_ca_file=str(pem))
     assert plain.redis_arguments() == {"url": "redis://h:1/2", "password": "hush"}
     tls = RedisSettings(redis_url="rediss://h:1/2", redis_username="u", redis_tls_ca_file=str(pem))
     assert tls.redis_arguments() == {"url": "rediss://h:1/2", "username": "u", "ssl_ca_certs": str(pem)}
+    assert plain.redis_arguments("rediss://other") == {
+        "url": "rediss://other",
+        "password": "hush",
+        "ssl_ca_certs": str(pem),
+    }
+    assert tls.redis_arguments("redis://other") == {"url": "redis://other", "username": "u"}
     known = inspect.signature(redis.SSLConnection.__init__).parameters.keys()
     assert {key for key in tls.redis_arguments() if key.startswith("ssl")} <= known
     with redis.Redis.from_url(**tls.redis_arguments()) as client:
