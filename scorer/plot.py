@@ -1,63 +1,81 @@
-"""Plot: the candidates of a ranking as a picture: how full each is, how much it varies, where the newcomer would go."""
+"""Plot: the candidates of an answer as a picture: how full each is, how much it varies, where the newcomer would go."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from schemas.resources import RESOURCES
-from scorer.rank import Ranking
 
-CANDIDATES_MAX = 40
-_BAR, _CREDIT, _NEWCOMER, _CHOSEN = "#4878a8", "#9ecae1", "#f28e2b", "#2c7a3f"
+NAMES_LEVEL_MAX = 6
+"""Up to so many names stand level below their bars."""
+
+_BAR, _CREDIT, _NEWCOMER, _CHOSEN, _FAINT = "#4878a8", "#9ecae1", "#f28e2b", "#2c7a3f", "#666666"
 
 
-def save_plot(ranking: Ranking, path: str | Path, candidates_max: int = CANDIDATES_MAX) -> None:
-    """Draw the best candidates, best first, one panel a resource, into a PNG file.
+def save_plot(answer: Mapping[str, Any], path: str | Path) -> None:
+    """Draw the candidates of an answer, best first, one panel a resource, into a PNG file.
 
     A bar is the measured mean as a share of allocatable, on it the credits, on top what the newcomer is expected to
-    use; the whisker is one standard deviation each way. The chosen machine's name is bold and its bars are framed.
+    use; the whisker is one standard deviation each way. Below it stand name and score; the chosen machine's name is
+    bold and its bars are framed. A resource that a machine does not report is marked unknown, not drawn as idle.
     Refused machines are not drawn; the title says how many there are and why.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    rows = ranking.best(candidates_max)
-    figure = Figure(figsize=(max(6.0, 0.32 * len(rows) + 3.0), 7.5), layout="constrained")
+    found = answer["candidates"]
+    figure = Figure(figsize=(max(7.0, 0.32 * len(found) + 3.0), 7.5), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(RESOURCES), 1, sharex=True)
-    for resource, panel in enumerate(panels):
-        _draw(ranking, rows, resource, panel)
-    panels[-1].set_xticks(range(len(rows)), [ranking.machines.name(int(row)) for row in rows], rotation=90, fontsize=7)
-    if len(rows):
+    for resource, panel in zip(RESOURCES, panels, strict=True):
+        _draw([each["resources"][resource] for each in found], answer["expected"][resource], panel)
+        panel.set_ylabel(f"{resource}, % of allocatable", fontsize=8)
+    names = [f"{each['machine']}  {each['score']:.1f}" for each in found]
+    panels[-1].set_xticks(range(len(found)), names, rotation=90 if len(found) > NAMES_LEVEL_MAX else 0, fontsize=8)
+    if found:
         panels[-1].get_xticklabels()[0].set(fontweight="bold", color=_CHOSEN)
-    handles, labels = panels[0].get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
-    figure.suptitle(f"{ranking.chosen or 'no machine'} · {ranking.summary}", fontsize=9, wrap=True)
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8)
+    figure.suptitle(_title(answer), fontsize=9, wrap=True)
     figure.savefig(path, format="png", dpi=120)
 
 
-def _draw(ranking: Ranking, rows: Any, resource: int, panel: Any) -> None:
+def _title(answer: Mapping[str, Any]) -> str:
+    drawn = len(answer["candidates"])
+    title = f"{answer['machine'] or 'no machine fits'} · {answer['profile']} · {answer['summary']}"
+    return title if drawn == answer["feasible"] else f"{title} · the best {drawn} drawn"
+
+
+def _draw(terms: Sequence[Mapping[str, Any]], expected: float, panel: Any) -> None:
     """Draw one resource of the candidates."""
-    machines = ranking.machines.take(rows)
-    inverse = np.nan_to_num(machines.inverse_allocatable[resource])
-    measured = np.nan_to_num(machines.measured_mean[resource]) * inverse
-    credit = machines.credit[resource] * inverse
-    newcomer = machines.expected[resource] * inverse
-    deviation = np.nan_to_num(machines.std[resource]) * inverse
-    at = np.arange(len(rows))
+    mean, std, credit, whole = (
+        np.array([each[name] for each in terms], np.float64) for name in ("mean", "std", "credit", "allocatable")
+    )
+    percent = 100.0 / np.where(whole > 0, whole, np.nan)
+    unknown = np.isnan(mean * percent)
+    measured, deviation, credit, newcomer = (
+        np.where(unknown, 0.0, np.nan_to_num(part * percent)) for part in (mean, std, credit, expected)
+    )
+    at = np.arange(len(terms))
     panel.bar(at, measured, color=_BAR, label="measured mean")
     panel.bar(at, credit, bottom=measured, color=_CREDIT, label="credit of placed instances")
     panel.bar(at, newcomer, bottom=measured + credit, color=_NEWCOMER, label="newcomer")
-    if len(rows):
+    if terms:
         panel.errorbar(
             at, measured, yerr=deviation, fmt="none", ecolor="#333333", elinewidth=0.8, capsize=2, label="std"
         )
         top = float(measured[0] + credit[0] + newcomer[0])
-        panel.bar([0], [top], fill=False, edgecolor=_CHOSEN, linewidth=2.0)
-    panel.axhline(1.0, color="#b22222", linewidth=0.8)
-    panel.set_ylim(0.0, max(1.05, float((measured + credit + newcomer + deviation).max(initial=0.0)) * 1.05))
-    panel.set_ylabel(f"{RESOURCES[resource]}\nshare of allocatable", fontsize=8)
+        panel.bar([0], [top], fill=False, edgecolor=_CHOSEN, linewidth=2.0, label="chosen")
+        for place in np.flatnonzero(unknown):
+            panel.text(place, 3.0, "unknown", ha="center", va="bottom", rotation=90, fontsize=8, color=_FAINT)
+    else:
+        panel.text(0.5, 0.5, "no candidates", ha="center", va="center", transform=panel.transAxes, color=_FAINT)
+    panel.axhline(100.0, color="#b22222", linewidth=0.8)
+    panel.set_xlim(-0.6, max(len(terms), 1) - 0.4)
+    panel.set_ylim(0.0, max(105.0, float((measured + credit + newcomer + deviation).max(initial=0.0)) * 1.05))
+    panel.grid(axis="y", color="#dddddd", linewidth=0.6)
+    panel.set_axisbelow(True)

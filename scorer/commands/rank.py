@@ -24,12 +24,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schemas.request import InvalidRequest, read_request
+from schemas.request import InvalidRequest, Request, read_request
+from schemas.resources import RESOURCES
 from schemas.settings import SettingsError, load_settings, setting
+from scorer.commands.asking import size
 from scorer.fleet_file import InvalidFleet, read_fleet
 from scorer.profile import ProfileError, load_profiles, read_profile
-from scorer.rank import Ranking, rank
+from scorer.rank import rank
 from scorer.settings import ClientSettings
+
+DRAWN = 40
+"""Candidates in the picture when ``--top`` does not say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,17 +59,22 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the command."""
     settings = load_settings(RankSettings, "rank", argv, environ, __doc__ or "")
     params = _params(settings)
-    if settings.machines is None:
-        answer = _ask(settings, params)
-    else:
-        ranking = _rank_file(settings, params)
-        answer = ranking.answer()
-        if settings.plot:
-            from scorer.plot import save_plot
-
-            save_plot(ranking, settings.plot)
+    drawn = {"top": DRAWN} if settings.plot and "top" not in params else {}
+    answer = _ask(settings, params | drawn) if settings.machines is None else _rank_file(settings, params | drawn)
+    if settings.plot:
+        _plot(answer, settings.plot)
+        answer["candidates"] = answer["candidates"][: params.get("top", Request().top)]
     sys.stdout.write(json.dumps(answer, indent=2) + "\n" if settings.json else _table(answer))
     return 0 if answer.get("machine") else 3
+
+
+def _plot(answer: Mapping[str, Any], path: str) -> None:
+    from scorer.plot import save_plot
+
+    try:
+        save_plot(answer, path)
+    except OSError as error:
+        raise SettingsError(f"plot: {path} cannot be written: {error}") from None
 
 
 def _params(settings: RankSettings) -> dict[str, Any]:
@@ -81,13 +91,14 @@ def _params(settings: RankSettings) -> dict[str, Any]:
     return params | ({"explain": True} if settings.explain else {})
 
 
-def _rank_file(settings: RankSettings, params: dict[str, Any]) -> Ranking:
+def _rank_file(settings: RankSettings, params: dict[str, Any]) -> dict[str, Any]:
+    """Rank the machines of the file."""
     try:
         request = read_request(params)
         fleet = read_fleet(_read_json(settings.machines or "-", "machines"))
         name = request.profile
         profile = read_profile(Path(name)) if name.endswith(".toml") else load_profiles(settings.profiles).choose(name)
-        return rank(request, fleet.snapshot, fleet.ledger, profile, fleet.now_s)
+        return rank(request, fleet.snapshot, fleet.ledger, profile, fleet.now_s).answer()
     except InvalidRequest as error:
         raise SettingsError(f"query: {error}") from None
     except InvalidFleet as error:
@@ -120,54 +131,60 @@ def _ask(settings: RankSettings, params: dict[str, Any]) -> dict[str, Any]:
 _EXIT_CODES = {"INVALID_ARGUMENT": 2, "DEADLINE_EXCEEDED": 4, "UNAVAILABLE": 4}
 
 
+_TERMS = {"mean": 5, "std": 5, "credit": 6, "request": 7}
+"""Columns of a resource, in percent of allocatable, with their widths."""
+
+
 def _table(answer: Mapping[str, Any]) -> str:
     """Return the answer for people: the machines in columns, then why, then what to know."""
     lines = []
     shown = answer.get("machines") or answer.get("candidates", [])
     if shown:
         width = max(7, *(len(each["machine"]) for each in shown))
+        group = sum(_TERMS.values()) + len(_TERMS) - 1
+        above = "  ".join(f" {name}, % ".center(group, "-") for name in RESOURCES)
+        terms = " ".join(name.rjust(room) for name, room in _TERMS.items())
+        lines.append(f"{'':{width}}  {'':6}  {'':4}  {above}")
         lines.append(
-            f"{'machine':{width}}  {'score':>6}  {'risk':>5}  "
-            + "  ".join(
-                f"{name + ' mean':>14} {'std':>6} {'credit':>6} {'request':>7}" for name in ("cpu", "memory", "nic")
-            )
-            + f"  {'window':>6}  {'age':>5}"
+            f"{'machine':{width}}  {'score':>6}  {'risk':>4}  {'  '.join([terms] * len(RESOURCES))}"
+            f"  {'window':>6}  {'age':>5}"
         )
         lines += [_row(each, width) for each in shown]
     for machine in answer.get("machines", ()):
         lines += _explained(machine)
-    lines.append(answer["summary"])
+    lines += [""] * bool(answer.get("machines")) + [answer["summary"]]
     lines += [f"warning: {warning}" for warning in answer.get("warnings", ())]
     return "\n".join(lines) + "\n"
 
 
 def _row(machine: Mapping[str, Any], width: int) -> str:
-    parts = [f"{machine['machine']:{width}}", _number(machine["score"], 6, 2), _number(machine["risk"], 5, 2)]
-    for resource in ("cpu", "memory", "nic"):
+    parts = [f"{machine['machine']:{width}}", _number(machine["score"], 6, 2), _number(machine["risk"], 4, 2)]
+    for resource in RESOURCES:
         terms = machine["resources"][resource]
         whole = terms["allocatable"]
-        share = [None if terms[name] is None or not whole else 100 * terms[name] / whole for name in
-                 ("mean", "std", "credit", "request")]  # fmt: skip
-        parts.append(" ".join(_number(value, size, 1, "%") for value, size in zip(share, (14, 6, 6, 7), strict=True)))
+        share = {name: None if terms[name] is None or not whole else 100 * terms[name] / whole for name in _TERMS}
+        parts.append(" ".join(_number(share[name], room, 1) for name, room in _TERMS.items()))
     parts += [_number(machine["window_s"], 6, 0), _number(machine["age_s"], 5, 0)]
     return "  ".join(parts)
 
 
-def _number(value: float | None, width: int, digits: int, unit: str = "") -> str:
-    return "-".rjust(width) if value is None else f"{value:.{digits}f}{unit}".rjust(width)
+def _number(value: float | None, width: int, digits: int) -> str:
+    return "-".rjust(width) if value is None else f"{value:.{digits}f}".rjust(width)
 
 
 def _explained(machine: Mapping[str, Any]) -> list[str]:
-    lines = [f"{machine['machine']}: {'feasible' if machine['feasible'] else 'refused'}"]
+    """Return what each filter and score said of one machine; a refused one has no place among the feasible."""
+    feasible = machine["feasible"]
+    lines = ["", f"{machine['machine']}: {'feasible' if feasible else 'refused'}"]
+    names = [verdict["filter"] for verdict in machine["filters"]] + list(machine["scores"])
+    width = max(map(len, names), default=0)
     for verdict in machine["filters"]:
         word = "ok" if verdict["allowed"] else f"refused, {verdict['reason']}"
-        lines.append(f"  filter {verdict['filter']}: {word}{_details(verdict.get('compared', {}))}")
+        lines.append(f"  filter {verdict['filter']:{width}}  {word}{_details(verdict.get('compared', {}))}")
     for name, term in machine["scores"].items():
         more = {key: value for key, value in term.items() if key not in ("value", "raw", "weight")}
-        value = _number(term["value"], 0, 3).strip()
-        lines.append(
-            f"  score {name}: {value} (raw {_number(term['raw'], 0, 3).strip()}) * {term['weight']:g}{_details(more)}"
-        )
+        value = f"{_number(term['value'], 0, 2)} * {term['weight']:g}, " if feasible else ""
+        lines.append(f"  score  {name:{width}}  {value}raw {_number(term['raw'], 0, 4)}{_details(more)}")
     return lines
 
 
@@ -176,8 +193,12 @@ def _details(values: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> str:
+    """Return a number or a table of numbers for people: amounts with a suffix, what nobody knows as unknown."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key} {_plain(each)}" for key, each in value.items()) + "}"
+        known = {key: each for key, each in value.items() if each is not None}
+        return "{" + ", ".join(f"{key} {_plain(each)}" for key, each in known.items()) + "}" if known else "unknown"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return size(value) if abs(value) >= 1e5 else f"{value:.4g}"
+    if isinstance(value, list):
+        return " ".join(map(_plain, value)) or "none"
     return "unknown" if value is None else str(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zoneinfo
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -50,13 +51,17 @@ class DailyPeak:
         """Return [n]."""
         starts_s = tuple(day_start_s(machines.now_s, day, self.time_zone) for day in self.days)
         now_s = machines.now_s
-        slack = machines.derived(("daily_peak", id(self), *starts_s), lambda m: self._slack(m, now_s))
+        slack = machines.derived(("daily_peak", *self._limits, *starts_s), lambda m: self._slack(m, now_s))
         rows = [RESOURCES.index(name) for name, threshold in self.thresholds.items() if threshold > 0]
         return machines.below(slack, machines.expected, rows)
 
+    @cached_property
+    def _limits(self) -> tuple[tuple[str, float], ...]:
+        return tuple(sorted(self.thresholds.items()))
+
     def _slack(self, machines: Machines, now_s: float) -> Floats:
         """Return [R, n]: the least that is left below the threshold on any day; inf where no peak is known."""
-        limit = machines.constant(("daily_peak", *sorted(self.thresholds.items())), self._limit)
+        limit = machines.constant(("daily_peak", *self._limits), self._limit)
         left = [limit - machines.peak(day, self.time_zone, now_s) for day in self.days]
         return known_or(np.fmin.reduce(left), np.inf)
 
@@ -79,4 +84,4 @@ class DailyPeak:
             day: numbers(machines.peak(day, self.time_zone)[:, position] + machines.expected) for day in self.days
         }
         limit = self._limit(machines)[:, position]
-        return {**peaks, "limit": numbers(np.where(np.isinf(limit), np.nan, limit))}
+        return {**peaks, "limit": {name: value for name, value in numbers(limit).items() if self.thresholds.get(name)}}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from schemas.request import Request
 from schemas.settings import SettingsError
 from scorer.commands import profiles as profiles_command
 from scorer.commands import rank as rank_command
@@ -42,7 +43,7 @@ def test_rank_from_files(files: dict[str, str], capsys: pytest.CaptureFixture[st
     """A table for people, JSON for programs; exit 0 when a machine fits."""
     assert run(rank_command, "--machines", files["machines"], "--query", files["query"]) == 0
     text = capsys.readouterr().out
-    assert text.splitlines()[1].startswith("b ")
+    assert text.splitlines()[2].startswith("b ")
     assert "2/2 feasible" in text
     assert run(rank_command, "--machines", files["machines"], "--query", files["query"], "--json") == 0
     answer = json.loads(capsys.readouterr().out)
@@ -54,9 +55,37 @@ def test_rank_explains_and_draws(files: dict[str, str], capsys: pytest.CaptureFi
     picture = Path(files["folder"]) / "out.png"
     assert run(rank_command, "--machines", files["machines"], "--cpu", "2", "--explain", "--plot", str(picture)) == 0
     text = capsys.readouterr().out
-    assert "filter fits: ok; request {cpu 2" in text
-    assert "score global_variance: 100.000" in text
+    assert "filter fits                 ok; request {cpu 2, memory 0, nic 0}; taken {cpu 10, memory 100.0G}" in text
+    assert "score  global_variance      100.00 * 3, raw 75." in text
     assert picture.stat().st_size > 1000
+
+
+def test_a_picture_shows_more_than_the_table(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """40 candidates are drawn and the usual few listed, unless the caller says how many; a file that cannot be written is named."""
+    many = [FLEET["machines"][0] | {"name": f"m{number}"} for number in range(50)]
+    Path(files["machines"]).write_text(json.dumps({"machines": many}))
+    drawn: list[int] = []
+    monkeypatch.setattr("scorer.plot.save_plot", lambda answer, _: drawn.append(len(answer["candidates"])))
+    for more, listed in ((), Request().top), (("--top", "7"), 7):
+        run(rank_command, "--machines", files["machines"], "--plot", "x.png", "--json", *more)
+        assert len(json.loads(capsys.readouterr().out)["candidates"]) == listed
+    assert drawn == [40, 7]
+    monkeypatch.undo()
+    with pytest.raises(SettingsError, match=r"plot: .*x\.png cannot be written"):
+        run(rank_command, "--machines", files["machines"], "--plot", str(Path(files["folder"]) / "no" / "x.png"))
+
+
+def test_a_refused_machine_says_why_and_has_no_place(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The number that was compared, in amounts a person reads; its scores are not spread over the feasible ones."""
+    assert run(rank_command, "--machines", files["machines"], "--cpu", "30", "--explain") == 0
+    text = capsys.readouterr().out
+    assert "a: refused" in text
+    assert "filter fits                 refused, cpu too full; request {cpu 30, memory 0, nic 0}" in text
+    assert "score  global_variance      raw " in text
+    assert "yesterday unknown; limit {memory 256.0G, nic" not in text
+    assert "1/2 feasible: 1 cpu too full" in text
 
 
 @pytest.mark.parametrize("name", ["windward", "kubernetes", "trimaran", "koordinator", "seed"])

@@ -332,5 +332,5 @@ def test_a_plot_is_a_png(tmp_path: Any) -> None:
     """The candidates are drawn into a PNG file, and so is an answer without any."""
     for name, offline in (("some", fleet(machine("m", usage={"cpu": 1, "memory": 1}))), ("none", mixed())):
         path = tmp_path / f"{name}.png"
-        save_plot(ranked(offline, cpu=1), path)
+        save_plot(ranked(offline, cpu=1).answer(), path)
         assert path.read_bytes().startswith(b"\x89PNG")
