@@ -63,7 +63,7 @@ def test_rank_explains_and_draws(files: dict[str, str], capsys: pytest.CaptureFi
 def test_a_picture_shows_more_than_the_table(
     files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """40 candidates are drawn and the usual few listed, unless the caller says how many; a file that cannot be written is named."""
+    """40 are drawn and the usual few listed, unless the caller says; a file that cannot be written is named."""
     many = [FLEET["machines"][0] | {"name": f"m{number}"} for number in range(50)]
     Path(files["machines"]).write_text(json.dumps({"machines": many}))
     drawn: list[int] = []
