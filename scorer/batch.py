@@ -46,16 +46,19 @@ def plan(
     ledger: LedgerView,
     profile: Profile,
     now_s: float,
+    held: Sequence[str] = (),
 ) -> Plan:
     """Return where the instances go; ``requests`` holds each instance's own (``count`` is expanded by `expand`).
 
     ``all_or_nothing``, ``machines_max`` and ``machines_min`` are those of the first request: at most, or at least, so
-    many different machines. Nothing is reserved and the ledger is as before afterwards. Raises InvalidRequest where
-    `rank` does, or for more different machines than instances.
+    many different machines. ``held`` has the machine of each instance of the same batch that is placed already, by an
+    earlier call or try: those machines count. Nothing is reserved and the ledger is as before afterwards. Raises
+    InvalidRequest where `rank` does, or for more different machines than instances.
     """
     wanted = requests[0]
-    if wanted.machines_min > len(requests):
-        raise InvalidRequest(f"machines_min: {wanted.machines_min} different machines for {len(requests)} instances")
+    many = len(requests) + len(held)
+    if wanted.machines_min > many:
+        raise InvalidRequest(f"machines_min: {wanted.machines_min} different machines for {many} instances")
     if wanted.machines_max and wanted.machines_min > wanted.machines_max:
         raise InvalidRequest(f"machines_min: {wanted.machines_min} is more than machines_max {wanted.machines_max}")
     first = rank(wanted, snapshot, ledger, profile, now_s)
@@ -64,7 +67,7 @@ def plan(
         found = place_identical(first, len(requests))
     reasons: dict[int, str] = {}
     if found is None:
-        found, reasons = _one_by_one(requests, first, snapshot, ledger, profile, now_s)
+        found, reasons = _one_by_one(requests, first, snapshot, ledger, profile, now_s, held)
     elif None in found:
         reasons = _why_missing(requests, found, snapshot, ledger, profile, now_s)
     if reasons and wanted.all_or_nothing:
@@ -96,11 +99,12 @@ def _one_by_one(
     ledger: LedgerView,
     profile: Profile,
     now_s: float,
+    held: Sequence[str],
 ) -> tuple[list[str | None], dict[int, str]]:
     """Rank each request on the ledger with the ones before."""
     found: list[str | None] = []
     reasons: dict[int, str] = {}
-    used: set[int] = set()
+    used = {row for machine in held if (row := first.machines.roster.index.get(machine)) is not None}
     with ledger.trial() as add:
         for position, request in enumerate(requests):
             ranking = first if position == 0 else rank(request, snapshot, ledger, profile, now_s)
@@ -127,13 +131,13 @@ def _choose(ranking: Ranking, wanted: Request, used: set[int], left: int) -> tup
     if wanted.machines_max and len(used) >= wanted.machines_max:
         only = np.zeros(len(ranking.machines), np.bool_)
         only[list(used)] = True
-        why = f" on the {wanted.machines_max} machines of the batch"
+        why = f", none of them among the {wanted.machines_max} machines of the batch"
     elif wanted.machines_min - len(used) >= left:
         only = np.ones(len(ranking.machines), np.bool_)
         only[list(used)] = False
-        why = f" beside the {len(used)} machines of the batch"
+        why = f", none of them beside the {len(used)} machines of the batch"
     rows = ranking.best(1) if only is None else ranking.best_among(only, 1)
-    return (int(rows[0]), "") if rows.size else (None, ranking.summary + why)
+    return (int(rows[0]), "") if rows.size else (None, ranking.summary + why * bool(ranking.feasible_count))
 
 
 def _why_missing(

@@ -173,6 +173,23 @@ def test_a_batch_keeps_to_the_number_of_different_machines(limits: dict[str, int
     assert len(set(found)) == different
 
 
+@pytest.mark.parametrize(
+    ("limits", "held", "wanted"),
+    [
+        ({"machines_max": 1}, ["m2"], ["m2", "m2"]),
+        ({"machines_max": 2}, ["m2", "m3", "m2"], ["m2", "m3"]),
+        ({"machines_min": 3}, ["m0"], ["m1", "m2"]),
+        ({"machines_min": 4}, ["m0", "m1"], ["m2", "m3"]),
+    ],
+)
+def test_machines_of_instances_placed_before_count(limits: dict[str, int], held: list[str], wanted: list[str]) -> None:
+    """The rest of a batch that is repeated or tried again keeps to the number of machines of the whole."""
+    offline = four()
+    requests = [request(cpu=0.5, memory=1e9, **limits)] * 2
+    found = plan(requests, offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s, held)
+    assert sorted(found.machines, key=str) == wanted
+
+
 def test_machines_max_leaves_the_rest_unplaced_when_they_are_full() -> None:
     """With one machine allowed, what does not fit there has no machine, and says so."""
     offline = four()
@@ -180,7 +197,7 @@ def test_machines_max_leaves_the_rest_unplaced_when_they_are_full() -> None:
         [request(cpu=2, machines_max=1)] * 2, offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s
     )
     assert found.machines == ("m0", None)
-    assert "on the 1 machines of the batch" in found.missing[0]
+    assert "none of them among the 1 machines of the batch" in found.missing[0]
 
 
 def test_more_different_machines_than_instances_is_an_error() -> None:
