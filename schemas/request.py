@@ -73,7 +73,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     profile: str = ""
     window_s: Annotated[int, Meta(ge=0, description="window to score by; 0: as the profile says")] = 0
     count: Annotated[int, Meta(ge=1, le=10_000)] = 1
-    top: Annotated[int, Meta(ge=1, le=1_000, description="how many machines the answer lists")] = 5
+    top: Annotated[int, Meta(ge=1, le=1_000, description="how many machines the answer lists")] = 3
     explain: bool = False
     dry_run: bool = False
     ttl_s: Annotated[float, Meta(gt=0, le=86_400, description="lifetime of the reservation")] = 300.0

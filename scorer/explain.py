@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 
+from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer import plugins
 from scorer.snapshot import Bools, Floats
 
 if TYPE_CHECKING:
+    from scorer.profile import Profile
     from scorer.rank import Ranking
 
 
@@ -28,9 +30,42 @@ class Refusal:
 
 
 def refusals(ranking: Ranking) -> list[Refusal]:
-    """Return the refused machines by filter and reason, most first."""
+    """Return the refused machines by filter and reason, most first.
+
+    From one decision to the next it is mostly the same machines for the same reasons: what was found last is taken
+    again while the request, the second and the refused are the same and nothing was placed on them.
+    """
     if ranking.feasible_count == len(ranking.machines):
         return []
+    fleet, request = ranking.machines.fleet, msgspec.structs.replace(ranking.request, id="")
+    told = (request, int(ranking.machines.now_s), ranking.feasible.tobytes())
+    last: _Told | None = fleet.fixed.get("refusals")
+    if last is None or last.profile is not ranking.profile or last.told != told or _touched(ranking, last.position):
+        last = _Told(ranking.profile, told, 0, _refusals(ranking))
+    fleet.fixed["refusals"] = last._replace(position=fleet.ledger.position)
+    return last.found
+
+
+class _Told(NamedTuple):
+    """The refusals of the last decision."""
+
+    profile: Profile
+    told: tuple[Request, int, bytes]
+    """Request, second and feasible machines they were given for."""
+    position: int
+    """The ledger's, then."""
+    found: list[Refusal]
+
+
+def _touched(ranking: Ranking, position: int) -> bool:
+    """Return whether anything was placed on a refused machine since; or a filter looks beyond the one machine."""
+    changed = ranking.machines.fleet.ledger.changed_since(position)
+    if changed is None or any(plugins.looks_at_fleet(verdict.filter) for verdict in ranking.verdicts):
+        return True
+    return bool(changed) and not bool(ranking.feasible[changed].all())
+
+
+def _refusals(ranking: Ranking) -> list[Refusal]:
     left: Bools | None = None
     found: Counter[tuple[str, str]] = Counter()
     for verdict in ranking.verdicts:
@@ -62,20 +97,23 @@ def summary(ranking: Ranking) -> str:
 def warnings(ranking: Ranking) -> list[str]:
     """Return what the reader should know about the data behind the answer."""
     machines, stale_s = ranking.machines, ranking.profile.stale_s
+    fleet = machines.fleet
     found = []
-    if machines.fleet.requests_alone:
+    if fleet.requests_alone:
         found.append(f"no machine has data younger than {stale_s:g} s: ranked by requests alone")
-    elif rows := [int(row) for row in ranking.best(1)]:
-        chosen, name = machines.take(np.array(rows)), machines.name(rows[0])
-        if not chosen.has_data[0]:
-            found.append(f"{name} has no data")
-        elif chosen.age_s[0] > stale_s:
-            found.append(f"{name} has data {chosen.age_s[0]:.0f} s old")
-        elif chosen.warming[0]:
-            found.append(f"{name} is warming: {chosen.coverage[0]:.0%} of its window is covered")
-    if warming := machines.fleet.warming_count:
+    elif ranking.feasible_count:
+        row = int(ranking.best(1)[0])
+        age_s = machines.now_s - float(fleet.snapshot.seen_at[row])
+        if not fleet.snapshot.has_data[row]:
+            found.append(f"{machines.name(row)} has no data")
+        elif age_s > stale_s:
+            found.append(f"{machines.name(row)} has data {age_s:.0f} s old")
+        elif fleet.view.warming[row]:
+            covered = float(fleet.view.coverage[row])
+            found.append(f"{machines.name(row)} is warming: {covered:.0%} of its window is covered")
+    if warming := fleet.warming_count:
         found.append(f"{warming} of {len(machines)} machines are warming")
-    if stale := machines.fleet.stale_count(machines.now_s - stale_s):
+    if stale := fleet.stale_count(machines.now_s - stale_s):
         found.append(f"{stale} of {len(machines)} machines have data older than {stale_s:g} s")
     return found
 
@@ -92,7 +130,7 @@ def answer(ranking: Ranking, top: int, explain_all: bool) -> dict[str, Any]:
 
 
 def _answer(ranking: Ranking, top: int, explain_all: bool) -> dict[str, Any]:
-    best = [int(row) for row in ranking.best(top)]
+    best = ranking.best(top).tolist()
     machines = ranking.machines
     candidates = described(ranking, best)
     result: dict[str, Any] = {
@@ -118,51 +156,52 @@ def _answer(ranking: Ranking, top: int, explain_all: bool) -> dict[str, Any]:
     return result
 
 
+_SHOWN = ("mean", "std", "credit", "promised", "allocatable", "utilization", "request")
+
+
 def described(ranking: Ranking, rows: Sequence[int]) -> list[dict[str, Any]]:
     """Return these machines with their terms, JSON-ready."""
     if not rows:
         return []
     index = np.array(rows, np.int64)
     machines = ranking.machines.take(index)
-    seen = {id(term.machines.fleet): term.machines.take(index) for term in ranking.terms}
-    shown = {
-        "mean": machines.measured_mean, "std": machines.std, "credit": machines.credit,
-        "promised": machines.requested, "allocatable": machines.allocatable, "utilization": machines.utilization,
-        "request": np.broadcast_to(machines.amounts[:, None], machines.requested.shape),
-    }  # fmt: skip
-    resources = _plain(np.array(list(shown.values())).transpose(2, 1, 0))
-    facts = _plain(np.array([machines.window_s, machines.coverage, machines.age_s]).T)
-    totals = _plain(ranking.total[index])
-    feasible, warming = ranking.feasible[index].tolist(), machines.warming.tolist()
-    raws = [_plain(term.raw[index]) for term in ranking.terms]
+    fleet, view, snapshot = machines.fleet, machines.fleet.view, machines.fleet.snapshot
+    by_resource = (view.mean, fleet.std, fleet.credit, fleet.requested, fleet.allocatable, fleet.utilization)
+    resources = _plain(np.concatenate([column.take(index, axis=1) for column in by_resource]).T)
+    single = (view.window_s, view.coverage, snapshot.seen_at, fleet.count, ranking.total)
+    facts = np.array([column.take(index) for column in (*single, *(term.raw for term in ranking.terms))])
+    facts[2] = machines.now_s - facts[2]
+    facts_of = _plain(facts.T)
+    feasible, warming = ranking.feasible.take(index).tolist(), view.warming.take(index).tolist()
+    seen = {id(term.machines.fleet): term.machines for term in ranking.terms}
+    seen = {key: machines if each.fleet is fleet else each.take(index) for key, each in seen.items()}
+    amounts = machines.amounts.tolist()
     found = []
     for position, row in enumerate(rows):
+        window_s, coverage, age_s, count, total, *raws = facts_of[position]
         scores = {}
         risk = None
         for term, raw in zip(ranking.terms, raws, strict=True):
-            details = plugins.detail(term.weighted.score, ranking.request, seen[id(term.machines.fleet)], position)
-            scores[term.weighted.score.name] = {
-                "value": _number(term.value(row)),
-                "raw": raw[position],
-                "weight": term.weighted.weight,
-                **details,
-            }
+            score = term.weighted.score
+            details = plugins.detail(score, ranking.request, seen[id(term.machines.fleet)], position)
+            value = None if raw is None else raw * term.slope + term.start
+            scores[score.name] = {"value": value, "raw": raw, "weight": term.weighted.weight, **details}
             risk = details.get("risk", risk)
-        window_s, coverage, age_s = facts[position]
+        amounts_of = resources[position]
         found.append({
-            "machine": machines.name(position),
-            "score": totals[position] if feasible[position] else None,
+            "machine": snapshot.names[row],
+            "score": total if feasible[position] else None,
             "risk": risk,
             "scores": scores,
             "resources": {
-                name: dict(zip(shown, values, strict=True))
-                for name, values in zip(RESOURCES, resources[position], strict=True)
+                name: dict(zip(_SHOWN, (*amounts_of[place :: len(RESOURCES)], amounts[place]), strict=True))
+                for place, name in enumerate(RESOURCES)
             },
             "window_s": window_s,
             "coverage": coverage,
             "warming": warming[position],
             "age_s": age_s,
-            "instances": int(machines.count[position]),
+            "instances": int(count),
         })  # fmt: skip
     return found
 
@@ -184,12 +223,6 @@ def _verdicts(ranking: Ranking, rows: Sequence[int]) -> list[list[dict[str, Any]
                 said["compared"] = dict(details)
             found[position].append(said)
     return found
-
-
-def _number(value: Any) -> float | None:
-    """Return a plain number, None where it is not finite."""
-    number = float(value)
-    return number if math.isfinite(number) else None
 
 
 def _plain(values: Floats) -> Any:

@@ -95,6 +95,8 @@ class LedgerView:
         self._tallies: dict[frozenset[Facet], NDArray[np.int32]] = {}
         self._snapshot: Snapshot | None = None
         self._fleets: dict[Any, Any] = {}
+        self._placed: tuple[int, bytes, PlacedInstances] | None = None
+        """The instances last asked for, with the position and the rows: several columns are made from the same."""
         self.requested: Floats = np.zeros((_R, 0))
         """[R, M] sum of the amounts."""
         self.maxmemory: Floats = np.zeros(0)
@@ -268,9 +270,11 @@ class LedgerView:
         """Return the live instances as columns: all of the roster's, or those on some rows."""
         if rows is None:
             return self._slots.take(self._slots.seated())
-        names = self._roster.names
-        slots = [slot for row in rows.tolist() for slot in self._by_machine.get(names[row], {}).values()]
-        return self._slots.take(np.array(slots, np.int64))
+        if self._placed is None or self._placed[:2] != (self.position, rows.tobytes()):
+            names = self._roster.names
+            slots = [slot for row in rows.tolist() for slot in self._by_machine.get(names[row], {}).values()]
+            self._placed = (self.position, rows.tobytes(), self._slots.take(np.array(slots, np.int64)))
+        return self._placed[2]
 
     def sums(self, compute: Callable[[PlacedInstances], Floats], rows: Integers | None = None) -> Floats:
         """Return [R, M], or [R, len(rows)]: the sum over each machine's instances of ``compute(placed) -> [R, K]``."""

@@ -50,8 +50,11 @@ class Loader:
 
         Raises one of `scorer.wire.AWAY` when the server is away.
         """
-        changed = self._snapshot is None or ledger_machines is not self._ledger_machines
-        self._ledger_machines = ledger_machines
+        changed = self._snapshot is None
+        if ledger_machines is not self._ledger_machines:
+            self._ledger_machines = ledger_machines
+            known = self._snapshot.roster.index if self._snapshot is not None else {}
+            changed |= any(machine not in known for machine in ledger_machines)
         count, operator_version = self._ask(("GET", self._names.partitions), ("GET", self._names.operator_version))
         partitions = int(count or 0)
         changed |= self._read_tables(partitions)

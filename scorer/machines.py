@@ -131,8 +131,7 @@ class Fleet:
     @property
     def requested(self) -> Floats:
         """[R, M] Sum of the amounts of the instances placed."""
-        found: Floats = self.derived("requested", lambda machines: _rows(self.ledger.requested, machines))
-        return found
+        return self._sums()[:_R]
 
     @property
     def maxmemory(self) -> Floats:
@@ -178,12 +177,7 @@ class Fleet:
     @property
     def credit(self) -> Floats:
         """[R, M] What is expected of placed instances and not in the mean yet."""
-        if not self.credited:
-            return self._zeros
-        snapshot, view = self.snapshot, self.view
-        return self.placed_sum(
-            "credit", lambda placed: mean_credit(self.credit_model, self.estimate, placed, snapshot, view)
-        )
+        return self._sums()[_R : 2 * _R]
 
     @cached_property
     def _zeros(self) -> Floats:
@@ -197,13 +191,25 @@ class Fleet:
     @property
     def mean(self) -> Floats:
         """[R, M] Mean usage with credits; NaN without data."""
-        if self.requests_alone:
-            found: Floats = self.derived("mean", lambda m: np.where(np.isfinite(m.allocatable), m.requested, np.nan))
-            return found
-        if not self.credited:
-            return self.view.mean
-        credited: Floats = self.derived("mean", lambda m: m.measured_mean + m.credit)
-        return credited
+        return self._sums()[2 * _R : 3 * _R]
+
+    def _sums(self) -> Floats:
+        """Return [4 R, M]: requested, credit, mean and utilization, which every placement changes, made together."""
+        found: Floats = self.derived("sums", self._make_sums)
+        return found
+
+    def _make_sums(self, machines: Machines) -> Floats:
+        requested = _rows(self.ledger.requested, machines)
+        measured, snapshot, view = _rows(self.view.mean, machines), self.snapshot, self.view
+        if self.credited:
+            credit = self.ledger.sums(
+                lambda placed: mean_credit(self.credit_model, self.estimate, placed, snapshot, view), machines.rows
+            )
+            mean = measured + credit
+        else:
+            credit = np.zeros_like(requested)
+            mean = np.where(np.isnan(machines.allocatable), np.nan, requested) if self.requests_alone else measured
+        return np.concatenate([requested, credit, mean, mean * machines.inverse_allocatable])
 
     @property
     def std(self) -> Floats:
@@ -225,7 +231,7 @@ class Fleet:
 
     def _with_credit(self, key: Any, measured: Callable[[], Floats], credit: Any) -> Floats:
         """Return [R, M]: the measured column with the one derived under ``credit``, kept under ``key``."""
-        found: Floats = self.derived(key, lambda m: _rows(measured(), m) + _rows(m.fleet.kept_column(credit), m))
+        found: Floats = self.derived(key, lambda m: _rows(measured(), m) + _rows(m.fleet._derived[credit][0], m))
         return found
 
     def constant(self, key: Any, compute: Compute) -> Any:
@@ -235,9 +241,10 @@ class Fleet:
             values = self.fixed[key] = compute(self.everything)
         return values
 
-    def kept_column(self, key: Any) -> NDArray[Any]:
-        """Return what was derived under a key."""
-        return self._derived[key][0]
+    def kept_column(self, key: Any) -> NDArray[Any] | None:
+        """Return what was derived under a key, if it was."""
+        entry = self._derived.get(key)
+        return None if entry is None else entry[0]
 
     @property
     def max(self) -> Floats:
@@ -271,19 +278,35 @@ class Fleet:
         )
         return self._with_credit(("usage", "class", code), lambda: measured, key)
 
-    def peak(self, day: str, day_start_s: float) -> Floats:
-        """Return [R, M]: the highest one-minute mean of ``today`` or ``yesterday``, with credits."""
+    def peak(self, day: str, day_start_s: float, rows: Integers | None = None) -> Floats:
+        """Return [R, M] or [R, len(rows)]: the highest one-minute mean of ``today`` or ``yesterday``, with credits."""
         measured = self.snapshot.column(f"peak_{day}")
+        measured = measured if rows is None else measured[:, rows]
         if not self.credited:
             return measured
-        key = ("credit", "peak", day, day_start_s)
-        self.placed_sum(key, lambda placed: peak_credit(self.credit_model, self.estimate, placed, day_start_s))
-        return self._with_credit(("peak", day, day_start_s), lambda: measured, key)
+        return measured + self.ledger.sums(
+            lambda placed: peak_credit(self.credit_model, self.estimate, placed, day_start_s), rows
+        )
 
     @property
     def utilization(self) -> Floats:
         """[R, M] mean / allocatable; NaN where either is unknown or allocatable is 0."""
-        found: Floats = self.derived("utilization", lambda m: m.mean * m.inverse_allocatable)
+        return self._sums()[3 * _R :]
+
+    @property
+    def busiest(self) -> list[float]:
+        """[R] The largest utilization of any machine; NaN where that of any machine is unknown."""
+        found: list[float] | None = self.kept.get("busiest")
+        if found is None:
+            found = self.kept["busiest"] = self.utilization.max(axis=1, initial=0.0).tolist()
+        return found
+
+    @property
+    def smallest(self) -> list[float]:
+        """[R] 1 / allocatable of the smallest machine; 0 where none is known."""
+        found: list[float] | None = self.fixed.get("smallest")
+        if found is None:
+            found = self.fixed["smallest"] = np.fmax.reduce(self.inverse_allocatable, axis=1, initial=0.0).tolist()
         return found
 
     @property
@@ -304,13 +327,14 @@ class Fleet:
 
     def stale_count(self, since_s: float) -> int:
         """Return how many machines with data have none since."""
+        if self._seen_first >= since_s:
+            return 0
         return int(np.count_nonzero((self.snapshot.seen_at < since_s) & self.snapshot.has_data))
 
-    @property
-    def taken(self) -> Floats:
-        """[R, M] The larger of what is promised and what is used (with credits); NaN without data."""
-        found: Floats = self.derived("taken", lambda m: np.maximum(m.requested, m.mean))
-        return found
+    @cached_property
+    def _seen_first(self) -> float:
+        """Event time of the oldest newest sample."""
+        return float(self.snapshot.seen_at.min(where=self.snapshot.has_data, initial=np.inf))
 
 
 def _rows(column: NDArray[Any], machines: Machines) -> Any:
@@ -403,7 +427,10 @@ class Machines:
 
     def derived(self, key: Any, compute: Compute) -> Any:
         """Return [..., n]: ``compute(machines)``, kept for the whole fleet between decisions (`Fleet.derived`)."""
-        return self.fleet.derived(key, compute) if self.rows is None else compute(self)
+        if self.rows is None:
+            return self.fleet.derived(key, compute)
+        kept = None if self.copies is not None else self.fleet.kept_column(key)
+        return compute(self) if kept is None else kept[..., self.rows]
 
     def once(self, key: Any, compute: Callable[[], Any]) -> Any:
         """Return ``compute()``, made once for this newcomer and these rows: for `detail`, asked of many positions."""
@@ -540,13 +567,17 @@ class Machines:
     def peak(self, day: str, time_zone: str = "UTC", now_s: float | None = None) -> Floats:
         """Return [R, n]: the highest one-minute mean of ``today`` or ``yesterday``."""
         start_s = day_start_s(self.now_s if now_s is None else now_s, day, time_zone)
-        return self._add(self.fleet.peak(day, start_s), self._credit_each)
+        if self.copies is None:
+            return self.fleet.peak(day, start_s, self.rows)
+        return self._add(
+            self.fleet.derived(("peak", day, start_s), lambda m: m.fleet.peak(day, start_s, m.rows)), self._credit_each
+        )
 
     @cached_property
     def utilization(self) -> Floats:
         """[R, n] mean / allocatable; NaN where either is unknown or allocatable is 0."""
-        if self.rows is None:
-            return self.fleet.utilization
+        if self.copies is None:
+            return self._pick(self.fleet.utilization)
         return self.mean * self.inverse_allocatable
 
     @cached_property
@@ -572,7 +603,7 @@ class Machines:
     @cached_property
     def taken(self) -> Floats:
         """[R, n] The larger of promised and used; NaN without data."""
-        return self.fleet.taken if self.rows is None else np.maximum(self.requested, self.mean)
+        return np.maximum(self.requested, self.mean)
 
     # ---- data
 

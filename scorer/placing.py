@@ -25,7 +25,7 @@ from scorer.filters.maxmemory import Maxmemory
 from scorer.follow import Follower
 from scorer.instance import Instance
 from scorer.ledger import Candidate, Ledger, Outcome, Wanted, request_digest, too_large
-from scorer.ledger_view import instance_of
+from scorer.ledger_view import LedgerView, instance_of
 from scorer.profile import Profile
 from scorer.rank import Ranking, rank
 from scorer.snapshot import Snapshot
@@ -76,8 +76,14 @@ class Placing:
     """Places requests on the snapshot given; ``attempts_max`` bounds the tries."""
 
     def __init__(
-        self, ledger: Ledger, follower: Follower, attempts_max: int = 20, clock: Callable[[], float] = time.time
+        self,
+        ledger: Ledger,
+        follower: Follower,
+        attempts_max: int = 20,
+        clock: Callable[[], float] = time.time,
+        rank: Callable[[Request, Snapshot, LedgerView, Profile, float], Ranking] = rank,
     ) -> None:
+        self._rank = rank
         self._ledger = ledger
         self._follower = follower
         self._attempts_max = attempts_max
@@ -133,7 +139,7 @@ class Placing:
         if request.id in view.instances:
             ranking, rows = None, []
         else:
-            ranking = rank(request, snapshot, view, profile, now_s)
+            ranking = self._rank(request, snapshot, view, profile, now_s)
             placement.ranking = ranking
             rows = [int(row) for row in ranking.best(depth)]
         candidates = self._candidates(ranking, rows, request) if ranking is not None else []

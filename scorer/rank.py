@@ -37,6 +37,14 @@ def rank(request: Request, snapshot: Snapshot, ledger: LedgerView, profile: Prof
     return Ranking(request, profile, seen.machines(profile.sight), feasible, total, verdicts, terms)
 
 
+def see(request: Request, snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float) -> None:
+    """Bring what is kept of the fleet up to the ledger as it is now, so that the next decision finds it made."""
+    seen = Seen(request, snapshot, ledger, profile, now_s)
+    own = [each.sight for each in profile.filters] + [each.sight for each in profile.scores]
+    for sight in own:
+        seen.machines(sight or profile.sight)
+
+
 def warm(snapshot: Snapshot, profile: Profile, now_s: float) -> None:
     """Make what follows from a new snapshot alone, so that the first decision on it finds it made.
 
@@ -190,14 +198,18 @@ def fleet_of(
     return current
 
 
+BEST = 5
+"""So many of the best machines are found at once: more cost next to nothing."""
+
+
 def at_least(values: Floats, count: int) -> float:
     """Return a bound that the largest ``count`` values reach, and few others: from the largest of each block."""
-    if count == 1 or values.size < 32 * _BLOCK:
-        return float(values.max() if count == 1 else np.partition(values, values.size - count)[values.size - count])
+    if count == 1:
+        return float(values.max())
     blocks = values.size // _BLOCK
-    largest = values[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
     if count > blocks:
         return float(np.partition(values, values.size - count)[values.size - count])
+    largest = values[: blocks * _BLOCK].reshape(_BLOCK, blocks).max(axis=0)
     return float(np.partition(largest, blocks - count)[blocks - count])
 
 
@@ -229,7 +241,7 @@ class ScoreTerm:
         return float(self.raw[row]) * self.slope + self.start
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Ranking:
     """The verdict on every machine, and how to tell it."""
 
@@ -242,6 +254,8 @@ class Ranking:
     """[n] 0 to 100, higher is better; meaningless where not feasible."""
     verdicts: list[Verdict] = field(repr=False)
     terms: list[ScoreTerm] = field(repr=False)
+    _answers: dict[tuple[int, bool], dict[str, Any]] = field(default_factory=dict, init=False, repr=False)
+    _best_rows: Integers = field(default_factory=lambda: np.empty(0, np.int64), init=False, repr=False)
 
     @cached_property
     def feasible_count(self) -> int:
@@ -261,7 +275,9 @@ class Ranking:
 
     def best(self, count: int) -> Integers:
         """Return the rows of the best ``count`` feasible machines, best first; equals by name."""
-        return self._best(self.feasible, self.feasible_count, count)
+        if self._best_rows.size < min(count, self.feasible_count):
+            self._best_rows = self._best(self.feasible, self.feasible_count, max(count, BEST))
+        return self._best_rows[:count]
 
     def best_among(self, only: Bools, count: int) -> Integers:
         """Return the rows of the best feasible machines among ``only`` [n]."""
@@ -295,9 +311,10 @@ class Ranking:
     def answer(self, top: int | None = None, explain_all: bool | None = None) -> dict[str, Any]:
         """Return the answer, JSON-ready (`scorer.explain.answer`)."""
         request = self.request
-        return explain.answer(
-            self, request.top if top is None else top, request.explain if explain_all is None else explain_all
-        )
+        how = (request.top if top is None else top, request.explain if explain_all is None else explain_all)
+        if how not in self._answers:
+            self._answers[how] = explain.answer(self, *how)
+        return dict(self._answers[how])
 
     def candidate(self, row: int) -> Mapping[str, Any]:
         """Return one machine's terms, JSON-ready."""

@@ -63,6 +63,9 @@ class Service(Protocol):
     def writes(self) -> Sequence[Command]:
         """Return commands to be sent with the answer; what they return is ignored."""
 
+    def prepare(self) -> None:
+        """Nobody waits: make ready for the next query."""
+
     def lost(self) -> None:
         """The connection was lost: what was read may be from another life of the server."""
 
@@ -180,6 +183,8 @@ class Rpc:
             for raw in taken:
                 self._wire.post(self._answer(raw))
             self._report()
+            if len(taken) == 1 and waiting == 0:
+                self._service.prepare()
         self._wire.ask([self._length])  # the answers have arrived when this one has
 
     def _adapt(self, taken: int, asked: int) -> None:

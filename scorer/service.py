@@ -13,13 +13,13 @@ from schemas.names import Names
 from schemas.request import InvalidRequest, Request, read_request
 from schemas.rpc import Query
 from scorer import batch, lifecycle, listing
+from scorer.ahead import Ahead
 from scorer.follow import Follower
 from scorer.instance import Instance
 from scorer.ledger import Ledger, request_digest
 from scorer.metrics import Metrics
 from scorer.placing import Conflict, IdTaken, Placement, Placing
 from scorer.profile import ProfileError, Profiles
-from scorer.rank import rank
 from scorer.rpc import CallError
 from scorer.snapshot import Snapshot, build_snapshot
 from scorer.wire import Command
@@ -70,7 +70,8 @@ class ScorerService:
         self._same_server = same_server
         self._decisions_length = decisions_length
         self._clock = clock
-        self._placing = Placing(ledger, follower, attempts_max, clock)
+        self._ahead = Ahead()
+        self._placing = Placing(ledger, follower, attempts_max, clock, self._ahead.rank)
         self._snapshot = source.latest or build_snapshot((), {}, {})
         self._pending: deque[Command] = deque()
         self._reloads = 0
@@ -121,6 +122,11 @@ class ScorerService:
         self._pending.clear()
         return commands
 
+    def prepare(self) -> None:
+        """Make what the next decision will need, while nobody waits."""
+        if self.ready:
+            self._ahead.prepare(self._snapshot, self._follower.view, self._clock())
+
     def lost(self) -> None:
         """Read the ledger again: the server may have come back without it."""
         self._follower.forget()
@@ -147,7 +153,7 @@ class ScorerService:
     def _rank(self, _: Query, params: dict[str, Any]) -> dict[str, Any]:
         request = read_request(params)
         profile = self.profiles.choose(request.profile)
-        return rank(request, self._snapshot, self._follower.view, profile, self._clock()).answer()
+        return self._ahead.rank(request, self._snapshot, self._follower.view, profile, self._clock()).answer()
 
     def _place(self, query: Query, params: dict[str, Any]) -> msgspec.Raw:
         requests, digests, single = read_batch(params, query.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -110,7 +111,7 @@ class UsageThreshold:
     def _below(self, request: Request, machines: Machines) -> Bools:
         """Return [n], by what each machine has left below its thresholds, which is kept between decisions."""
         slack = machines.derived(
-            ("usage_threshold", id(self), request.priority_class == "prod"),
+            ("usage_threshold", self._key, request.priority_class == "prod"),
             lambda m: self._slack(m, request.priority_class),
         )
         optional = [RESOURCES.index(name) for name in self.optional]
@@ -120,12 +121,26 @@ class UsageThreshold:
             allowed = allowed & ~(slack[row] < 0)
         return allowed
 
+    @cached_property
+    def _key(self) -> str:
+        """What tells it from others with other settings."""
+        return repr(self)
+
     def _slack(self, machines: Machines, priority_class: str) -> Floats:
         """Return [R, n]: threshold less usage, inf where there is no threshold, NaN where usage is unknown."""
+        if self._means_alone(machines):
+            return _left(machines.constant(("limit", *sorted(self.thresholds.items())), self._limit), machines.mean)
         threshold, usage = self._groups(machines, priority_class)
-        allocatable = machines.allocatable
-        slack: Floats = np.where((threshold > 0) & (allocatable > 0), threshold * allocatable - usage, np.inf)
-        return slack
+        return _left(_limits(threshold, machines), usage)
+
+    def _means_alone(self, machines: Machines) -> bool:
+        """Whether the thresholds of the mean are all there are, for all machines."""
+        rules = machines.fleet.snapshot.rules
+        others = bool(self.percentile_thresholds or self.prod_thresholds)
+        return not (others or rules.has_thresholds or rules.has_prod_thresholds or rules.has_percentile_thresholds)
+
+    def _limit(self, machines: Machines) -> Floats:
+        return _limits(as_column(self.thresholds), machines)
 
     def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
         """Name the first resource that is over."""
@@ -144,7 +159,10 @@ class UsageThreshold:
         with np.errstate(divide="ignore", invalid="ignore"):
             share = (usage[:, position] + machines.expected) / machines.allocatable[:, position]
         at = position if threshold.shape[1] > 1 else 0
-        return {"usage": numbers(share), "threshold": numbers(threshold[:, at])}
+        return {
+            "usage": numbers(share),
+            "threshold": {name: value for name, value in numbers(threshold[:, at]).items() if value},
+        }
 
     def _over(self, machines: Machines) -> Bools:
         """Return [R, n]: over its threshold, or not known to be under it."""
@@ -205,3 +223,16 @@ def _prefer(
     if given.all():
         return threshold, usage
     return np.where(given, threshold, else_threshold), np.where(given, usage, else_usage)
+
+
+def _limits(threshold: Floats, machines: Machines) -> Floats:
+    """Return [R, n]: threshold times allocatable; inf without a threshold or an allocatable amount."""
+    allocatable = machines.allocatable
+    limit: Floats = np.where((threshold > 0) & (allocatable > 0), threshold * allocatable, np.inf)
+    return limit
+
+
+def _left(limit: Floats, usage: Floats) -> Floats:
+    """Return the limit less the usage; inf where there is no limit, known usage or not."""
+    left: Floats = np.subtract(limit, usage, out=np.full(limit.shape, np.inf), where=np.isfinite(limit))
+    return left

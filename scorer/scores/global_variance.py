@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -67,23 +68,20 @@ class GlobalVariance:
         """Return [n]: n times the weighted change of variance; 3, the largest there is, for a machine without data.
 
         `variance_change`, spread out so that what no newcomer changes is made once: with u the utilization, i the
-        inverse of allocatable and e what is expected, ``2 u i e - 2 mean i e + (i e)^2 (1 - 1/n)`` for each resource.
+        inverse of allocatable and e what is expected, ``2 u i e - 2 mean i e + (i e)^2 (1 - 1/n)`` for each resource:
+        products of a vector with the columns u i, and i and i^2.
         """
-        total: Floats | None = None
         weights = sum(self.weights.values())
-        inverses, doubles = self._columns(machines)
-        for place, (resource, weight, mean, count) in enumerate(self._fleet(machines)):
-            expected = float(machines.expected[resource])
-            if expected > 0:
-                inverse = inverses[place]
-                part = inverse * (expected * (1.0 - 1.0 / count))
-                part -= 2.0 * mean
-                part *= inverse
-                part += doubles[place]
-                part *= expected * weight / weights
-                total = part if total is None else np.add(total, part, out=total)
-        if total is None:
-            total = np.zeros(len(machines))
+        expected = machines.expected.tolist()
+        products, inverses, squares = [], [], []
+        for resource, weight, mean, count in self._fleet(machines):
+            factor = expected[resource] * weight / weights
+            products.append(2.0 * factor)
+            inverses.append(-2.0 * mean * factor)
+            squares.append(expected[resource] * (1.0 - 1.0 / count) * factor)
+        product, inverse = self._columns(machines)
+        total: Floats = np.array(products) @ product
+        total += np.array(inverses + squares) @ inverse
         known: Bools = machines.constant("any_data", lambda m: np.isfinite(m.utilization).any(axis=0))
         return total if known.all() else np.where(known, total, 3.0)
 
@@ -94,7 +92,7 @@ class GlobalVariance:
         ``steps`` [K, n] when the newcomer is placed on that machine. K: the resources it is expected to use.
         """
         weights = sum(self.weights.values())
-        inverses, doubles = self._columns(machines)
+        products, inverses = self._columns(machines)
         own = np.full(len(machines), 75.0)
         slopes, means, steps = [], [], []
         for place, (resource, weight, mean, count) in enumerate(self._fleet(machines)):
@@ -102,7 +100,7 @@ class GlobalVariance:
             if expected > 0:
                 factor = -25.0 * expected * weight / weights
                 inverse = inverses[place]
-                own += factor * (inverse * inverse * (expected * (1.0 - 1.0 / count)) + doubles[place])
+                own += factor * (inverse * inverse * (expected * (1.0 - 1.0 / count)) + 2.0 * products[place])
                 slopes.append(2.0 * factor * inverse)
                 means.append(mean)
                 steps.append(expected * inverse / count)
@@ -113,28 +111,26 @@ class GlobalVariance:
         return own, slopes_, np.array(means), np.array(steps).reshape(shape)
 
     def _columns(self, machines: Machines) -> tuple[Floats, Floats]:
-        """Return i and 2 u i, both [resources with a weight, n]; 0 where unknown."""
+        """Return [K, n] u i, and [2 K, n] i and i^2, of the K resources with a weight; 0 where unknown."""
         rows = [RESOURCES.index(name) for name, weight in self.weights.items() if weight > 0]
-        inverses: Floats = machines.constant(
-            ("inverse", *rows),
-            lambda m: known_or(m.inverse_allocatable[rows] + 0.0 * m.utilization[rows], 0.0),
-        )
-        doubles: Floats = machines.derived(
+
+        def inverses(m: Machines) -> Floats:
+            inverse = known_or(m.inverse_allocatable[rows] + 0.0 * m.utilization[rows], 0.0)
+            return np.concatenate([inverse, inverse * inverse])
+
+        inverse: Floats = machines.constant(("inverse", *rows), inverses)
+        product: Floats = machines.derived(
             ("global_variance", *rows),
-            lambda m: known_or(2.0 * m.utilization[rows] * m.inverse_allocatable[rows], 0.0),
+            lambda m: known_or(m.utilization[rows], 0.0) * m.constant(("inverse", *rows), inverses)[: len(rows)],
         )
-        return inverses, doubles
+        return product, inverse
 
     def _may_leave_range(self, machines: Machines) -> bool:
         """Return whether any score could leave 0-100: only where utilizations or shares beyond 1 are about."""
-        bounds: tuple[float, Floats] | None = machines.fleet.kept.get("global_variance_bounds")
-        if bounds is None:
-            fleet = machines.fleet
-            largest = float(np.fmax.reduce(fleet.utilization, axis=None, initial=0.0))
-            bounds = (largest, np.fmax.reduce(fleet.inverse_allocatable, axis=1, initial=0.0))
-            fleet.kept["global_variance_bounds"] = bounds
-        largest, inverse = bounds
-        return machines.rows is not None or largest > 1.0 or bool((machines.expected * inverse > 1.0).any())
+        fleet = machines.fleet
+        if machines.rows is not None or not all(busiest <= 1.0 for busiest in fleet.busiest):
+            return True
+        return any(of * inverse > 1.0 for of, inverse in zip(machines.expected.tolist(), fleet.smallest, strict=True))
 
     def _fleet(self, machines: Machines) -> list[tuple[int, float, float, int]]:
         """Return resource, weight, mean utilization and number of machines, of the fleet whose variance is meant."""
@@ -149,21 +145,23 @@ class GlobalVariance:
 
     def _means(self, utilization: Floats) -> list[tuple[int, float, float, int]]:
         found = []
+        totals = utilization.sum(axis=1).tolist()
         for name, weight in self.weights.items():
-            values = utilization[RESOURCES.index(name)]
-            total, count = float(values.sum()), values.size
-            if np.isnan(total):
-                count = int(np.count_nonzero(~np.isnan(values)))
-                total = float(np.nansum(values))
+            resource = RESOURCES.index(name)
+            total, count = totals[resource], utilization.shape[1]
+            if math.isnan(total):
+                count = int(np.count_nonzero(~np.isnan(utilization[resource])))
+                total = float(np.nansum(utilization[resource]))
             if weight > 0:
-                found.append((RESOURCES.index(name), weight, total / max(count, 1), max(count, 1)))
+                found.append((resource, weight, total / max(count, 1), max(count, 1)))
         return found
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show the change of variance, and the fleet's mean utilization by resource."""
+        changes, mean = machines.once(id(self), lambda: self._details(machines))
+        return {"variance_change": changes[position], "fleet_mean": mean}
+
+    def _details(self, machines: Machines) -> tuple[list[float], Mapping[str, float]]:
         fleet = self._fleet(machines)
-        return {
-            "variance_change": float(machines.once(id(self), lambda: self.change(machines))[position])
-            / max((count for *_, count in fleet), default=1),
-            "fleet_mean": {RESOURCES[resource]: mean for resource, _, mean, _ in fleet},
-        }
+        changes = self.change(machines) / max((count for *_, count in fleet), default=1)
+        return changes.tolist(), {RESOURCES[resource]: mean for resource, _, mean, _ in fleet}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.load import ResourceName
-from scorer.machines import Machines, numbers
+from scorer.machines import Machines
 from scorer.scores.arithmetic import known_or, round_half_away
 from scorer.snapshot import Bools, Floats
 
@@ -86,74 +87,65 @@ class LoadVariationRisk:
             total = 100.0 * (1.0 - worst)
             return round_half_away(total) if self.rounding else total
         total = self._worst(machines)
-        total *= -100.0
+        total *= -50.0
         total += 100.0
         known: Bools = machines.constant(
             ("any_data", *self._rows), lambda m: np.isfinite(m.mean[list(self._rows)]).any(axis=0)
         )
         return total if known.all() else np.where(known, total, 0.0)
 
-    @property
+    @cached_property
     def _rows(self) -> tuple[int, ...]:
         return tuple(RESOURCES.index(name) for name in self.resources)
 
     def _worst(self, machines: Machines) -> Floats:
-        """Return [n]: the largest risk, of halves that no newcomer changes; -inf without data."""
-        newcomer = machines.amounts if self.newcomer == "request" else machines.expected
-        idle = [row for row in self._rows if newcomer[row] <= 0]
+        """Return [n]: twice the largest risk; -inf without data."""
+        newcomer = (machines.amounts if self.newcomer == "request" else machines.expected).tolist()
+        sigma, inverse = machines.constant(self._sigma_key, self._sigma), machines.constant("inverse", self._inverse)
         worst: Floats | None = None
-        if idle:
-            unchanged: Floats = machines.derived(
-                ("risk", *idle, self.margin, self.sensitivity),
-                lambda m: self._largest_half(m, idle),
-            )
-            worst = unchanged.copy()
-        for row in self._rows:
+        for place, row in enumerate(self._rows):
+            mu = self._mu(machines, row)
             if newcomer[row] > 0:
-                risk: Floats = machines.constant(("half", row), partial(self._half_inverse, row=row)) * newcomer[row]
-                risk += machines.derived(("half mu", row), partial(self._half_mu, row=row))
-                np.minimum(risk, 0.5, out=risk)
-                risk += machines.constant(
-                    ("half sigma", row, self.margin, self.sensitivity), partial(self._half_sigma, row=row)
-                )
-                worst = risk if worst is None else np.maximum(worst, risk, out=worst)
-        return np.zeros(len(machines)) if worst is None else worst
+                risk: Floats = inverse[row] * newcomer[row]
+                risk += mu
+                np.minimum(risk, 1.0, out=risk)
+            else:
+                risk = np.minimum(mu, 1.0)
+            risk += sigma[place]
+            worst = risk if worst is None else np.maximum(worst, risk, out=worst)
+        assert worst is not None
+        return worst
 
-    def _largest_half(self, machines: Machines, rows: Sequence[int]) -> Floats:
-        """Return [n]: the largest risk over resources that the newcomer does not use."""
-        largest: Floats = np.maximum.reduce(
-            [
-                np.minimum(self._half_mu(machines, row), 0.5)
-                + machines.constant(
-                    ("half sigma", row, self.margin, self.sensitivity), partial(self._half_sigma, row=row)
-                )
-                for row in rows
-            ]
-        )
-        return largest
+    @cached_property
+    def _sigma_key(self) -> tuple[object, ...]:
+        return ("sigma", *self._rows, self.margin, self.sensitivity)
+
+    def _mu(self, machines: Machines, row: int) -> Floats:
+        """Return [n] mean / allocatable; -inf without data, inf without allocatable."""
+        if not math.isnan(machines.fleet.busiest[row]):
+            found: Floats = machines.utilization[row]
+            return found
+
+        def known(m: Machines) -> Floats:
+            mu = m.utilization[row]
+            empty = (m.allocatable[row] <= 0) & np.isfinite(m.mean[row])
+            return np.where(empty, np.inf, np.where(np.isnan(mu), -np.inf, mu))
+
+        column: Floats = machines.derived(("mu", row), known)
+        return column
 
     @staticmethod
-    def _half_inverse(machines: Machines, row: int) -> Floats:
-        """Return [n]: half of 1 / allocatable."""
-        return 0.5 * known_or(machines.inverse_allocatable[row], 0.0)
+    def _inverse(machines: Machines) -> Floats:
+        return known_or(machines.inverse_allocatable, 0.0)
 
-    @staticmethod
-    def _half_mu(machines: Machines, row: int) -> Floats:
-        """Return [n]: half of mean / allocatable; -inf without data, inf without allocatable."""
-        half = 0.5 * machines.utilization[row]
-        if np.isnan(half.sum()):
-            empty = (machines.allocatable[row] <= 0) & np.isfinite(machines.mean[row])
-            half = np.where(empty, np.inf, np.where(np.isnan(half), -np.inf, half))
-        found: Floats = half
-        return found
-
-    def _half_sigma(self, machines: Machines, row: int) -> Floats:
-        """Return [n]: half of sigma as margin and sensitivity make it; of 1 without allocatable."""
-        deviation = machines.deviation[row]
-        half = risk_of(np.zeros(1), known_or(deviation, 0.0), self.margin, self.sensitivity)
+    def _sigma(self, machines: Machines) -> Floats:
+        """Return [resources, n]: as margin and sensitivity make it; 1 without allocatable."""
+        rows = list(self._rows)
+        deviation = machines.deviation[rows]
+        sigma = 2.0 * risk_of(np.zeros(1), known_or(deviation, 0.0), self.margin, self.sensitivity)
         if np.isnan(deviation.sum()):
-            half = np.where((machines.allocatable[row] <= 0) & np.isfinite(machines.mean[row]), 0.5, half)
-        return half
+            sigma = np.where((machines.allocatable[rows] <= 0) & np.isfinite(machines.mean[rows]), 1.0, sigma)
+        return sigma
 
     def risks(self, machines: Machines) -> Floats:
         """Return [resources, n]: the risk by resource; NaN without data, 1 without capacity."""
@@ -184,6 +176,13 @@ class LoadVariationRisk:
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show the risk by resource."""
-        risks = numbers(machines.once(id(self), lambda: self.risks(machines))[:, position], tuple(self.resources))
-        known = [risk for risk in risks.values() if risk is not None]
-        return {"risk": max(known) if known else None, "risks": risks}
+        risks: list[list[float]] = machines.once(id(self), partial(self._details, machines))
+        shown = {
+            name: risk if math.isfinite(risk) else None
+            for name, risk in zip(self.resources, risks[position], strict=True)
+        }
+        return {"risk": max((risk for risk in shown.values() if risk is not None), default=None), "risks": shown}
+
+    def _details(self, machines: Machines) -> list[list[float]]:
+        found: list[list[float]] = self.risks(machines).T.tolist()
+        return found

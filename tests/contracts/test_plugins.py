@@ -191,7 +191,6 @@ def test_nothing_it_is_given_is_changed(kind: type[Any], asked: dict[str, Any]) 
         "deviation",
         "allocatable",
         "capacity",
-        "taken",
         "max",
     )
     before = {name: copy.deepcopy(getattr(fleet, name)) for name in names}
