@@ -162,7 +162,7 @@ def _handle_signals(stop: threading.Event, service: ScorerService, settings: Sco
         try:
             service.profiles = load_profiles(settings.profiles, settings.profile)
             log.info("scorer.profiles.reloaded")
-        except ProfileError as error:
+        except Exception as error:  # whatever it is, the profiles that run are good
             log.warning("scorer.profiles.refused", extra={"values": {"error": str(error)}})
 
     if threading.current_thread() is threading.main_thread():

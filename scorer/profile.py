@@ -35,7 +35,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -150,9 +150,12 @@ _SCORE_KEYS = ("use", "weight", "normalise", "window", "credits", "estimate")
 def parse_profile(text: str, name: str, source: str = "") -> Profile:
     """Return the profile in a TOML text.
 
-    Raises ProfileError naming ``source``, line and field.
+    Raises ProfileError naming ``source``, line and field, or the package whose plugins cannot be loaded.
     """
-    return _Reader(text, source or name).read(name)
+    try:
+        return _Reader(text, source or name).read(name)
+    except plugins.PluginError as error:
+        raise ProfileError(str(error)) from None
 
 
 class _Reader:
@@ -248,22 +251,54 @@ class _Reader:
             what, inner = _split(str(error))
             if not inner and (named := re.match(r"(\w+)(?:\.(\w+))?: ", what)) and named[1] in known:
                 inner, what = tuple(part for part in named.groups() if part), what[named.end() :]
+            elif inner:
+                inner = (*inner, *_wrong_key(settings, kind, str(inner[0]), str(error)))
+                what += _choices(what, get_type_hints(kind)[str(inner[0])])
             raise self.fail((*path, *inner), what) from None
+        except Exception as error:  # a plugin of others may raise anything
+            raise self.fail(path, f"{type(error).__name__}: {error}") from error
 
     def _convert(self, value: Any, kind: Any, path: tuple[str | int, ...]) -> Any:
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
             what, inner = _split(str(error))
-            raise self.fail((*path, *inner), f"{what}, got {value!r}") from None
+            raise self.fail((*path, *inner), what + _choices(what, kind)) from None
 
 
-def _split(message: str) -> tuple[str, tuple[str, ...]]:
+def _choices(what: str, kind: Any) -> str:
+    """Return what there is to choose from, if something else was chosen."""
+    if not what.startswith("Invalid enum value"):
+        return ""
+    kinds, words = [kind], []
+    while kinds:
+        each = kinds.pop(0)
+        if get_origin(each) is Literal:
+            words += list(get_args(each))
+        else:
+            kinds += get_args(each)
+    return f"; there are {', '.join(words)}"
+
+
+def _wrong_key(settings: Mapping[str, Any], kind: type[Any], name: str, message: str) -> tuple[str, ...]:
+    """Return the key of a table whose value has the wrong type, which msgspec does not tell."""
+    table = settings.get(name)
+    for key, value in table.items() if isinstance(table, dict) else ():
+        try:
+            msgspec.convert({**settings, name: {key: value}}, kind)
+        except msgspec.ValidationError as error:
+            if str(error) == message:
+                return (key,)
+    return ()
+
+
+def _split(message: str) -> tuple[str, tuple[str | int, ...]]:
     """Split msgspec's message into what is wrong and where."""
     what, at, path = message.rpartition(" - at `$")
     if not at:
         return message, ()
-    return what, tuple(part for part in re.split(r"[.\[\]]+", path.rstrip("`")) if part and part != "...")
+    parts = [part for part in re.split(r"[.\[\]]+", path.rstrip("`")) if part]
+    return what, tuple(int(part) if part.isdigit() else part for part in parts)
 
 
 def locate(text: str, path: tuple[str | int, ...]) -> int:

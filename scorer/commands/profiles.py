@@ -44,7 +44,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
                 _print(settings.json, _plugins(), _plugin_lines)
             case _:
                 raise SettingsError(f"expected nothing, `show NAME` or `plugins`, got {' '.join(settings.words)!r}")
-    except ProfileError as error:
+    except (ProfileError, plugins.PluginError) as error:
         raise SettingsError(str(error)) from None
     return 0
 

@@ -78,3 +78,16 @@ def test_an_entry_point_that_is_no_plugin_is_named(folder: Path, code: str, poin
     install(folder, code, point)
     with pytest.raises(plugins.PluginError, match=message):
         plugins.scores()
+
+
+def test_a_profile_says_which_package_is_broken(folder: Path) -> None:
+    """A plugin that cannot be loaded, or whose settings raise what they like, is an error of the profile."""
+    install(folder, "1 / 0")
+    with pytest.raises(ProfileError, match=r"least_crowded of windward\.scores cannot be loaded: division by zero"):
+        parse_profile('[[scores]]\nuse = "spread"', "mine")
+    plugins.scores.cache_clear()
+    sys.modules.pop("your_package", None)
+    code = documented_example().replace("raise ValueError(", "raise RuntimeError(")
+    install(folder, code)
+    with pytest.raises(ProfileError, match=r"line 1: scores\[1\]: RuntimeError: full: expected 1 or more, got 0"):
+        parse_profile('[[scores]]\nuse = "least_crowded"\nfull = 0', "mine")

@@ -75,6 +75,20 @@ def test_a_profile_is_read_with_every_sight_of_its_own() -> None:
         ('credits = "window"', "colour = 1", 2, "colour: no such setting; there are description"),
         ('credits = "window"', "stale_s = 0", 2, "stale_s: expected more than 0"),
         ('credits = "window"', "credits = window", None, "line 2"),
+        ("{ cpu = 0.8 }", '{ cpu = 0.8, nic = "x" }', 12, "filters[2].thresholds.nic: Expected `float`, got `str`"),
+        (
+            "{ cpu = 0.8 }",
+            '{}\nstatistic = "p42"',
+            13,
+            "filters[2].statistic: Invalid enum value 'p42'; there are mean",
+        ),
+        ('"min-max"', '"max"', 18, "scores[1].normalise: Invalid enum value 'max'; there are none, min-max, rank"),
+        (
+            'use = "fresh"',
+            'use = "daily_peak"\ndays = ["x"]',
+            9,
+            "filters[1].days[1]: Invalid enum value 'x'; there are",
+        ),
     ],
 )
 def test_an_error_names_file_line_and_field(old: str, new: str, line: int | None, message: str) -> None:
