@@ -59,7 +59,7 @@ def load_settings(
         elif field.metadata.get("secret") and f"{variable}_FILE" in environ:
             raw[name] = (_read_secret(Path(environ[f"{variable}_FILE"]), f"{variable}_FILE"), f"{variable}_FILE")
     for name, value in flags.items():
-        raw[name] = (value, "an argument" if fields[name].metadata.get("positional") else f"flag {flag(name)}")
+        raw[name] = (value, _ARGUMENT if fields[name].metadata.get("positional") else f"flag {flag(name)}")
     values = {
         name: _convert(name, value, source, hints[name], secret=bool(fields[name].metadata.get("secret")))
         for name, (value, source) in raw.items()
@@ -152,6 +152,9 @@ def _read_secret(path: Path, variable: str) -> str:
         raise SettingsError(f"{variable}: {path} is not UTF-8 text") from None
 
 
+_ARGUMENT = "an argument"
+
+
 def _bare(kind: Any) -> Any:
     """Strip Annotated and ``| None`` off a type."""
     while True:
@@ -165,11 +168,11 @@ def _bare(kind: Any) -> Any:
 
 
 def _convert(name: str, value: Any, source: str, kind: Any, *, secret: bool) -> Any:
-    """Turn one raw value into its type: lists split at commas, pairs at ``=``, numbers and booleans from text."""
+    """Turn one raw value into its type: lists split at commas, but for arguments; pairs at ``=``, numbers from text."""
     origin = typing.get_origin(_bare(kind))
     if origin in (tuple, dict) and (isinstance(value, str) or (isinstance(value, list) and origin is dict)):
         value = [value] if isinstance(value, str) else value
-    if origin in (tuple, dict) and isinstance(value, list):
+    if origin in (tuple, dict) and isinstance(value, list) and source != _ARGUMENT:
         value = [part for item in value for part in (item.split(",") if isinstance(item, str) else [item]) if part]
     if origin is dict and isinstance(value, list):
         pairs = [str(part).partition("=") for part in value]

@@ -102,14 +102,16 @@ def update(
 ) -> dict[str, Any]:
     """Move, resize or change the role of a confirmed instance.
 
-    A move and a growth are checked like a placement; a change of role is a fact and is not refused.
+    A move and a growth are checked like a placement; a change of role is a fact and is not refused. The answer to a
+    move has the terms of the ranking that chose the machine, as that of `place`.
     """
     asked: Update = read_params(Update, params)
     for _ in range(ATTEMPTS_MAX):
         old = _confirmed(ledger, follower, asked.id)
-        changes = [_change(old, asked, follower, snapshot, profiles, now_s)]
+        change, terms = _change(old, asked, follower, snapshot, profiles, now_s)
+        changes = [change]
         if asked.swap_role_with:
-            changes = _swap(changes[0], _confirmed(ledger, follower, asked.swap_role_with), asked.role)
+            changes = _swap(change, _confirmed(ledger, follower, asked.swap_role_with), asked.role)
         if all(_same(change) for change in changes):
             return _line(Outcome("repeat", old), asked.dry_run)
         transition = ledger.update(changes, dry_run=asked.dry_run)
@@ -121,8 +123,9 @@ def update(
             reason = _in_words(transition.outcomes[0].reasons)
             raise CallError("RESOURCE_EXHAUSTED", f"{asked.id!r} cannot be updated: {reason}")
         answer = _answer(transition, asked.id, "update", asked.dry_run)
-        answer["moved_from"] = old.machine if answer["machine"] != old.machine else None
-        return answer
+        if answer["machine"] == old.machine:
+            return answer | {"moved_from": None}
+        return terms | answer | {"moved_from": old.machine}
     raise Conflict(f"{asked.id!r} was changed by others {ATTEMPTS_MAX} times")
 
 
@@ -137,7 +140,8 @@ def _confirmed(ledger: Ledger, follower: Follower, instance_id: str) -> Instance
 
 def _change(
     old: Instance, asked: Update, follower: Follower, snapshot: Snapshot, profiles: Profiles, now_s: float
-) -> Change:
+) -> tuple[Change, dict[str, Any]]:
+    """Return the change, and why it goes where it goes when it moves."""
     amounts = tuple(
         old.amounts[position] if getattr(asked, name) is None else _quantity(name, getattr(asked, name))
         for position, name in enumerate(RESOURCES)
@@ -160,14 +164,15 @@ def _change(
     grows = [b > a for a, b in zip(old.amounts, new.amounts, strict=True)]
     if not moves:
         if not any(grows) and new.maxmemory <= old.maxmemory:
-            return Change(old, new, [Candidate(old.machine, -1, (math.nan,) * len(RESOURCES))])
+            return Change(old, new, [Candidate(old.machine, -1, (math.nan,) * len(RESOURCES))]), {}
         allowed = _limits(old, new, old.machine, asked, follower, snapshot, profiles, now_s)
         if allowed is None:
             raise CallError("RESOURCE_EXHAUSTED", f"machine {old.machine!r} is not known: its limits cannot be checked")
         amounts_limit = tuple(limit if grow else math.nan for limit, grow in zip(allowed[0], grows, strict=True))
         share = allowed[1] if new.maxmemory > old.maxmemory else math.nan
-        return Change(old, new, [Candidate(old.machine, -1, amounts_limit, share)])
-    return Change(old, new, _targets(old, new, asked, follower, snapshot, profiles, now_s))
+        return Change(old, new, [Candidate(old.machine, -1, amounts_limit, share)]), {}
+    targets, terms = _targets(old, new, asked, follower, snapshot, profiles, now_s)
+    return Change(old, new, targets), terms
 
 
 def _as_request(new: Instance, machine: str) -> Request:
@@ -204,15 +209,15 @@ def _targets(
     snapshot: Snapshot,
     profiles: Profiles,
     now_s: float,
-) -> list[Candidate]:
-    """Rank the machines for the moved instance, with itself away from where it is."""
+) -> tuple[list[Candidate], dict[str, Any]]:
+    """Rank the machines for the moved instance, with itself away from where it is; put the ranking into words."""
     request = _as_request(new, asked.machine or "")
     profile = profiles.choose(asked.profile)
     follower.view.forget(old.id)
     try:
         ranking = rank(request, snapshot, follower.view, profile, now_s)
         rows = [int(row) for row in ranking.best(8)]
-        summary = "" if rows else ranking.summary
+        terms = ranking.answer()
     finally:
         follower.view.apply(old)
     candidates = []
@@ -222,8 +227,9 @@ def _targets(
             continue
         candidates.append(Candidate(machine, follower.version(machine), *limits(ranking, [row], request)[0]))
     if not candidates:
-        raise CallError("RESOURCE_EXHAUSTED", f"no machine for {old.id!r}: {summary or 'none of that name fits'}")
-    return candidates
+        why = "none of that name fits" if rows else terms["summary"]
+        raise CallError("RESOURCE_EXHAUSTED", f"no machine for {old.id!r}: {why}")
+    return candidates, terms
 
 
 def _swap(change: Change, other: Instance, role: str | None) -> list[Change]:

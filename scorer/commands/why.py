@@ -23,7 +23,7 @@ _PAGE = 500
 
 @dataclass(frozen=True, kw_only=True)
 class WhySettings(ClientSettings):
-    """Say why an instance is where it is: the answer that placed it, with the terms of that moment."""
+    """Say why an instance is where it is: the answer that placed or moved it, with the terms of that moment."""
 
     id: tuple[str, ...] = setting((), "id of the instance", positional=True)
 
@@ -44,7 +44,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def find_decision(server: redis.Redis, names: Names, instance_id: str) -> dict[str, Any] | None:
-    """Return the newest decision that placed or moved an instance, None when none is kept."""
+    """Return the newest decision that placed, moved or refused an instance, None when none is kept."""
     wanted, last = instance_id.encode(), "+"
     while True:
         page: Any = server.xrevrange(names.decisions, max=last, count=_PAGE)
@@ -67,4 +67,7 @@ def show(found: dict[str, Any]) -> str:
     """Return the decision for people."""
     head = f"{found['method']} by {found['scorer']} at {found['at']:.3f}, query {found['query']}"
     answer = found["answer"]
-    return f"{head}\n{place.show(answer)}" if "placed" in answer else f"{head}\n{json.dumps(answer, indent=2)}"
+    if "placed" in answer:
+        return f"{head}\n{place.show(answer)}"
+    line = f"{answer['id']} moved from {answer['moved_from']} to {answer['machine']}"
+    return f"{head}\n{line}\n\n{place.candidates(answer['candidates'])}\n\n{answer['summary']}"

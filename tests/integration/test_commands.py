@@ -112,6 +112,8 @@ def test_operators_word_is_heard(windward: Run) -> None:
     assert shown["taints"][0]["key"] == "spare"
     assert MACHINES[3] in windward("machines", "--labels", "disk=fast").stdout
     windward("machines", "forget", MACHINES[3])
+    assert windward("machines", "set", MACHINES[3], '{"share": {"cpu": 0.5, "memory": 0.9}}').returncode == 0
+    windward("machines", "forget", MACHINES[3])
     wrong = windward("machines", "set", MACHINES[3], '{"share": {"cpu": 7}}')
     assert wrong.returncode == 2
     assert "share" in wrong.stderr

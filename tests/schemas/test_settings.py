@@ -42,6 +42,13 @@ class Positional:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Words:
+    """With any number of arguments."""
+
+    words: tuple[str, ...] = setting((), "what to do", positional=True)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Required:
     """With a setting that has no default."""
 
@@ -260,6 +267,11 @@ def test_positional_settings_have_no_flag() -> None:
     assert load_settings(Positional, "p", ["--top", "2", "a.json"], {}).top == 2
     with pytest.raises(SettingsError, match="required: FILE"):
         load_settings(Positional, "p", [], {})
+
+
+def test_arguments_are_not_split_at_commas() -> None:
+    """An id, a file or a JSON text that stands as an argument may hold commas."""
+    assert load_settings(Words, "x", ["set", '{"a": 1, "b": 2}'], {}).words == ("set", '{"a": 1, "b": 2}')
 
 
 def test_a_required_setting_says_how_to_give_it() -> None:
