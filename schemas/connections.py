@@ -33,11 +33,13 @@ class CommonSettings:
         return Names(self.prefix)
 
 
-def _check_files(settings: CommonSettings, *names: str) -> None:
-    for name in names:
-        path = getattr(settings, name)
+def _check_files(settings: CommonSettings, end: str) -> None:
+    files = {name: getattr(settings, f"{end}_tls_{name}_file") for name in ("ca", "cert", "key")}
+    for name, path in files.items():
         if path is not None and not Path(path).is_file():
-            raise ValueError(f"{name}: there is no file {path!r}")
+            raise ValueError(f"{end}_tls_{name}_file: there is no file {path!r}")
+    if files["key"] and not files["cert"]:
+        raise ValueError(f"{end}_tls_key_file: {end}_tls_cert_file is required beside it")
 
 
 def _ssl_context(end: str, ca_file: str | None, cert_file: str | None, key_file: str | None) -> ssl.SSLContext:
@@ -80,7 +82,7 @@ class KafkaSettings(CommonSettings):
             raise ValueError(
                 f"kafka_sasl_username and kafka_sasl_password are required with kafka_security {self.kafka_security}"
             )
-        _check_files(self, "kafka_tls_ca_file", "kafka_tls_cert_file", "kafka_tls_key_file")
+        _check_files(self, "kafka")
 
     @property
     def kafka_brokers(self) -> list[str]:
@@ -140,7 +142,7 @@ class RedisSettings(CommonSettings):
             raise ValueError(f"redis_url: expected a database number after the server, got {url.path!r}")
         if url.password or "password" in parse_qs(url.query):
             raise ValueError("redis_url: holds a password; give it as WINDWARD_REDIS_PASSWORD instead")
-        _check_files(self, "redis_tls_ca_file", "redis_tls_cert_file", "redis_tls_key_file")
+        _check_files(self, "redis")
 
     def redis_arguments(self, url: str = "") -> dict[str, Any]:
         """Return the arguments of ``redis.Redis.from_url``, sync or asyncio, without timeouts or retries.

@@ -71,6 +71,7 @@ WRONG: list[tuple[str, type[Any], dict[str, str], str]] = [
     ("broken", RedisSettings, {"redis_url": "redis://[::1"}, "redis_url: Invalid IPv6 URL"),
     ("password in it", RedisSettings, {"redis_url": "redis://:hush@h"}, "redis_url: holds a password; give it as WIND"),
     ("no certificate", RedisSettings, {"redis_tls_cert_file": "/no.pem"}, "redis_tls_cert_file: there is no file"),
+    ("a key alone", RedisSettings, {"redis_tls_key_file": __file__}, "redis_tls_key_file: redis_tls_cert_file is requ"),
     ("either end: Kafka", PipelineSettings, {"kafka": "x"}, "kafka: expected HOST:PORT"),
     ("either end: Redis", PipelineSettings, {"redis_url": "x"}, "redis_url: expected"),
 ]
