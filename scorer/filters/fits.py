@@ -25,8 +25,8 @@ class Fits:
         ``taken`` is the larger of what is promised and what is used with credits; ``requests``: only what is promised,
         as kube-scheduler does it (NodeResourcesFit).
     default_cpu, default_memory:
-        what a request without an amount counts, in cores and bytes (kube-scheduler scores with 0.1 and 200 Mi, and
-        filters with 0).
+        what an instance without an amount counts in cores and bytes, the newcomer and those placed (kube-scheduler
+        scores with 0.1 and 200 Mi, and filters with 0).
 
     A requested resource whose capacity nobody knows does not fit; nor does one, by ``taken``, whose use nobody knows.
     """
@@ -81,9 +81,13 @@ class Fits:
         return amounts
 
     def _taken(self, machines: Machines) -> Floats:
-        return machines.taken if self.basis == "taken" else machines.requested
+        if not (self.default_cpu or self.default_memory):
+            return machines.taken if self.basis == "taken" else machines.requested
+        requested = machines.requested_or(self.default_cpu, self.default_memory)
+        return np.maximum(requested, machines.mean) if self.basis == "taken" else requested
 
     def _left(self, machines: Machines) -> Floats:
         """Return [R, n]: allocatable less what is taken."""
-        left: Floats = machines.derived(("fits", self.basis), lambda m: m.allocatable * (1 + ROUNDING) - self._taken(m))
+        key = ("fits", self.basis, self.default_cpu, self.default_memory)
+        left: Floats = machines.derived(key, lambda m: m.allocatable * (1 + ROUNDING) - self._taken(m))
         return left

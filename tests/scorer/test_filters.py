@@ -88,6 +88,18 @@ def test_fits_by_allocatable_not_by_capacity() -> None:
     assert passes(Fits(), limited, cpu=4.1) == ""
 
 
+@pytest.mark.parametrize("basis", ["requests", "taken"])
+def test_instances_without_an_amount_count_the_default(basis: Any) -> None:
+    """Of 100 m each ten fit on a core, nine that are there and the newcomer, and no eleventh; without it any number."""
+    nine, ten = (
+        [{"id": f"{name}{number}", "machine": name} for number in range(count)]
+        for name, count in (("nine", 9), ("ten", 10))
+    )
+    machines = [machine(name, 1, usage={"cpu": 0.5, "memory": 0}) for name in ("nine", "ten")]
+    assert passes(Fits(basis=basis, default_cpu=0.1), *machines, instances=nine + ten) == "nine"
+    assert passes(Fits(basis=basis), *machines, instances=nine + ten) == "nine ten"
+
+
 def test_fits_says_what_is_short() -> None:
     """Too large for the machine, too full, unknown: each in its own words."""
     reasons = why(Fits(), machine("small", 1, usage=IDLE), machine("full", usage=BUSY), machine("dark"), cpu=2)
