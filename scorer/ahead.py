@@ -47,7 +47,6 @@ class Ahead:
         """Return the ranking made ahead, if it is of this request, or a new one. Raises what `rank` raises."""
         asked = msgspec.structs.replace(request, id="") if request.id else request
         self._alike = self._last is not None and self._last[1] is profile and self._last[0] == asked
-        self._last = (asked, profile)
         made = self._made
         if (
             made is not None
@@ -61,7 +60,10 @@ class Ahead:
         ):
             return made.ranking
         self._made = made = None  # a ranking in hand makes the next change of the ledger copy the fleet
-        return rank(asked, snapshot, ledger, profile, now_s)
+        self._last = None  # what cannot be ranked is not tried again
+        ranking = rank(asked, snapshot, ledger, profile, now_s)
+        self._last = (asked, profile)
+        return ranking
 
     def prepare(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
         """Bring the columns up to date; rank the last request again if it was asked twice."""
@@ -78,8 +80,12 @@ class Ahead:
             return
         self._made = made = None
         request, profile = self._last
-        if not self._alike:
-            see(request, snapshot, ledger, profile, now_s)
+        try:
+            if not self._alike:
+                see(request, snapshot, ledger, profile, now_s)
+                return
+            ranking = rank(request, snapshot, ledger, profile, now_s)
+        except Exception:  # a query that asks the same is answered with it; here nobody asked
+            self._last = None
             return
-        ranking = rank(request, snapshot, ledger, profile, now_s)
         self._made = _Made(request, snapshot, ledger, ledger.version, profile, now_s, ranking)
