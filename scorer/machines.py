@@ -438,6 +438,14 @@ class Machines:
             self._made[key] = compute()
         return self._made[key]
 
+    def plain(self, name: str, position: int) -> list[float]:
+        """Return one machine's [R] values of a column as plain numbers, for `detail`: faster than many small arrays."""
+        key = ("plain", name)
+        if key not in self._made:
+            self._made[key] = getattr(self, name).T.tolist()
+        found: list[float] = self._made[key][position]
+        return found
+
     @cached_property
     def _made(self) -> dict[Any, Any]:
         return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from scorer.scores.allocation import check_weights
 from scorer.scores.arithmetic import known_or
 from scorer.snapshot import Bools, Floats
 
+Number = TypeVar("Number", float, Floats)
 
-def variance_change(utilization: Floats, added: Floats, mean: float, machines: int) -> Floats:
-    """Return [n]: n times the change of the fleet's population variance when machine i alone gets ``added[i]`` more.
+
+def variance_change(utilization: Number, added: Number, mean: float, machines: int) -> Number:
+    """Return n times the change of the fleet's population variance when machine i alone gets ``added[i]`` more; [n].
 
     With x the utilizations and d what is added on machine i, the sum of squares about the mean grows by
     ``2 d (x_i - mean) + d^2 (1 - 1/n)``: one pass for all machines, where asking each in turn is n passes.
@@ -158,10 +160,14 @@ class GlobalVariance:
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show the change of variance, and the fleet's mean utilization by resource."""
-        changes, mean = machines.once(id(self), lambda: self._details(machines))
-        return {"variance_change": changes[position], "fleet_mean": mean}
-
-    def _details(self, machines: Machines) -> tuple[list[float], Mapping[str, float]]:
-        fleet = self._fleet(machines)
-        changes = self.change(machines) / max((count for *_, count in fleet), default=1)
-        return changes.tolist(), {RESOURCES[resource]: mean for resource, _, mean, _ in fleet}
+        fleet, weights, total, most = self._fleet(machines), sum(self.weights.values()), 0.0, 1
+        utilization = machines.plain("utilization", position)
+        inverse = machines.plain("inverse_allocatable", position)
+        for resource, weight, mean, count in fleet:
+            most = max(most, count)
+            if not math.isnan(utilization[resource]):
+                added = float(machines.expected[resource]) * inverse[resource]
+                total += weight / weights * variance_change(utilization[resource], added, mean, count)
+        if all(math.isnan(value) for value in utilization):
+            total = 3.0
+        return {"variance_change": total / most, "fleet_mean": {RESOURCES[row]: mean for row, _, mean, _ in fleet}}

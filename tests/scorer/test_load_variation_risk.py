@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scorer.scores.arithmetic import round_half_away
 from scorer.scores.load_variation_risk import LoadVariationRisk, risk_of
-from tests.scorer.fleets import by_name, cases, fleet, machine, request, scores
+from tests.scorer.fleets import by_name, cases, fleet, machine, request, scores, see
 from tests.scorer.metrics import mean_and_std, usage
 
 TABLE = "trimaran_load_variation_risk_balancing"
@@ -134,3 +134,25 @@ def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
     """A negative margin or sensitivity, or no resource at all, is an error that names the setting."""
     with pytest.raises(ValueError, match=next(iter(settings))):
         LoadVariationRisk(**settings)
+
+
+@given(
+    load=st.tuples(*[st.one_of(st.none(), st.floats(0, 12))] * 2),
+    std=st.floats(0, 6),
+    settings=st.sampled_from([{}, {"margin": 2.0}, {"sensitivity": 2.0}, {"sensitivity": 0.0}, {"form": "reduced"}]),
+)
+def test_the_risk_it_shows_is_the_one_it_scores(
+    load: tuple[float | None, ...], std: float, settings: dict[str, Any]
+) -> None:
+    """``score = 100 * (1 - risk)``, with the largest risk that is known."""
+    known = {
+        name: {"mean": value, "std": std}
+        for name, value in zip(("cpu", "memory"), load, strict=True)
+        if value is not None
+    }
+    offline = fleet(machine("m", 10, 10, usage=known), machine("empty", 0, 10, usage={"cpu": 0, "memory": 1}))
+    plugin, asked = LoadVariationRisk(**settings), request(cpu=1)
+    seen = see(offline, asked)
+    for position, score in enumerate(plugin(asked, seen)):
+        risk = plugin.detail(asked, seen, position)["risk"]
+        assert score == pytest.approx(0 if risk is None else 100 * (1 - risk))
