@@ -85,6 +85,18 @@ def test_place_tells_the_table_and_the_reason(windward: Run) -> None:
     assert "0/10 feasible" in windward("place", "--cpu", "1000").stdout
 
 
+def test_rank_explains_and_draws_what_the_scorer_answers(windward: Run, tmp_path: Path) -> None:
+    """A running scorer's answer is told and drawn as one from files; a selector it cannot read is one line, exit 2."""
+    picture = tmp_path / "out.png"
+    shown = windward("rank", "--cpu", "2", "--explain", "--plot", str(picture))
+    assert shown.returncode == 0
+    assert "score  global_variance" in shown.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    refused = windward("rank", "--cpu", "2", "--selector", "rack in (a")
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+    assert "selector: cannot read 'rack in (a'" in refused.stderr
+
+
 def test_a_list_of_unlike_instances_from_a_file(windward: Run, tmp_path: Path) -> None:
     """A query file may hold many instances."""
     file = tmp_path / "query.json"
