@@ -27,7 +27,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the worker; 0 after SIGTERM or SIGINT, 1 when it broke."""
     settings = load_settings(StreamSettings, "stream", argv, environ)
     configure_logs(settings.log_level, settings.log_format)
-    quieten("kafka")
+    for library in ("kafka", "aiokafka"):
+        quieten(library)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         asyncio.set_event_loop(runner.get_loop())
         return runner.run(_run(settings))
