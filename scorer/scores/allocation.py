@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.load import ResourceName
-from scorer.machines import Machines
+from scorer.machines import Machines, numbers
 from scorer.snapshot import Floats
 
 INTEGER_UNITS = np.array([[1000.0], [1.0], [1.0]])
@@ -80,6 +81,20 @@ class Allocation:
             mean = (values * weights).sum(axis=0) / np.where(total > 0, total, 1.0)
         found: Floats = np.where(total > 0, mean, 0.0)
         return found
+
+    def shares(self, machines: Machines, rows: list[int], amounts: Floats) -> Floats:
+        """Return [resources, n]: amounts as shares of allocatable; NaN where that is 0 or unknown."""
+        limit = machines.allocatable[rows]
+        if self.rounding:
+            amounts, limit = whole(amounts, rows), whole(limit, rows)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return amounts / np.where(limit > 0, limit, np.nan)
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show the shares with the newcomer."""
+        rows = self.rows(machines)
+        shares = self.shares(machines, rows, self.before(machines)[rows] + self.newcomer(machines)[rows, None])
+        return {"shares": numbers(shares[:, position], tuple(RESOURCES[row] for row in rows))}
 
 
 def check_weights(name: str, weights: Mapping[str, float]) -> None:

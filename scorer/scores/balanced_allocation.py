@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from schemas.request import Request
-from schemas.resources import RESOURCES
-from scorer.machines import Machines, numbers
-from scorer.scores.allocation import Allocation, whole
+from scorer.machines import Machines
+from scorer.scores.allocation import Allocation
 from scorer.snapshot import Bools, Floats
 
 
@@ -70,8 +68,8 @@ class BalancedAllocation(Allocation):
     def __call__(self, request: Request, machines: Machines) -> Floats:
         """Return [n]."""
         rows = self.rows(machines)
-        before = self._fractions(machines, rows, self.before(machines)[rows])
-        after = self._fractions(machines, rows, self.before(machines)[rows] + self.newcomer(machines)[rows, None])
+        before = self.shares(machines, rows, self.before(machines)[rows])
+        after = self.shares(machines, rows, self.before(machines)[rows] + self.newcomer(machines)[rows, None])
         counts: Bools = machines.allocatable[rows] > 0
         if self.form == "v1.21":
             score = legacy_balance(np.where(counts, after, 1.0)) if len(rows) > 1 else np.full(len(machines), 100.0)
@@ -84,19 +82,5 @@ class BalancedAllocation(Allocation):
         found: Floats = np.clip(np.nan_to_num(score), 0.0, 100.0)
         return found
 
-    def _fractions(self, machines: Machines, rows: list[int], amounts: Floats) -> Floats:
-        limit = machines.allocatable[rows]
-        if self.rounding:
-            amounts, limit = whole(amounts, rows), whole(limit, rows)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return amounts / np.where(limit > 0, limit, np.nan)
-
     def _cut(self, score: Floats) -> Floats:
         return np.trunc(score) if self.rounding else score
-
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
-        """Show the shares with the newcomer."""
-        rows = self.rows(machines)
-        after = self.before(machines)[rows] + self.newcomer(machines)[rows, None]
-        shares = self._fractions(machines, rows, after)[:, position]
-        return {"shares": numbers(shares, tuple(RESOURCES[row] for row in rows))}

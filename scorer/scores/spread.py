@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -37,8 +38,14 @@ class Spread:
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
         """Return [n]."""
-        near = instances_near(Affinity(self._group(request), self.topology), machines).astype(np.float64)
-        return share_of_largest(near, machines.feasible, reverse=True)
+        return share_of_largest(self._near(request, machines), machines.feasible, reverse=True)
+
+    def _near(self, request: Request, machines: Machines) -> Floats:
+        return instances_near(Affinity(self._group(request), self.topology), machines).astype(np.float64)
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show how many instances of the group are near."""
+        return {"near": int(self._near(request, machines)[position])}
 
     def _group(self, request: Request) -> dict[str, str]:
         if self.by == "labels":

@@ -143,6 +143,14 @@ def test_balanced_allocation_as_kube_scheduler(row: dict[str, Any]) -> None:
         assert scores(plugin, offline, asked) == row["expected"]["scores"]
 
 
+@pytest.mark.parametrize("kind", [LeastAllocated, MostAllocated, RequestedToCapacityRatio, BalancedAllocation])
+def test_an_allocation_score_tells_the_shares_it_went_by(kind: Any) -> None:
+    """What is allocated with the newcomer, as shares of allocatable; unknown without one."""
+    offline = fleet(machine("m", 10, None), instances=[{"id": "i", "machine": "m", "cpu": 2, "memory": 5}])
+    asked = request(cpu=1)
+    assert kind().detail(asked, see(offline, asked), 0) == {"shares": {"cpu": pytest.approx(0.3), "memory": None}}
+
+
 def test_the_balance_of_two_is_half_their_distance_to_the_last_bit() -> None:
     """Of 8 and 1 of 10 the peer's floats make 64.99..., which truncates to 64, and so do ours."""
     offline = fleet(
