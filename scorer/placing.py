@@ -54,10 +54,15 @@ class Placement:
     """That ranking in words, made before the ledger's view changed."""
     missing: dict[int, str] = field(default_factory=dict)
     """Why, by position, of those without a machine."""
-    repeated: int = 0
-    """Instances that were there before."""
+    known: set[int] = field(default_factory=set)
+    """Positions of the instances that were there before."""
     conflicts: int = 0
     """Candidates that were lost to another scorer."""
+
+    @property
+    def repeated(self) -> int:
+        """How many instances were there before."""
+        return len(self.known)
 
     def explain(self) -> None:
         """Put the ranking into words; done while the server reserves, so that it costs next to nothing."""
@@ -128,7 +133,7 @@ class Placing:
                 raise IdTaken(record)
             else:
                 placement.records[position] = record
-                placement.repeated += 1
+                placement.known.add(position)
         return pending
 
     def _try_one(
@@ -263,7 +268,8 @@ class Placing:
             return False
         placement.records[position] = outcome.instance
         placement.missing.pop(position, None)
-        placement.repeated += outcome.kind == "known"
+        if outcome.kind == "known":
+            placement.known.add(position)
         if outcome.reasons:
             placement.conflicts += outcome.reasons.count(",") + 1
         return True

@@ -57,6 +57,9 @@ class Service(Protocol):
     def accept(self, answers: Sequence[Any]) -> None:
         """Take the answers of `reads`, before any of the taken queries is answered."""
 
+    def taken(self, queries: Sequence[Query]) -> None:
+        """Know the queries that were taken together, before the first of them is answered."""
+
     def answer(self, query: Query) -> bytes:
         """Return the result as JSON; raise CallError or InvalidRequest."""
 
@@ -180,8 +183,10 @@ class Rpc:
                 self._metrics.waiting.set(waiting)
                 if waiting > self._queue_length_max:
                     self._shed_load(waiting - self._queue_length_max)
-            for raw in taken:
-                self._wire.post(self._answer(raw))
+            read = [(raw, read_query(raw)) for raw in taken]
+            self._service.taken([query for _, query in read if isinstance(query, Query)])
+            for raw, query in read:
+                self._wire.post(self._answer(raw, query))
             self._report()
             if len(taken) == 1 and waiting == 0:
                 self._service.prepare()
@@ -197,18 +202,17 @@ class Rpc:
         elif taken <= asked // 2:
             self._more //= 2
 
-    def _answer(self, raw: bytes) -> list[Command]:
+    def _answer(self, raw: bytes, query: Query | Reply | None) -> list[Command]:
         """Return the commands that answer a query and take it off the scorer's list."""
-        reply = self._reply(raw)
+        reply = self._reply(raw, query)
         commands: list[Command] = []
         if reply is not None:
             key = self._names.reply(reply.id)
             commands += [("LPUSH", key, _encode(reply)), ("EXPIRE", key, REPLY_TTL_S)]
         return [*commands, ("LREM", self._names.taken(self._scorer), 1, raw), *self._service.writes()]
 
-    def _reply(self, raw: bytes) -> Reply | None:
+    def _reply(self, raw: bytes, query: Query | Reply | None) -> Reply | None:
         started = time.perf_counter()
-        query = read_query(raw)
         if query is None:
             self._metrics.malformed.inc()
             log.warning("scorer.query.malformed", extra={"values": {"query": repr(raw[:200])}})

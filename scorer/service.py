@@ -22,6 +22,7 @@ from scorer.placing import Conflict, IdTaken, Placement, Placing
 from scorer.profile import ProfileError, Profiles
 from scorer.rpc import CallError
 from scorer.snapshot import Snapshot, build_snapshot
+from scorer.together import Asked, own, runs
 from scorer.wire import Command
 
 BATCH_MAX = 10_000
@@ -74,6 +75,8 @@ class ScorerService:
         self._placing = Placing(ledger, follower, attempts_max, clock, self._ahead.rank)
         self._snapshot = source.latest or build_snapshot((), {}, {})
         self._pending: deque[Command] = deque()
+        self._runs: dict[str, list[Asked]] = {}
+        self._answers: dict[str, bytes] = {}
         self._reloads = 0
         self._told, self._told_at = -1, 0.0
         self._started_at = clock()
@@ -111,6 +114,11 @@ class ScorerService:
             self._told, self._told_at = self._follower.change, now
         self._metrics.ready.set(float(self.ready))
 
+    def taken(self, queries: Sequence[Query]) -> None:
+        """Note which of the queries taken together can be placed together."""
+        self._answers.clear()
+        self._runs = runs(queries, self._alone) if len(queries) > 1 else {}
+
     @property
     def ready(self) -> bool:
         """Whether windows and ledger have been read."""
@@ -139,8 +147,10 @@ class ScorerService:
             raise InvalidRequest(f"params: {error}") from None
         if not isinstance(params, dict):
             raise InvalidRequest(f"params: expected an object, got {type(params).__name__}")
+        if run := self._runs.pop(query.id, None):
+            self._place_run(run)
         try:
-            return _encode(self._methods[query.method](query, params))
+            return self._answers.pop(query.id, b"") or _encode(self._methods[query.method](query, params))
         except ProfileError as error:
             raise InvalidRequest(str(error)) from None
         except IdTaken as taken:
@@ -149,6 +159,34 @@ class ScorerService:
             raise CallError("UNAVAILABLE", str(conflict), retryable=True) from None
 
     # ---- rank and place
+
+    def _alone(self, query: Query) -> Asked | None:
+        """Return a query for one instance that may be placed together with others like it; None for any other."""
+        try:
+            params = _decode(query.params) if query.method == "place" else None
+            if not isinstance(params, dict) or "instances" in params:
+                return None
+            ((request,), (digest,), single) = read_batch(params, query.id)
+        except (ValueError, msgspec.DecodeError):
+            return None
+        special = request.dry_run or request.all_or_nothing or request.machines_max or request.machines_min
+        expired = query.deadline and query.deadline < self._clock()
+        if not single or special or expired or request.id in self._follower.view.instances:
+            return None
+        return Asked(query, request, digest)
+
+    def _place_run(self, run: Sequence[Asked]) -> None:
+        """Place alike queries as a batch and keep their answers; where that fails each is placed by itself."""
+        requests, digests = [one.request for one in run], [one.digest for one in run]
+        deadline = min((one.query.deadline for one in run if one.query.deadline), default=0.0)
+        try:
+            profile = self.profiles.choose(requests[0].profile)
+            placement = self._placing.place(requests, self._snapshot, profile, digests=digests, deadline=deadline)
+        except (ProfileError, InvalidRequest, IdTaken, Conflict):
+            return
+        self._metrics.conflicts.inc(placement.conflicts)
+        for position, one in enumerate(run):
+            self._answers[one.query.id] = _encode(self._placed(one.query, own(placement, position), single=True))
 
     def _rank(self, _: Query, params: dict[str, Any]) -> dict[str, Any]:
         request = read_request(params)
@@ -162,13 +200,17 @@ class ScorerService:
             raise InvalidRequest(f"profile: {other.profile!r} in a query that began with {requests[0].profile!r}")
         placement = self._placing.place(requests, self._snapshot, profile, digests=digests, deadline=query.deadline)
         self._metrics.conflicts.inc(placement.conflicts)
+        return self._placed(query, placement, single)
+
+    def _placed(self, query: Query, placement: Placement, single: bool) -> msgspec.Raw:
+        """Count, put on the log of decisions and answer what was placed."""
         placed = sum(record is not None for record in placement.records)
         self._metrics.placements.labels("placed").inc(placed)
-        if placed < len(requests):
-            self._metrics.placements.labels("missing").inc(len(requests) - placed)
+        if placed < len(placement.asked):
+            self._metrics.placements.labels("missing").inc(len(placement.asked) - placed)
         result = place_answer(placement, single)
         encoded = _encode(result)
-        if not requests[0].dry_run:
+        if not placement.asked[0].dry_run:
             self._note(query, result, encoded)
         return msgspec.Raw(encoded)
 

@@ -103,6 +103,28 @@ def test_rank_has_no_side_effect(client: Client) -> None:
     assert client.health()["ledger_change"] == before
 
 
+def test_alike_queries_taken_together_are_answered_one_by_one(valkey: Valkey, server: redis.Redis) -> None:
+    """Twelve deployers at once get the machines that twelve instances of one query would, each with its own terms."""
+    names = Names(f"together-{os.getpid()}")
+    wire = Wire({"url": valkey.url})
+    publish(wire, names, [window_table(MACHINES, utilization=[0.05 + 0.05 * n for n in range(10)], at=time.time() + 3)])
+    wire.close()
+    params = {"cpu": 2, "memory": "4G"}
+    for number in range(12):
+        query = {"v": 1, "id": f"q{number}", "method": "place", "deadline": time.time() + 20, "params": params}
+        server.lpush(names.queries, json.dumps(query))
+    with scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=10) as client:
+        answers = [
+            json.loads(server.blpop([names.reply(f"q{number}")], timeout=20)[1])["result"] for number in range(12)
+        ]
+        for number, answer in enumerate(answers):
+            assert (answer["id"], answer["repeated"]) == (f"q{number}", 0)
+            assert answer["machine"] == answer["candidates"][0]["machine"]
+            client.release(f"q{number}")
+        batch = client.place(id="batch", count=12, **params)
+    assert [answer["machine"] for answer in answers] == [one["machine"] for one in batch["placed"]]
+
+
 def test_life_of_an_instance(client: Client) -> None:
     """Place, confirm, resize, move and release; each repeated call gives the same answer and changes nothing."""
     placed = client.place(id="life", cpu=1, memory="1G", ports=[6379], labels={"app": "x"})

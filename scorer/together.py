@@ -1,0 +1,69 @@
+"""Queries taken together: alike ones in a row are placed as one batch, and each gets the answer of its own.
+
+Eight deployers that place the same kind of instance at once cost one ranking and one script then, not eight. A batch
+puts its instances where one after the other would go (`scorer.batch`), and an id is reserved once whoever asks, so
+nobody can tell, but by the speed: the terms in an answer are those of the ranking that the batch began with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from schemas.request import Request
+from schemas.rpc import Query
+from scorer.placing import Placement
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One query for one instance."""
+
+    query: Query
+    request: Request
+    digest: str
+
+
+def runs(queries: Sequence[Query], read: Callable[[Query], Asked | None]) -> dict[str, list[Asked]]:
+    """Return the runs of at least two alike queries in a row, by the id of the first query of each.
+
+    ``read`` gives None for a query that cannot go with others.
+    """
+    found: list[list[Asked]] = []
+    for query in queries:
+        asked = read(query)
+        if asked is None:
+            found.append([])
+        elif found and found[-1] and _alike(found[-1], asked):
+            found[-1].append(asked)
+        else:
+            found.append([asked])
+    return {run[0].query.id: run for run in found if len(run) > 1}
+
+
+def _alike(run: Sequence[Asked], asked: Asked) -> bool:
+    first = msgspec.structs.replace(run[0].request, id=asked.request.id)
+    return first == asked.request and all(asked.request.id != other.request.id for other in run)
+
+
+def own(placement: Placement, position: int) -> Placement:
+    """Return what became of one instance of a batch, as if it had been asked for alone."""
+    record, ranking = placement.records[position], placement.ranking
+    answer: dict[str, Any] = dict(placement.answer)
+    row = ranking.machines.roster.index.get(record.machine) if record is not None and ranking is not None else None
+    if record is not None and ranking is not None and row is not None and answer["machine"] != record.machine:
+        mine = ranking.candidate(row)
+        others = [each for each in answer["candidates"] if each["machine"] != record.machine]
+        answer["candidates"] = [mine, *others][: len(answer["candidates"])]
+        answer["score"] = mine["score"]
+    return Placement(
+        [placement.asked[position]],
+        [record],
+        ranking=ranking,
+        answer=answer,
+        missing={0: placement.missing[position]} if position in placement.missing else {},
+        known={0} if position in placement.known else set(),
+    )
