@@ -42,6 +42,7 @@ class InstancesSettings(ClientSettings, LedgerSettings):
     role: str = setting("", "only those of this role")
     kind: str = setting("", "only those of this kind")
     labels: dict[str, str] = setting({}, "only those with these labels", metavar="KEY=VALUE")
+    after: str = setting("", "only those after this id, as the next page", metavar="ID")
     limit: Annotated[int, Meta(ge=1, le=10_000)] = setting(1000, "at most so many")
     dry_run: bool = setting(False, "with release: only say what would happen")
     apply: bool = setting(False, "with import: change the ledger")
@@ -53,7 +54,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     settings = load_settings(InstancesSettings, "instances", argv, environ, __doc__ or "")
     verb, *rest = settings.words or ("list",)
     if verb == "list" and not rest:
-        fields = ("machine", "state", "cluster", "role", "kind", "labels", "limit")
+        fields = ("machine", "state", "cluster", "role", "kind", "labels", "after", "limit")
         params = {name: value for name in fields if (value := getattr(settings, name))}
         return asking.ask(settings, "instances", params, show)[0]
     if verb == "show" and len(rest) == 1:

@@ -104,6 +104,11 @@ def test_a_list_of_unlike_instances_from_a_file(windward: Run, tmp_path: Path) -
     done = windward("place", "--query", str(file))
     assert done.returncode == 0
     assert "2 of 2 instances placed" in done.stdout
+    pages = [
+        json.loads(windward("instances", "--limit", "1", "--json", *more).stdout) for more in ((), ("--after", "f1"))
+    ]
+    assert pages[0]["more"]
+    assert pages[1]["instances"][0]["id"] > "f1"
 
 
 def test_operators_word_is_heard(windward: Run) -> None:
