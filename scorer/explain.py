@@ -176,16 +176,17 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[dict[str, Any]]:
     seen = {id(term.machines.fleet): term.machines for term in ranking.terms}
     seen = {key: machines if each.fleet is fleet else each.take(index) for key, each in seen.items()}
     amounts = machines.amounts.tolist()
+    names = _names([term.weighted.score.name for term in ranking.terms])
     found = []
     for position, row in enumerate(rows):
         window_s, coverage, age_s, count, total, *raws = facts_of[position]
         scores = {}
         risk = None
-        for term, raw in zip(ranking.terms, raws, strict=True):
+        for name, term, raw in zip(names, ranking.terms, raws, strict=True):
             score = term.weighted.score
             details = plugins.detail(score, ranking.request, seen[id(term.machines.fleet)], position)
-            value = None if raw is None else raw * term.slope + term.start
-            scores[score.name] = {"value": value, "raw": raw, "weight": term.weighted.weight, **details}
+            value = raw * term.slope + term.start if feasible[position] and raw is not None else None
+            scores[name] = {"value": value, "raw": raw, "weight": term.weighted.weight, **details}
             risk = details.get("risk", risk)
         amounts_of = resources[position]
         found.append({
@@ -204,6 +205,16 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[dict[str, Any]]:
             "instances": int(count),
         })  # fmt: skip
     return found
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    """Return the names, from the second use of one on with its number.
+
+    >>> _names(["packing", "risk", "packing"])
+    ['packing', 'risk', 'packing 2']
+    """
+    uses = [names[: place + 1].count(name) for place, name in enumerate(names)]
+    return [name if use == 1 else f"{name} {use}" for name, use in zip(names, uses, strict=True)]
 
 
 def _verdicts(ranking: Ranking, rows: Sequence[int]) -> list[list[dict[str, Any]]]:

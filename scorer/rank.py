@@ -15,6 +15,7 @@ from scorer.ledger_view import LedgerView
 from scorer.machines import Fleet, Machines
 from scorer.plugins import Filter, wanted
 from scorer.profile import Normalisation, Profile, Sight, WeightedScore
+from scorer.selectors import check_selectors
 from scorer.snapshot import Bools, Floats, Integers, Snapshot
 
 TIE = 1e-9
@@ -156,6 +157,7 @@ class Seen:
         self._now_s = now_s
         self._requests_alone = profile.stale == "requests" and not _any_fresh(snapshot, profile, now_s)
         self._machines: dict[int, Machines] = {}
+        check_selectors(request)
 
     def machines(self, sight: Sight) -> Machines:
         """Return the machines under one sight; the request's own window is for the profile's."""

@@ -23,7 +23,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from schemas.request import InvalidRequest
+from schemas.request import InvalidRequest, Request
 from scorer.machines import Machines
 from scorer.snapshot import Bools, LabelColumn
 
@@ -103,6 +103,14 @@ def _parse_one(text: str, position: int) -> tuple[Requirement | None, int]:
     if match := _EXISTENCE.match(text, position):
         return Requirement(match[2], "absent" if match[1] else "exists"), match.end()
     return None, position
+
+
+def check_selectors(request: Request) -> None:
+    """Raise InvalidRequest for a selector that cannot be parsed, also where the profile does not ask for it."""
+    if request.selector:
+        parse_selector(request.selector)
+    for number, preference in enumerate(request.prefer):
+        parse_selector(preference.selector, f"prefer[{number}].selector")
 
 
 def select(text: str, machines: Machines, field: str = "selector") -> Bools:

@@ -17,6 +17,9 @@ from scorer.machines import Machines
 from scorer.scores.arithmetic import known_or, round_half_away
 from scorer.snapshot import Bools, Floats
 
+WHOLE = 1.0 - 1e-9
+"""A deviation as large as the capacity, though their quotient be a hair below 1."""
+
 
 def risk_of(mu: Floats, sigma: Floats, margin: float = 1.0, sensitivity: float = 1.0) -> Floats:
     """Return the risk 0-1 from mean and standard deviation as shares of the capacity.
@@ -28,7 +31,7 @@ def risk_of(mu: Floats, sigma: Floats, margin: float = 1.0, sensitivity: float =
         return (np.clip(mu, 0.0, 1.0) + np.clip(sigma, 0.0, 1.0)) * 0.5
     sigma = np.clip(sigma, 0.0, 1.0)
     if sensitivity == 0:
-        sigma = np.where(sigma >= 1.0, 1.0, 0.0)
+        sigma = np.where(sigma >= WHOLE, 1.0, 0.0)
     elif sensitivity > 0 and sensitivity != 1.0:
         sigma = sigma ** (1.0 / sensitivity)
     sigma = np.clip(sigma * margin, 0.0, 1.0)
@@ -199,7 +202,7 @@ class LoadVariationRisk:
             else:
                 sigma = min(max(sigma, 0.0), 1.0)
                 if self.sensitivity == 0:
-                    sigma = float(sigma >= 1.0)
+                    sigma = float(sigma >= WHOLE)
                 elif self.sensitivity != 1.0:
                     sigma = sigma ** (1.0 / self.sensitivity)
                 found.append((min(max(mu, 0.0), 1.0) + min(sigma * self.margin, 1.0)) / 2)

@@ -129,6 +129,15 @@ def test_a_machine_without_data_scores_nothing() -> None:
     assert scores(LoadVariationRisk(), offline) == {"idle": 100.0, "silent": 0.0}
 
 
+@pytest.mark.parametrize("rounding", [True, False])
+def test_sensitivity_0_sees_a_deviation_of_the_whole_capacity(rounding: bool) -> None:
+    """Whatever the capacity: 63.199 cores over 63.199 is a hair below 1 when multiplied by the inverse."""
+    offline = fleet(machine(cpu=63.199, usage={"cpu": {"mean": 0, "std": 63.199}}))
+    plugin = LoadVariationRisk(sensitivity=0, rounding=rounding)
+    assert scores(plugin, offline) == {"m": 50}
+    assert plugin.detail(request(), see(offline), 0)["risk"] == 0.5
+
+
 @pytest.mark.parametrize("settings", [{"margin": -1}, {"sensitivity": -0.1}, {"resources": ()}])
 def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
     """A negative margin or sensitivity, or no resource at all, is an error that names the setting."""

@@ -334,3 +334,34 @@ def test_a_plot_is_a_png(tmp_path: Any) -> None:
         path = tmp_path / f"{name}.png"
         save_plot(ranked(offline, cpu=1).answer(), path)
         assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_score_used_twice_is_told_twice() -> None:
+    """Packing by cpu and by memory: the second has its number, and a refused machine no place in either."""
+    text = '[[filters]]\nuse = "cordon"\n' + "".join(
+        f'[[scores]]\nuse = "target_load_packing"\nresource = "{name}"\n' for name in ("cpu", "memory")
+    )
+    offline = fleet(
+        machine("a", usage={"cpu": 4, "memory": 0}), machine("b", usage={"cpu": 4}, operator={"cordon": True})
+    )
+    found = rank(request(), offline.snapshot, offline.ledger, parse_profile(text, "twice"), offline.now_s)
+    told = {one["machine"]: one["scores"] for one in found.answer(explain_all=True)["machines"]}
+    assert {name: score["value"] for name, score in told["a"].items()} == {
+        "target_load_packing": 100,
+        "target_load_packing 2": 40,
+    }
+    assert [score["value"] for score in told["b"].values()] == [None, None]
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES.by_name))
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [({"selector": "a b"}, "selector"), ({"prefer": [{"selector": "a"}, {"selector": "("}]}, r"prefer\[1\]\.selector")],
+    ids=["selector", "prefer"],
+)
+def test_a_selector_that_cannot_be_read_is_an_error_under_every_profile(
+    profile: str, asked: dict[str, Any], field: str
+) -> None:
+    """Also under a profile without a filter or score that asks for it."""
+    with pytest.raises(InvalidRequest, match=f"{field}: cannot read"):
+        ranked(fleet(machine("a")), profile, **asked)
