@@ -27,8 +27,9 @@ import msgspec
 
 from schemas.operator import OperatorFacts
 from schemas.request import Request
+from schemas.resources import RESOURCES
 from schemas.rpc import Query, Reply
-from schemas.sample import VERSION, Message
+from schemas.sample import VERSION, Message, Sample
 
 TYPES: dict[str, Any] = {
     "sample.v1.schema.json": Message,
@@ -46,6 +47,8 @@ def schema_file(name: str) -> str:
     for part in schema["$defs"].values():
         if "v" in part.get("properties", {}):
             part["properties"]["v"]["const"] = VERSION
+        if part["title"] == Sample.__name__:
+            part["anyOf"] = [{"required": [name], "properties": {name: {"type": "object"}}} for name in RESOURCES]
     return json.dumps(schema, indent=2) + "\n"
 
 

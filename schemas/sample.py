@@ -12,13 +12,25 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from schemas.names import MACHINE_ID_BYTES_MAX
+from schemas.names import MACHINE_ID_BYTES_MAX, SLOT_S
 from schemas.resources import RESOURCES
 
 VERSION = 1
 MESSAGE_BYTES_MAX = 16_384
 
-MachineId = Annotated[str, Meta(min_length=1, max_length=MACHINE_ID_BYTES_MAX, description="the machine's name")]
+_ID_PATTERN = "[!-~]+"
+"""Printable ASCII without spaces. Told by the JSON Schema, looked at once for each new machine: every sample's id would
+be checked again by a pattern of the type's own."""
+
+MachineId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MACHINE_ID_BYTES_MAX,
+        description="the machine's name",
+        extra_json_schema={"pattern": f"^{_ID_PATTERN}$"},
+    ),
+]
 Epoch = Annotated[float, Meta(ge=0, le=1e11, description="seconds since 1970, UTC")]
 Amount = Annotated[float, Meta(ge=0, le=1e16)]
 Counter = Annotated[int, Meta(ge=0, le=2**32 - 1)]
@@ -53,7 +65,10 @@ class Sample(msgspec.Struct, frozen=True, gc=False, tag="sample", omit_defaults=
     boot: Annotated[Counter, Meta(description="start of this agent, whole epoch seconds")]
     seq: Annotated[Counter, Meta(description="number of the sample since that start")]
     at: Annotated[Epoch, Meta(description="end of the interval")]
-    interval_s: Annotated[float, Meta(gt=0, le=3600, description="length of the interval")]
+    interval_s: Annotated[
+        float,
+        Meta(gt=0, le=3600, description="length of the interval", extra_json_schema={"minimum": SLOT_S}),
+    ]
     cpu: Moments | None = None
     memory: Moments | None = None
     nic: Moments | None = None
@@ -94,7 +109,7 @@ class _Envelope(msgspec.Struct):
 _decoder = msgspec.json.Decoder(Message)
 _envelope = msgspec.json.Decoder(_Envelope)
 _encoder = msgspec.json.Encoder()
-_MACHINE_ID = re.compile(r"[!-~]+")
+_MACHINE_ID = re.compile(_ID_PATTERN)
 
 
 def encode(message: Message) -> bytes:

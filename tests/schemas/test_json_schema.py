@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import schemas
 from schemas.json_schema import DIALECT, TYPES, schema_file
+from schemas.resources import RESOURCES
 
 FOLDER = Path(schemas.__file__).parent
 GOLDEN = Path(__file__).parent / "golden"
@@ -47,8 +49,8 @@ def allows(schema: dict[str, Any], value: Any, defs: dict[str, Any]) -> bool:
     """Whether a value is valid: the few words of JSON Schema that the files use."""
     if "$ref" in schema:
         return allows(defs[schema["$ref"].rsplit("/", 1)[1]], value, defs)
-    if "anyOf" in schema:
-        return any(allows(one, value, defs) for one in schema["anyOf"])
+    if "anyOf" in schema and not any(allows(one, value, defs) for one in schema["anyOf"]):
+        return False
     kind = schema.get("type")
     of_kind = kind is None or (type(value) in KINDS[kind])
     listed = value in schema.get("enum", [value]) and value == schema.get("const", value)
@@ -58,7 +60,8 @@ def allows(schema: dict[str, Any], value: Any, defs: dict[str, Any]) -> bool:
 def in_bounds(schema: dict[str, Any], value: Any) -> bool:
     """Whether a number or a text keeps its limits; anything else has none."""
     if isinstance(value, str):
-        return schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value))
+        fits = schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value))
+        return fits and re.search(schema.get("pattern", ""), value) is not None
     if isinstance(value, int | float):
         above = value > schema["exclusiveMinimum"] if "exclusiveMinimum" in schema else True
         return above and schema.get("minimum", value) <= value <= schema.get("maximum", value)
@@ -99,6 +102,10 @@ def test_golden_messages_are_valid(number: int) -> None:
         ("another type", GOOD[0] | {"type": "event"}),
         ("negative usage", GOOD[0] | {"cpu": GOOD[0]["cpu"] | {"mean": -1}}),
         ("no interval", GOOD[0] | {"interval_s": 0}),
+        ("an interval shorter than a slot", GOOD[0] | {"interval_s": 9}),
+        ("a space in the id", GOOD[0] | {"machine": "a b"}),
+        ("no resource", {k: v for k, v in GOOD[0].items() if k not in RESOURCES}),
+        ("resources that are null", GOOD[0] | dict.fromkeys(RESOURCES)),
         ("over-long id", GOOD[0] | {"machine": "m" * 254}),
         ("text for a number", GOOD[0] | {"at": "now"}),
         ("a label that is no text", GOOD[3] | {"labels": {"a": 1}}),
