@@ -52,6 +52,12 @@ def test_nothing_is_published_beyond_the_host(name: str) -> None:
         assert port.startswith("127.0.0.1:")
 
 
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_with_a_password_can_be_given_it(name: str) -> None:
+    """Compose refuses to start a read-only service with a secret that does not come from a file of the host."""
+    assert not (SERVICES[name].get("read_only") and SERVICES[name].get("secrets"))
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_our_processes_accept_their_settings(name: str, tmp_path: Path) -> None:
     """The command exists and its settings are read from the service's own environment, password file and all."""
