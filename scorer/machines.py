@@ -410,16 +410,11 @@ class Machines:
     @property
     def feasible(self) -> Bools:
         """[n] Machines that no filter refused so far; scores see those that all filters allow."""
-        if self._feasible is None:
-            self._feasible = self.everybody
-        return self._feasible
+        return self.everybody if self._feasible is None else self._feasible
 
-    def with_feasible(self, feasible: Bools) -> Machines:
-        """Return the same machines with another feasible mask."""
-        machines = Machines.__new__(Machines)
-        machines.__dict__.update(self.__dict__)
-        machines._feasible = feasible
-        return machines
+    @feasible.setter
+    def feasible(self, feasible: Bools) -> None:
+        self._feasible = feasible
 
     def take(self, rows: Integers, copies: Integers | None = None) -> Machines:
         """Return [len(rows)] machines: row ``rows[i]`` with ``copies[i]`` copies of the newcomer on it already."""

@@ -75,7 +75,8 @@ def run_scores(request: Request, seen: Seen, profile: Profile, feasible: Bools) 
     terms = []
     among = Among(feasible)
     for each in profile.scores:
-        machines = seen.machines(each.sight or profile.sight).with_feasible(feasible)
+        machines = seen.machines(each.sight or profile.sight)
+        machines.feasible = feasible
         if each.weight > 0 and wanted(each.score, request, machines):
             raw = each.score(request, machines)
             terms.append(ScoreTerm(each, machines, *normalise(raw, among, each.normalise)))
@@ -113,6 +114,15 @@ class Among:
             self._rows = np.flatnonzero(self._feasible)
         return values.take(self._rows)
 
+    def ends(self, values: Floats) -> tuple[float, float] | None:
+        """Return the least and the largest value of a feasible machine; None when there is none."""
+        if values.size:
+            least, largest = values.argmin(), values.argmax()
+            if self._feasible[least] and self._feasible[largest]:  # mostly so, and then nothing need be copied
+                return float(values[least]), float(values[largest])
+        among = self.of(values)
+        return (float(among.min()), float(among.max())) if among.size else None
+
 
 def normalise(raw: Floats, among: Among, how: Normalisation) -> tuple[Floats, float, float]:
     """Return values, slope and start: ``slope * values + start`` is in 0-100 for each feasible machine.
@@ -122,16 +132,16 @@ def normalise(raw: Floats, among: Among, how: Normalisation) -> tuple[Floats, fl
     """
     if how == "none":
         return raw, 1.0, 0.0
-    values = among.of(raw)
-    if values.size == 0:
+    ends = among.ends(raw)
+    if ends is None:
         return raw, 1.0, 0.0
     if how == "rank":
-        levels = np.unique(np.rint(values / TIE))
+        levels = np.unique(np.rint(among.of(raw) / TIE))
         if levels.size == 1:
             return raw, 0.0, 100.0
         places: Floats = np.searchsorted(levels, np.rint(raw / TIE), side="right").astype(np.float64) - 1.0
         return places, 100.0 / (levels.size - 1), 0.0
-    low, high = float(values.min()), float(values.max())
+    low, high = ends
     if high - low <= EQUAL * max(abs(low), abs(high)):
         return raw, 0.0, 100.0
     slope = 100.0 / (high - low)
@@ -291,7 +301,8 @@ class Ranking:
             return np.empty(0, np.int64)
         total = self.total
         if feasible_count < total.size:
-            total = np.where(feasible, total, -np.inf)
+            total = total.copy()
+            total[~feasible] = -np.inf
         if count < feasible_count:
             rows = np.flatnonzero(total >= at_least(total, count) - TIE)
         else:

@@ -3,7 +3,8 @@
     LPUSH queries ──> BLMOVE ──> taken:<scorer> ──> handler ──> LPUSH reply:<id> + EXPIRE + LREM taken, one write
 
 One turn of the loop is one round trip: the taking of the next query and, sent with it, whatever the ledger wants read
-before a decision. Answers are written without waiting.
+before a decision. The last answer goes in the same write, and while the server works the scorer makes ready for what
+comes next.
 
 A query stays on the scorer's own list until its answer is written; when the scorer's heartbeat stops, another scorer
 moves the list back to the queue (`Heartbeat`), so a killed scorer loses nothing. The price is that a query may be
@@ -18,7 +19,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -170,10 +171,11 @@ class Rpc:
             self._metrics.returned.inc()
 
     def _serve(self, stop: threading.Event) -> None:
+        prepare: Callable[[], None] | None = None
         while not stop.is_set():
             reads = self._service.reads()
             takes = [self._take, *[self._take_one_more] * self._more]
-            got = self._wire.ask([*takes, self._length, *reads], _BLOCK_S)
+            got = self._wire.ask([*takes, self._length, *reads], _BLOCK_S, prepare)
             taken = [raw for raw in got[: len(takes)] if isinstance(raw, bytes)]
             self._check(got[: len(takes)])
             self._adapt(len(taken), len(takes))
@@ -185,11 +187,12 @@ class Rpc:
                     self._shed_load(waiting - self._queue_length_max)
             read = [(raw, read_query(raw)) for raw in taken]
             self._service.taken([query for _, query in read if isinstance(query, Query)])
-            for raw, query in read:
+            for raw, query in read[:-1]:
                 self._wire.post(self._answer(raw, query))
+            if read:
+                self._wire.hold(self._answer(*read[-1]))  # goes with the next taking
             self._report()
-            if len(taken) == 1 and waiting == 0:
-                self._service.prepare()
+            prepare = self._service.prepare if len(taken) == 1 and waiting == 0 else None
         self._wire.ask([self._length])  # the answers have arrived when this one has
 
     def _adapt(self, taken: int, asked: int) -> None:

@@ -39,6 +39,7 @@ class Wire:
         )
         self._connection: Any = None
         self._unread = 0
+        self._held = b""
         self.refused: list[redis.ResponseError] = []
         """Errors that answered what was posted, since somebody last cleared the list."""
 
@@ -65,6 +66,11 @@ class Wire:
             self.close()
             raise
 
+    def hold(self, commands: Sequence[Command]) -> None:
+        """Keep the commands until the next `ask` or `post` and send them with it, in front; else as `post`."""
+        self._held += _pack(commands)
+        self._unread += len(commands)
+
     def post(self, commands: Sequence[Command]) -> None:
         """Send the commands and go on; their answers are read, and dropped, by the next `ask`.
 
@@ -81,7 +87,8 @@ class Wire:
         connection = self._connection
         if connection is None:
             connection = self._connection = self._client.connection_pool.get_connection()
-        connection.send_packed_command([_pack(commands)], check_health=False)
+        packed, self._held = self._held + _pack(commands), b""
+        connection.send_packed_command([packed], check_health=False)
         return connection
 
     @staticmethod
@@ -106,7 +113,7 @@ class Wire:
             self._connection.disconnect()
             self._client.connection_pool.release(self._connection)
             self._connection = None
-            self._unread = 0
+        self._unread, self._held = 0, b""
 
 
 def _pack(commands: Sequence[Command]) -> bytes:

@@ -111,13 +111,20 @@ class LoadVariationRisk:
             if newcomer[row] > 0:
                 risk: Floats = inverse[row] * newcomer[row]
                 risk += mu
-                np.minimum(risk, 1.0, out=risk)
             else:
-                risk = np.minimum(mu, 1.0)
+                risk = mu.copy()
+            if self._may_exceed(machines, row, newcomer[row]):
+                np.minimum(risk, 1.0, out=risk)
             risk += sigma[place]
             worst = risk if worst is None else np.maximum(worst, risk, out=worst)
         assert worst is not None
         return worst
+
+    @staticmethod
+    def _may_exceed(machines: Machines, row: int, newcomer: float) -> bool:
+        """Return whether any mu could be over 1: mostly not, and then there is nothing to clip."""
+        fleet = machines.fleet
+        return machines.copies is not None or not fleet.busiest[row] + newcomer * fleet.smallest[row] <= WHOLE
 
     @cached_property
     def _sigma_key(self) -> tuple[object, ...]:

@@ -72,9 +72,9 @@ def test_variance_over_the_feasible_only() -> None:
     """A machine that cannot be chosen pulls the mean only when all count."""
     machines = [machine("low", usage={"cpu": 2}), machine("high", usage={"cpu": 6}), machine("off", usage={"cpu": 10})]
     seen = see(fleet(*machines), request(cpu=1))
-    feasible = np.array([True, True, False])
-    over_all = GlobalVariance(weights={"cpu": 1})(seen.request, seen.with_feasible(feasible))
-    over_feasible = GlobalVariance(weights={"cpu": 1}, over="feasible")(seen.request, seen.with_feasible(feasible))
+    seen.feasible = np.array([True, True, False])
+    over_all = GlobalVariance(weights={"cpu": 1})(seen.request, seen)
+    over_feasible = GlobalVariance(weights={"cpu": 1}, over="feasible")(seen.request, seen)
     assert over_all[:2] == pytest.approx(
         [75 - 25 * 0.1 * (2 * (0.2 - 0.6) + 0.1 * 2 / 3), 75 - 25 * 0.1 * (0.1 * 2 / 3)]
     )
