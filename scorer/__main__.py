@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
@@ -21,6 +22,7 @@ from scorer.ledger import Ledger
 from scorer.loader import Loader, Refresher
 from scorer.metrics import Metrics
 from scorer.profile import ProfileError, Profiles, load_profiles
+from scorer.rank import warm
 from scorer.rpc import Heartbeat, Rpc
 from scorer.service import ScorerService
 from scorer.settings import ScorerSettings
@@ -94,6 +96,7 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
         source=refresher, profiles=profiles, metrics=metrics, same_server=same_server,
         attempts_max=settings.attempts_max, decisions_length=settings.decisions_length,
     )  # fmt: skip
+    refresher.warm = lambda snapshot: warm(snapshot, service.profiles.choose(), time.time())
     rpc = Rpc(
         wire, names, scorer, service, metrics,
         queue_length_max=settings.queue_length_max, drain_max=settings.drain_max,

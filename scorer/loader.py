@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -143,18 +143,15 @@ def _read_facts(raws: Iterable[bytes]) -> Iterable[tuple[str, MachineFacts]]:
             yield facts.machine, facts
 
 
-def _warm(snapshot: Snapshot) -> None:
-    """Join the columns that every decision reads, so that the first query after a refresh does not wait for it."""
-    snapshot.view()
-    for column in (snapshot.seen_at, snapshot.allocatable):
-        assert column.shape[-1] == len(snapshot)
-
-
 class Refresher(threading.Thread):
-    """Looks every ``refresh_s``; the newest snapshot is `latest`. Assigning and reading it is atomic."""
+    """Looks every ``refresh_s``; the newest snapshot is `latest`. Assigning and reading it is atomic.
+
+    ``warm`` is called with each new snapshot before it becomes the latest.
+    """
 
     def __init__(self, loader: Loader, wire: Wire, metrics: Metrics, refresh_s: float) -> None:
         super().__init__(name="refresher", daemon=True)
+        self.warm: Callable[[Snapshot], object] = len
         self.latest: Snapshot | None = None
         self.ledger_machines: Iterable[str] = ()
         self._loader = loader
@@ -176,7 +173,7 @@ class Refresher(threading.Thread):
             log.exception("scorer.refresh.failed")
             return
         if snapshot is not None:
-            _warm(snapshot)
+            self.warm(snapshot)
             self.latest = snapshot
             self._metrics.refresh_s.observe(time.perf_counter() - started)
             self._metrics.refreshed.set(time.time())
