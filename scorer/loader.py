@@ -165,6 +165,8 @@ class Refresher(threading.Thread):
         started = time.perf_counter()
         try:
             snapshot = self._loader.refresh(self.ledger_machines)
+            if snapshot is not None:
+                self.warm(snapshot)
         except AWAY:
             self._metrics.refresh_failures.labels("redis").inc()
             return
@@ -173,7 +175,6 @@ class Refresher(threading.Thread):
             log.exception("scorer.refresh.failed")
             return
         if snapshot is not None:
-            self.warm(snapshot)
             self.latest = snapshot
             self._metrics.refresh_s.observe(time.perf_counter() - started)
             self._metrics.refreshed.set(time.time())

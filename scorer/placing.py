@@ -127,10 +127,10 @@ class Placing:
         pending = []
         for position, request in enumerate(placement.asked):
             record = live.get(request.id)
+            if record is not None and record.request != digests[position]:
+                raise IdTaken(record)
             if record is None or record.state == "reserved":  # the script knows whether it has expired
                 pending.append(position)
-            elif record.request != digests[position]:
-                raise IdTaken(record)
             else:
                 placement.records[position] = record
                 placement.known.add(position)
@@ -219,7 +219,8 @@ class Placing:
         """
         view, now_s = self._follower.view, self._clock()
         fresh = [position for position in pending if placement.asked[position].id not in view.instances]
-        plan = batch.plan([placement.asked[p] for p in fresh], snapshot, view, profile, now_s) if fresh else None
+        held = [view.instances[one.id].machine for one in placement.asked if one.id in view.instances]
+        plan = batch.plan([placement.asked[p] for p in fresh], snapshot, view, profile, now_s, held) if fresh else None
         machines = dict(zip(fresh, plan.machines, strict=True)) if plan else {}
         reasons = {fresh[at]: why for at, why in plan.reasons.items()} if plan else {}
         if plan and placement.ranking is None:

@@ -137,6 +137,7 @@ class Rpc:
         self._queue_length_max = queue_length_max
         self._drain_max = drain_max
         self._more = 0
+        self._pause_s = 0.0
         taken = names.taken(scorer)
         self._take: Command = ("BLMOVE", names.queries, taken, "RIGHT", "LEFT", _BLOCK_S)
         self._take_one_more: Command = ("LMOVE", names.queries, taken, "RIGHT", "LEFT")
@@ -145,22 +146,18 @@ class Rpc:
 
     def run(self, stop: threading.Event) -> None:
         """Answer queries until ``stop``; without a server wait for it and go on."""
-        pause_s = 0.0
         while not stop.is_set():
             try:
                 self._give_back()
-                if pause_s:
-                    log.warning("scorer.redis.back")
-                pause_s = 0.0
                 self._serve(stop)
             except (*AWAY, redis.ResponseError) as error:
                 self._wire.close()
                 self._service.lost()
                 self._metrics.ready.set(0)
-                if not pause_s:
+                if not self._pause_s:
                     log.warning("scorer.redis.away", extra={"values": {"error": _in_words(error)}})
-                pause_s = min(1.0, pause_s * 2 or 0.05)
-                stop.wait(pause_s)
+                self._pause_s = min(1.0, self._pause_s * 2 or 0.05)
+                stop.wait(self._pause_s)
 
     def _give_back(self) -> None:
         """Be known as a scorer, and return what an earlier life of it, or of its connection, did not answer."""
@@ -180,6 +177,9 @@ class Rpc:
             self._check(got[: len(takes)])
             self._adapt(len(taken), len(takes))
             self._service.accept(got[len(takes) + 1 :])
+            if self._pause_s:  # the ledger's server, too, has answered
+                self._pause_s = 0.0
+                log.warning("scorer.redis.back")
             waiting = got[len(takes)]
             if isinstance(waiting, int):
                 self._metrics.waiting.set(waiting)
@@ -274,7 +274,7 @@ class Rpc:
 
 
 def _in_words(error: Exception) -> str:
-    if isinstance(error, redis.exceptions.MovedError | redis.exceptions.ClusterError):
+    if isinstance(error, redis.exceptions.MovedError | redis.exceptions.ClusterCrossSlotError):
         return "this is a node of a Redis Cluster, which is not supported: name a single server or a proxy"
     return str(error)
 

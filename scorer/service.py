@@ -16,6 +16,7 @@ from scorer import batch, lifecycle, listing
 from scorer.ahead import Ahead
 from scorer.follow import Follower
 from scorer.instance import Instance
+from scorer.learned import Learned, complete, nothing
 from scorer.ledger import Ledger, request_digest
 from scorer.metrics import Metrics
 from scorer.placing import Conflict, IdTaken, Placement, Placing
@@ -58,6 +59,7 @@ class ScorerService:
         same_server: bool,
         attempts_max: int = 20,
         decisions_length: int = 100_000,
+        learned: Learned = nothing,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.profiles = profiles
@@ -70,6 +72,7 @@ class ScorerService:
         self._metrics = metrics
         self._same_server = same_server
         self._decisions_length = decisions_length
+        self._learned = learned
         self._clock = clock
         self._ahead = Ahead()
         self._placing = Placing(ledger, follower, attempts_max, clock, self._ahead.rank)
@@ -173,7 +176,7 @@ class ScorerService:
         expired = query.deadline and query.deadline < self._clock()
         if not single or special or expired or request.id in self._follower.view.instances:
             return None
-        return Asked(query, request, digest)
+        return Asked(query, complete(request, self._learned), digest)
 
     def _place_run(self, run: Sequence[Asked]) -> None:
         """Place alike queries as a batch and keep their answers; where that fails each is placed by itself."""
@@ -189,12 +192,13 @@ class ScorerService:
             self._answers[one.query.id] = _encode(self._placed(one.query, own(placement, position), single=True))
 
     def _rank(self, _: Query, params: dict[str, Any]) -> dict[str, Any]:
-        request = read_request(params)
+        request = complete(read_request(params), self._learned)
         profile = self.profiles.choose(request.profile)
         return self._ahead.rank(request, self._snapshot, self._follower.view, profile, self._clock()).answer()
 
     def _place(self, query: Query, params: dict[str, Any]) -> msgspec.Raw:
         requests, digests, single = read_batch(params, query.id)
+        requests = [complete(request, self._learned) for request in requests]
         profile = self.profiles.choose(requests[0].profile)
         if other := next((one for one in requests if one.profile != requests[0].profile), None):
             raise InvalidRequest(f"profile: {other.profile!r} in a query that began with {requests[0].profile!r}")
@@ -210,15 +214,16 @@ class ScorerService:
             self._metrics.placements.labels("missing").inc(len(placement.asked) - placed)
         result = place_answer(placement, single)
         encoded = _encode(result)
-        if not placement.asked[0].dry_run:
-            self._note(query, result, encoded)
+        decided = [one.id for position, one in enumerate(placement.asked) if position not in placement.known]
+        if decided and not placement.asked[0].dry_run:
+            self._note(query, decided, encoded)
         return msgspec.Raw(encoded)
 
-    def _note(self, query: Query, result: dict[str, Any], encoded: bytes) -> None:
+    def _note(self, query: Query, instance_ids: Iterable[str], encoded: bytes) -> None:
         """Put a decision on the log of decisions, with its terms."""
-        if not self._decisions_length or result["repeated"] == len(result["placed"]) > 0:
+        if not self._decisions_length:
             return
-        ids = ",".join(one["id"] for one in result["placed"])
+        ids = "\n".join(instance_ids)  # printable, so none has a line break
         self._pending.append(
             (
                 "XADD", self._names.decisions, "MAXLEN", "~", self._decisions_length, "*",
@@ -236,7 +241,10 @@ class ScorerService:
         return lifecycle.release(self._ledger, self._follower, params)
 
     def _update(self, query: Query, params: dict[str, Any]) -> dict[str, Any]:
-        return lifecycle.update(self._ledger, self._follower, params, self._snapshot, self.profiles, self._clock())
+        answer = lifecycle.update(self._ledger, self._follower, params, self._snapshot, self.profiles, self._clock())
+        if answer.get("moved_from") and not answer["dry_run"]:
+            self._note(query, [answer["id"]], _encode(answer))
+        return answer
 
     # ---- what there is
 
@@ -343,9 +351,9 @@ def place_answer(placement: Placement, single: bool) -> dict[str, Any]:
         result["missing_ids"] = [placement.asked[position].id for position in sorted(placement.missing)][:1000]
     if single:
         result |= placed[0] if placed else {"id": placement.asked[0].id, "machine": None}
-        if ranking is not None and placed and placed[0]["machine"] != result["candidates"][0]["machine"]:
-            row = ranking.machines.roster.index[placed[0]["machine"]]
-            result["score"] = float(ranking.total[row])
+        if ranking is not None and placed and placed[0]["machine"] != ranking.chosen:
+            row = ranking.machines.roster.index.get(placed[0]["machine"])  # None: known, on a machine that is gone
+            result["score"] = None if row is None else float(ranking.total[row])
     else:
         result.pop("score", None)
         result["machine"] = None if not placed else placed[0]["machine"]

@@ -195,7 +195,7 @@ class Snapshot:
             parts.append(part)
         if self._gather is not None:
             parts.append(np.full((*(sizes[axis] for axis in axes), 1), absent))
-        if len(parts) == 1:
+        if len(parts) == 1 and self._gather is None:
             return np.asarray(parts[0], np.float64)[...]
         if not parts:
             return np.empty((*(sizes[axis] for axis in axes), 0))

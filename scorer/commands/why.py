@@ -51,7 +51,7 @@ def find_decision(server: redis.Redis, names: Names, instance_id: str) -> dict[s
         if not page:
             return None
         for stamp, entry in page:
-            if wanted in entry[b"ids"].split(b","):
+            if wanted in entry[b"ids"].split(b"\n"):
                 return {
                     "id": instance_id,
                     "at": int(stamp.split(b"-")[0]) / 1000,

@@ -167,3 +167,20 @@ def test_why_tells_the_terms_of_that_moment(windward: Run) -> None:
     assert json.loads(told.stdout)["answer"]["candidates"]
     assert "instances placed" in windward("why", "asked-1").stdout
     assert windward("why", "never").returncode == 1
+    placed = json.loads(windward("place", "--id", "a,b", "--cpu", "1", "--json").stdout)
+    assert json.loads(windward("why", "a,b", "--json").stdout)["answer"]["machine"] == placed["machine"]
+    assert windward("place", "--id", "huge", "--cpu", "1000").returncode == 3
+    assert "10 cpu larger than the machine" in windward("why", "huge").stdout
+
+
+def test_why_tells_the_last_move(windward: Run) -> None:
+    """After a move it is the move's ranking; a resize does not hide it."""
+    windward("place", "--id", "moved", "--cpu", "1", "--machine", MACHINES[4])
+    windward("confirm", "moved")
+    assert f"moved, moved from {MACHINES[4]}" not in windward("why", "moved").stdout
+    windward("update", "moved", "--machine", MACHINES[5])
+    windward("update", "moved", "--cpu", "2")
+    told = windward("why", "moved").stdout
+    assert f"moved from {MACHINES[4]} to {MACHINES[5]}" in told
+    assert "1/10 feasible" in told
+    windward("release", "moved")

@@ -286,6 +286,32 @@ def test_batches_all_or_nothing_and_in_part(client: Client) -> None:
     assert [one["id"] for one in unlike["placed"]] == ["u1", "u2"]
 
 
+def test_a_batch_repeated_keeps_to_its_number_of_machines(client: Client) -> None:
+    """Placed in part, then asked for again: the same answer, not an error, and no machine more than allowed."""
+    for name, limits in (("wide", {"machines_min": 12}), ("narrow", {"machines_max": 1, "cpu": 4})):
+        first = client.place(id=name, count=12, **limits)
+        assert first["placed"]
+        assert first["missing"]
+        client.confirm(first["placed"][0]["id"])
+        again = client.place(id=name, count=12, **limits)
+        assert [one["machine"] for one in again["placed"]] == [one["machine"] for one in first["placed"]]
+        assert again["missing"] == first["missing"]
+        for one in first["placed"]:
+            client.release(one["id"])
+
+
+def test_an_ended_id_repeated_when_nothing_fits_is_no_failure(client: Client) -> None:
+    """What has ended is told as it ended, though the ranking made on the way finds no machine."""
+    request = {"id": "past", "cpu": 0.1, "ports": [7654]}
+    ended = client.release(client.place(**request)["id"])
+    for number in range(10):
+        client.place(id=f"block-{number}", ports=[7654])
+    again = client.place(**request)
+    assert (again["state"], again["machine"], again["version"]) == ("released", ended["machine"], ended["version"])
+    for number in range(10):
+        client.release(f"block-{number}")
+
+
 def test_a_batch_with_an_id_of_another_request_reserves_nothing(client: Client) -> None:
     """The answer is an error, so none of the batch is held, also when the other one has ended."""
     client.place(id="mine", cpu=0.1)
@@ -576,6 +602,48 @@ def test_a_cluster_is_refused_by_name(tmp_path: Path) -> None:
             assert "Traceback" not in done.stderr
     finally:
         stop(server)
+
+
+def test_windows_and_ledger_come_and_go_apart(names: Names, tmp_path: Path) -> None:
+    """Windows that come back empty are refilled and used; a ledger that is away is noted once, and waited for."""
+    ports, folders = (free_port(), free_port()), (tmp_path / "windows", tmp_path / "ledger")
+    for folder in folders:
+        folder.mkdir()
+    windows, ledger = (start_valkey(port, folder) for port, folder in zip(ports, folders, strict=True))
+    url = f"redis://127.0.0.1:{ports[0]}/0"
+    arguments = ["--redis-url", url, "--ledger-url", f"redis://127.0.0.1:{ports[1]}/0", "--prefix", names.prefix]
+
+    def fill(machines: list[str]) -> None:
+        wire = Wire({"url": url})
+        publish(wire, names, [window_table(machines, at=time.time() + 5)])
+        wire.close()
+
+    log = tmp_path / "scorer.log"
+    with log.open("wb") as out:
+        scorer = subprocess.Popen([sys.executable, "-m", "scorer", *arguments], stderr=out)
+    try:
+        fill(MACHINES)
+        with Client(url, names.prefix, timeout_s=20) as client:
+            eventually(lambda: client.place(id="stays", cpu=1)["machine"])
+            windows.kill()
+            windows.wait()
+            windows = start_valkey(ports[0], folders[0])
+            eventually(lambda: client.health()["machines_with_data"] == 0)
+            assert client.instances()["total"] == 1
+            fill(["fresh"])
+            eventually(lambda: client.rank(cpu=1)["machine"] == "fresh")
+            ledger.kill()
+            ledger.wait()
+            with pytest.raises(WindwardError):
+                client.call("place", {"id": "late", "cpu": 1}, timeout_s=1.5)
+            ledger = start_valkey(ports[1], folders[1])
+            eventually(lambda: client.place(id="again", cpu=1)["machine"] == "fresh")
+        text = log.read_text()
+        assert "Traceback" not in text
+        assert text.count("scorer.redis.away") == text.count("scorer.redis.back") == 2
+    finally:
+        for process in (scorer, windows, ledger):
+            stop(process)
 
 
 @pytest.mark.parametrize(

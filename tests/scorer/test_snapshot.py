@@ -235,3 +235,14 @@ def test_sums_do_not_drift() -> None:
         ledger.apply(copy_with(instance(2, "a", 1e15), state="released"))
     ledger.seat(Roster(("a",)))
     assert ledger.requested[0, 0] == 0.1
+
+
+def test_machines_of_the_ledger_alone_have_columns() -> None:
+    """Without a single window table (a server that came back empty) the ledger's machines are there, without data."""
+    snapshot = build_snapshot((), {}, {}, ledger_machines=("a", "b", "c"))
+    assert sorted(snapshot.names) == ["a", "b", "c"]
+    for name in ("at", "capacity", "end", "interval_s"):
+        assert snapshot.column(name).shape[-1] == 3
+    assert not snapshot.has_data.any()
+    assert snapshot.view().mean.shape == (3, 3)
+    assert np.isnan(snapshot.allocatable).all()
