@@ -43,6 +43,9 @@ PRESENT_S = 20.0
 LOOK_S = 0.25
 PLAIN_LOOK_S = 2.0
 PLAIN_WIDTH = 110
+NAME_WIDTH = 24
+"""A longer machine id would squeeze the numbers beside it."""
+
 SIMULATED = "sim-"
 REQUEST: dict[str, Any] = {"cpu": 2, "memory": "8G"}
 CPU_CORES = 2.0
@@ -198,16 +201,15 @@ class Demo:
                 *(size(memory[name]) for name in ("mean", "std", "request", "allocatable")),
             )
         self._console.print(table)
-        self._console.print(answer["summary"], soft_wrap=True)
+        self._console.print(answer["summary"], markup=False)
 
     def refusals(self) -> None:
         """Ask for what fits few machines, and for what fits none."""
+        lines = Table.grid(padding=(0, 3))
         for cpu, memory in ((24, "64G"), (500, "1T")):
             answer = self._client.rank(cpu=cpu, memory=memory, top=1)
-            best = answer["machine"] or "no machine fits"
-            self._console.print(
-                f"  {cpu} cores and {memory}: {best}   {answer['summary']}", markup=False, soft_wrap=True
-            )
+            lines.add_row(f"{cpu} cores and {memory}:", answer["machine"] or "no machine fits", answer["summary"])
+        self._console.print(lines)
 
     def burst(self) -> None:
         """Place many instances, one query each, and compare with scorers that know less."""
@@ -236,7 +238,6 @@ class Demo:
             f"{len(placed)} of {count} reserved in {took_s * 1000:.0f} ms, {count / took_s:.0f}/s through one client;"
             f" {answers[-1]['summary']}",
             markup=False,
-            soft_wrap=True,
         )
         if len(placed) < count:
             raise LocalError(f"only {len(placed)} of {count} were placed: {answers[-1]['summary']}")
@@ -244,13 +245,14 @@ class Demo:
 
 def machines_table(view: FleetView) -> Table:
     """Return this machine and the simulated ones of the highest, middle and lowest CPU utilization."""
-    table = new_table("machine", "cpu, 5 min mean", "std", "cores", "memory", "of", "nic", "1 h covered")
+    table = new_table("machine", "cpu, 5 min", "mean", "std", "cores", "memory", "of", "nic", "1 h covered")
     simulated, own = split(view)
     if view.windows_s and len(view.names):
         order = simulated[np.argsort(view.utilization[0, CPU, simulated])]
         shown = order[[-1, -2, len(order) // 2, 1, 0]] if len(order) >= 5 else order
         for row in (*own, *shown):
-            name = f"{view.names[row]} (real)" if row in own else view.names[row]
+            name = view.names[row] if len(view.names[row]) <= NAME_WIDTH else view.names[row][: NAME_WIDTH - 1] + "…"
+            name += " (real)" if row in own else ""
             table.add_row(name, *machine_cells(view, int(row)), style="bold" if row in own else "")
     return table
 
@@ -261,6 +263,7 @@ def machine_cells(view: FleetView, row: int) -> list[str]:
     share = view.utilization[0, :, row]
     return [
         ratio(known(share[CPU])),
+        number(known(mean[CPU])),
         number(known(std[CPU])),
         number(known(capacity[CPU]), 0),
         size(known(mean[MEMORY])),
