@@ -25,12 +25,14 @@ from scorer.rank import EQUAL, TIE, Ranking, ScoreTerm
 from scorer.scores.global_variance import GlobalVariance
 from scorer.snapshot import Bools, Floats, Integers
 
-_least, _largest, _count = np.minimum.reduce, np.maximum.reduce, np.count_nonzero
+_count = np.count_nonzero
 
 SHORTLIST = 256
 ENDS = 16
-AHEAD = 128
-"""So many machines are looked at with one more copy together."""
+AHEAD = 256
+"""So many machines are looked at together,"""
+DEPTH = 4
+"""each with one to so many copies more."""
 
 
 def place_identical(first: Ranking, count: int) -> list[str | None] | None:
@@ -129,8 +131,8 @@ class _Race:
             if not part.spread and not part.means:
                 self._rest += part.share * part.own
         self._moving = [part for part in self._parts if part.spread or part.means]
-        self._next: dict[int, tuple[bool, list[float]]] = {}
-        """By row: whether one more copy would leave it feasible, and its scores then."""
+        self._next: dict[int, list[tuple[bool, list[float]]]] = {}
+        """By row, for one more copy last: whether it would leave the machine feasible, and its scores then."""
         self._ends: list[tuple[list[float], list[float]]] = [
             (part.slopes.min(axis=1).tolist(), part.slopes.max(axis=1).tolist()) if machines else ([], [])
             for part in self._moving
@@ -148,34 +150,40 @@ class _Race:
     # ---- looking at one more copy
 
     def _look_ahead(self, rows: Integers) -> None:
-        """Ask filters and scores of these machines with one more copy than they have."""
-        copies = self._copies[rows] + 1
-        allowed = np.ones(rows.size, np.bool_)
+        """Ask filters and scores of these machines with one to `DEPTH` copies more than they have."""
+        depths = np.arange(DEPTH, 0, -1)
+        copies = (self._copies[rows][:, None] + depths).reshape(-1)
+        again = np.repeat(rows, DEPTH)
+        allowed = np.ones(again.size, np.bool_)
         for verdict in self._first.verdicts:
-            allowed &= verdict.filter(self._request, verdict.machines.take(rows, copies))
+            allowed &= verdict.filter(self._request, verdict.machines.take(again, copies))
         columns = []
         for part in self._parts:
-            machines = part.term.machines.take(rows, copies)
+            machines = part.term.machines.take(again, copies)
             score = part.term.weighted.score
             if isinstance(score, GlobalVariance):
                 columns.append(score.parts(machines)[0])
             else:
                 columns.append(score(self._request, machines))
-        values = np.array(columns).T.tolist() if columns else [[] for _ in rows]
-        for row, good, scores in zip(rows.tolist(), allowed.tolist(), values, strict=True):
-            self._next[row] = (good, scores)
+        values = np.array(columns).T.tolist() if columns else [[] for _ in again]
+        looks = list(zip(allowed.tolist(), values, strict=True))
+        for place, row in enumerate(rows.tolist()):
+            self._next[row] = looks[place * DEPTH : (place + 1) * DEPTH]
 
     def _put(self, row: int) -> bool:
         """Place one copy; return whether the machine can take another."""
-        good, scores = self._next.pop(row)
+        looks = self._next[row]
+        good, scores = looks.pop()
+        if not looks:
+            del self._next[row]
         self._copies[row] += 1
-        for part in self._moving:
-            for k in range(len(part.means)):
-                part.means[k] += float(part.steps[k, row])
         rest = 0.0
         for part, score in zip(self._parts, scores, strict=True):
             part.own[row] = score
-            if not part.spread and not part.means:
+            if part.means:
+                for k, step in enumerate(part.steps[:, row].tolist()):
+                    part.means[k] += step
+            elif not part.spread:
                 rest += part.share * score
         self._rest[row] = rest
         self._alive[row] = good
@@ -234,9 +242,9 @@ class _Race:
             means, slope_then, start_then = self._reference[place]
             drop = rise = 0.0
             for mean, then, least, largest in zip(part.means, means, *self._ends[place], strict=True):
-                moved = mean - then
-                rise -= min(least * moved, largest * moved)
-                drop -= max(least * moved, largest * moved)
+                one, other = least * (mean - then), largest * (mean - then)
+                rise -= one if one < other else other
+                drop -= other if one < other else one
             low_then, high_then = self._raw_others[place]
             if part.spread and (low_then + drop < ends[place][0] or high_then + rise > ends[place][1]):
                 return None
@@ -260,13 +268,11 @@ class _Race:
             constant = 0.0
             for place, part in enumerate(self._moving):
                 raw = own[place]
-                for slope_of, mean in zip(slopes[place], part.means, strict=True):
-                    raw = raw - slope_of * mean
-                low = high = 0.0
-                if part.spread or part.means:
-                    low, high = float(_least(raw)), float(_largest(raw))
                 if part.means:
-                    _check_range(low, high)
+                    raw = raw - np.array(part.means) @ slopes[place]
+                low, high = float(raw[raw.argmin()]), float(raw[raw.argmax()])
+                if part.means and (low < 0.0 or high > 100.0):
+                    raise _OutOfRangeError
                 slope, start = part.line(low, high)
                 ends.append((low, high))
                 lines.append((slope, start))
