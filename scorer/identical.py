@@ -41,7 +41,7 @@ def place_identical(first: Ranking, count: int) -> list[str | None] | None:
         return None
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         try:
-            rows = _Race(first).run(count)
+            rows = _Race(first, count).run(count)
         except _OutOfRangeError:
             return None
     names = first.machines.roster.names
@@ -115,8 +115,9 @@ class _Part:
 class _Race:
     """The placing of one batch."""
 
-    def __init__(self, first: Ranking) -> None:
+    def __init__(self, first: Ranking, count: int) -> None:
         self._first = first
+        self._ahead, self._depth = min(AHEAD, 2 * count), min(DEPTH, count)
         self._request: Request = first.request
         machines = len(first.machines)
         self._alive: Bools = first.feasible.copy()
@@ -150,10 +151,10 @@ class _Race:
     # ---- looking at one more copy
 
     def _look_ahead(self, rows: Integers) -> None:
-        """Ask filters and scores of these machines with one to `DEPTH` copies more than they have."""
-        depths = np.arange(DEPTH, 0, -1)
+        """Ask filters and scores of these machines with one to `_depth` copies more than they have."""
+        depths = np.arange(self._depth, 0, -1)
         copies = (self._copies[rows][:, None] + depths).reshape(-1)
-        again = np.repeat(rows, DEPTH)
+        again = np.repeat(rows, self._depth)
         allowed = np.ones(again.size, np.bool_)
         for verdict in self._first.verdicts:
             allowed &= verdict.filter(self._request, verdict.machines.take(again, copies))
@@ -168,7 +169,7 @@ class _Race:
         values = np.array(columns).T.tolist() if columns else [[] for _ in again]
         looks = list(zip(allowed.tolist(), values, strict=True))
         for place, row in enumerate(rows.tolist()):
-            self._next[row] = looks[place * DEPTH : (place + 1) * DEPTH]
+            self._next[row] = looks[place * self._depth : (place + 1) * self._depth]
 
     def _put(self, row: int) -> bool:
         """Place one copy; return whether the machine can take another."""
@@ -308,8 +309,8 @@ class _Race:
 
     def _prepare(self, rows: Integers, total: Floats, at: int) -> None:
         """Look ahead for the machine chosen and for the next best ones that nobody looked at yet."""
-        best = np.argpartition(-total, min(2 * AHEAD, total.size - 1))[: 2 * AHEAD] if total.size > AHEAD else None
-        near = rows if best is None else rows[best]
-        wanted = [int(row) for row in near if int(row) not in self._next][:AHEAD]
+        many = 2 * self._ahead
+        near = rows[np.argpartition(-total, many)[:many]] if total.size > many else rows
+        wanted = [row for row in near.tolist() if row not in self._next][: self._ahead]
         row = int(rows[at])
         self._look_ahead(np.array(list(dict.fromkeys([row, *wanted])), np.int64))
