@@ -31,6 +31,8 @@ SHORTLIST = 256
 ENDS = 16
 AHEAD = 256
 """So many machines are looked at together,"""
+COURSE = 16
+"""How far a course looks ahead."""
 DEPTH = 4
 """each with one to so many copies more."""
 
@@ -47,6 +49,41 @@ def place_identical(first: Ranking, count: int) -> list[str | None] | None:
     names = first.machines.roster.names
     placed: list[str | None] = [names[row] for row in rows]
     return placed + [None] * (count - len(placed))
+
+
+class Course:
+    """The same, one by one, while the ledger takes in what was chosen.
+
+    Everything that is read of the ledger is read when the course is made; so it is closed too for a request, filter or
+    score that counts instances (ports, clusters, affinity) or is not one of ours.
+    """
+
+    def __init__(self, first: Ranking) -> None:
+        self._race: _Race | None = None
+        if _open(first) and _counts_nothing(first):
+            self._race = _Race(first, COURSE)
+        self._first = self._step()
+
+    def next(self) -> int | None:
+        """Return the row of one more instance; None where this way is closed, or no machine is left."""
+        row, self._first = self._first, None
+        return self._step() if row is None else row
+
+    def _step(self) -> int | None:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            try:
+                return next(iter(self._race.run(1)), None) if self._race else None
+            except _OutOfRangeError:
+                self._race = None
+                return None
+
+
+def _counts_nothing(first: Ranking) -> bool:
+    request = first.request
+    plugins = [verdict.filter for verdict in first.verdicts], [term.weighted.score for term in first.terms]
+    return not (request.ports or request.cluster or request.anti_affinity) and all(
+        type(plugin).__module__.startswith("scorer.") for each in plugins for plugin in each
+    )
 
 
 def _open(first: Ranking) -> bool:
@@ -131,6 +168,10 @@ class _Race:
         for part in self._parts:
             if not part.spread and not part.means:
                 self._rest += part.share * part.own
+        self._rows: Integers = np.empty(0, np.int64)
+        """The shortlist."""
+        self._moved: set[int] = set()
+        """Those of it that got a copy since it was made."""
         self._moving = [part for part in self._parts if part.spread or part.means]
         self._next: dict[int, list[tuple[bool, list[float]]]] = {}
         """By row, for one more copy last: whether it would leave the machine feasible, and its scores then."""
@@ -193,14 +234,14 @@ class _Race:
     # ---- the shortlist
 
     def run(self, count: int) -> list[int]:
-        """Return the rows chosen, in order; fewer than ``count`` when no machine is left."""
-        chosen: list[int] = []
+        """Return the rows of the next ``count``, in order; fewer when no machine is left. May be called again."""
+        chosen = self._sprint(count, sure=False)
         while len(chosen) < count:
             alive = np.flatnonzero(self._alive)
             if not alive.size:
                 break
             self._refresh(alive)
-            chosen += self._sprint(count - len(chosen))
+            chosen += self._sprint(count - len(chosen), sure=True)
         return chosen
 
     def _refresh(self, alive: Integers) -> None:
@@ -229,6 +270,7 @@ class _Race:
         else:
             keep[:] = True
         self._rows = alive[keep]
+        self._moved.clear()
         others = ~keep
         self._others = bool(others.any())
         if self._others:
@@ -254,13 +296,13 @@ class _Race:
             bound += start - start_then + max(change * low_then, change * high_then) + max(slope * rise, slope * drop)
         return bound
 
-    def _sprint(self, count: int) -> list[int]:
-        """Place copies as long as the shortlist is sure to hold the best machine."""
+    def _sprint(self, count: int, sure: bool) -> list[int]:
+        """Place copies as long as the shortlist is sure to hold the best machine; ``sure``: it is just made."""
         rows = self._rows
         own = [part.own[rows] for part in self._moving]
         slopes = [part.slopes[:, rows] for part in self._moving]
         rest = self._rest[rows]
-        moved: set[int] = set()
+        moved = self._moved
         chosen: list[int] = []
         while len(chosen) < count and rows.size:
             total = rest
@@ -287,7 +329,7 @@ class _Race:
                 steps = np.rint((total[near] + constant) / TIE)
                 at = int(near[np.lexsort((self._name_order[rows[near]], -steps))[0]])
             row = int(rows[at])
-            if self._others and chosen:
+            if self._others and (chosen or not sure):
                 bound = self._bound(ends, lines)
                 top += constant
                 if bound is None or top < bound - TIE or (top <= bound + TIE and row in moved):
@@ -304,6 +346,7 @@ class _Race:
                 left = np.ones(rows.size, np.bool_)
                 left[at] = False
                 rows, rest = rows[left], rest[left]
+                self._rows = rows
                 own, slopes = [each[left] for each in own], [each[:, left] for each in slopes]
         return chosen
 

@@ -207,6 +207,15 @@ class LedgerView:
         """Return the live instances of one machine."""
         return [self.instances[instance_id] for instance_id in self._by_machine.get(machine, ())]
 
+    def many(self, machine: str) -> int:
+        """Return how many live instances one machine has."""
+        return len(self._by_machine.get(machine, ()))
+
+    def newest(self, machine: str) -> Instance | None:
+        """Return the instance of one machine that was last taken in."""
+        members = self._by_machine.get(machine)
+        return self.instances[next(reversed(members))] if members else None
+
     def seat(self, roster: Roster) -> None:
         """Bring the columns to the rows of this roster, and up to date."""
         if roster is not self._roster:

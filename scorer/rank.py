@@ -329,6 +329,16 @@ class Ranking:
             self._answers[how] = explain.answer(self, *how)
         return dict(self._answers[how])
 
+    def answer_for(self, row: int) -> dict[str, Any]:
+        """Return the answer with this machine chosen: one of a batch that began with this ranking went there."""
+        answer, machine = self.answer(), self.machines.name(row)
+        if answer["machine"] != machine:
+            mine = self.candidate(row)
+            others = [each for each in answer["candidates"] if each["machine"] != machine]
+            answer |= {"machine": machine, "score": mine["score"]}
+            answer["candidates"] = [mine, *others][: max(1, len(answer["candidates"]))]
+        return answer
+
     def candidate(self, row: int) -> Mapping[str, Any]:
         """Return one machine's terms, JSON-ready."""
         return explain.described(self, [row])[0]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -52,18 +51,13 @@ def _alike(run: Sequence[Asked], asked: Asked) -> bool:
 def own(placement: Placement, position: int) -> Placement:
     """Return what became of one instance of a batch, as if it had been asked for alone."""
     record, ranking = placement.records[position], placement.ranking
-    answer: dict[str, Any] = dict(placement.answer)
     row = ranking.machines.roster.index.get(record.machine) if record is not None and ranking is not None else None
-    if record is not None and ranking is not None and row is not None and answer["machine"] != record.machine:
-        mine = ranking.candidate(row)
-        others = [each for each in answer["candidates"] if each["machine"] != record.machine]
-        answer["candidates"] = [mine, *others][: len(answer["candidates"])]
-        answer["score"] = mine["score"]
+    answer = placement.answer if ranking is None or row is None else ranking.answer_for(row)
     return Placement(
         [placement.asked[position]],
         [record],
         ranking=ranking,
-        answer=answer,
+        answer=dict(answer),
         missing={0: placement.missing[position]} if position in placement.missing else {},
         known={0} if position in placement.known else set(),
     )

@@ -1,0 +1,70 @@
+"""Ranking ahead changes nothing but the speed: whatever happens in between, the choice is that of a new ranking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scorer import ahead as ahead_module
+from scorer.ahead import AHEAD_S, Ahead, Continued
+from scorer.fleet_file import read_fleet
+from scorer.ledger_view import copy_with, instance_of
+from scorer.profile import load_profiles
+from scorer.rank import rank
+from tests.scorer.fleets import fleet, machine, request
+from tests.scorer.test_batch import asks, fleets
+
+PROFILES = load_profiles()
+BETWEEN = ["place", "place", "place", "place elsewhere", "confirm", "release", "rank", "wait", "another kind"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    described=fleets(),
+    asked=asks,
+    steps=st.lists(st.sampled_from(BETWEEN), min_size=3, max_size=20),
+    name=st.sampled_from(sorted(PROFILES.by_name)),
+)
+def test_the_choice_is_that_of_a_new_ranking(
+    described: dict[str, Any], asked: dict[str, Any], steps: list[str], name: str
+) -> None:
+    """Own and foreign placements, confirmations, releases, time: ranked ahead or anew, the machine is the same."""
+    offline, profile, ahead, now_s = read_fleet(described), PROFILES.choose(name), Ahead(), read_fleet(described).now_s
+    wanted, other = request(**asked), request(cpu=0.25, memory=1e9)
+    live: list[str] = []
+    for number, step in enumerate(steps):
+        now_s += 10 * AHEAD_S if step == "wait" else AHEAD_S / 50
+        seen = ahead.rank(wanted, offline.snapshot, offline.ledger, profile, now_s)
+        anew = rank(wanted, offline.snapshot, offline.ledger, profile, now_s)
+        assert seen.chosen == anew.chosen
+        if seen.chosen is not None and step in ("place", "another kind"):
+            one = wanted if step == "place" else other
+            offline.ledger.apply(instance_of(one, seen.chosen, now_s, f"i{number}"))
+            live.append(f"i{number}")
+        elif step == "place elsewhere":
+            offline.ledger.apply(instance_of(wanted, offline.snapshot.names[0], now_s, f"i{number}"))
+        elif step == "confirm" and live:
+            record = offline.ledger.instances[live[-1]]
+            offline.ledger.apply(copy_with(record, state="confirmed", started_at=now_s))
+        elif step == "release" and live:
+            offline.ledger.forget(live.pop())
+        ahead.prepare(offline.snapshot, offline.ledger, now_s)
+
+
+def test_a_run_of_alike_placements_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the sixth on nothing is ranked again; each answer has its own machine in front, with its terms."""
+    offline = fleet(*(machine(f"m{n}", usage={"cpu": n / 10, "memory": n}) for n in range(6)))
+    ahead, profile, ranked = Ahead(), PROFILES.choose(), []
+    monkeypatch.setattr(ahead_module, "rank", lambda *of: ranked.append(1) or rank(*of))
+    for number in range(12):
+        found = ahead.rank(request(cpu=1, memory=2), offline.snapshot, offline.ledger, profile, offline.now_s)
+        answer = found.answer()
+        assert answer["machine"] == answer["candidates"][0]["machine"] == found.chosen
+        assert answer["score"] == answer["candidates"][0]["score"]
+        assert isinstance(found, Continued) == (number > 4)
+        offline.ledger.apply(instance_of(request(cpu=1, memory=2), str(found.chosen), offline.now_s, f"i{number}"))
+        ahead.prepare(offline.snapshot, offline.ledger, offline.now_s)
+    assert len(ranked) == 5
