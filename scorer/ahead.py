@@ -25,8 +25,8 @@ from scorer.profile import Profile
 from scorer.rank import Ranking, rank, see
 from scorer.snapshot import Integers, Snapshot
 
-AHEAD_S = 0.05
-"""A ranking older than this is made anew: data have aged. As long as a scorer may be without a new snapshot."""
+AHEAD_S = 0.25
+"""A ranking older than this is made anew, though the snapshot be the same: its data have aged."""
 
 RUN = 2
 """After so many alike placements with nothing else between them more are expected, and a course is made."""

@@ -31,6 +31,12 @@ Facet = tuple[str, ...] | tuple[str, int]
 """Something instances have in common: ``("label", key, value)``, ``("cluster", name)``, ``("role", name)``,
 ``("port", number)``, ``("kind", name)``."""
 
+TAIL_MAX = 256
+"""After more changes than this a kept sum is made anew: looking through them would cost more."""
+
+GONE = -1
+"""In place of a slot: an instance left."""
+
 _R = len(RESOURCES)
 
 
@@ -91,6 +97,8 @@ class LedgerView:
         self._roster = Roster(())
         self._dirty: set[str] = set()
         self._changed_rows: list[int] = []
+        self._changed_slots: list[int] = []
+        self._row_sums: dict[tuple[Any, int], tuple[int, Floats]] = {}
         self._changed_base = 0
         self._tallies: dict[frozenset[Facet], NDArray[np.int32]] = {}
         self._snapshot: Snapshot | None = None
@@ -139,7 +147,7 @@ class LedgerView:
         facets = self._facets[instance.id] = facets_of(instance)
         for facet in facets:
             self._by_facet.setdefault(facet, {})[instance.id] = None
-        self._note(instance.machine, facets, 1)
+        self._note(instance.machine, facets, slot)
 
     def _remove(self, instance: Instance) -> None:
         slot = self._slot_of.pop(instance.id)
@@ -157,20 +165,28 @@ class LedgerView:
             del members[instance.id]
             if not members:
                 del self._by_facet[facet]
-        self._note(instance.machine, facets, -1)
+        self._note(instance.machine, facets, GONE)
 
-    def _note(self, machine: str, facets: frozenset[Facet], change: int) -> None:
+    def _note(self, machine: str, facets: frozenset[Facet], slot: int) -> None:
+        """Note that an instance came into a slot, or left (`GONE`)."""
         row = self._roster.index.get(machine)
         if row is None:
             return
-        self._dirty.add(machine)
+        if slot == GONE:
+            self._dirty.add(machine)
+        elif machine not in self._dirty:
+            self.requested[:, row] += self._slots.amounts[:, slot]
+            self.maxmemory[row] += self._slots.maxmemory[slot]
+            self.count[row] += 1
         self._changed_rows.append(row)
+        self._changed_slots.append(slot)
         if len(self._changed_rows) > 100_000:
             self._changed_base += len(self._changed_rows)
             self._changed_rows.clear()
+            self._changed_slots.clear()
         for wanted, tally in self._tallies.items():
             if wanted <= facets:
-                tally[row] += change
+                tally[row] += -1 if slot == GONE else 1
 
     @contextmanager
     def trial(self, instances: Iterable[Instance] = ()) -> Iterator[Callable[[Instance], None]]:
@@ -232,6 +248,7 @@ class LedgerView:
         self._dirty.clear()
         self._changed_base += len(self._changed_rows) + 1
         self._changed_rows.clear()
+        self._changed_slots.clear()
         index = roster.index
         for machine, members in self._by_machine.items():
             row = index.get(machine, -1)
@@ -285,21 +302,40 @@ class LedgerView:
             self._placed = (self.position, rows.tobytes(), self._slots.take(np.array(slots, np.int64)))
         return self._placed[2]
 
-    def sums(self, compute: Callable[[PlacedInstances], Floats], rows: Integers | None = None) -> Floats:
-        """Return [R, M], or [R, len(rows)]: the sum over each machine's instances of ``compute(placed) -> [R, K]``."""
+    def sums(self, key: Any, compute: Callable[[PlacedInstances], Floats], rows: Integers | None = None) -> Floats:
+        """Return [R, M], or [R, len(rows)]: the sum over each machine's instances of ``compute(placed) -> [R, K]``.
+
+        ``key`` names what is computed, on the snapshot last given to `fleets`. Of a single row the sum is kept: while
+        instances only come, each is added to it, however many there are.
+        """
+        if rows is not None and len(rows) == 1:
+            return self._row_sum(key, compute, int(rows[0]))[:, None]
         placed = self.placed(rows)
         machines = len(self._roster.names)
         if not placed.rows.size:
             return np.zeros((_R, machines if rows is None else len(rows)))
         values = compute(placed)
-        if rows is not None and len(rows) == 1:
-            found: Floats = values.sum(axis=1, keepdims=True)
-            return found
         if rows is not None:
             position = np.searchsorted(np.sort(rows), placed.rows)
             small = np.array([np.bincount(position, part, minlength=len(rows)) for part in values])
             return small[:, np.argsort(np.argsort(rows))]
         return np.array([np.bincount(placed.rows, part, minlength=machines) for part in values])
+
+    def _row_sum(self, key: Any, compute: Callable[[PlacedInstances], Floats], row: int) -> Floats:
+        position, found = self._row_sums.get((key, row), (-1, None))
+        first = position - self._changed_base
+        if found is None or first < 0 or len(self._changed_rows) - first > TAIL_MAX:
+            since = [GONE]
+        else:
+            changes = zip(self._changed_rows[first:], self._changed_slots[first:], strict=True)
+            since = [slot for changed, slot in changes if changed == row]
+        if found is None or GONE in since:
+            placed = self.placed(np.array([row]))
+            found = compute(placed).sum(axis=1) if placed.rows.size else np.zeros(_R)
+        elif since:
+            found = found + compute(self._slots.take(np.array(since))).sum(axis=1)
+        self._row_sums[key, row] = (self.position, found)
+        return found
 
     @property
     def position(self) -> int:
@@ -317,6 +353,7 @@ class LedgerView:
         if snapshot is not self._snapshot:
             self._snapshot = snapshot
             self._fleets = {}
+            self._row_sums = {}
         return self._fleets
 
 

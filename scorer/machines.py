@@ -55,6 +55,7 @@ class Fleet:
         self.credit_model: CreditModel = credits
         self.estimate = estimate
         self.requests_alone = requests_alone
+        self._key = (window_s, credits, estimate.key)
         self.view: WindowView = snapshot.view(window_s)
         self.allocatable: Floats = snapshot.allocatable
         self.capacity: Floats = snapshot.capacity
@@ -147,7 +148,7 @@ class Fleet:
 
     def placed_sum(self, key: Any, compute: Callable[[PlacedInstances], Floats]) -> Floats:
         """Return [R, M]: the sum over each machine's instances of ``compute(placed) -> [R, K]``, kept under ``key``."""
-        found: Floats = self.derived(key, lambda machines: self.ledger.sums(compute, machines.rows))
+        found: Floats = self.derived(key, lambda machines: self.ledger.sums((self._key, key), compute, machines.rows))
         return found
 
     def estimated(self) -> Floats:
@@ -203,7 +204,9 @@ class Fleet:
         measured, snapshot, view = _rows(self.view.mean, machines), self.snapshot, self.view
         if self.credited:
             credit = self.ledger.sums(
-                lambda placed: mean_credit(self.credit_model, self.estimate, placed, snapshot, view), machines.rows
+                (self._key, "mean"),
+                lambda placed: mean_credit(self.credit_model, self.estimate, placed, snapshot, view),
+                machines.rows,
             )
             mean = measured + credit
         else:
@@ -285,7 +288,9 @@ class Fleet:
         if not self.credited:
             return measured
         return measured + self.ledger.sums(
-            lambda placed: peak_credit(self.credit_model, self.estimate, placed, day_start_s), rows
+            (self._key, "peak", day_start_s),
+            lambda placed: peak_credit(self.credit_model, self.estimate, placed, day_start_s),
+            rows,
         )
 
     @property
