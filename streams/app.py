@@ -27,7 +27,7 @@ from kafka.errors import KafkaError
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from streams.fold import skew_s
+from streams.fold import active, skew_s
 from streams.metrics import Metrics
 from streams.partition import Arrived, Partition, Position
 from streams.peaks import Zone
@@ -76,7 +76,8 @@ class StreamApp:
         self.partitions: dict[int, Partition] = {}
         self.owned: set[int] = set()
         self.topic_id = ""
-        self.redis_ok = False
+        self.redis_ok: bool | None = None
+        self._broker_away = False
         self._loading: dict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._seeks: dict[int, tuple[int, int, float]] = {}
         self._committed: dict[int, int] = {}
@@ -287,7 +288,7 @@ class StreamApp:
         return self.app.consumer.highwater(TP(self.names.samples_topic, partition.number)) or 0
 
     def _redis_failed(self, doing: str, error: RedisError) -> None:
-        if self.redis_ok:
+        if self.redis_ok is not False:
             log.error("stream.redis-away", extra={"values": {"doing": doing, "error": str(error)}})
         self.redis_ok = False
         self.metrics.flush_failures.labels("redis").inc()
@@ -343,8 +344,13 @@ class StreamApp:
             count = await asyncio.to_thread(ensure_topics, self.settings)
             current = await asyncio.to_thread(topic_id, self.settings)
         except (KafkaError, OSError) as error:
-            log.warning("stream.broker-away", extra={"values": {"error": repr(error)}})
+            if not self._broker_away:
+                log.warning("stream.broker-away", extra={"values": {"error": repr(error)}})
+            self._broker_away = True
             return False
+        if self._broker_away:
+            log.warning("stream.broker-back")
+        self._broker_away = False
         await self._note_topic(current)
         try:
             await self.redis.set(self.names.partitions, count)
@@ -391,22 +397,22 @@ class StreamApp:
             self.metrics.lag.labels(str(partition.number)).set(behind)
             age = now - partition.recorded_at if behind and partition.recorded_at else 0.0
             self.metrics.lag_s.labels(str(partition.number)).set(max(0.0, age))
-        active = sum(int((p.ring.at[: len(p.ring)] > now - 180).sum()) for p in held)
-        self.metrics.machines.labels("active").set(active)
-        self.metrics.machines.labels("silent").set(sum(len(p.ring) for p in held) - active)
+        lively = sum(active(p.ring, now) for p in held)
+        self.metrics.machines.labels("active").set(lively)
+        self.metrics.machines.labels("silent").set(sum(len(p.ring) for p in held) - lively)
         self.metrics.skewed.set(sum(int((np.abs(skew_s(p.ring, np.arange(len(p.ring)))) > 1).sum()) for p in held))
         self.metrics.ready.set(self.ready()[0])
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
         """Whether this worker does its work, and what is missing."""
         details = {
-            "redis": self.redis_ok,
+            "redis": bool(self.redis_ok),
             "topic": bool(self.topic_id),
             "assigned": len(self.owned),
             "loaded": len(self.owned & self.partitions.keys()),
             "rebalancing": bool(self.app.rebalancing),
         }
-        return self.redis_ok and bool(self.topic_id) and self.owned <= self.partitions.keys(), details
+        return bool(self.redis_ok) and bool(self.topic_id) and self.owned <= self.partitions.keys(), details
 
     async def drain(self) -> None:
         """Write what is folded, before the process ends."""

@@ -20,6 +20,8 @@ from streams.peaks import finalise, refresh_minutes
 from streams.ring import MINUTE_SLOTS, NO_SLOT, RING_MINUTES, Ring, S
 
 SKEW_MAX_S = 5.0
+ACTIVE_S = 180.0
+"""A machine heard of so lately is active, however short its interval."""
 _WAVE_SLOTS = S - 60
 """Slots one wave may move a machine's head, so that no minute leaves the ring in the wave that filled it."""
 
@@ -230,6 +232,13 @@ def skew_s(ring: Ring, rows: NDArray[np.intp]) -> NDArray[np.float32]:
     return np.where(np.isfinite(least), -least, np.float32(0)).astype(np.float32)
 
 
-def silent(ring: Ring, now_s: float, silent_s: float) -> NDArray[np.intp]:
+def active(ring: Ring, now_s: float) -> int:
+    """Return how many machines were heard of within three of their intervals, or ``ACTIVE_S`` if that is longer."""
+    machines = len(ring)
+    lately = np.maximum(ACTIVE_S, 3.0 * ring.interval_s[:machines].astype(np.float64))
+    return int(np.count_nonzero(ring.at[:machines] > now_s - lately))
+
+
+def heard(ring: Ring, now_s: float, silent_s: float) -> NDArray[np.intp]:
     """Return the rows whose newest sample is within ``silent_s`` of now: those to keep."""
     return np.flatnonzero(ring.at[: len(ring)] >= now_s - silent_s)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from schemas.sample import MachineFacts
 from streams.batch import Refused, read_messages, to_batch
-from streams.fold import fold, silent
+from streams.fold import fold, heard
 from streams.ring import HOURS, NO_SLOT, Ring, S
 from streams.table import Table
 
@@ -135,7 +135,7 @@ class Partition:
 
         Return how many machines lost their windows.
         """
-        kept = silent(self.ring, now_s, silent_s)
+        kept = heard(self.ring, now_s, silent_s)
         gone = len(self.ring) - len(kept)
         if gone:
             self.ring.keep(kept)

@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from schemas.resources import RESOURCES
 from schemas.sample import Moments, Sample
 from streams.batch import to_batch
-from streams.fold import Folded, fold, silent, skew_s
+from streams.fold import Folded, active, fold, heard, skew_s
 from streams.peaks import Zone, day_peaks
 from streams.ring import Ring
 from streams.windows import window_columns
@@ -186,12 +187,21 @@ def test_a_machine_that_comes_back_starts_a_warming_window() -> None:
     assert columns["coverage"][0, 2, 0] == pytest.approx(1 / 360)
 
 
+def test_a_machine_is_active_for_three_of_its_intervals() -> None:
+    """Three minutes at least; a slow machine is given longer."""
+    rng = random.Random(8)
+    slow = msgspec.structs.replace(sample("slow", 0, rng), interval_s=300.0)
+    ring, _ = fold_all([sample("quick", 0, rng), slow])
+    newest = float(ring.at.max())
+    assert [active(ring, newest + after_s) for after_s in (170, 200, 890, 910)] == [2, 1, 1, 0]
+
+
 def test_a_silent_machine_is_dropped_and_the_others_stay() -> None:
     """Dropping moves rows, never contents."""
     rng = random.Random(7)
     samples = [sample("old", 0, rng)] + [sample("new", s, rng) for s in range(8700, 8760)]
     ring, _ = fold_all(samples)
-    ring.keep(silent(ring, START + 87_700, 86_400))
+    ring.keep(heard(ring, START + 87_700, 86_400))
     assert ring.machines == ["new"]
     assert_matches(ring, samples[1:])
 
