@@ -29,7 +29,7 @@ from redis.exceptions import RedisError
 
 from streams.fold import active, skew_s
 from streams.metrics import Metrics
-from streams.partition import Arrived, Partition, Position
+from streams.partition import Arrived, Partition
 from streams.peaks import Zone
 from streams.settings import StreamSettings
 from streams.store import StateAheadError, Store
@@ -44,6 +44,9 @@ RESEEK_S = 0.5
 
 HOLE_SEEKS = 4
 """A hole met again after so many seeks is one of the log itself (retention, transaction markers)."""
+
+STALLED_S = 2.0
+"""A partition with messages ahead of which none arrives for so long is being read from elsewhere: seek again."""
 
 SKIP_MESSAGES = 5_000
 """More known messages ahead than this are skipped by a seek rather than read."""
@@ -80,6 +83,7 @@ class StreamApp:
         self._broker_away = False
         self._loading: dict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._seeks: dict[int, tuple[int, int, float]] = {}
+        self._still: dict[int, tuple[int, float]] = {}
         self._committed: dict[int, int] = {}
         self._flush_lock = asyncio.Lock()
         self._flush_s = 0.0
@@ -101,6 +105,7 @@ class StreamApp:
     async def _on_assigned(self, _app: Any, assigned: Any, **_: Any) -> None:
         self.owned = {tp.partition for tp in assigned if tp.topic == self.names.samples_topic}
         self._seeks.clear()
+        self._still.clear()
         self.metrics.rebalances.inc()
         self.metrics.partitions.set(len(self.owned))
         log.info("stream.assigned", extra={"values": {"partitions": sorted(self.owned)}})
@@ -244,6 +249,21 @@ class StreamApp:
             await self._seek(partition)
         return count
 
+    async def _mend_stall(self, partition: Partition) -> None:
+        """Seek again when the log goes on and nothing arrives.
+
+        A rebalance puts the reading back to the group's offset; beside a topic made again that can be its end already,
+        where no message comes to show the hole.
+        """
+        now = time.monotonic()
+        offset, since = self._still.get(partition.number, (-1, now))
+        if offset != partition.next_offset or self._end(partition) <= offset:
+            self._still[partition.number] = partition.next_offset, now
+        elif now - since > STALLED_S:
+            log.warning("stream.stalled", extra={"values": {"partition": partition.number, "offset": offset}})
+            self._still.pop(partition.number)
+            await self._seek(partition)
+
     # ---- writing
 
     async def _flush_forever(self) -> None:
@@ -302,7 +322,10 @@ class StreamApp:
             await asyncio.sleep(TICK_S)
             for number in sorted(self.owned):
                 partition = await self._partition(number)
-                if partition is not None and not partition.unwritten:
+                if partition is None:
+                    continue
+                await self._mend_stall(partition)
+                if not partition.unwritten:
                     await self._check_stored(partition)
             self._measure()
             if time.monotonic() - last_commit > COMMIT_S:
@@ -378,11 +401,12 @@ class StreamApp:
                 await self._seek(partition)
 
     async def _commit(self) -> None:
-        """Commit the offsets of written state, for tools that show lag; nothing depends on it."""
+        """Commit the offsets of written state, for tools that show lag; a worker starts from its state's own."""
+        held = {n: self.partitions[n].written for n in self.owned if n in self.partitions}
         offsets = {
-            TP(self.names.samples_topic, n): self.partitions[n].written.offset  # type: ignore[union-attr]
-            for n in self.owned
-            if n in self.partitions and isinstance(self.partitions[n].written, Position)
+            TP(self.names.samples_topic, n): written.offset
+            for n, written in held.items()
+            if written and written.topic_id == self.topic_id
         }
         fresh = {tp: offset for tp, offset in offsets.items() if offset and self._committed.get(tp.partition) != offset}
         consumer: Any = self.app.consumer  # its public commit() knows only acknowledged messages
