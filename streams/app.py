@@ -45,8 +45,8 @@ RESEEK_S = 0.5
 HOLE_SEEKS = 4
 """A hole met again after so many seeks is one of the log itself (retention, transaction markers)."""
 
-STALLED_S = 2.0
-"""A partition with messages ahead of which none arrives for so long is being read from elsewhere: seek again."""
+STALLED_S = 5.0
+"""A partition with messages ahead of which none arrives for so long may be read from elsewhere."""
 
 SKIP_MESSAGES = 5_000
 """More known messages ahead than this are skipped by a seek rather than read."""
@@ -250,7 +250,7 @@ class StreamApp:
         return count
 
     async def _mend_stall(self, partition: Partition) -> None:
-        """Seek again when the log goes on and nothing arrives.
+        """Seek again when the log goes on, reading is beyond our state, and nothing arrives.
 
         A rebalance puts the reading back to the group's offset; beside a topic made again that can be its end already,
         where no message comes to show the hole.
@@ -260,9 +260,20 @@ class StreamApp:
         if offset != partition.next_offset or self._end(partition) <= offset:
             self._still[partition.number] = partition.next_offset, now
         elif now - since > STALLED_S:
-            log.warning("stream.stalled", extra={"values": {"partition": partition.number, "offset": offset}})
             self._still.pop(partition.number)
-            await self._seek(partition)
+            if await self._reading_at(partition) > offset:
+                log.warning("stream.stalled", extra={"values": {"partition": partition.number, "offset": offset}})
+                await self._seek(partition)
+
+    async def _reading_at(self, partition: Partition) -> int:
+        """Return the offset the consumer reads next (-1: not known now)."""
+        tp = TP(self.names.samples_topic, partition.number)
+        if tp not in self.app.consumer.assignment():
+            return -1
+        try:
+            return await asyncio.wait_for(self.app.consumer.position(tp), TICK_S) or -1
+        except (IllegalStateError, TimeoutError):
+            return -1
 
     # ---- writing
 

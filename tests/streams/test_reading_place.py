@@ -19,10 +19,11 @@ from streams.table import Table
 
 
 class Consumer:
-    """Holds partition 0 of a log of 500 messages; notes what it is told."""
+    """Reads partition 0 of a log of 500 messages from some offset; notes what it is told."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, offset: int) -> None:
         self.tp = TP(topic, 0)
+        self.offset = offset
         self.sought: list[int] = []
         self.committed: list[int] = []
 
@@ -32,6 +33,9 @@ class Consumer:
     def highwater(self, _tp: TP) -> int:
         return 500
 
+    async def position(self, _tp: TP) -> int:
+        return self.offset
+
     async def seek_wait(self, to: dict[TP, int]) -> None:
         self.sought.append(to[self.tp])
 
@@ -40,11 +44,11 @@ class Consumer:
         return True
 
 
-def make_worker(next_offset: int) -> tuple[StreamApp, Consumer, Partition]:
+def make_worker(next_offset: int, reading_at: int = 500) -> tuple[StreamApp, Consumer, Partition]:
     """Return a worker that holds partition 0, read up to an offset of a log of 500 messages."""
     settings = StreamSettings()
     worker = StreamApp(settings, cast("Any", None))
-    consumer = Consumer(settings.names.samples_topic)
+    consumer = Consumer(settings.names.samples_topic, reading_at)
     worker.app.consumer = cast("Any", consumer)
     partition = Partition(0, cast("Table", None))
     partition.topic_id, partition.next_offset = "new", next_offset
@@ -52,13 +56,21 @@ def make_worker(next_offset: int) -> tuple[StreamApp, Consumer, Partition]:
     return worker, consumer, partition
 
 
-@pytest.mark.parametrize(("next_offset", "sought"), [(0, [0]), (300, [300]), (500, [])])
-def test_reading_that_stalls_behind_the_end_is_put_back(
-    next_offset: int, sought: list[int], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("next_offset", "reading_at", "sought"),
+    [
+        pytest.param(0, 500, [0], id="beyond all of it"),
+        pytest.param(300, 500, [300], id="beyond the rest"),
+        pytest.param(300, 300, [], id="at the state's end: its turn has not come"),
+        pytest.param(500, 500, [], id="at the log's end: there is nothing to come"),
+    ],
+)
+def test_reading_that_stalls_beyond_the_state_is_put_back(
+    next_offset: int, reading_at: int, sought: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the end of the log there is nothing to come; before it, the state's own offset is sought."""
-    worker, consumer, partition = make_worker(next_offset)
-    monkeypatch.setattr(shell, "STALLED_S", -1.0)
+    """The state's own offset is sought."""
+    worker, consumer, partition = make_worker(next_offset, reading_at)
+    monkeypatch.setattr(shell, "STALLED_S", 1e-9)
 
     async def tick_twice() -> None:
         await worker._mend_stall(partition)
@@ -71,7 +83,7 @@ def test_reading_that_stalls_behind_the_end_is_put_back(
 def test_reading_that_goes_on_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition that advanced since the last look is not sought."""
     worker, consumer, partition = make_worker(0)
-    monkeypatch.setattr(shell, "STALLED_S", -1.0)
+    monkeypatch.setattr(shell, "STALLED_S", 1e-9)
 
     async def tick_thrice() -> None:
         for _ in range(3):
