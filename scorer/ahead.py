@@ -1,16 +1,17 @@
-"""Ranking ahead: while nobody waits, make what the next decision will most likely need.
+"""Ranking ahead: what the last decision found serves the next one, while it is what a new one would say.
 
-Deployers place the same kind of instance again and again. After an answer the ledger has changed by one machine; the
-next decision would first bring the kept columns up to date and then rank. Both are done here between two queries, on
-the very code and data that the next query would use, so a choice never depends on it: what was made ahead is taken
-only for an equal request on the same snapshot, ledger and profile, within `AHEAD_S`. Otherwise it is thrown away.
-
-While nothing but such instances is placed, one after the other, not even that: the ranking goes on as in a batch
-(`scorer.identical.Course`), and an answer has the terms of the ranking that the run began with.
+Deployers place the same kind of instance again and again, one after the other or many at once. After each the ledger
+has changed by just what was chosen, so the next best machines are known as they are inside a batch
+(`scorer.identical.Course`), without ranking anew; and while nobody waits the next ranking is made beforehand. Both use
+the very code and data that the next query would use, so a choice never depends on it: what was made is taken only for
+an equal request on the same snapshot and profile, on a ledger that changed by nothing but what it chose, within
+`AHEAD_S`. Otherwise it is thrown away. An answer has the terms of the ranking that the run began with.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,9 @@ import msgspec
 import numpy as np
 
 from schemas.request import Request
-from scorer.identical import Course
+from scorer import batch
+from scorer.batch import Plan
+from scorer.identical import Course, place_identical
 from scorer.instance import Instance
 from scorer.ledger_view import LedgerView, instance_of
 from scorer.profile import Profile
@@ -47,65 +50,87 @@ class Continued(Ranking):
         """Return the answer of the ranking it began with, this machine in front."""
         return self.base.answer_for(self.row)
 
+    def answer_for(self, row: int) -> dict[str, Any]:
+        """Return the answer of the ranking it began with, another machine in front."""
+        return self.base.answer_for(row)
 
-class _Made:
-    """A ranking made ahead, all it was made from, and how it goes on while only its own request is placed."""
+
+class _Run:
+    """A ranking, all it was made from, and how it goes on while only its own request is placed."""
 
     def __init__(
-        self, request: Request, snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float, run: int
+        self, ranking: Ranking, snapshot: Snapshot, ledger: LedgerView, now_s: float, *, placed: int = 0
     ) -> None:
-        self.request, self.snapshot, self.ledger, self.profile, self.now_s = request, snapshot, ledger, profile, now_s
-        self.ranking = rank(request, snapshot, ledger, profile, now_s)
-        self._base = self.ranking
-        self._placed = _plain(instance_of(request, "", 0.0))
-        self.run = run
-        """How often all that changed was one more such instance on the best machine."""
-        self._course = Course(self.ranking) if run >= RUN and not request.explain else None
-        if self._course is not None:
-            self._course.next()  # the ranking's own
-        self._note(ledger)
-
-    def _note(self, ledger: LedgerView) -> None:
-        """Remember the ledger that the ranking is of."""
+        self._ranking, self._snapshot, self._ledger, self._now_s = ranking, snapshot, ledger, now_s
+        self.placed = placed
+        """How many such instances the ledger took in on end, with the runs before."""
+        self._request = _without_id(ranking.request)
+        self._record = _plain(instance_of(ranking.request, "", 0.0))
+        self._course: Course | None = None
+        self._offered: list[int] = []
+        """Rows chosen and not placed yet, in order."""
+        self._fresh = True
+        """Whether nothing was placed since the ranking."""
         self._version, self._position = ledger.version, ledger.position
-        self._chosen = self.ranking.chosen
-        self._many = ledger.many(self._chosen) if self._chosen is not None else 0
 
-    def current(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> bool:
-        """Return whether the ranking is what `rank` would say now; follow a placement of its own request first."""
+    def follow(self, course: Course) -> None:
+        """Go on along this course after the ranking's own choice."""
+        self._course = course
+
+    def current(self, request: Request, snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float) -> bool:
+        """Return whether it is of this request and holds; what was placed of its own choice is followed first."""
         return (
-            self.snapshot is snapshot
-            and self.ledger is ledger
-            and 0.0 <= now_s - self.now_s <= AHEAD_S
-            and (self._version == ledger.version or self._follow(ledger))
+            self._snapshot is snapshot
+            and self._ledger is ledger
+            and self._ranking.profile is profile
+            and 0.0 <= now_s - self._now_s <= AHEAD_S
+            and self._request == request
+            and self._catch_up()
         )
 
-    def _follow(self, ledger: LedgerView) -> bool:
-        """Go on to the next best machine, if all that changed is one more such instance on the best one."""
-        if not self._is_own(ledger):
-            self.run = 0
+    def _catch_up(self) -> bool:
+        """Return whether all that changed is that such instances came where they were offered."""
+        many = self._ledger.version - self._version
+        if many == 0:
+            return True
+        offered, came = Counter(self._offered[:many]), self._ledger.came_since(self._position)
+        if came is None or Counter(came) != offered or not self._are_alike(offered):
+            self.placed = 0
             return False
-        self.run += 1
-        row = self._course.next() if self._course is not None else None
-        if row is None:
-            return False
-        base = self._base
-        self.ranking = Continued(
-            base.request, base.profile, base.machines, base.feasible, base.total, base.verdicts, base.terms, base, row
-        )
-        self._note(ledger)
+        del self._offered[:many]
+        self.placed += many
+        self._fresh = False
+        self._version, self._position = self._ledger.version, self._ledger.position
         return True
 
-    def _is_own(self, ledger: LedgerView) -> bool:
-        machine = self._chosen
-        if machine is None or ledger.version != self._version + 1 or ledger.many(machine) != self._many + 1:
-            return False
-        newest = ledger.newest(machine)
-        return (
-            newest is not None
-            and _plain(newest) == self._placed
-            and ledger.changed_since(self._position) == [int(self.ranking.best(1)[0])]
-        )
+    def _are_alike(self, came: Mapping[int, int]) -> bool:
+        """Return whether the newest instances of these rows are of this request."""
+        names = self._ranking.machines.roster.names
+        newest = (record for row, count in came.items() for record in self._ledger.newest(names[row], count))
+        return all(_plain(record) == self._record for record in newest)
+
+    def rows(self, count: int) -> list[int] | None:
+        """Return where the next ``count`` go; None where it does not go on, or there is no room for so many."""
+        missing = count - len(self._offered)
+        if missing > 0 and self._course is not None:
+            self._offered += self._course.take(missing)
+        if self._fresh and not self._offered:
+            self._offered = self._ranking.best(1).tolist()
+        return self._offered[:count] if len(self._offered) >= count else None
+
+    def ranking(self, count: int = 1) -> Ranking | None:
+        """Return the ranking for the next ``count``; None where it does not go on."""
+        rows = self.rows(count)
+        if self._fresh and (rows or count == 1):
+            return self._ranking
+        of = self._ranking
+        if rows is None:
+            return None
+        return Continued(of.request, of.profile, of.machines, of.feasible, of.total, of.verdicts, of.terms, of, rows[0])
+
+
+def _without_id(request: Request) -> Request:
+    return msgspec.structs.replace(request, id="") if request.id else request
 
 
 def _plain(record: Instance) -> Instance:
@@ -114,39 +139,81 @@ def _plain(record: Instance) -> Instance:
 
 
 class Ahead:
-    """Ranks as `scorer.rank.rank`; knows the last request, and one ranking made ahead."""
+    """Ranks as `scorer.rank.rank` and plans as `scorer.batch.plan`; knows the last request, and how it goes on."""
 
     def __init__(self) -> None:
-        self._made: _Made | None = None
+        self._run: _Run | None = None
         self._last: tuple[Request, Profile] | None = None
         self._alike = False
 
     def rank(self, request: Request, snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float) -> Ranking:
         """Return the ranking made ahead, if it is of this request, or a new one. Raises what `rank` raises."""
-        asked = msgspec.structs.replace(request, id="") if request.id else request
+        asked = _without_id(request)
         self._alike = self._last is not None and self._last[1] is profile and self._last[0] == asked
-        made = self._made
-        if made is not None and self._alike and made.profile is profile and made.current(snapshot, ledger, now_s):
-            return made.ranking
-        self._made = made = None  # a ranking in hand makes the next change of the ledger copy the fleet
-        self._last = None  # what cannot be ranked is not tried again
+        if self._run is not None and self._run.current(asked, snapshot, ledger, profile, now_s):
+            ranking = self._run.ranking()
+            if ranking is not None:
+                return ranking
+        self._forget()
         ranking = rank(asked, snapshot, ledger, profile, now_s)
         self._last = (asked, profile)
         return ranking
+
+    def plan(
+        self,
+        requests: Sequence[Request],
+        snapshot: Snapshot,
+        ledger: LedgerView,
+        profile: Profile,
+        now_s: float,
+        held: Sequence[str] = (),
+    ) -> Plan:
+        """Return the plan of a batch: where the run goes on, or a new one. Raises what `plan` raises."""
+        asked, count = _without_id(requests[0]), len(requests)
+        plain = not (held or asked.machines_max or asked.machines_min) and batch.identical(requests)
+        if plain and self._run is not None and self._run.current(asked, snapshot, ledger, profile, now_s):
+            rows, ranking = self._run.rows(count), self._run.ranking(count)
+            if rows is not None and ranking is not None:
+                names = ranking.machines.roster.names
+                return Plan(tuple(names[row] for row in rows), (), ranking)
+        self._forget()
+
+        def place(first: Ranking, count: int) -> list[str | None] | None:
+            run = _Run(first, snapshot, ledger, now_s)
+            run.follow(Course(first, count))
+            rows = run.rows(count)
+            if rows is None or asked.explain:
+                return place_identical(first, count)
+            self._run, self._last, self._alike = run, (asked, profile), True
+            names = first.machines.roster.names
+            return [names[row] for row in rows]
+
+        return batch.plan(requests, snapshot, ledger, profile, now_s, held, place)
 
     def prepare(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
         """Bring the columns up to date; rank the last request again if it was asked twice."""
         if self._last is None:
             return
-        if self._made is not None and self._made.current(snapshot, ledger, now_s + AHEAD_S / 4):
+        run, (request, profile) = self._run, self._last
+        if run is not None and run.current(request, snapshot, ledger, profile, now_s + AHEAD_S / 4) and run.ranking():
             return
-        run = self._made.run if self._made is not None else 0
-        self._made = None
-        request, profile = self._last
+        placed = run.placed if run is not None else 0
+        self._run = run = None
         try:
             if self._alike:
-                self._made = _Made(request, snapshot, ledger, profile, now_s, run)
+                ranking = rank(request, snapshot, ledger, profile, now_s)
+                self._run = _Run(ranking, snapshot, ledger, now_s, placed=placed)
+                if placed >= RUN and not request.explain:
+                    self._run.follow(Course(ranking))
+                self._run.rows(1)
             else:
                 see(request, snapshot, ledger, profile, now_s)
         except Exception:  # a query that asks the same is answered with it; here nobody asked
             self._last = None
+
+    def _forget(self) -> None:
+        """Let go of the ranking in hand: it would make the next change of the ledger copy the fleet.
+
+        And of the last request: what cannot be ranked is not tried again.
+        """
+        self._run = self._last = None

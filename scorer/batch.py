@@ -7,7 +7,7 @@ about as long as 30 single ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -47,6 +47,7 @@ def plan(
     profile: Profile,
     now_s: float,
     held: Sequence[str] = (),
+    place_alike: Callable[[Ranking, int], list[str | None] | None] = place_identical,
 ) -> Plan:
     """Return where the instances go; ``requests`` holds each instance's own (``count`` is expanded by `expand`).
 
@@ -63,8 +64,8 @@ def plan(
         raise InvalidRequest(f"machines_min: {wanted.machines_min} is more than machines_max {wanted.machines_max}")
     first = rank(wanted, snapshot, ledger, profile, now_s)
     found: list[str | None] | None = None
-    if len(requests) > 1 and not (wanted.machines_max or wanted.machines_min) and _identical(requests):
-        found = place_identical(first, len(requests))
+    if len(requests) > 1 and not (wanted.machines_max or wanted.machines_min) and identical(requests):
+        found = place_alike(first, len(requests))
     reasons: dict[int, str] = {}
     if found is None:
         found, reasons = _one_by_one(requests, first, snapshot, ledger, profile, now_s, held)
@@ -85,7 +86,7 @@ def expand(request: Request) -> list[Request]:
     ]
 
 
-def _identical(requests: Sequence[Request]) -> bool:
+def identical(requests: Sequence[Request]) -> bool:
     """Return whether the requests differ by their ids at most."""
     first = requests[0]
     plain = msgspec.structs.replace(first, id="")

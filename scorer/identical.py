@@ -32,7 +32,7 @@ ENDS = 16
 AHEAD = 256
 """So many machines are looked at together,"""
 COURSE = 16
-"""How far a course looks ahead."""
+"""How far a course looks ahead, at least."""
 DEPTH = 4
 """each with one to so many copies more."""
 
@@ -52,30 +52,25 @@ def place_identical(first: Ranking, count: int) -> list[str | None] | None:
 
 
 class Course:
-    """The same, one by one, while the ledger takes in what was chosen.
+    """The same, a few at a time, while the ledger takes in what was chosen.
 
     Everything that is read of the ledger is read when the course is made; so it is closed too for a request, filter or
     score that counts instances (ports, clusters, affinity) or is not one of ours.
     """
 
-    def __init__(self, first: Ranking) -> None:
+    def __init__(self, first: Ranking, count: int = COURSE) -> None:
         self._race: _Race | None = None
         if _open(first) and _counts_nothing(first):
-            self._race = _Race(first, COURSE)
-        self._first = self._step()
+            self._race = _Race(first, max(count, COURSE))
 
-    def next(self) -> int | None:
-        """Return the row of one more instance; None where this way is closed, or no machine is left."""
-        row, self._first = self._first, None
-        return self._step() if row is None else row
-
-    def _step(self) -> int | None:
+    def take(self, count: int) -> list[int]:
+        """Return the rows of the next ``count``; fewer where this way is closed, or no machine is left."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             try:
-                return next(iter(self._race.run(1)), None) if self._race else None
+                return self._race.run(count) if self._race else []
             except _OutOfRangeError:
                 self._race = None
-                return None
+                return []
 
 
 def _counts_nothing(first: Ranking) -> bool:

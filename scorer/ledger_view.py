@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -223,14 +224,10 @@ class LedgerView:
         """Return the live instances of one machine."""
         return [self.instances[instance_id] for instance_id in self._by_machine.get(machine, ())]
 
-    def many(self, machine: str) -> int:
-        """Return how many live instances one machine has."""
-        return len(self._by_machine.get(machine, ()))
-
-    def newest(self, machine: str) -> Instance | None:
-        """Return the instance of one machine that was last taken in."""
-        members = self._by_machine.get(machine)
-        return self.instances[next(reversed(members))] if members else None
+    def newest(self, machine: str, count: int) -> list[Instance]:
+        """Return the instances of one machine that were last taken in."""
+        members = self._by_machine.get(machine, {})
+        return [self.instances[instance_id] for instance_id in islice(reversed(members), count)]
 
     def seat(self, roster: Roster) -> None:
         """Bring the columns to the rows of this roster, and up to date."""
@@ -347,6 +344,11 @@ class LedgerView:
         if position < self._changed_base:
             return None
         return list(dict.fromkeys(self._changed_rows[position - self._changed_base :]))
+
+    def came_since(self, position: int) -> list[int] | None:
+        """Return the row of each instance that came since; None when one left, or that is too long ago to tell."""
+        first = position - self._changed_base
+        return None if first < 0 or GONE in self._changed_slots[first:] else self._changed_rows[first:]
 
     def fleets(self, snapshot: Snapshot) -> dict[Any, Any]:
         """Return where decisions on this snapshot keep what they share."""

@@ -18,7 +18,7 @@ import msgspec
 
 from schemas.request import InvalidRequest, Request
 from schemas.resources import MEMORY, RESOURCES
-from scorer import batch
+from scorer.batch import Plan, plan
 from scorer.filters.fits import Fits
 from scorer.filters.masters import Masters
 from scorer.filters.maxmemory import Maxmemory
@@ -87,8 +87,10 @@ class Placing:
         attempts_max: int = 20,
         clock: Callable[[], float] = time.time,
         rank: Callable[[Request, Snapshot, LedgerView, Profile, float], Ranking] = rank,
+        plan: Callable[[Sequence[Request], Snapshot, LedgerView, Profile, float, Sequence[str]], Plan] = plan,
     ) -> None:
         self._rank = rank
+        self._plan = plan
         self._ledger = ledger
         self._follower = follower
         self._attempts_max = attempts_max
@@ -220,7 +222,7 @@ class Placing:
         view, now_s = self._follower.view, self._clock()
         fresh = [position for position in pending if placement.asked[position].id not in view.instances]
         held = [view.instances[one.id].machine for one in placement.asked if one.id in view.instances]
-        plan = batch.plan([placement.asked[p] for p in fresh], snapshot, view, profile, now_s, held) if fresh else None
+        plan = self._plan([placement.asked[p] for p in fresh], snapshot, view, profile, now_s, held) if fresh else None
         machines = dict(zip(fresh, plan.machines, strict=True)) if plan else {}
         reasons = {fresh[at]: why for at, why in plan.reasons.items()} if plan else {}
         if plan and placement.ranking is None:

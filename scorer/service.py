@@ -75,7 +75,7 @@ class ScorerService:
         self._learned = learned
         self._clock = clock
         self._ahead = Ahead()
-        self._placing = Placing(ledger, follower, attempts_max, clock, self._ahead.rank)
+        self._placing = Placing(ledger, follower, attempts_max, clock, self._ahead.rank, self._ahead.plan)
         self._snapshot = source.latest or build_snapshot((), {}, {})
         self._pending: deque[Command] = deque()
         self._runs: dict[str, list[Asked]] = {}

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as copy_request
 
 from scorer import ahead as ahead_module
+from scorer import batch as batch_module
 from scorer.ahead import AHEAD_S, Ahead, Continued
+from scorer.batch import plan
 from scorer.fleet_file import read_fleet
 from scorer.ledger_view import copy_with, instance_of
 from scorer.profile import load_profiles
@@ -18,7 +21,10 @@ from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.test_batch import asks, fleets
 
 PROFILES = load_profiles()
-BETWEEN = ["place", "place", "place", "place elsewhere", "confirm", "release", "rank", "wait", "another kind"]
+BETWEEN = [
+    *["place", "place", "place", "place elsewhere", "confirm", "release", "rank", "wait", "another kind"],
+    *["place three", "place three", "place three, lose one", "plan three", "place on the worst", "another kind there"],
+]
 
 
 @settings(max_examples=60, deadline=None)
@@ -37,13 +43,27 @@ def test_the_choice_is_that_of_a_new_ranking(
     live: list[str] = []
     for number, step in enumerate(steps):
         now_s += 10 * AHEAD_S if step == "wait" else AHEAD_S / 50
-        seen = ahead.rank(wanted, offline.snapshot, offline.ledger, profile, now_s)
-        anew = rank(wanted, offline.snapshot, offline.ledger, profile, now_s)
+        if "three" in step:
+            three = [copy_request(wanted, id=f"i{number}-{n}") for n in range(3)]
+            planned = ahead.plan(three, offline.snapshot, offline.ledger, profile, now_s).machines
+            assert planned == plan(three, offline.snapshot, offline.ledger, profile, now_s).machines
+            reserved = {"place three": 3, "place three, lose one": 2, "plan three": 0}[step]
+            for one, chosen in list(zip(three, planned, strict=True))[:reserved]:
+                if chosen is not None:
+                    offline.ledger.apply(instance_of(one, chosen, now_s))
+                    live.append(one.id)
+            continue
+        one = other if step == "another kind" else wanted
+        seen = ahead.rank(one, offline.snapshot, offline.ledger, profile, now_s)
+        anew = rank(one, offline.snapshot, offline.ledger, profile, now_s)
         assert seen.chosen == anew.chosen
         if seen.chosen is not None and step in ("place", "another kind"):
-            one = wanted if step == "place" else other
             offline.ledger.apply(instance_of(one, seen.chosen, now_s, f"i{number}"))
             live.append(f"i{number}")
+        elif seen.chosen is not None and step in ("place on the worst", "another kind there"):
+            where = anew.machines.name(int(anew.order[-1])) if step == "place on the worst" else seen.chosen
+            one = wanted if step == "place on the worst" else other
+            offline.ledger.apply(instance_of(one, where, now_s, f"i{number}"))
         elif step == "place elsewhere":
             offline.ledger.apply(instance_of(wanted, offline.snapshot.names[0], now_s, f"i{number}"))
         elif step == "confirm" and live:
@@ -68,3 +88,23 @@ def test_a_run_of_alike_placements_is_followed(monkeypatch: pytest.MonkeyPatch) 
         offline.ledger.apply(instance_of(request(cpu=1, memory=2), str(found.chosen), offline.now_s, f"i{number}"))
         ahead.prepare(offline.snapshot, offline.ledger, offline.now_s)
     assert len(ranked) == 5
+
+
+def test_a_run_of_alike_groups_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first group ranks; those after it, and single ones between them, go on from where it ended."""
+    offline = fleet(*(machine(f"m{n}", usage={"cpu": n / 10, "memory": n}) for n in range(6)))
+    ahead, profile, ranked = Ahead(), PROFILES.choose(), []
+    monkeypatch.setattr(batch_module, "rank", lambda *of: ranked.append(1) or rank(*of))
+    monkeypatch.setattr(ahead_module, "rank", lambda *of: ranked.append(1) or rank(*of))
+    for number in range(6):
+        group = [request(cpu=0.5, memory=1, id=f"i{number}-{n}") for n in range(1 if number % 3 == 1 else 3)]
+        world = (offline.snapshot, offline.ledger, profile, offline.now_s)
+        if len(group) == 1:
+            machines = [ahead.rank(group[0], *world).chosen]
+        else:
+            found = ahead.plan(group, *world)
+            machines = list(found.machines)
+            assert found.ranking.answer()["machine"] == machines[0]
+        for one, chosen in zip(group, machines, strict=True):
+            offline.ledger.apply(instance_of(one, str(chosen), offline.now_s))
+    assert len(ranked) == 1
