@@ -120,10 +120,9 @@ class _Run:
 
     def ranking(self, count: int = 1) -> Ranking | None:
         """Return the ranking for the next ``count``; None where it does not go on."""
-        rows = self.rows(count)
+        rows, of = self.rows(count), self._ranking
         if self._fresh and (rows or count == 1):
-            return self._ranking
-        of = self._ranking
+            return of
         if rows is None:
             return None
         return Continued(of.request, of.profile, of.machines, of.feasible, of.total, of.verdicts, of.terms, of, rows[0])
@@ -170,8 +169,9 @@ class Ahead:
     ) -> Plan:
         """Return the plan of a batch: where the run goes on, or a new one. Raises what `plan` raises."""
         asked, count = _without_id(requests[0]), len(requests)
-        plain = not (held or asked.machines_max or asked.machines_min) and batch.identical(requests)
-        if plain and self._run is not None and self._run.current(asked, snapshot, ledger, profile, now_s):
+        special = held or asked.explain or asked.machines_max or asked.machines_min
+        alike = not special and batch.identical(requests)
+        if alike and self._run is not None and self._run.current(asked, snapshot, ledger, profile, now_s):
             rows, ranking = self._run.rows(count), self._run.ranking(count)
             if rows is not None and ranking is not None:
                 names = ranking.machines.roster.names
@@ -180,9 +180,10 @@ class Ahead:
 
         def place(first: Ranking, count: int) -> list[str | None] | None:
             run = _Run(first, snapshot, ledger, now_s)
-            run.follow(Course(first, count))
+            if alike:
+                run.follow(Course(first, count))
             rows = run.rows(count)
-            if rows is None or asked.explain:
+            if rows is None:
                 return place_identical(first, count)
             self._run, self._last, self._alike = run, (asked, profile), True
             names = first.machines.roster.names
