@@ -11,8 +11,9 @@ import numpy as np
 
 from schemas.request import InvalidRequest, Request
 from scorer import explain
+from scorer.fleet import Fleet
 from scorer.ledger_view import LedgerView
-from scorer.machines import Fleet, Machines
+from scorer.machines import Machines
 from scorer.plugins import Filter, wanted
 from scorer.profile import Normalisation, Profile, Sight, WeightedScore
 from scorer.selectors import check_selectors

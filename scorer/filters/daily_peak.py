@@ -12,8 +12,9 @@ import numpy as np
 
 from schemas.request import Request
 from schemas.resources import RESOURCES
+from scorer.days import day_start_s
 from scorer.filters.usage_threshold import Thresholds, as_column, check_thresholds
-from scorer.machines import Machines, day_start_s, numbers
+from scorer.machines import Machines, numbers
 from scorer.scores.arithmetic import known_or
 from scorer.snapshot import Bools, Floats
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from schemas.request import Request
-from scorer.machines import Fleet, Machines
+from scorer.fleet import Fleet
+from scorer.machines import Machines
 from scorer.snapshot import Bools, Floats
 
 
