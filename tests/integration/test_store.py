@@ -78,7 +78,7 @@ def test_facts_of_machines_that_went_leave_redis_whatever_goes_wrong(
         take(state, facts("old", START), facts("new", later - 5), encode(sample("new", 8_999)), recorded_at=later)
         await store.save(state, later)
         dump = server.dump(names.facts(0))
-        assert server.hkeys(names.facts(0)) == [b"old", b"new"]
+        assert set(server.hkeys(names.facts(0))) == {b"old", b"new"}
         state.drop_silent(later, 86_400)
 
         server.hset(names.state(0), mapping={"topic_id": "t1", "offset": 99})
