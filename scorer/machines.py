@@ -96,15 +96,20 @@ class Machines:
     @property
     def feasible(self) -> Bools:
         """[n] Machines that no filter refused so far; scores see those that all filters allow."""
-        return self.everybody if self._feasible is None else self._feasible
+        return self.everybody if self._feasible is None or self.rows is not None else self._feasible
 
     @feasible.setter
     def feasible(self, feasible: Bools) -> None:
         self._feasible = feasible
 
+    @property
+    def feasible_of_all(self) -> Bools:
+        """[M] The same of the whole fleet, whichever rows these are."""
+        return self.fleet.everybody if self._feasible is None else self._feasible
+
     def take(self, rows: Integers, copies: Integers | None = None) -> Machines:
         """Return [len(rows)] machines: row ``rows[i]`` with ``copies[i]`` copies of the newcomer on it already."""
-        return Machines(self.fleet, self.request, self.now_s, rows=rows, copies=copies)
+        return Machines(self.fleet, self.request, self.now_s, rows=rows, copies=copies, feasible=self._feasible)
 
     def derived(self, key: Any, compute: Compute) -> Any:
         """Return [..., n]: ``compute(machines)``, kept for the whole fleet between decisions (`Fleet.derived`)."""

@@ -136,11 +136,13 @@ class GlobalVariance:
 
     def _fleet(self, machines: Machines) -> list[tuple[int, float, float, int]]:
         """Return resource, weight, mean utilization and number of machines, of the fleet whose variance is meant."""
-        fleet = machines.fleet
-        if self.over == "feasible" and machines.rows is None:
-            return self._means(fleet.utilization[:, machines.feasible])
-        key = ("global_variance", *self.weights.items())
-        found: list[tuple[int, float, float, int]] | None = fleet.kept.get(key)
+        fleet, key = machines.fleet, ("global_variance", *self.weights.items())
+        found: list[tuple[int, float, float, int]] | None
+        if self.over == "feasible":
+            feasible = machines.feasible_of_all
+            found = machines.once(key, lambda: self._means(fleet.utilization[:, feasible]))
+            return found
+        found = fleet.kept.get(key)
         if found is None:
             found = fleet.kept[key] = self._means(fleet.utilization)
         return found

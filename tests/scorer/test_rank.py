@@ -73,12 +73,17 @@ def test_variance_over_the_feasible_only() -> None:
     machines = [machine("low", usage={"cpu": 2}), machine("high", usage={"cpu": 6}), machine("off", usage={"cpu": 10})]
     seen = see(fleet(*machines), request(cpu=1))
     seen.feasible = np.array([True, True, False])
-    over_all = GlobalVariance(weights={"cpu": 1})(seen.request, seen)
-    over_feasible = GlobalVariance(weights={"cpu": 1}, over="feasible")(seen.request, seen)
+    by_all, by_feasible = GlobalVariance(weights={"cpu": 1}), GlobalVariance(weights={"cpu": 1}, over="feasible")
+    over_all, over_feasible = by_all(seen.request, seen), by_feasible(seen.request, seen)
     assert over_all[:2] == pytest.approx(
         [75 - 25 * 0.1 * (2 * (0.2 - 0.6) + 0.1 * 2 / 3), 75 - 25 * 0.1 * (0.1 * 2 / 3)]
     )
     assert over_feasible[:2] == pytest.approx([75 - 25 * 0.1 * (-0.4 + 0.05), 75 - 25 * 0.1 * (0.4 + 0.05)])
+    high = seen.take(np.array([1]))
+    assert by_all.detail(seen.request, high, 0)["fleet_mean"] == pytest.approx({"cpu": 0.6})
+    explained = by_feasible.detail(seen.request, high, 0)
+    assert explained["fleet_mean"] == pytest.approx({"cpu": 0.4})
+    assert 75 - 25 * 2 * explained["variance_change"] == pytest.approx(over_feasible[1])
 
 
 def test_equal_machines_tie_and_the_first_name_wins() -> None:
