@@ -1,8 +1,9 @@
 """Queries taken together: alike ones in a row are placed as one batch, and each gets the answer of its own.
 
-Eight deployers that place the same kind of instance at once cost one ranking and one script then, not eight. A batch
-puts its instances where one after the other would go (`scorer.batch`), and an id is reserved once whoever asks, so
-nobody can tell, but by the speed: the terms in an answer are those of the ranking that the batch began with.
+Eight deployers that place the same kind of instance at once cost one script and at most one ranking then, not eight: a
+batch goes on where the last one of its kind ended (`scorer.ahead`). It puts its instances where one after the other
+would go (`scorer.batch`), and an id is reserved once whoever asks, so nobody can tell, but by the speed: the terms in
+an answer are those of the ranking that the run of batches began with.
 """
 
 from __future__ import annotations
