@@ -90,11 +90,15 @@ class InvalidRequest(ValueError):
     """A request that cannot be read; the message names the field."""
 
 
-def read_request(params: Any) -> Request:
-    """Return the request in decoded JSON, every amount a float in base units.
+_DECIMALS = {"cpu": 6, "memory": 0, "nic": 0, "maxmemory": 0}
+"""Millionths of a core and whole bytes: what a filter adds up must be what the ledger does, or they disagree."""
 
-    >>> read_request({"cpu": "500m", "memory": "10G"}).amounts()
-    (0.5, 10000000000.0, 0.0)
+
+def read_request(params: Any) -> Request:
+    """Return the request in decoded JSON, every amount a float in base units, as fine as the ledger counts.
+
+    >>> read_request({"cpu": "500m", "memory": "10G"}).amounts(), read_request({"cpu": 8 / 3}).cpu
+    ((0.5, 10000000000.0, 0.0), 2.666667)
 
     Raises InvalidRequest naming the field.
     """
@@ -102,7 +106,7 @@ def read_request(params: Any) -> Request:
         request = msgspec.convert(params, Request)
     except msgspec.ValidationError as error:
         raise InvalidRequest(_name_field(str(error))) from None
-    plain = {name: _quantity(name, getattr(request, name)) for name in (*RESOURCES, "maxmemory")}
+    plain = {name: round(_quantity(name, getattr(request, name)), places) for name, places in _DECIMALS.items()}
     for name in ("limits", "expected"):
         for resource in getattr(request, name):
             if resource not in RESOURCES:

@@ -16,6 +16,7 @@ from scorer import plugins
 from scorer.snapshot import Bools, Floats
 
 if TYPE_CHECKING:
+    from scorer.ledger_view import LedgerView
     from scorer.profile import Profile
     from scorer.rank import Ranking
 
@@ -40,8 +41,9 @@ def refusals(ranking: Ranking) -> list[Refusal]:
     fleet, request = ranking.machines.fleet, msgspec.structs.replace(ranking.request, id="")
     told = (request, int(ranking.machines.now_s), ranking.feasible.tobytes())
     last: _Told | None = fleet.fixed.get("refusals")
-    if last is None or last.profile is not ranking.profile or last.told != told or _touched(ranking, last.position):
-        last = _Told(ranking.profile, told, 0, _refusals(ranking))
+    again = last is not None and last.profile is ranking.profile and last.ledger is fleet.ledger and last.told == told
+    if last is None or not again or _touched(ranking, last.position):
+        last = _Told(ranking.profile, told, fleet.ledger, 0, _refusals(ranking))
     fleet.fixed["refusals"] = last._replace(position=fleet.ledger.position)
     return last.found
 
@@ -52,6 +54,7 @@ class _Told(NamedTuple):
     profile: Profile
     told: tuple[Request, int, bytes]
     """Request, second and feasible machines they were given for."""
+    ledger: LedgerView
     position: int
     """The ledger's, then."""
     found: list[Refusal]
@@ -94,15 +97,14 @@ def summary(ranking: Ranking) -> str:
     return f"{line}: {why}" if why else line
 
 
-def warnings(ranking: Ranking) -> list[str]:
-    """Return what the reader should know about the data behind the answer."""
+def warnings(ranking: Ranking, row: int | None) -> list[str]:
+    """Return what the reader should know about the data behind the answer that chooses this machine (None: none)."""
     machines, stale_s = ranking.machines, ranking.profile.stale_s
     fleet = machines.fleet
     found = []
     if fleet.requests_alone:
         found.append(f"no machine has data younger than {stale_s:g} s: ranked by requests alone")
-    elif ranking.feasible_count:
-        row = int(ranking.best(1)[0])
+    elif row is not None:
         age_s = machines.now_s - float(fleet.snapshot.seen_at[row])
         if not fleet.snapshot.has_data[row]:
             found.append(f"{machines.name(row)} has no data")
@@ -144,7 +146,7 @@ def _answer(ranking: Ranking, top: int, explain_all: bool) -> dict[str, Any]:
         "expected": dict(zip(RESOURCES, machines.expected.tolist(), strict=True)),
         "candidates": candidates,
         "refusals": [{"filter": r.filter, "reason": r.reason, "machines": r.machines} for r in ranking.refusals],
-        "warnings": warnings(ranking),
+        "warnings": warnings(ranking, best[0] if best else None),
     }
     if explain_all:
         rows = [int(row) for row in ranking.order] + [int(row) for row in np.flatnonzero(~ranking.feasible)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,8 +57,13 @@ class Placement:
     """Why, by position, of those without a machine."""
     known: set[int] = field(default_factory=set)
     """Positions of the instances that were there before."""
-    conflicts: int = 0
-    """Candidates that were lost to another scorer."""
+    lost: Counter[int] = field(default_factory=Counter)
+    """Candidates that were lost to another scorer, by position."""
+
+    @property
+    def conflicts(self) -> int:
+        """Candidates that were lost to another scorer."""
+        return self.lost.total()
 
     @property
     def repeated(self) -> int:
@@ -146,7 +152,8 @@ class Placing:
         if request.id in view.instances:
             ranking, rows = None, []
         else:
-            ranking = self._rank(request, snapshot, view, profile, now_s)
+            find = self._rank if depth == CANDIDATES else rank  # a run knows no second best
+            ranking = find(request, snapshot, view, profile, now_s)
             placement.ranking = ranking
             rows = [int(row) for row in ranking.best(depth)]
         candidates = self._candidates(ranking, rows, request) if ranking is not None else []
@@ -168,7 +175,7 @@ class Placing:
                 return [0], depth
             placement.missing[0] = ranking.summary
             return [], depth
-        placement.conflicts += outcome.reasons.count(",") + 1
+        placement.lost[0] += outcome.reasons.count(",") + 1
         if current and "changed" not in outcome.reasons:
             if ranking is not None and len(rows) == ranking.feasible_count:
                 placement.missing[0] = f"{ranking.summary}; the ledger refused them: {_most_common(outcome.reasons)}"
@@ -251,7 +258,7 @@ class Placing:
         if current and outcome.reasons != "changed":
             placement.missing[position] = f"the ledger refused its machine: {outcome.reasons}"
             return True
-        placement.conflicts += 1
+        placement.lost[position] += 1
         return False
 
     @staticmethod
@@ -274,7 +281,7 @@ class Placing:
         if outcome.kind == "known":
             placement.known.add(position)
         if outcome.reasons:
-            placement.conflicts += outcome.reasons.count(",") + 1
+            placement.lost[position] += outcome.reasons.count(",") + 1
         return True
 
     @staticmethod

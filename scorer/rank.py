@@ -75,6 +75,7 @@ def run_scores(request: Request, seen: Seen, profile: Profile, feasible: Bools) 
     """Return [n] total, the weighted mean of the scores that ran, and what each of them said."""
     terms = []
     among = Among(feasible)
+    seen.machines(profile.sight).feasible = feasible
     for each in profile.scores:
         machines = seen.machines(each.sight or profile.sight)
         machines.feasible = feasible
@@ -336,7 +337,7 @@ class Ranking:
         if answer["machine"] != machine:
             mine = self.candidate(row)
             others = [each for each in answer["candidates"] if each["machine"] != machine]
-            answer |= {"machine": machine, "score": mine["score"]}
+            answer |= {"machine": machine, "score": mine["score"], "warnings": explain.warnings(self, row)}
             answer["candidates"] = [mine, *others][: max(1, len(answer["candidates"]))]
         return answer
 

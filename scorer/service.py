@@ -13,7 +13,7 @@ from schemas.names import Names
 from schemas.request import InvalidRequest, Request, read_request
 from schemas.rpc import Query
 from scorer import batch, lifecycle, listing
-from scorer.ahead import Ahead
+from scorer.ahead import Ahead, Continued
 from scorer.follow import Follower
 from scorer.instance import Instance
 from scorer.learned import Learned, complete, nothing
@@ -21,6 +21,7 @@ from scorer.ledger import Ledger, request_digest
 from scorer.metrics import Metrics
 from scorer.placing import Conflict, IdTaken, Placement, Placing
 from scorer.profile import ProfileError, Profiles
+from scorer.rank import rank
 from scorer.rpc import CallError
 from scorer.snapshot import Snapshot, build_snapshot
 from scorer.together import Asked, own, runs
@@ -179,22 +180,30 @@ class ScorerService:
         return Asked(query, complete(request, self._learned), digest)
 
     def _place_run(self, run: Sequence[Asked]) -> None:
-        """Place alike queries as a batch and keep their answers; where that fails each is placed by itself."""
+        """Place alike queries as a batch and keep their answers; those without one are placed each by itself.
+
+        Their deadlines do not end it: what was reserved by then would be answered as known already.
+        """
         requests, digests = [one.request for one in run], [one.digest for one in run]
-        deadline = min((one.query.deadline for one in run if one.query.deadline), default=0.0)
         try:
             profile = self.profiles.choose(requests[0].profile)
-            placement = self._placing.place(requests, self._snapshot, profile, digests=digests, deadline=deadline)
+            placement = self._placing.place(requests, self._snapshot, profile, digests=digests)
         except (ProfileError, InvalidRequest, IdTaken, Conflict):
             return
         self._metrics.conflicts.inc(placement.conflicts)
         for position, one in enumerate(run):
+            if position in placement.missing:
+                continue
             self._answers[one.query.id] = _encode(self._placed(one.query, own(placement, position), single=True))
 
     def _rank(self, _: Query, params: dict[str, Any]) -> dict[str, Any]:
         request = complete(read_request(params), self._learned)
         profile = self.profiles.choose(request.profile)
-        return self._ahead.rank(request, self._snapshot, self._follower.view, profile, self._clock()).answer()
+        world = (self._snapshot, self._follower.view, profile, self._clock())
+        ranking = self._ahead.rank(request, *world)
+        if isinstance(ranking, Continued):  # its terms are older than the last placement
+            ranking = rank(request, *world)
+        return ranking.answer()
 
     def _place(self, query: Query, params: dict[str, Any]) -> msgspec.Raw:
         requests, digests, single = read_batch(params, query.id)
@@ -350,7 +359,7 @@ def place_answer(placement: Placement, single: bool) -> dict[str, Any]:
         result["missing_reasons"] = reasons
         result["missing_ids"] = [placement.asked[position].id for position in sorted(placement.missing)][:1000]
     if single:
-        result |= placed[0] if placed else {"id": placement.asked[0].id, "machine": None}
+        result |= placed[0] if placed else {"id": placement.asked[0].id, "machine": None, "score": None}
         if ranking is not None and placed and placed[0]["machine"] != ranking.chosen:
             row = ranking.machines.roster.index.get(placed[0]["machine"])  # None: known, on a machine that is gone
             result["score"] = None if row is None else float(ranking.total[row])

@@ -8,6 +8,7 @@ an answer are those of the ranking that the run of batches began with.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -50,7 +51,7 @@ def _alike(run: Sequence[Asked], asked: Asked) -> bool:
 
 
 def own(placement: Placement, position: int) -> Placement:
-    """Return what became of one instance of a batch, as if it had been asked for alone."""
+    """Return what became of an instance of a batch that has a machine, as if it had been asked for alone."""
     record, ranking = placement.records[position], placement.ranking
     row = ranking.machines.roster.index.get(record.machine) if record is not None and ranking is not None else None
     answer = placement.answer if ranking is None or row is None else ranking.answer_for(row)
@@ -59,6 +60,6 @@ def own(placement: Placement, position: int) -> Placement:
         [record],
         ranking=ranking,
         answer=dict(answer),
-        missing={0: placement.missing[position]} if position in placement.missing else {},
         known={0} if position in placement.known else set(),
+        lost=Counter({0: placement.lost[position]}),
     )

@@ -261,7 +261,7 @@ class StreamApp:
             self._still[partition.number] = partition.next_offset, now
         elif now - since > STALLED_S:
             self._still.pop(partition.number)
-            if await self._reading_at(partition) > offset:
+            if await self._reading_at(partition) > offset == partition.next_offset:
                 log.warning("stream.stalled", extra={"values": {"partition": partition.number, "offset": offset}})
                 await self._seek(partition)
 

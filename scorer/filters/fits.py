@@ -13,8 +13,8 @@ from schemas.resources import CPU, MEMORY, RESOURCES
 from scorer.machines import Machines, numbers
 from scorer.snapshot import Bools, Floats
 
-ROUNDING = 1e-9
-"""Relative slack, so that sums of floats meet a limit they equal."""
+ROUNDING = 1e-12
+"""Relative slack, so that sums of floats meet a limit they equal; less than the least amount that the ledger counts."""
 
 
 @dataclass(frozen=True)

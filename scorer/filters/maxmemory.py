@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from schemas.request import Request
 from schemas.resources import MEMORY
+from scorer.filters.fits import ROUNDING
 from scorer.machines import Machines
 from scorer.snapshot import Bools
 
@@ -31,7 +32,7 @@ class Maxmemory:
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
         """Return [n]."""
-        limit = machines.allocatable[MEMORY] * (self.share * (1 + 1e-9))
+        limit = machines.allocatable[MEMORY] * (self.share * (1 + ROUNDING))
         found: Bools = machines.maxmemory + float(request.maxmemory) <= limit
         return found
 

@@ -125,6 +125,32 @@ def test_alike_queries_taken_together_are_answered_one_by_one(valkey: Valkey, se
     assert [answer["machine"] for answer in answers] == [one["machine"] for one in batch["placed"]]
 
 
+def test_of_alike_queries_taken_together_the_ones_without_room_are_told_as_if_alone(
+    valkey: Valkey, server: redis.Redis
+) -> None:
+    """Room for two of three: the third is ranked after them; and `rank` shows the fleet with them on it."""
+    names = Names(f"no-room-{os.getpid()}")
+    wire = Wire({"url": valkey.url})
+    publish(wire, names, [window_table(["only"], at=time.time() + 3)])
+    wire.close()
+    params = {"cpu": 6, "memory": "1G", "profile": "kubernetes"}
+    for number in range(3):
+        query = {"v": 1, "id": f"q{number}", "method": "place", "deadline": time.time() + 20, "params": params}
+        server.lpush(names.queries, json.dumps(query))
+    with scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=10) as client:
+        answers = [
+            json.loads(server.blpop([names.reply(f"q{number}")], timeout=20)[1])["result"] for number in range(3)
+        ]
+        looked = client.rank(**params)
+        smaller = client.rank(**(params | {"cpu": 1}))
+    assert [answer["machine"] for answer in answers] == ["only", "only", None]
+    none = answers[2]
+    assert (none["score"], none["feasible"], none["candidates"], none["missing"]) == (None, 0, [], 1)
+    assert none["summary"] == none["reason"] == looked["summary"]
+    assert looked["machine"] is None
+    assert smaller["candidates"][0]["instances"] == 2
+
+
 def test_life_of_an_instance(client: Client) -> None:
     """Place, confirm, resize, move and release; each repeated call gives the same answer and changes nothing."""
     placed = client.place(id="life", cpu=1, memory="1G", ports=[6379], labels={"app": "x"})

@@ -95,8 +95,11 @@ class LedgerModel:
         expected_change: int = -1,
         all_or_nothing: bool = False,
         dry_run: bool = False,
+        meanwhile: Callable[[], None] | None = None,
     ) -> Transition:
         """As `Ledger.reserve`."""
+        if meanwhile is not None:
+            meanwhile()
         before = self.change
         self._sweep()
         moved_on = expected_change >= 0 and expected_change != self.change

@@ -58,7 +58,7 @@ def test_the_closed_form_is_the_variance(
     brute = []
     before = [np.var([c for _, c, _ in machines]), np.var([m for _, _, m in machines])]
     for chosen, (size, _, _) in enumerate(machines):
-        added = [cpu / size, memory / (2 * size)]
+        added = [asked.cpu / size, asked.memory / (2 * size)]
         after = [
             np.var([values[1 + r] + (added[r] if n == chosen else 0) for n, values in enumerate(machines)])
             for r in (0, 1)
@@ -84,6 +84,14 @@ def test_variance_over_the_feasible_only() -> None:
     explained = by_feasible.detail(seen.request, high, 0)
     assert explained["fleet_mean"] == pytest.approx({"cpu": 0.4})
     assert 75 - 25 * 2 * explained["variance_change"] == pytest.approx(over_feasible[1])
+
+
+def test_an_answer_for_another_machine_warns_of_that_one() -> None:
+    """One of a batch went there: the best machine's data are not its concern."""
+    offline = fleet(machine("a"), machine("b", usage={"cpu": 1, "memory": 1}))
+    found = ranked(offline, "kubernetes", cpu=1)
+    warned = {name: found.answer_for(offline.snapshot.roster.index[name])["warnings"] for name in "ab"}
+    assert warned == {"a": ["a has no data"], "b": []}
 
 
 def test_equal_machines_tie_and_the_first_name_wins() -> None:
