@@ -97,8 +97,8 @@ _DECIMALS = {"cpu": 6, "memory": 0, "nic": 0, "maxmemory": 0}
 def read_request(params: Any) -> Request:
     """Return the request in decoded JSON, every amount a float in base units, as fine as the ledger counts.
 
-    >>> read_request({"cpu": "500m", "memory": "10G"}).amounts(), read_request({"cpu": 8 / 3}).cpu
-    ((0.5, 10000000000.0, 0.0), 2.666667)
+    >>> read_request({"cpu": "500m", "memory": "10G"}).amounts()
+    (0.5, 10000000000.0, 0.0)
 
     Raises InvalidRequest naming the field.
     """
@@ -106,19 +106,26 @@ def read_request(params: Any) -> Request:
         request = msgspec.convert(params, Request)
     except msgspec.ValidationError as error:
         raise InvalidRequest(_name_field(str(error))) from None
-    plain = {name: round(_quantity(name, getattr(request, name)), places) for name, places in _DECIMALS.items()}
+    plain = {name: read_amount(name, getattr(request, name)) for name in _DECIMALS}
     for name in ("limits", "expected"):
         for resource in getattr(request, name):
             if resource not in RESOURCES:
                 raise InvalidRequest(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
-    limits = {name: _quantity(f"limits.{name}", value) for name, value in request.limits.items()}
-    expected = {name: _quantity(f"expected.{name}", value) for name, value in request.expected.items()}
+    limits = {name: read_amount(f"limits.{name}", value) for name, value in request.limits.items()}
+    expected = {name: read_amount(f"expected.{name}", value) for name, value in request.expected.items()}
     return msgspec.structs.replace(request, **plain, limits=limits, expected=expected)
 
 
-def _quantity(name: str, value: float | str) -> float:
+def read_amount(name: str, value: float | str) -> float:
+    """Return an amount in base units, as fine as the ledger counts.
+
+    >>> read_amount("cpu", "500m"), read_amount("limits.cpu", 8 / 3), read_amount("memory", "0.1Ki")
+    (0.5, 2.666667, 102.0)
+
+    Raises InvalidRequest naming the field.
+    """
     try:
-        return parse_quantity(value)
+        return round(parse_quantity(value), _DECIMALS[name.rpartition(".")[2]])
     except ValueError as error:
         raise InvalidRequest(f"{name}: {error}") from None
 

@@ -126,6 +126,8 @@ def decode_table(raw: bytes) -> WindowTable:
     if major != MAJOR:
         raise TableError(f"window table of major version {major}; this reader knows {MAJOR}")
     offset = _PREFIX.size + header_bytes
+    if len(raw) < offset:
+        raise TableError(f"window table is damaged: {len(raw)} bytes, its header alone has {offset}")
     try:
         header = _header_decoder.decode(memoryview(raw)[_PREFIX.size : offset])
         columns: dict[str, NDArray[np.generic]] = {}

@@ -8,8 +8,7 @@ from typing import Annotated, Any, cast
 import msgspec
 from msgspec import Meta
 
-from schemas.quantity import parse_quantity
-from schemas.request import InvalidRequest, Quantity, Request
+from schemas.request import InvalidRequest, Quantity, Request, read_amount
 from schemas.resources import RESOURCES
 from scorer.follow import Follower
 from scorer.instance import Instance
@@ -143,12 +142,12 @@ def _change(
 ) -> tuple[Change, dict[str, Any]]:
     """Return the change, and why it goes where it goes when it moves."""
     amounts = tuple(
-        old.amounts[position] if getattr(asked, name) is None else _quantity(name, getattr(asked, name))
+        old.amounts[position] if getattr(asked, name) is None else read_amount(name, getattr(asked, name))
         for position, name in enumerate(RESOURCES)
     )
     given: dict[str, Any] = {"amounts": amounts}
     if asked.maxmemory is not None:
-        given["maxmemory"] = _quantity("maxmemory", asked.maxmemory)
+        given["maxmemory"] = read_amount("maxmemory", asked.maxmemory)
     for name in ("ports", "role", "cluster_masters", "labels"):
         if getattr(asked, name) is not None:
             given[name] = getattr(asked, name)
@@ -255,18 +254,11 @@ def _same(change: Change) -> bool:
     return change.candidates[0].machine == change.old.machine and change.old == change.new
 
 
-def _quantity(name: str, value: Quantity) -> float:
-    try:
-        return parse_quantity(value)
-    except ValueError as error:
-        raise InvalidRequest(f"{name}: {error}") from None
-
-
 def _by_resource(name: str, given: dict[str, Quantity]) -> tuple[float, ...]:
     for resource in given:
         if resource not in RESOURCES:
             raise InvalidRequest(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
-    amounts = tuple(_quantity(f"{name}.{r}", given[r]) if r in given else -1.0 for r in RESOURCES)
+    amounts = tuple(read_amount(f"{name}.{r}", given[r]) if r in given else -1.0 for r in RESOURCES)
     return amounts if given else ()
 
 
