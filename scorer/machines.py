@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from scorer.fleet import Fleet
 
 _R = len(RESOURCES)
+ROUNDING = 1e-12
+"""Relative slack, so that sums of floats meet a limit they equal; less than the least amount that the ledger counts."""
 Compute = Callable[["Machines"], Any]
 Column = TypeVar("Column", bound=NDArray[Any])
 

@@ -14,7 +14,7 @@ from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.days import day_start_s
 from scorer.filters.usage_threshold import Thresholds, as_column, check_thresholds
-from scorer.machines import Machines, numbers
+from scorer.machines import ROUNDING, Machines, numbers
 from scorer.scores.arithmetic import known_or
 from scorer.snapshot import Bools, Floats
 
@@ -63,7 +63,7 @@ class DailyPeak:
     def _slack(self, machines: Machines, now_s: float) -> Floats:
         """Return [R, n]: the least that is left below the threshold on any day; inf where no peak is known."""
         limit = machines.constant(("daily_peak", *self._limits), self._limit)
-        left = [limit - machines.peak(day, self.time_zone, now_s) for day in self.days]
+        left = [limit * (1 + ROUNDING) - machines.peak(day, self.time_zone, now_s) for day in self.days]
         return known_or(np.fmin.reduce(left), np.inf)
 
     def _limit(self, machines: Machines) -> Floats:
@@ -73,9 +73,9 @@ class DailyPeak:
 
     def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
         """Name the day."""
-        found: dict[str, Bools] = {}
+        limit, found = self._limit(machines) * (1 + ROUNDING), dict[str, Bools]()
         for day in self.days:
-            over = machines.peak(day, self.time_zone) + machines.expected[:, None] > self._limit(machines)
+            over = machines.peak(day, self.time_zone) + machines.expected[:, None] > limit
             found[f"{day}'s peak over threshold"] = np.logical_or.reduce(over, axis=0)
         return found
 

@@ -10,11 +10,8 @@ import numpy as np
 
 from schemas.request import Request
 from schemas.resources import CPU, MEMORY, RESOURCES
-from scorer.machines import Machines, numbers
+from scorer.machines import ROUNDING, Machines, numbers
 from scorer.snapshot import Bools, Floats
-
-ROUNDING = 1e-12
-"""Relative slack, so that sums of floats meet a limit they equal; less than the least amount that the ledger counts."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 from schemas.request import Request
 from schemas.resources import MEMORY
-from scorer.filters.fits import ROUNDING
-from scorer.machines import Machines
+from scorer.machines import ROUNDING, Machines
 from scorer.snapshot import Bools
 
 

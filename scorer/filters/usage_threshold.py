@@ -12,7 +12,7 @@ import numpy as np
 from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.load import KOORDINATOR_EXPIRATION_S, ResourceName, Statistic, statistic
-from scorer.machines import Machines, numbers
+from scorer.machines import ROUNDING, Machines, numbers
 from scorer.scores.arithmetic import round_half_away
 from scorer.snapshot import Bools, Floats
 
@@ -174,7 +174,7 @@ class UsageThreshold:
                 percent = round_half_away((usage + machines.expected[:, None]) / allocatable * 100.0)
             under: Bools = percent <= threshold * 100.0 + 1e-9
         else:
-            under = usage + machines.expected[:, None] <= threshold * allocatable
+            under = usage + machines.expected[:, None] <= threshold * allocatable * (1 + ROUNDING)
         over: Bools = checked & ~under
         if self.missing != "refuse":
             return over & ~np.isnan(usage)
@@ -228,7 +228,7 @@ def _prefer(
 def _limits(threshold: Floats, machines: Machines) -> Floats:
     """Return [R, n]: threshold times allocatable; inf without a threshold or an allocatable amount."""
     allocatable = machines.allocatable
-    limit: Floats = np.where((threshold > 0) & (allocatable > 0), threshold * allocatable, np.inf)
+    limit: Floats = np.where((threshold > 0) & (allocatable > 0), threshold * allocatable * (1 + ROUNDING), np.inf)
     return limit
 
 
