@@ -90,7 +90,7 @@ class InvalidRequest(ValueError):
     """A request that cannot be read; the message names the field."""
 
 
-_DECIMALS = {"cpu": 6, "memory": 0, "nic": 0, "maxmemory": 0}
+DECIMALS = {"cpu": 6, "memory": 0, "nic": 0, "maxmemory": 0}
 """Millionths of a core and whole bytes: what a filter adds up must be what the ledger does, or they disagree."""
 
 
@@ -106,7 +106,7 @@ def read_request(params: Any) -> Request:
         request = msgspec.convert(params, Request)
     except msgspec.ValidationError as error:
         raise InvalidRequest(_name_field(str(error))) from None
-    plain = {name: read_amount(name, getattr(request, name)) for name in _DECIMALS}
+    plain = {name: read_amount(name, getattr(request, name)) for name in DECIMALS}
     for name in ("limits", "expected"):
         for resource in getattr(request, name):
             if resource not in RESOURCES:
@@ -125,7 +125,7 @@ def read_amount(name: str, value: float | str) -> float:
     Raises InvalidRequest naming the field.
     """
     try:
-        return round(parse_quantity(value), _DECIMALS[name.rpartition(".")[2]])
+        return round(parse_quantity(value), DECIMALS[name.rpartition(".")[2]])
     except ValueError as error:
         raise InvalidRequest(f"{name}: {error}") from None
 

@@ -59,23 +59,27 @@ class _Run:
     """A ranking, all it was made from, and how it goes on while only its own request is placed."""
 
     def __init__(
-        self, ranking: Ranking, snapshot: Snapshot, ledger: LedgerView, now_s: float, *, placed: int = 0
+        self,
+        ranking: Ranking,
+        snapshot: Snapshot,
+        ledger: LedgerView,
+        now_s: float,
+        course: Course | None,
+        *,
+        placed: int = 0,
     ) -> None:
         self._ranking, self._snapshot, self._ledger, self._now_s = ranking, snapshot, ledger, now_s
         self.placed = placed
         """How many such instances the ledger took in on end, with the runs before."""
         self._request = _without_id(ranking.request)
         self._record = _plain(instance_of(ranking.request, "", 0.0))
-        self._course: Course | None = None
+        self._course = course
+        """How it goes on after the ranking's own choice; None: it does not."""
         self._offered: list[int] = []
         """Rows chosen and not placed yet, in order."""
         self._fresh = True
         """Whether nothing was placed since the ranking."""
         self._version, self._position = ledger.version, ledger.position
-
-    def follow(self, course: Course) -> None:
-        """Go on along this course after the ranking's own choice."""
-        self._course = course
 
     def current(self, request: Request, snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float) -> bool:
         """Return whether it is of this request and holds; what was placed of its own choice is followed first."""
@@ -179,9 +183,7 @@ class Ahead:
         self._forget()
 
         def place(first: Ranking, count: int) -> list[str | None] | None:
-            run = _Run(first, snapshot, ledger, now_s)
-            if alike:
-                run.follow(Course(first, count))
+            run = _Run(first, snapshot, ledger, now_s, Course(first, count) if alike else None)
             rows = run.rows(count)
             if rows is None:
                 return place_identical(first, count)
@@ -203,9 +205,8 @@ class Ahead:
         try:
             if self._alike:
                 ranking = rank(request, snapshot, ledger, profile, now_s)
-                self._run = _Run(ranking, snapshot, ledger, now_s, placed=placed)
-                if placed >= RUN and not request.explain:
-                    self._run.follow(Course(ranking))
+                course = Course(ranking) if placed >= RUN and not request.explain else None
+                self._run = _Run(ranking, snapshot, ledger, now_s, course, placed=placed)
                 self._run.rows(1)
             else:
                 see(request, snapshot, ledger, profile, now_s)

@@ -2,7 +2,7 @@
 
 Unlike instances are ranked one after the other, each on a ledger that holds the ones before for the moment. Identical
 ones go a faster way where nothing but a machine's own load decides (`scorer.identical`): 1,000 on 5,000 machines take
-about as long as 30 single ones.
+about as long as 50 single ones.
 """
 
 from __future__ import annotations

@@ -18,13 +18,13 @@ import msgspec
 import redis
 
 from schemas.names import Names
-from schemas.request import Request
+from schemas.request import DECIMALS, Request
 from schemas.resources import RESOURCES
 from scorer.instance import Instance
 from scorer.wire import Command, Wire
 
 SCRIPTS = ("reserve", "confirm", "update", "release", "expire", "correct")
-UNITS = (1e6, 1.0, 1.0)
+UNITS = tuple(10.0 ** DECIMALS[name] for name in RESOURCES)
 """Units of the ledger's sums in each resource's unit: cpu in millionths of a core, bytes, bytes/s. As in ledger.lua."""
 AMOUNT_MAX = 2.0**50
 """The largest amount in those units: sums of some thousands stay whole."""

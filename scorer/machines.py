@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _R = len(RESOURCES)
 ROUNDING = 1e-12
-"""Relative slack, so that sums of floats meet a limit they equal; less than the least amount that the ledger counts."""
+"""Relative slack, so that sums of floats meet a limit they equal; below a terabyte less than the ledger counts."""
 Compute = Callable[["Machines"], Any]
 Column = TypeVar("Column", bound=NDArray[Any])
 

@@ -103,6 +103,19 @@ def test_rank_has_no_side_effect(client: Client) -> None:
     assert client.health()["ledger_change"] == before
 
 
+def put_together(server: redis.Redis, names: Names, params: dict[str, Any], count: int) -> None:
+    """Put alike queries on the queue before there is a scorer, which then takes them together."""
+    for number in range(count):
+        query = {"v": 1, "id": f"q{number}", "method": "place", "deadline": time.time() + 20, "params": params}
+        server.lpush(names.queries, json.dumps(query))
+
+
+def answers_of(server: redis.Redis, names: Names, count: int) -> list[dict[str, Any]]:
+    """Return their results."""
+    replies = [server.blpop([names.reply(f"q{number}")], timeout=20) for number in range(count)]
+    return [json.loads(reply[1])["result"] for reply in replies]
+
+
 def test_alike_queries_taken_together_are_answered_one_by_one(valkey: Valkey, server: redis.Redis) -> None:
     """Twelve deployers at once get the machines that twelve instances of one query would, each with its own terms."""
     names = Names(f"together-{os.getpid()}")
@@ -110,13 +123,9 @@ def test_alike_queries_taken_together_are_answered_one_by_one(valkey: Valkey, se
     publish(wire, names, [window_table(MACHINES, utilization=[0.05 + 0.05 * n for n in range(10)], at=time.time() + 3)])
     wire.close()
     params = {"cpu": 2, "memory": "4G"}
-    for number in range(12):
-        query = {"v": 1, "id": f"q{number}", "method": "place", "deadline": time.time() + 20, "params": params}
-        server.lpush(names.queries, json.dumps(query))
+    put_together(server, names, params, 12)
     with scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=10) as client:
-        answers = [
-            json.loads(server.blpop([names.reply(f"q{number}")], timeout=20)[1])["result"] for number in range(12)
-        ]
+        answers = answers_of(server, names, 12)
         for number, answer in enumerate(answers):
             assert (answer["id"], answer["repeated"]) == (f"q{number}", 0)
             assert answer["machine"] == answer["candidates"][0]["machine"]
@@ -134,13 +143,9 @@ def test_of_alike_queries_taken_together_the_ones_without_room_are_told_as_if_al
     publish(wire, names, [window_table(["only"], at=time.time() + 3)])
     wire.close()
     params = {"cpu": 6, "memory": "1G", "profile": "kubernetes"}
-    for number in range(3):
-        query = {"v": 1, "id": f"q{number}", "method": "place", "deadline": time.time() + 20, "params": params}
-        server.lpush(names.queries, json.dumps(query))
+    put_together(server, names, params, 3)
     with scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=10) as client:
-        answers = [
-            json.loads(server.blpop([names.reply(f"q{number}")], timeout=20)[1])["result"] for number in range(3)
-        ]
+        answers = answers_of(server, names, 3)
         looked = client.rank(**params)
         smaller = client.rank(**(params | {"cpu": 1}))
     assert [answer["machine"] for answer in answers] == ["only", "only", None]

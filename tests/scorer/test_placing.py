@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from schemas.request import Request
 from scorer import placing as placing_module
 from scorer.ahead import Ahead
 from scorer.follow import Follower
@@ -24,7 +25,6 @@ class World:
     """A fleet of an idle machine and three busy, larger ones, and one placer on a ledger of its own."""
 
     def __init__(self, ahead: Ahead | None) -> None:
-        self.now_s = 0.0
         self.fleet = fleet(
             machine("idle", cpu=16, memory=1e12, usage={"cpu": 0, "memory": 0}),
             *(machine(f"m{n}", cpu=160, memory=1e12, usage={"cpu": 50, "memory": 5e11}) for n in range(3)),
@@ -37,20 +37,21 @@ class World:
         ways: tuple[Any, ...] = (ahead.rank, ahead.plan) if ahead is not None else ()
         self.placing = Placing(ledger, self.follower, 20, lambda: self.now_s, *ways)
 
-    def place(self, *ids: str, **asked: Any) -> Placement:
-        """Place one instance, or a batch, as the service does, and make ready for the next."""
-        requests = [request(id=name, expected={"cpu": 0.1, "memory": 1e8}, **asked) for name in ids]
-        found = self.placing.place(requests, self.fleet.snapshot, PROFILE)
+    def place(self, count: int, **asked: Any) -> list[Placement]:
+        """Place instances one by one, as the service does."""
+        return [self._place(request(id=f"i{n}", expected={"cpu": 0.1, "memory": 1e8}, **asked)) for n in range(count)]
+
+    def _place(self, wanted: Request) -> Placement:
+        found = self.placing.place([wanted], self.fleet.snapshot, PROFILE)
         self.now_s += 0.001
         if self.ahead is not None:
             self.ahead.prepare(self.fleet.snapshot, self.follower.view, self.now_s)
         return found
 
 
-def one_by_one(world: World, count: int, **asked: Any) -> list[str | None]:
-    """Return where single placements went."""
-    records = [world.place(f"i{number}", **asked).records[0] for number in range(count)]
-    return [None if record is None else record.machine for record in records]
+def machines(placed: list[Placement]) -> list[str | None]:
+    """Return where they went."""
+    return [record.machine if record else None for found in placed for record in found.records]
 
 
 @pytest.fixture(params=[None, Ahead], ids=["anew", "ahead"])
@@ -61,10 +62,9 @@ def world(request: pytest.FixtureRequest) -> World:
 
 def test_what_fits_by_the_filter_fits_by_the_ledger(world: World) -> None:
     """A sixth of the machine, six times: as counted the sixth is two millionths of a core too large, to both."""
-    placed = [world.place(f"i{number}", cpu=16 / 6, memory=1e9) for number in range(8)]
-    where = [record.machine if record else None for found in placed for record in found.records]
-    assert where[:5] == ["idle"] * 5
-    assert set(where[5:]) == {"m0", "m1", "m2"}
+    placed = world.place(8, cpu=16 / 6, memory=1e9)
+    assert machines(placed)[:5] == ["idle"] * 5
+    assert set(machines(placed)[5:]) == {"m0", "m1", "m2"}
     assert not any(found.conflicts for found in placed)
 
 
@@ -79,4 +79,4 @@ def test_a_machine_that_the_ledger_refuses_is_passed_over(world: World, monkeypa
         return [tight if names[row] == "idle" else of for row, of in zip(rows, known, strict=True)]
 
     monkeypatch.setattr(placing_module, "limits", limits)
-    assert one_by_one(world, 12, cpu=1, memory=1e9) == ["idle"] * 8 + ["m0", "m1", "m2", "m0"]
+    assert machines(world.place(12, cpu=1, memory=1e9)) == ["idle"] * 8 + ["m0", "m1", "m2", "m0"]
