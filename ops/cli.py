@@ -1,59 +1,109 @@
-"""The ``windward`` command: one table from command to the module that runs it, imported only when it is asked for."""
+"""The ``windward`` command: one table from command to the module that runs it, imported only when it is asked for.
+
+A module has ``main(argv, environ) -> exit code`` and ``SETTINGS``: its settings class, or a class for each second word
+(``windward machines cordon``). Nothing else is imported before the command is known: `tests/bench/bench_start.py` has
+what a start costs.
+"""
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-from importlib.metadata import version
 
-from schemas.settings import SettingsError
+from ops.commands import COMMANDS
 
-COMMANDS = {
-    "up": ("ops.up", "run the whole stack on this machine until Ctrl-C"),
-    "demo": ("ops.demo", "show the whole stack at work, then stop"),
-    "agent": ("streams.agent.__main__", "publish this machine's load"),
-    "fleet": ("streams.fleet.__main__", "publish the load of a simulated or recorded fleet"),
-    "stream": ("streams.__main__", "fold samples into windows"),
-    "fold": ("streams.fold_command", "print the windows of recorded samples"),
-    "scorer": ("scorer.__main__", "answer placement queries"),
-    "place": ("scorer.commands.place", "choose a machine and reserve it"),
-    "rank": ("scorer.commands.rank", "rank the machines, of the scorer or of a file"),
-    "confirm": ("scorer.commands.confirm", "turn a reservation into an instance"),
-    "update": ("scorer.commands.update", "move, resize or change the role of an instance"),
-    "release": ("scorer.commands.release", "end an instance or a reservation"),
-    "instances": ("scorer.commands.instances", "list, release or import instances"),
-    "machines": ("scorer.commands.machines", "list, show, label, taint or cordon machines"),
-    "why": ("scorer.commands.why", "say why an instance is where it is"),
-    "health": ("scorer.commands.health", "ask the scorer how it is"),
-    "profiles": ("scorer.commands.profiles", "list and show profiles"),
-}
+__all__ = ["COMMANDS", "EXIT_CODES", "main"]
 
 EXIT_CODES = (
-    """exit codes: 0 done; 1 failed; 2 wrong usage or setting; 3 no machine fits; 4 no answer before the deadline"""
+    "exit codes: 0 done; 1 failed; 2 wrong usage or setting; 3 no machine fits; 4 no answer before the deadline;\n"
+    "            141 the reader of the output has left"
 )
+_SIGPIPE = 13
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; its module has ``main(argv, environ) -> exit code``."""
-    arguments = sys.argv[1:] if argv is None else argv
-    if arguments[:1] in ([], ["-h"], ["--help"], ["help"]):
+    try:
+        try:
+            return _run(sys.argv[1:] if argv is None else argv)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        return _reader_left()
+    except SystemExit as left:
+        if isinstance(left.__context__, BrokenPipeError):  # rich's own way to end
+            return _reader_left()
+        raise
+
+
+def _reader_left() -> int:
+    """Return the exit code of a process whose output is no longer read, as a shell reports SIGPIPE."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())  # what is still in the buffer has somewhere to go
+    except (OSError, ValueError):
+        pass
+    finally:
+        os.close(nowhere)
+    return 128 + _SIGPIPE
+
+
+def _run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to end
+    if arguments[:1] in ([], ["-h"], ["--help"]) or arguments == ["help"]:
         print(_usage())  # noqa: T201
         return 0
     if arguments[0] == "--version":
-        print(version("windward"))  # noqa: T201
+        from schemas.version import product_version
+
+        print(product_version())  # noqa: T201
         return 0
+    if arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
     command, *rest = arguments
     if command not in COMMANDS:
-        print(f"windward: no command {command!r}; `windward --help` lists them", file=sys.stderr)  # noqa: T201
+        from schemas.near import did_you_mean
+
+        what = command.partition("=")[0] if command.startswith("-") else command
+        hint = did_you_mean(what, COMMANDS) or "; `windward --help` lists them"
+        print(f"windward: no command {what!r}{hint}", file=sys.stderr)  # noqa: T201
         return 2
+    from schemas.settings import SettingsError
+
     try:
-        return int(importlib.import_module(COMMANDS[command][0]).main(rest, os.environ))
+        if os.environ.get("WINDWARD_CONFIG") or any(_may_be_unknown(rest)):
+            from ops.known import refuse_unknown
+
+            refuse_unknown(rest, os.environ)
+        from importlib import import_module
+
+        return int(import_module(COMMANDS[command][0]).main(rest, os.environ))
     except SettingsError as error:
-        print(f"windward {command}: {error}", file=sys.stderr)  # noqa: T201
+        from schemas.failures import print_failure
+
+        print_failure(command, "INVALID_ARGUMENT", str(error), as_json=_wants_json(rest))
         return 2
+    except ModuleNotFoundError as error:
+        from ops.extras import in_words
+
+        missing = in_words(error)
+        if missing is None:
+            raise
+        print(f"windward {command}: {missing}", file=sys.stderr)  # noqa: T201
+        return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _may_be_unknown(arguments: list[str]) -> list[bool]:
+    """Return something true for each place where an unknown name may be: a settings file, a variable."""
+    given = [word.partition("=")[0] == "--config" for word in arguments]
+    return [*given, *(name.startswith("WINDWARD_") for name in os.environ)]
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    if "--json" in arguments or "--no-json" in arguments:
+        return "--json" in arguments
+    return os.environ.get("WINDWARD_JSON", "").lower() in ("1", "true")
 
 
 def _usage() -> str:

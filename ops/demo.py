@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import redis
@@ -23,17 +23,19 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from ops.fleet_view import FleetView, Spread, at_random, join_tables, least_used, spread
+from ops.demo_tables import machines_table, new_table, ratio3, split, spread_cells
+from ops.fleet_view import FleetView, at_random, join_tables, least_used, spread
 from ops.local.process import LocalError, wait_until
-from ops.stack import Stack, StackSettings
+from ops.stack import Stack
+from ops.stack_settings import StackSettings
 from ops.up import Interrupts
 from schemas.connections import CommonSettings
 from schemas.names import Names
-from schemas.resources import CPU, MEMORY, NIC
+from schemas.resources import CPU
 from schemas.settings import load_settings, setting
 from schemas.window_table import TableError, decode_table
 from scorer.client import Client, WindwardError
-from scorer.commands.asking import number, ratio, size
+from scorer.commands.show import number, size
 
 FILL_DEADLINE_S = 100.0
 SCORER_DEADLINE_S = 15.0
@@ -43,10 +45,6 @@ PRESENT_S = 20.0
 LOOK_S = 0.25
 PLAIN_LOOK_S = 2.0
 PLAIN_WIDTH = 110
-NAME_WIDTH = 24
-"""A longer machine id would squeeze the numbers beside it."""
-
-SIMULATED = "sim-"
 REQUEST: dict[str, Any] = {"cpu": 2, "memory": "8G"}
 CPU_CORES = 2.0
 
@@ -55,8 +53,16 @@ CPU_CORES = 2.0
 class DemoSettings(CommonSettings):
     """Show the whole stack at work on this machine, then stop."""
 
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward demo",
+        "windward demo --machines 60 --burst 20",
+    )
+
     machines: Annotated[int, Meta(ge=10, le=10_000)] = setting(200, "simulated machines")
     burst: Annotated[int, Meta(ge=1, le=1_000)] = setting(50, "instances placed at the end")
+
+
+SETTINGS = DemoSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
@@ -73,6 +79,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
                     kafka_port=0,
                     redis_port=0,
                     metrics_port=0,
+                    exporter=False,
                     machines=settings.machines,
                     backfill_s=3600,
                     state_dir=Path(folder),
@@ -241,63 +248,3 @@ class Demo:
         )
         if len(placed) < count:
             raise LocalError(f"only {len(placed)} of {count} were placed: {answers[-1]['summary']}")
-
-
-def machines_table(view: FleetView) -> Table:
-    """Return this machine and the simulated ones of the highest, middle and lowest CPU utilization."""
-    table = new_table("machine", "cpu, 5 min", "mean", "std", "cores", "memory", "of", "nic", "1 h covered")
-    simulated, own = split(view)
-    if view.windows_s and len(view.names):
-        order = simulated[np.argsort(view.utilization[0, CPU, simulated])]
-        shown = order[[-1, -2, len(order) // 2, 1, 0]] if len(order) >= 5 else order
-        for row in (*own, *shown):
-            name = view.names[row] if len(view.names[row]) <= NAME_WIDTH else view.names[row][: NAME_WIDTH - 1] + "…"
-            name += " (real)" if row in own else ""
-            table.add_row(name, *machine_cells(view, int(row)), style="bold" if row in own else "")
-    return table
-
-
-def machine_cells(view: FleetView, row: int) -> list[str]:
-    """Return one machine's cells: the shortest window's means, and how much of the longest is covered."""
-    mean, std, capacity = view.mean[0, :, row], view.std[0, :, row], view.capacity[:, row]
-    share = view.utilization[0, :, row]
-    return [
-        ratio(known(share[CPU])),
-        number(known(mean[CPU])),
-        number(known(std[CPU])),
-        number(known(capacity[CPU]), 0),
-        size(known(mean[MEMORY])),
-        size(known(capacity[MEMORY])),
-        ratio(known(share[NIC])),
-        ratio(known(view.coverage[-1, CPU, row])),
-    ]
-
-
-def spread_cells(found: Spread) -> list[str]:
-    """Return one spread's cells."""
-    return [str(found.machines), str(found.most), ratio(found.highest), ratio3(found.std)]
-
-
-def split(view: FleetView) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]:
-    """Return the rows of the simulated machines and of the real one."""
-    simulated = np.array([name.startswith(SIMULATED) for name in view.names], dtype=np.bool_)
-    return np.flatnonzero(simulated), np.flatnonzero(~simulated)
-
-
-def new_table(first: str, *titles: str) -> Table:
-    """Return an empty table: the first column to the left, the others to the right."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(first, no_wrap=True)
-    for title in titles:
-        table.add_column(title, justify="right", no_wrap=True)
-    return table
-
-
-def known(value: float) -> float | None:
-    """Return a plain number, None where nothing is known."""
-    return float(value) if np.isfinite(value) else None
-
-
-def ratio3(value: float) -> str:
-    """Return a small ratio."""
-    return f"{value:.3f}"

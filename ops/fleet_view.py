@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.alignment import aligned
 from schemas.resources import CPU, RESOURCES
 from schemas.window_table import WindowTable
 
@@ -58,11 +59,11 @@ class FleetView:
 
 
 def join_tables(tables: Iterable[WindowTable]) -> FleetView:
-    """Return the machines of all partitions together."""
+    """Return the machines of all partitions together; of two rows of one machine the one with the newer sample."""
     found = [table for table in tables if table.header.machines]
     windows_s = found[0].header.windows_s if found else ()
     columns = {
-        name: np.concatenate([table.columns[name] for table in found], axis=-1).astype(np.float64)
+        name: np.concatenate([_column(table, name) for table in found], axis=-1).astype(np.float64)
         if found
         else np.empty((*axes, 0))
         for name, axes in {
@@ -73,7 +74,17 @@ def join_tables(tables: Iterable[WindowTable]) -> FleetView:
             "at": (),
         }.items()
     }
-    return FleetView([name for table in found for name in table.machines], windows_s, **columns)
+    view = FleetView([name for table in found for name in table.machines], windows_s, **columns)
+    newest = {view.names[row]: row for row in np.argsort(view.at, kind="stable").tolist()}
+    return view if len(newest) == len(view.names) else view.only(np.sort(np.fromiter(newest.values(), np.int64)))
+
+
+def _column(table: WindowTable, name: str) -> NDArray[np.generic]:
+    """Return a column in the order of this process's resources; raises KeyError for one that the table lacks."""
+    column = aligned(table, name)
+    if column is None:
+        raise KeyError(name)
+    return column
 
 
 @dataclass(frozen=True)

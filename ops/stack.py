@@ -1,6 +1,6 @@
-"""The whole stack as processes of this machine: broker, Valkey, stream app, scorer, agent, and a fleet if wanted.
+"""The whole stack as processes of this machine: broker, Valkey, stream app, scorer, exporter, agent, fleet if wanted.
 
-    broker, Valkey -> topics -> stream app, scorer -> agent, fleet
+    broker, Valkey -> topics -> stream app, scorer, exporter -> agent, fleet -> Prometheus
 
 What depends on others starts after them and ends before them. Settings that all processes share go to them through
 their environment, so that no password is ever an argument; ports and names of one process are its arguments.
@@ -9,67 +9,38 @@ their environment, so that no password is ever an argument; ports and names of o
 from __future__ import annotations
 
 import fcntl
-import socket
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
-from types import TracebackType
-from typing import IO, Annotated, Literal, Self
+from dataclasses import fields
+from typing import IO, Self, get_args
 
+import redis
 from kafka.errors import KafkaError
-from msgspec import Meta
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
+from ops.exporter.settings import Statistic
 from ops.local.apache_kafka import ApacheKafka
 from ops.local.broker import LocalBroker
-from ops.local.process import LOOPBACK, LocalError, LocalProcess, free_port, wait_until
+from ops.local.lifetime import StartedByWith
+from ops.local.ports import accepts, free_port_from, own_port, says_ready
+from ops.local.process import LOOPBACK, LocalError, LocalProcess, wait_until
+from ops.local.prometheus import LocalPrometheus
 from ops.local.valkey import LocalValkey
+from ops.stack_settings import StackSettings
 from ops.supervisor import Supervisor
-from schemas.connections import KafkaSettings, PipelineSettings, RedisSettings
-from schemas.settings import setting
+from schemas.connections import KafkaSettings, PipelineSettings
 from streams.topics import TopicSettings, ensure_topics
-
-Port = Annotated[int, Meta(ge=0, le=65_535)]
-Count = Annotated[int, Meta(ge=0, le=1_000)]
 
 READY_DEADLINE_S = 60.0
 ACCEPT_DEADLINE_S = 10.0
+REDIS_DEADLINE_S = 2.0
 SESSION_TIMEOUT_S = 6
 """The local broker hands partitions out after half of it, so the first samples are folded after 3 s, not 5."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StackSettings(PipelineSettings):
-    """Run the whole stack on this machine until Ctrl-C."""
-
-    kafka: str = setting("", "brokers to use, HOST:PORT separated by commas; default: one is started here")
-    redis_url: str = setting("", "server to use, URL without password; default: a Valkey is started here")
-    kafka_server: Literal["tansu", "apache"] = setting(
-        "tansu", "the broker that is started: the wheel's, or real Kafka"
-    )
-    kafka_brokers_count: Literal[1, 3] = setting(1, "how many brokers of Apache Kafka are started")
-    kafka_port: Port = setting(9092, "port of the broker that is started (the first of three); 0: any free one")
-    redis_port: Port = setting(6379, "port of the Valkey that is started; 0: any free one")
-    metrics_port: Port = setting(9464, "first port looked at for the processes' metrics pages")
-    state_dir: Path = setting(Path(".windward"), "folder of the logs, and of what the servers started here keep")
-    partitions: Annotated[int, Meta(ge=1, le=1_000)] = setting(8, "partitions of the samples topic, if it is made here")
-    streams: Count = setting(1, "stream app workers")
-    scorers: Count = setting(1, "scorers")
-    agent: bool = setting(True, "publish this machine's own load")
-    machines: Annotated[int, Meta(ge=0, le=100_000)] = setting(0, "machines of a simulated fleet beside it")
-    backfill_s: Annotated[int, Meta(ge=0)] = setting(3600, "how long a past the fleet publishes first")
-
-    def __post_init__(self) -> None:
-        if self.kafka:
-            KafkaSettings.__post_init__(self)
-        if self.redis_url:
-            RedisSettings.__post_init__(self)
-
-
-class Stack:
+class Stack(StartedByWith):
     """All processes; ``with`` starts and stops them. ``say`` gets one line for each thing that happens."""
 
     def __init__(
@@ -85,6 +56,7 @@ class Stack:
         self._environ = dict(environ)
         self._broker: LocalBroker | ApacheKafka | None = None
         self._valkey: LocalValkey | None = None
+        self.prometheus: LocalPrometheus | None = None
         self._processes: list[LocalProcess] = []
         self._lock: IO[str] | None = None
 
@@ -92,6 +64,7 @@ class Stack:
         """Start everything and wait until all of it is ready; LocalError names what is not."""
         try:
             self._take_state_dir()
+            self._check_redis()
             self._start_servers()
             self._make_topics()
             self._start_processes()
@@ -118,6 +91,8 @@ class Stack:
         for process in self._processes:
             port = self.pages.get(process.name)
             found.append((process.name, f"http://{LOOPBACK}:{port}/metrics" if port else "", str(process.log)))
+        if self.prometheus:
+            found.append(("Prometheus", self.prometheus.url, str(self.prometheus.log)))
         return found
 
     # ---- steps of the start
@@ -131,6 +106,20 @@ class Stack:
         except OSError:
             raise LocalError(f"another stack runs in {self.settings.state_dir}: give --state-dir") from None
 
+    def _check_redis(self) -> None:
+        """Refuse a Redis that does not answer within 2 s, before anything is started that would wait for it."""
+        if not self.redis_url:
+            return
+        arguments = self.settings.redis_arguments()
+        try:
+            with redis.Redis.from_url(
+                **arguments, socket_connect_timeout=REDIS_DEADLINE_S, socket_timeout=REDIS_DEADLINE_S,
+                retry=Retry(NoBackoff(), 0),
+            ) as server:  # fmt: skip
+                server.ping()
+        except redis.RedisError as error:
+            raise LocalError(f"redis_url: {self.redis_url} cannot be used: {error}") from None
+
     def _start_servers(self) -> None:
         if not self.kafka:
             self._broker = self._make_broker()
@@ -139,7 +128,7 @@ class Stack:
             self.kafka = self._broker.address
             self._say(f"broker on {self.kafka}")
         if not self.redis_url:
-            port = _own_port(self.settings.redis_port, "redis")
+            port = own_port(self.settings.redis_port, "redis")
             self._valkey = LocalValkey(
                 port=port,
                 directory=self.settings.state_dir / "valkey",
@@ -152,7 +141,7 @@ class Stack:
             self._say(f"Valkey on {self.redis_url}")
 
     def _make_broker(self) -> LocalBroker | ApacheKafka:
-        port = _own_port(self.settings.kafka_port, "kafka")
+        port = own_port(self.settings.kafka_port, "kafka")
         if self.settings.kafka_server == "apache":
             self._say("Apache Kafka: fetching its archives unless they are here")
             return ApacheKafka(
@@ -182,6 +171,10 @@ class Stack:
         streams = ["--session-timeout-s", SESSION_TIMEOUT_S, *topic]
         middle = [self._process("stream", n, streams) for n in range(1, settings.streams + 1)]
         middle += [self._process("scorer", n) for n in range(1, settings.scorers + 1)]
+        if settings.exporter:
+            middle.append(
+                self._process("exporter", 0, ["--statistics", ",".join(get_args(Statistic)), "--labels", "zone,rack"])
+            )
         edge = [self._process("agent", 0)] if settings.agent else []
         if settings.machines:
             fleet = ["--machines", settings.machines, "--backfill-s", settings.backfill_s]
@@ -194,6 +187,18 @@ class Stack:
         for process in self._processes:
             process.wait_ready()
             self._say(f"{process.name} is ready")
+        self._start_prometheus()
+
+    def _start_prometheus(self) -> None:
+        if not self.settings.prometheus:
+            return
+        port = own_port(self.settings.prometheus_port, "prometheus")
+        self.prometheus = LocalPrometheus(
+            self.pages, port=port, interval_s=self.settings.prometheus_interval_s, directory=self.settings.state_dir
+        )
+        self.supervisor.add([self.prometheus], time.monotonic())
+        self.prometheus.start()
+        self._say(f"Prometheus on {self.prometheus.url}")
 
     def _process(
         self, command: str, number: int, arguments: Sequence[object] = (), *, pages: bool = True
@@ -202,7 +207,7 @@ class Stack:
         name = f"{command}-{number}" if number else command
         page: list[object] = []
         if pages:
-            self.pages[name] = _free_port_from(self.settings.metrics_port, set(self.pages.values()))
+            self.pages[name] = free_port_from(self.settings.metrics_port, set(self.pages.values()))
             page = ["--metrics-port", self.pages[name]]
         return LocalProcess(
             name,
@@ -219,62 +224,3 @@ class Stack:
         shared |= {"kafka": self.kafka, "redis_url": self.redis_url}
         given = {f"WINDWARD_{name.upper()}": str(value) for name, value in shared.items() if value is not None}
         return self._environ | given
-
-    def __enter__(self) -> Self:
-        """Start everything."""
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop everything."""
-        self.stop()
-
-
-def says_ready(port: int) -> bool:
-    """Whether the page ``/ready`` at a port of loopback answers yes; one without that page is ready when it answers."""
-    try:
-        with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/ready", timeout=1) as answer:
-            return bool(answer.status == 200)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code == 404
-    except OSError:
-        return False
-
-
-def accepts(address: str) -> bool:
-    """Whether something at HOST:PORT accepts connections."""
-    host, _, port = address.strip().rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=2).close()
-    except OSError:
-        return False
-    return True
-
-
-def listens(port: int) -> bool:
-    """Whether something listens on a port of loopback."""
-    with socket.socket() as probe:
-        probe.settimeout(0.2)
-        return probe.connect_ex((LOOPBACK, port)) == 0
-
-
-def _own_port(port: int, what: str) -> int:
-    """Return the port to start a server on; LocalError when something listens there already."""
-    if not port:
-        return free_port()
-    if listens(port):
-        use = "--redis-url" if what == "redis" else "--kafka"
-        raise LocalError(
-            f"{what}_port: something listens on {LOOPBACK}:{port} already; use it by {use},"
-            f" or give --{what}-port (0: any free one)"
-        )
-    return port
-
-
-def _free_port_from(first: int, taken: set[int]) -> int:
-    """Return the first port from ``first`` on that nobody listens on and that is not ``taken``; 0: any free one."""
-    if not first:
-        return free_port()
-    return next(port for port in range(first, 65_536) if port not in taken and not listens(port))

@@ -9,12 +9,14 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from rich.console import Console
 from rich.table import Table
 
 from ops.local.process import LocalError
-from ops.stack import Stack, StackSettings
+from ops.stack import Stack
+from ops.stack_settings import StackSettings
 from schemas.settings import load_settings, setting
 
 WATCH_S = 0.2
@@ -27,7 +29,16 @@ class UpSettings(StackSettings):
     A broker and a Valkey are started unless --kafka and --redis-url name some. A process that ends is started again.
     """
 
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward up --machines 200                           # beside a simulated fleet",
+        "windward up --kafka broker:9092 --redis-url redis://server:6379/0",
+        "windward up --kafka-server apache --kafka-port 0 --redis-port 0",
+    )
+
     json: bool = setting(False, "print the addresses as JSON, on one line, when everything is ready")
+
+
+SETTINGS = UpSettings
 
 
 class Interrupts:
@@ -58,7 +69,7 @@ class Interrupts:
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the stack; 0 after Ctrl-C or SIGTERM, 1 when it could not be started."""
+    """Run the stack; 0 after Ctrl-C or SIGTERM, 1 when it could not be started, 130 when that was interrupted."""
     settings = load_settings(UpSettings, "up", argv, environ)
     notes = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -78,6 +89,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         return 1
     except KeyboardInterrupt:
         say("stopped before everything was ready")
+        return 130
     return 0
 
 

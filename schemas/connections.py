@@ -5,10 +5,9 @@ Passwords never come from argv (`schemas.settings`); a URL that holds one is ref
 
 from __future__ import annotations
 
-import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from msgspec import Meta
@@ -16,13 +15,18 @@ from msgspec import Meta
 from schemas.names import Names
 from schemas.settings import SettingsError, setting
 
+if TYPE_CHECKING:
+    import ssl
+
 
 @dataclass(frozen=True, kw_only=True)
 class CommonSettings:
     """What all processes of one Windward agree on."""
 
+    GROUP: ClassVar[str] = "logs"
+
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,100}\Z")] = setting(
-        "windward", "first part of every Redis key and Kafka topic"
+        "windward", "first part of every Redis key and Kafka topic", group="Redis"
     )
     log_level: Literal["debug", "info", "warning", "error"] = setting("info", "least severe log line that is shown")
     log_format: Literal["logfmt", "json"] = setting("logfmt", "form of the log lines on stderr")
@@ -44,6 +48,8 @@ def _check_files(settings: CommonSettings, end: str) -> None:
 
 def _ssl_context(end: str, ca_file: str | None, cert_file: str | None, key_file: str | None) -> ssl.SSLContext:
     """Return the TLS context of one end; raises SettingsError naming a file that holds no certificate or key."""
+    import ssl
+
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:
@@ -59,6 +65,8 @@ def _ssl_context(end: str, ca_file: str | None, cert_file: str | None, key_file:
 @dataclass(frozen=True, kw_only=True)
 class KafkaSettings(CommonSettings):
     """The broker."""
+
+    GROUP: ClassVar[str] = "Kafka"
 
     kafka: str = setting("127.0.0.1:9092", "brokers, HOST:PORT separated by commas")
     kafka_security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = setting(
@@ -77,7 +85,8 @@ class KafkaSettings(CommonSettings):
         for broker in self.kafka.split(","):
             host, _, port = broker.strip().rpartition(":")
             if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-                raise ValueError(f"kafka: expected HOST:PORT, got {broker!r}")
+                got = "" if "@" in broker or "//" in broker else f", got {broker!r}"  # it may hold a password
+                raise ValueError(f"kafka: expected HOST:PORT{got}")
         if self.kafka_security.startswith("SASL") and not (self.kafka_sasl_username and self.kafka_sasl_password):
             raise ValueError(
                 f"kafka_sasl_username and kafka_sasl_password are required with kafka_security {self.kafka_security}"
@@ -115,9 +124,43 @@ class KafkaSettings(CommonSettings):
         return arguments
 
 
+_NUMBERS = (
+    "db", "health_check_interval", "max_connections", "protocol", "socket_connect_timeout", "socket_timeout", "timeout",
+)  # fmt: skip
+"""Options of a URL that redis-py reads as numbers."""
+
+
+def _check_redis_url(given: str) -> None:
+    """Refuse a URL that redis-py does not take, or that holds a password. No part of it is shown: it may be a secret.
+
+    Raises ValueError.
+    """
+    scheme = given.partition("://")[0] if "://" in given else ""
+    if scheme not in ("redis", "rediss", "unix"):
+        kind = next((kind for kind in ("sentinel", "cluster") if kind in scheme), "")
+        raise ValueError(
+            "redis_url: expected a redis://, rediss:// or unix:// URL"
+            + (f"; a {kind} is not supported: name one server, or a proxy that follows the master" if kind else "")
+        )
+    try:
+        url = urlsplit(given)
+        _ = url.port  # read on demand, and only then refused
+        options = parse_qs(url.query, keep_blank_values=True)
+        for value in (value for name in _NUMBERS for value in options.get(name, ())):
+            float(value)
+    except ValueError:
+        raise ValueError("redis_url: not a URL that can be parsed: expected redis://HOST:PORT/DATABASE") from None
+    if url.password or url.fragment or any("pass" in option.lower() for option in options):
+        raise ValueError("redis_url: holds a password; give it as WINDWARD_REDIS_PASSWORD instead")
+    if url.scheme != "unix" and url.path.strip("/") and not url.path.strip("/").isdecimal():
+        raise ValueError("redis_url: expected a database number after the server")
+
+
 @dataclass(frozen=True, kw_only=True)
 class RedisSettings(CommonSettings):
     """The Redis or Valkey server."""
+
+    GROUP: ClassVar[str] = "Redis"
 
     redis_url: str = setting("redis://127.0.0.1:6379/0", "server: redis://, rediss:// or unix:// URL without password")
     redis_username: str | None = setting(None, "ACL user")
@@ -127,21 +170,7 @@ class RedisSettings(CommonSettings):
     redis_tls_key_file: str | None = setting(None, "PEM file with this client's key")
 
     def __post_init__(self) -> None:
-        try:
-            url = urlsplit(self.redis_url)
-            _ = url.port  # read on demand, and only then refused
-        except ValueError as error:
-            raise ValueError(f"redis_url: {error}") from None
-        if url.scheme not in ("redis", "rediss", "unix"):
-            kind = next((kind for kind in ("sentinel", "cluster") if kind in url.scheme), "")
-            raise ValueError(
-                f"redis_url: expected a redis://, rediss:// or unix:// URL, got scheme {url.scheme!r}"
-                + (f"; a {kind} is not supported: name one server, or a proxy that follows the master" if kind else "")
-            )
-        if url.scheme != "unix" and url.path.strip("/") and not url.path.strip("/").isdecimal():
-            raise ValueError(f"redis_url: expected a database number after the server, got {url.path!r}")
-        if url.password or "password" in parse_qs(url.query):
-            raise ValueError("redis_url: holds a password; give it as WINDWARD_REDIS_PASSWORD instead")
+        _check_redis_url(self.redis_url)
         _check_files(self, "redis")
 
     def redis_arguments(self, url: str = "") -> dict[str, Any]:

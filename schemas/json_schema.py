@@ -8,11 +8,14 @@ any language can validate against them:
 | sample.v1.schema.json   | a message on the samples topic: ``sample`` or ``machine``            |
 | query.v1.schema.json    | a call of the RPC, without its ``params``                            |
 | request.v1.schema.json  | the ``params`` of ``place`` and ``rank``                             |
+| METHOD.params.v1.schema.json | the ``params`` of every other method                             |
 | reply.v1.schema.json    | the answer to a call, without its ``result``                         |
 | operator.v1.schema.json | what operators say of a machine                                      |
+| METHOD.result.v1.schema.json | the ``result`` of each method of the RPC                        |
 
 A reader ignores what it does not know in samples, queries and replies, so those schemas allow further properties; a
-request or an operator's entry with an unknown field is refused, so those two do not. What a schema cannot say (a
+request or an operator's entry with an unknown field is refused, so those two do not. A result has all its keys, so all
+are required; a default is what a reader takes where an older scorer leaves one out. What a schema cannot say (a
 maximum below its mean, a time ahead of the record) is in `schemas.sample.decode` and `streams.batch`.
 """
 
@@ -26,8 +29,10 @@ from typing import Any
 import msgspec
 
 from schemas.operator import OperatorFacts
+from schemas.parameters import PARAMETERS
 from schemas.request import Request
 from schemas.resources import RESOURCES
+from schemas.results import RESULTS
 from schemas.rpc import Query, Reply
 from schemas.sample import VERSION, Message, Sample
 
@@ -37,6 +42,8 @@ TYPES: dict[str, Any] = {
     "request.v1.schema.json": Request,
     "reply.v1.schema.json": Reply,
     "operator.v1.schema.json": OperatorFacts,
+    **{f"{method}.params.v1.schema.json": kind for method, kind in PARAMETERS.items() if kind is not Request},
+    **{f"{method}.result.v1.schema.json": kind for method, kind in RESULTS.items()},
 }
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -45,6 +52,8 @@ def schema_file(name: str) -> str:
     """Return what the file should hold."""
     schema = {"$schema": DIALECT, "title": name.removesuffix(".schema.json"), **msgspec.json.schema(TYPES[name])}
     for part in schema["$defs"].values():
+        if name.endswith(".result.v1.schema.json"):
+            part["required"] = list(part["properties"])
         if "v" in part.get("properties", {}):
             part["properties"]["v"]["const"] = VERSION
         if part["title"] == Sample.__name__:

@@ -11,11 +11,17 @@ from dataclasses import dataclass
 SLOT_S = 10
 """Length of an event-time slot in seconds, for the whole fleet."""
 
+WINDOWS_S = (300, 900, 3600)
+"""The windows that are kept where no setting says otherwise, in seconds, ascending."""
+
 RING_SLOTS = 360
 """Slots kept a machine: one hour."""
 
 SILENT_S = 86_400
 """A machine silent for longer loses its windows, in memory and in Redis."""
+
+FORGOTTEN_S = 2 * SILENT_S
+"""How long it is known that a machine was forgotten: longer than anything is kept of a machine that is silent."""
 
 MACHINE_ID_BYTES_MAX = 253
 """The longest machine id: that of a DNS name."""
@@ -88,6 +94,14 @@ class Names:
         """Counter, raised with every change of the above."""
         return self.key("operator-version")
 
+    @property
+    def forgotten(self) -> str:
+        """Hash: machine id to the moment an operator had it forgotten, epoch s, for `FORGOTTEN_S`.
+
+        Written by ``windward machines forget``; a stream worker drops what it heard of the machine until then.
+        """
+        return self.key("forgotten")
+
     # ---- the RPC
 
     @property
@@ -108,10 +122,24 @@ class Names:
         """List: the one answer to a query, with a lifetime."""
         return self.key("reply", query_id)
 
+    def first_taken(self, query_id: str) -> str:
+        """String: when a query without a deadline, or with a far one, was first taken; until it is answered."""
+        return self.key("first-taken", query_id)
+
     @property
     def decisions(self) -> str:
         """Stream, bounded: every placement with its terms."""
         return self.key("decisions")
+
+    @property
+    def ledger_marker(self) -> str:
+        """String: epoch of the ledger and how many instances it had; on the server of the windows."""
+        return self.key("ledger-marker")
+
+    @property
+    def learned(self) -> str:
+        """String: how much of what is asked instances use (`schemas.learned`); on the server of the windows."""
+        return self.key("learned")
 
     # ---- the ledger; one hash tag, so that ids, machines and clusters are checked together
 

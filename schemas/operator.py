@@ -1,8 +1,8 @@
 """What operators say of machines: written by ``windward machines``, read by the scorer; it wins over the agent.
 
 The entry ``*`` is the default of every machine. A machine's own entry is laid over it: ``labels``, ``capacity``,
-``share`` and ``reserve`` key by key, each group of thresholds as a whole, ``taints`` are added, ``cordon`` holds if
-either says so, ``power`` is the machine's own if it has one.
+``share``, ``ratio`` and ``reserve`` key by key, each group of thresholds as a whole, ``taints`` are added, ``cordon``
+holds if either says so, ``power`` is the machine's own if it has one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from schemas.quantity import parse_quantity
+from schemas.errors import field_error
+from schemas.quantity import parse_amount
 from schemas.request import Quantity, Ratio
 from schemas.resources import RESOURCES
 
@@ -38,13 +39,21 @@ class PowerModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OperatorFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """One machine's entry, or that of all. allocatable = capacity * share - reserve, never below 0."""
+    """One machine's entry, or that of all. allocatable = capacity * share - reserve, never below 0.
+
+    Promises may go to allocatable * ratio (1, or as the profile says, where none is given here); utilization,
+    thresholds and scores of load go by allocatable.
+    """
 
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
     cordon: bool = False
     capacity: Annotated[dict[str, Quantity], Meta(description="by resource name; replaces what the agent says")] = {}
     share: Annotated[dict[str, Ratio], Meta(description="share of the capacity that may be used, by resource")] = {}
+    ratio: Annotated[
+        dict[str, Annotated[float, Meta(gt=0, le=100)]],
+        Meta(description="how much of allocatable may be promised, by resource: 2 promises twice what is there"),
+    ] = {}
     reserve: Annotated[dict[str, Quantity], Meta(description="kept free, by resource, in its unit")] = {}
     thresholds: Annotated[dict[str, Ratio], Meta(description="usage thresholds of allocatable, by resource")] = {}
     prod_thresholds: Annotated[dict[str, Ratio], Meta(description="the same for usage by class prod")] = {}
@@ -67,19 +76,55 @@ def read_operator_facts(value: Any) -> OperatorFacts:
     try:
         facts = msgspec.convert(value, OperatorFacts)
     except msgspec.ValidationError as error:
-        what, at, path = str(error).rpartition(" - at `$.")
-        raise InvalidOperatorFacts(f"{path.rstrip('`')}: {what}" if at else str(error)) from None
-    for name in ("capacity", "share", "reserve", "thresholds", "prod_thresholds", "percentile_thresholds"):
+        raise InvalidOperatorFacts(field_error(error, given=value, kind=OperatorFacts)) from None
+    for name in ("capacity", "share", "ratio", "reserve", "thresholds", "prod_thresholds", "percentile_thresholds"):
         for resource in getattr(facts, name):
             if resource not in RESOURCES:
                 raise InvalidOperatorFacts(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
     amounts = {}
     for name in ("capacity", "reserve"):
         try:
-            amounts[name] = {resource: parse_quantity(v) for resource, v in getattr(facts, name).items()}
+            amounts[name] = {resource: parse_amount(resource, v) for resource, v in getattr(facts, name).items()}
         except ValueError as error:
             raise InvalidOperatorFacts(f"{name}: {error}") from None
     return msgspec.structs.replace(facts, **amounts)
+
+
+def known_operator_facts(value: Any) -> tuple[OperatorFacts, list[str]]:
+    """Return what can be read of an entry, and in words what cannot: a newer release may have written it.
+
+    >>> facts, rest = known_operator_facts({"cordon": True, "share": {"cpu": 0.5, "tape": 0.5}})
+    >>> facts.cordon, facts.share, rest
+    (True, {'cpu': 0.5}, ["share: no resource 'tape'; there are cpu, memory, nic, disk"])
+    """
+    try:
+        return read_operator_facts(value), []
+    except InvalidOperatorFacts as error:
+        if not isinstance(value, dict):
+            return OperatorFacts(), [str(error)]
+    known: dict[str, Any] = {}
+    problems = []
+    for name, given in value.items():
+        for part in _parts(given):
+            try:
+                read_operator_facts({name: part})
+            except InvalidOperatorFacts as error:
+                problems.append(str(error))
+                continue
+            if isinstance(part, dict):
+                known[name] = known.get(name, {}) | part
+            elif isinstance(part, list):
+                known[name] = [*known.get(name, []), *part]
+            else:
+                known[name] = part
+    return read_operator_facts(known), problems
+
+
+def _parts(given: Any) -> list[Any]:
+    """Return what can be read of a field independently: each key of an object, each item of a list."""
+    if isinstance(given, dict):
+        return [{key: value} for key, value in given.items()]
+    return [[one] for one in given] if isinstance(given, list) else [given]
 
 
 def effective(operator: Mapping[str, OperatorFacts], machine: str) -> OperatorFacts:
@@ -93,6 +138,7 @@ def effective(operator: Mapping[str, OperatorFacts], machine: str) -> OperatorFa
         cordon=default.cordon or own.cordon,
         capacity=default.capacity | own.capacity,
         share=default.share | own.share,
+        ratio=default.ratio | own.ratio,
         reserve=default.reserve | own.reserve,
         thresholds=own.thresholds or default.thresholds,
         prod_thresholds=own.prod_thresholds or default.prod_thresholds,

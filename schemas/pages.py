@@ -1,54 +1,104 @@
-"""The pages a process serves when asked to: ``/metrics``, ``/live`` (it runs), ``/ready`` (it does its work)."""
+"""The pages a process serves when asked to: ``/metrics``, ``/live`` (it runs), ``/ready`` (it does its work).
+
+``/metrics`` is prometheus_client's: text or OpenMetrics, gzip when asked for, ``?name[]=`` for some families only. The
+process's own ``process_*`` and ``python_*`` are among them. ``_created`` is left out: it doubles the series.
+"""
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import hmac
 import json
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+    make_wsgi_app,
+)
 
-from schemas.settings import SettingsError
+from schemas.page_server import PageServer, StartResponse, WsgiApplication
+
+Ready = Callable[[], tuple[bool, dict[str, Any]]]
+"""Returns yes or no and details for a person; no makes the page answer 503."""
+
+_JSON = "application/json"
 
 
-def serve_pages(
-    registry: CollectorRegistry, host: str, port: int, ready: Callable[[], tuple[bool, dict[str, Any]]]
-) -> ThreadingHTTPServer:
-    """Serve the pages from a daemon thread; return the server, whose ``server_address`` tells the port.
+def serve_pages(registry: CollectorRegistry, host: str, port: int, ready: Ready) -> PageServer:
+    """Serve the pages from a daemon thread; return the server, whose ``port`` tells the port.
 
-    ``ready`` returns yes or no and details for a person; no makes the page answer 503. Raises SettingsError when the
-    address cannot be had.
+    Raises SettingsError when the address cannot be had.
+    """
+    return PageServer(Pages(metrics_of(registry), ready), host, port)
+
+
+def metrics_of(registry: CollectorRegistry) -> WsgiApplication:
+    """Return the application of ``/metrics``, the process's own metrics added to the registry."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        with contextlib.suppress(ValueError):  # the registry has it already
+            collector(registry=registry)
+    application: WsgiApplication = make_wsgi_app(registry)
+    return application
+
+
+class Pages:
+    """The pages as a WSGI application; ``metrics`` is that of ``/metrics``.
+
+    With ``credentials``, a user and a password, all but ``/live`` want them (HTTP basic authentication).
     """
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.path == "/metrics":
-                self._send(200, generate_latest(registry), CONTENT_TYPE_LATEST)
-            elif self.path == "/live":
-                self._send(200, b'{"live":true}', "application/json")
-            elif self.path == "/ready":
-                yes, details = ready()
-                self._send(200 if yes else 503, json.dumps({"ready": yes, **details}).encode(), "application/json")
-            else:
-                self._send(404, b"/metrics /live /ready\n", "text/plain")
+    def __init__(self, metrics: WsgiApplication, ready: Ready, credentials: tuple[str, str] | None = None) -> None:
+        self._metrics = metrics
+        self._ready = ready
+        self._credentials = ":".join(credentials).encode() if credentials else None
 
-        def _send(self, status: int, body: bytes, kind: str) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def __call__(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
+        """Answer one request with a body of known length; HEAD as GET, without the body."""
+        status, headers, body = self._answer(environ)
+        headers = [header for header in headers if header[0].lower() != "content-length"]
+        start(status, [*headers, ("Content-Length", str(len(body)))])
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Say nothing: a scrape is no event."""
+    def _answer(self, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes]:
+        path = environ.get("PATH_INFO", "")
+        plain = [("Content-Type", "text/plain; charset=utf-8")]
+        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            return "405 Method Not Allowed", [*plain, ("Allow", "GET, HEAD")], b"GET or HEAD\n"
+        if path == "/live":
+            return "200 OK", [("Content-Type", _JSON)], b'{"live":true}'
+        if not self._allowed(environ.get("HTTP_AUTHORIZATION", "")):
+            realm = ("WWW-Authenticate", 'Basic realm="windward", charset="UTF-8"')
+            return "401 Unauthorized", [*plain, realm], b"user and password are required\n"
+        if path == "/ready":
+            yes, details = self._ready()
+            body = json.dumps({"ready": yes, **details}).encode()
+            return "200 OK" if yes else "503 Service Unavailable", [("Content-Type", _JSON)], body
+        if path == "/metrics":
+            return self._of_metrics(environ)
+        return "404 Not Found", plain, b"/metrics /live /ready\n"
 
-    try:
-        server = ThreadingHTTPServer((host, port), Handler)
-    except OSError as error:
-        raise SettingsError(f"metrics_port: cannot listen on {host}:{port}: {error.strerror}") from None
-    server.daemon_threads = True
-    Thread(target=server.serve_forever, name="pages", daemon=True).start()
-    return server
+    def _of_metrics(self, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes]:
+        started: list[tuple[str, list[tuple[str, str]]]] = []
+        parts = self._metrics(
+            environ | {"REQUEST_METHOD": "GET"}, lambda status, headers: started.append((status, headers))
+        )
+        body = b"".join(parts)
+        status, headers = started[0]
+        return status, [*headers, ("Vary", "Accept, Accept-Encoding")], body
+
+    def _allowed(self, authorization: str) -> bool:
+        if self._credentials is None:
+            return True
+        scheme, _, given = authorization.partition(" ")
+        try:
+            said = base64.b64decode(given, validate=True)
+        except ValueError:
+            return False
+        return scheme.lower() == "basic" and hmac.compare_digest(said, self._credentials)

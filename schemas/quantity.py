@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
+
+from schemas.resources import ABOUT
 
 _SUFFIXES = {
     "m": 1e-3, "": 1.0,
@@ -25,9 +28,35 @@ def parse_quantity(value: float | str) -> float:
         try:
             amount = float(digits) * _SUFFIXES[suffix]
         except (ValueError, KeyError):
-            raise ValueError(f"{value!r} is not an amount such as 2, 500m, 10G or 10Gi") from None
+            raise ValueError(f"{value!r} is not an amount such as 2, 500m, 10G or 10Gi{_why(value)}") from None
     else:
         amount = float(value)
     if not math.isfinite(amount) or amount < 0:
         raise ValueError(f"{value!r} is not a finite amount of zero or more")
+    return amount
+
+
+def _why(text: str) -> str:
+    """Return the suffixes there are, and the one that was meant where that is plain; "" for what has no digits."""
+    found = re.fullmatch(r"\s*([\d.]+)\s*([a-zA-Z]+)\s*", text)
+    if not found:
+        return ""
+    meant = found[2].removesuffix("B").removesuffix("b")
+    meant = next((each for each in _SUFFIXES if each and each.lower() == meant.lower() and each not in "mK"), "")
+    hint = f"; did you mean {found[1]}{meant}?" if meant else ""
+    return f": suffixes are k M G T P, Ki Mi Gi Ti Pi and m for thousandths{hint}"
+
+
+def parse_amount(resource: str, value: float | str) -> float:
+    """Return an amount of a resource in base units; a share of time is from 0 to 1 and has no suffix but ``m``.
+
+    >>> parse_amount("cpu", "500m"), parse_amount("memory", "10G")
+    (0.5, 10000000000.0)
+
+    Raises ValueError for what is no amount of this resource; a name that is no resource's has no bounds.
+    """
+    amount = parse_quantity(value)
+    about = ABOUT.get(resource)
+    if about and about.is_share and (amount > 1 or (isinstance(value, str) and value.strip()[-1] in "kKMGTPi")):
+        raise ValueError(f"{value!r} is not a share of time: {about.refused}")
     return amount

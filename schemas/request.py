@@ -1,20 +1,38 @@
 """The request: what an instance needs and where it may go. The ``params`` of ``place`` and ``rank``.
 
 Amounts are numbers in base units (cores, bytes, bytes/s) or text with a suffix (``"500m"``, ``"10G"``, ``"10Gi"``).
+Times are seconds, or text (``"5m"``).
+
+Every list and every text has a largest size, so that no single request keeps a scorer from the others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from schemas.quantity import parse_quantity
-from schemas.resources import RESOURCES
+from schemas.durations import parse_duration
+from schemas.errors import field_error
+from schemas.quantity import parse_amount
+from schemas.resources import ALL, RESOURCES, UNITS
 
-Quantity = float | str
+NAME_LENGTH_MAX = 253
+"""Characters of a name: an id, a machine, a label's key or value."""
+LABELS_LENGTH_MAX = 8_192
+"""Characters of all labels of a request together: they are stored with each of its instances."""
+
+Quantity = float | Annotated[str, Meta(max_length=64)]
 Ratio = Annotated[float, Meta(ge=0, le=1)]
+Name = Annotated[str, Meta(max_length=NAME_LENGTH_MAX)]
+Labels = Annotated[dict[Name, Name], Meta(max_length=64)]
+DataLabel = Annotated[str, Meta(max_length=2 * NAME_LENGTH_MAX + 1)]
+Selector = Annotated[str, Meta(max_length=16_384)]
+Port = Annotated[int, Meta(ge=1, le=65_535)]
+Ports = Annotated[tuple[Port, ...], Meta(max_length=64)]
+ByResource = Annotated[dict[Name, Quantity], Meta(max_length=16)]
 
 
 class Affinity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,54 +41,71 @@ class Affinity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     The topology key ``machine`` is the machine itself.
     """
 
-    instances: dict[str, str]
-    topology: str = "machine"
+    instances: Labels
+    topology: Name = "machine"
 
 
 class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Prefer machines that ``selector`` matches, by ``weight``."""
 
-    selector: str
+    selector: Selector
     weight: Annotated[float, Meta(ge=0, le=100)] = 1.0
 
 
 class Toleration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bear a taint: the key (empty: any), the value (None: any), the effect (None: any)."""
 
-    key: str = ""
-    value: str | None = None
+    key: Name = ""
+    value: Name | None = None
     effect: Literal["refuse", "avoid"] | None = None
 
 
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+_Amounts: Any = msgspec.defstruct(
+    "_Amounts",
+    [
+        (name, Annotated[Quantity, Meta(description=f"{name} requested, {unit}; null: not said")] | None, None)
+        for name, unit in UNITS.items()
+    ],
+    frozen=True,
+    kw_only=True,
+)
+"""One field a resource, in the order of `schemas.resources`. A 0 that is given is not the same as none given: where a
+profile counts a default for an instance that does not say an amount, an instance that says 0 counts 0."""
+
+
+class Request(
+    _Amounts,  # type: ignore[misc]
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    kw_only=True,
+):
     """One instance, or ``count`` identical ones. Everything is optional: an empty request is best effort."""
 
-    # what it needs
-    cpu: Quantity = 0.0
-    memory: Quantity = 0.0
-    nic: Quantity = 0.0
-    limits: Annotated[dict[str, Quantity], Meta(description="limits by resource name")] = {}
-    expected: Annotated[dict[str, Quantity], Meta(description="expected usage by resource name, where known")] = {}
+    # what it needs: the amount of each resource (`amounts` returns all of them), and these
+    limits: Annotated[ByResource, Meta(description="limits by resource name")] = {}
+    expected: Annotated[ByResource, Meta(description="expected usage by resource name, where known")] = {}
     maxmemory: Quantity = 0.0
-    ports: tuple[Annotated[int, Meta(ge=1, le=65_535)], ...] = ()
+    ports: Ports = ()
     # what it is
-    id: Annotated[str, Meta(max_length=253, description="the deployer's id; repeating it repeats the answer")] = ""
+    id: Annotated[Name, Meta(description="the deployer's id; repeating it repeats the answer")] = ""
     priority_class: Annotated[Literal["prod", "mid", "batch", "free"], Meta(description="class")] = "prod"
-    labels: dict[str, str] = {}
-    cluster: str = ""
-    role: str = ""
+    labels: Labels = {}
+    cluster: Name = ""
+    role: Name = ""
     cluster_masters: Annotated[int, Meta(ge=0, description="masters the whole cluster has or will have")] = 0
-    kind: Annotated[str, Meta(description="what is learned from instances of the same kind")] = ""
-    data_labels: Annotated[tuple[str, ...], Meta(description="images or data sets it uses")] = ()
+    kind: Annotated[Name, Meta(description="what is learned from instances of the same kind")] = ""
+    data_labels: Annotated[tuple[DataLabel, ...], Meta(max_length=256, description="images or data sets it uses")] = ()
     # where it may go
-    machine: str = ""
-    selector: str = ""
-    prefer: tuple[Preference, ...] = ()
-    affinity: tuple[Affinity, ...] = ()
-    anti_affinity: tuple[Affinity, ...] = ()
-    tolerations: tuple[Toleration, ...] = ()
+    machine: Name = ""
+    selector: Selector = ""
+    prefer: Annotated[tuple[Preference, ...], Meta(max_length=32)] = ()
+    affinity: Annotated[tuple[Affinity, ...], Meta(max_length=32)] = ()
+    anti_affinity: Annotated[tuple[Affinity, ...], Meta(max_length=32)] = ()
+    tolerations: Annotated[tuple[Toleration, ...], Meta(max_length=128)] = ()
     # how it is placed
-    profile: str = ""
+    profile: Name = ""
     window_s: Annotated[int, Meta(ge=0, description="window to score by; 0: as the profile says")] = 0
     count: Annotated[int, Meta(ge=1, le=10_000)] = 1
     top: Annotated[int, Meta(ge=1, le=1_000, description="how many machines the answer lists")] = 3
@@ -82,31 +117,38 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     machines_min: Annotated[int, Meta(ge=0, description="at least so many different machines")] = 0
 
     def amounts(self) -> tuple[float, ...]:
-        """Return the requested amounts in base units, in the order of `schemas.resources`."""
-        return tuple(float(getattr(self, name)) for name in RESOURCES)
+        """Return the requested amounts in base units, in the order of `schemas.resources`; 0 where none is given."""
+        return tuple(float(getattr(self, name) or 0.0) for name in RESOURCES)
+
+    def given_amounts(self) -> tuple[float | None, ...]:
+        """Return the same, None where none is given."""
+        return tuple(None if (amount := getattr(self, name)) is None else float(amount) for name in RESOURCES)
 
 
 class InvalidRequest(ValueError):
     """A request that cannot be read; the message names the field."""
 
 
-DECIMALS = {"cpu": 6, "memory": 0, "nic": 0, "maxmemory": 0}
+DECIMALS = {**{resource.name: resource.decimals for resource in ALL}, "maxmemory": 0}
 """Millionths of a core and whole bytes: what a filter adds up must be what the ledger does, or they disagree."""
 
 
 def read_request(params: Any) -> Request:
     """Return the request in decoded JSON, every amount a float in base units, as fine as the ledger counts.
 
-    >>> read_request({"cpu": "500m", "memory": "10G"}).amounts()
-    (0.5, 10000000000.0, 0.0)
+    >>> read_request({"cpu": "500m", "memory": "10G"}).amounts()[:2]
+    (0.5, 10000000000.0)
 
     Raises InvalidRequest naming the field.
     """
+    params = with_seconds(params)
     try:
         request = msgspec.convert(params, Request)
     except msgspec.ValidationError as error:
-        raise InvalidRequest(_name_field(str(error))) from None
-    plain = {name: read_amount(name, getattr(request, name)) for name in DECIMALS}
+        raise InvalidRequest(field_error(error, given=params, kind=Request)) from None
+    check_labels(request.labels)
+    given = {name: amount for name in DECIMALS if (amount := getattr(request, name)) is not None}
+    plain = {name: read_amount(name, amount) for name, amount in given.items()}
     for name in ("limits", "expected"):
         for resource in getattr(request, name):
             if resource not in RESOURCES:
@@ -114,6 +156,34 @@ def read_request(params: Any) -> Request:
     limits = {name: read_amount(f"limits.{name}", value) for name, value in request.limits.items()}
     expected = {name: read_amount(f"expected.{name}", value) for name, value in request.expected.items()}
     return msgspec.structs.replace(request, **plain, limits=limits, expected=expected)
+
+
+def with_seconds(params: Any) -> Any:
+    """Return parameters whose times, the fields whose names end in ``_s``, are seconds; text such as ``5m`` is read.
+
+    >>> with_seconds({"ttl_s": "5m", "cpu": 2})
+    {'ttl_s': 300.0, 'cpu': 2}
+
+    Raises InvalidRequest naming the field.
+    """
+    if not isinstance(params, dict):
+        return params
+    read = {}
+    for name, value in params.items():
+        if isinstance(name, str) and name.endswith("_s") and isinstance(value, str):
+            try:
+                seconds = parse_duration(value)
+            except ValueError as error:
+                raise InvalidRequest(f"{name}: {error}") from None
+            read[name] = int(seconds) if name == "window_s" and seconds.is_integer() else seconds
+    return params | read if read else params
+
+
+def check_labels(labels: Mapping[str, str]) -> None:
+    """Refuse labels that are too long together; raises InvalidRequest."""
+    stored = sum(len(key) + len(value) for key, value in labels.items())
+    if stored > LABELS_LENGTH_MAX:
+        raise InvalidRequest(f"labels: {stored} characters in all, at most {LABELS_LENGTH_MAX}")
 
 
 def read_amount(name: str, value: float | str) -> float:
@@ -124,13 +194,8 @@ def read_amount(name: str, value: float | str) -> float:
 
     Raises InvalidRequest naming the field.
     """
+    resource = name.rpartition(".")[2]
     try:
-        return round(parse_quantity(value), DECIMALS[name.rpartition(".")[2]])
+        return round(parse_amount(resource, value), DECIMALS[resource])
     except ValueError as error:
         raise InvalidRequest(f"{name}: {error}") from None
-
-
-def _name_field(message: str) -> str:
-    """Put the field first: msgspec ends its messages with the path ``at `$.cpu```."""
-    what, at, path = message.rpartition(" - at `$.")
-    return f"{path.rstrip('`')}: {what}" if at else message

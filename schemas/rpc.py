@@ -13,12 +13,16 @@ from msgspec import Meta
 
 VERSION = 1
 REPLY_TTL_S = 60
-METHODS = ("place", "rank", "confirm", "update", "release", "machines", "instances", "health")
+DEADLINE_S = 60.0
+"""How long a query without a deadline is good for, from when a scorer first takes it."""
+DEADLINE_MAX_S = 3600.0
+"""How long any query is good for at most."""
 
 Code = Literal[
     "INVALID_ARGUMENT",
     "NOT_FOUND",
     "ALREADY_EXISTS",
+    "ABORTED",
     "FAILED_PRECONDITION",
     "DEADLINE_EXCEEDED",
     "RESOURCE_EXHAUSTED",
@@ -34,7 +38,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     v: int = VERSION
     id: Annotated[str, Meta(min_length=1, max_length=128)]
     method: str
-    deadline: Annotated[float, Meta(ge=0, description="epoch seconds; 0: none")] = 0.0
+    deadline: Annotated[float, Meta(ge=0, description="epoch seconds, at most an hour ahead; 0: a minute")] = 0.0
     params: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
 
 

@@ -7,13 +7,15 @@ Unknown fields are ignored, so a newer minor version is read by an older reader;
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from schemas.names import MACHINE_ID_BYTES_MAX, SLOT_S
-from schemas.resources import RESOURCES
+from schemas.resources import ALL, RESOURCES
 
 VERSION = 1
 MESSAGE_BYTES_MAX = 16_384
@@ -49,16 +51,18 @@ class Moments(msgspec.Struct, frozen=True, gc=False):
     capacity: Annotated[float, Meta(gt=0, le=1e16, description="what the machine has, in the same unit")]
 
 
-class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Mean usage of a part of the machine (a priority class, an instance) over the interval."""
-
-    cpu: Amount = 0.0
-    memory: Amount = 0.0
-    nic: Amount = 0.0
+_UsageByResource: Any = msgspec.defstruct(
+    "_UsageByResource", [(name, Amount, 0.0) for name in RESOURCES], frozen=True, gc=False
+)
+"""One field a resource, in the order of `schemas.resources`."""
 
 
-class Sample(msgspec.Struct, frozen=True, gc=False, tag="sample", omit_defaults=True, kw_only=True):
-    """What a machine carried in one interval. A resource without a known capacity is left out, never zero."""
+class Usage(_UsageByResource, msgspec.Struct, frozen=True, gc=False, omit_defaults=True):  # type: ignore[misc]
+    """Mean usage of a part of the machine (a priority class, an instance) over the interval, by resource."""
+
+
+class _Interval(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Which machine and interval a sample is of."""
 
     v: Annotated[int, Meta(description="major version of the format")]
     machine: MachineId
@@ -69,9 +73,33 @@ class Sample(msgspec.Struct, frozen=True, gc=False, tag="sample", omit_defaults=
         float,
         Meta(gt=0, le=3600, description="length of the interval", extra_json_schema={"minimum": SLOT_S}),
     ]
-    cpu: Moments | None = None
-    memory: Moments | None = None
-    nic: Moments | None = None
+
+
+_Measured: Any = msgspec.defstruct(
+    "_Measured",
+    [
+        (one.name, Annotated[Moments | None, Meta(description=f"{one.name}, {one.unit}: {one.measured}")], None)
+        for one in ALL
+    ],
+    bases=(_Interval,),
+    frozen=True,
+    gc=False,
+    kw_only=True,
+)
+"""The moments of each resource, in the order of `schemas.resources`; `moments` returns all of them."""
+
+
+class Sample(
+    _Measured,  # type: ignore[misc]
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    tag="sample",
+    omit_defaults=True,
+    kw_only=True,
+):
+    """What a machine carried in one interval. A resource without a known capacity is left out, never zero."""
+
     classes: Annotated[dict[str, Usage] | None, Meta(description="usage by priority class")] = None
     instances: Annotated[dict[str, Usage] | None, Meta(description="usage by instance id")] = None
 
@@ -89,6 +117,13 @@ class MachineFacts(msgspec.Struct, frozen=True, gc=False, tag="machine", omit_de
 
 
 Message = Sample | MachineFacts
+
+
+moments: Callable[[Sample], tuple[Moments | None, ...]] = attrgetter(*RESOURCES)
+"""Return what a sample says of each resource, in the order of `schemas.resources`."""
+
+usages: Callable[[Usage], tuple[float, ...]] = attrgetter(*RESOURCES)
+"""Return the usage of each resource, in the order of `schemas.resources`."""
 
 
 class Rejected(ValueError):
@@ -148,12 +183,12 @@ def check_machine_id(machine: str) -> None:
 
 
 def _check_sample(sample: Sample) -> None:
-    present = [moments for moments in (sample.cpu, sample.memory, sample.nic) if moments is not None]
+    present = [found for found in moments(sample) if found is not None]
     if not present:
         raise Rejected("no-resource", f"none of {', '.join(RESOURCES)} is given")
-    for moments in present:
-        if moments.max < moments.mean * (1 - 1e-9):
-            raise Rejected("impossible", f"max {moments.max} is below mean {moments.mean}")
+    for found in present:
+        if found.max < found.mean * (1 - 1e-9):
+            raise Rejected("impossible", f"max {found.max} is below mean {found.mean}")
 
 
 def _refusal(raw: bytes, error: Exception) -> Rejected:

@@ -6,14 +6,25 @@ Layout (little endian):
     4 bytes   length of the header, uint32
     header    JSON: ``minor``, ``machines`` (rows), ``windows_s``, ``partition``, ``offset``, ``topic_id``, ``slot_s``,
               ``facts`` (version of the partition's facts), ``written_at``, ``names_bytes`` (length of the names),
-              ``columns``: [[name, dtype, shape], ...]
+              ``resources`` (names of the resource axis), ``columns``: [[name, dtype, shape], ...]
     columns   one after another, each starting at a multiple of 8 from the end of the header padding; the machine is
               the last axis of every column
     names     the machine ids, UTF-8, joined by newlines
 
-Axes are named by letter: W windows in the order of ``windows_s``, R resources in the order of `schemas.resources`,
-Q the percentiles 50 90 95 99, M machines. A newer minor version adds columns, which an older reader skips; a column
-the writer did not know is absent, so a reader asks for it by name. Another major version is refused by name.
+Axes are named by letter: W windows in the order of ``windows_s``, R resources in the order of the header's
+``resources``, Q the percentiles 50 90 95 99, M machines. A newer minor version adds columns, which an older reader
+skips; a column the writer did not know is absent, so a reader asks for it by name. Another major version is refused by
+name.
+
+**Resources** are aligned by name, as windows are (`schemas.alignment`): one that the writer did not know is blank, one
+that the reader does not know is passed over. A header without ``resources`` is of a writer of cpu, memory and nic.
+
+A column with an R axis holds those first three alone; the resources after them stand in a column of their own, named
+``further_`` and the column's name, with the same other axes. The first release takes every R axis to be cpu, memory
+and nic and does not look at the header for it: given a longer axis it would fail in the middle of a refresh, and given
+another major version it would lose its windows until they are rebuilt. So it reads its three resources right and
+skips the rest, and old and new workers and scorers work side by side, in an upgrade and in a rollback. A reader must
+not rely on the split: it counts the resources of a column by the length of the axis.
 
 | column          | dtype, shape  | meaning                                                                    |
 |-----------------|---------------|----------------------------------------------------------------------------|
@@ -31,11 +42,14 @@ the writer did not know is absent, so a reader asks for it by name. Another majo
 | coverage        | f4 [W, R, M]  | filled share of the slots this machine's interval can fill, at most 1      |
 | peak_today      | f4 [R, M]     | highest one-minute mean since local midnight                               |
 | peak_yesterday  | f4 [R, M]     | the same of the day before                                                 |
+| peak_today_s    | f4 [R, M]     | when that minute was, or the hour that holds it began, in s after peak_day |
+| peak_yesterday_s | f4 [R, M]    | the same of yesterday's peak: below 0                                      |
 | peak_day        | f8 [M]        | start of the local day that is "today": that of the newest slot            |
 | peak_since      | f8 [M]        | first minute the peaks know; later than a day's start: partial            |
-| class_<name>    | f4 [W, R, M]  | mean usage of one of `PRIORITY_CLASSES`; absent when nobody sends it       |
+| class_<name>    | f4 [W, R, M]  | mean usage of one of `PRIORITY_CLASSES`; absent when no machine sends it   |
 
-A writer may add columns that only it reads again (``resume_*``).
+A writer may add columns that only it reads again (``resume_*``). The values a stream worker resumes from
+(`streams.checkpoint`) are in the same encoding, with the same rule for resources.
 """
 
 from __future__ import annotations
@@ -48,6 +62,9 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+from schemas.resource_axis import FIRST_RESOURCES, disagreement, split_resources
+from schemas.resources import RESOURCES
 
 MAJOR = 1
 MINOR = 0
@@ -77,6 +94,8 @@ class Header(msgspec.Struct, kw_only=True):
     written_at: float = 0.0
     names_bytes: int = -1
     """Length of the names; -1 from a writer that does not say."""
+    resources: tuple[str, ...] = ()
+    """Names of the resource axis, in its order. `decode_table` fills in what a writer that does not say meant."""
     columns: list[tuple[str, str, list[int]]]
 
 
@@ -100,7 +119,12 @@ _header_decoder = msgspec.json.Decoder(Header)
 
 
 def encode_table(header: Header, columns: Mapping[str, NDArray[np.generic]], names: bytes) -> bytes:
-    """Return the table as one value; ``header.columns`` is filled in from ``columns``."""
+    """Return the table as one value; ``header.columns`` is filled in from ``columns``.
+
+    The R axis of the columns is that of ``header.resources``, and of `schemas.resources` if the header names none.
+    """
+    header.resources = header.resources or RESOURCES
+    columns = split_resources(columns)
     header.columns = [(name, column.dtype.str[1:], list(column.shape)) for name, column in columns.items()]
     header.names_bytes = len(names)
     head = _header_encoder.encode(header)
@@ -118,7 +142,8 @@ def encode_table(header: Header, columns: Mapping[str, NDArray[np.generic]], nam
 def decode_table(raw: bytes) -> WindowTable:
     """Return the table in ``raw`` without copying it.
 
-    Raises TableError for what is no table, is cut short, or has another major version.
+    Raises TableError for what is no table, is cut short, names fewer resources than an axis has, or has another major
+    version.
     """
     if len(raw) < _PREFIX.size or raw[:7] != _MAGIC:
         raise TableError("not a window table")
@@ -130,6 +155,7 @@ def decode_table(raw: bytes) -> WindowTable:
         raise TableError(f"window table is damaged: {len(raw)} bytes, its header alone has {offset}")
     try:
         header = _header_decoder.decode(memoryview(raw)[_PREFIX.size : offset])
+        header.resources = header.resources or FIRST_RESOURCES
         columns: dict[str, NDArray[np.generic]] = {}
         for name, kind, shape in header.columns:
             dtype = np.dtype("<" + kind)
@@ -147,4 +173,6 @@ def decode_table(raw: bytes) -> WindowTable:
         raise TableError(f"window table is damaged: its columns do not fit {header.machines} machines")
     if header.names_bytes not in (-1, len(names)) or (names and rows != header.machines):
         raise TableError(f"window table is damaged: {len(names)} bytes of names for {header.machines} machines")
+    if wrong := disagreement(columns, header.resources):  # a value must not be read as another resource's
+        raise TableError(f"window table is damaged: {wrong}")
     return WindowTable(header, columns, names)

@@ -17,50 +17,32 @@ import redis
 from schemas.logs import configure_logs
 from schemas.pages import serve_pages
 from schemas.settings import SettingsError, load_settings
-from scorer.follow import Follower
-from scorer.ledger import Ledger
-from scorer.loader import Loader, Refresher
+from scorer.ledger.checker import Checker, PacedWire
+from scorer.ledger.follower import Follower
+from scorer.ledger.scripts import Ledger
+from scorer.ledger.sweeper import Sweeper
 from scorer.metrics import Metrics
-from scorer.profile import ProfileError, Profiles, load_profiles
-from scorer.rank import warm
-from scorer.rpc import Heartbeat, Rpc
-from scorer.service import ScorerService
+from scorer.ranking.catalogue import Profiles, load_profiles
+from scorer.ranking.profile import ProfileError
+from scorer.ranking.rank import warm
+from scorer.rpc.heartbeat import Heartbeat
+from scorer.rpc.learner import Learner
+from scorer.rpc.loop import Rpc
+from scorer.rpc.service import METHODS, ScorerService
 from scorer.settings import ScorerSettings
+from scorer.snapshot.loader import Loader
+from scorer.snapshot.refresher import Refresher
 from scorer.wire import AWAY, Wire
 
 log = logging.getLogger("windward.scorer")
 
+FACTS_S = 1.0
+"""Facts of the machines (labels, capacity) are read so often at most."""
 _SWITCH_INTERVAL_S = 0.0005
 """How long the refresher may keep the interpreter while a query waits."""
-_SWEEP_S = 1.0
 
 
-class Sweeper(threading.Thread):
-    """Expires reservations when no transition does it in passing."""
-
-    def __init__(self, ledger: Ledger, metrics: Metrics) -> None:
-        super().__init__(name="sweeper", daemon=True)
-        self._ledger = ledger
-        self._metrics = metrics
-        self._stop_event = threading.Event()
-
-    def run(self) -> None:
-        """Sweep every second until `stop`."""
-        while not self._stop_event.wait(_SWEEP_S):
-            try:
-                while (count := self._ledger.expire().count) >= 1000:
-                    self._metrics.expiries.inc(count)
-                self._metrics.expiries.inc(count)
-            except AWAY:
-                continue
-            except redis.ResponseError as error:
-                log.warning("scorer.sweep.refused", extra={"values": {"error": str(error)}})
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._stop_event.set()
-        self.join(timeout=10)
-        self._ledger.wire.close()
+SETTINGS = ScorerSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
@@ -77,7 +59,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 def run(settings: ScorerSettings, profiles: Profiles) -> int:
     """Build the parts, run the loop, take everything down again."""
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    names, scorer, metrics = settings.names, settings.scorer, Metrics(own_version())
+    names, scorer, metrics = settings.names, settings.scorer, Metrics(own_version(), METHODS)
     arguments, ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
     wire = Wire(arguments)
     same_server = arguments == ledger_arguments
@@ -85,18 +67,19 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
         refuse_mode(name, given)
 
     def ledger(on: Wire) -> Ledger:
-        return Ledger(on, names, log_length=settings.ledger_log_length, remember_s=settings.remember_s)
+        return Ledger(on, names, **settings.ledger_bounds())
 
     own_ledger = ledger(wire if same_server else Wire(ledger_arguments))
     follower = Follower(own_ledger)
     refresh_wire = Wire(arguments)
-    refresher = Refresher(Loader(refresh_wire, names), refresh_wire, metrics, settings.refresh_s)
+    refresher = Refresher(Loader(refresh_wire, names, facts_s=FACTS_S), refresh_wire, metrics, settings.refresh_s)
     service = ScorerService(
         names=names, scorer=scorer, version=own_version(), follower=follower, ledger=own_ledger,
         source=refresher, profiles=profiles, metrics=metrics, same_server=same_server,
         attempts_max=settings.attempts_max, decisions_length=settings.decisions_length,
+        decisions_bytes=settings.decisions_bytes,
     )  # fmt: skip
-    refresher.warm = lambda snapshot: warm(snapshot, service.profiles.choose(), time.time())
+    refresher.warm = lambda snapshot: warm(snapshot, service.world.profiles.choose(), time.time(), service.world.kept)
     rpc = Rpc(
         wire, names, scorer, service, metrics,
         queue_length_max=settings.queue_length_max, drain_max=settings.drain_max,
@@ -105,26 +88,38 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
         Wire(arguments), names, scorer, metrics, heartbeat_s=settings.heartbeat_s, silent_s=settings.silent_s
     )
     sweeper = Sweeper(ledger(Wire(ledger_arguments)), metrics)
+    checker = Checker(
+        ledger(Wire(ledger_arguments)), ledger(PacedWire(ledger_arguments)), scorer, metrics, settings.ledger_check_s
+    )
+    checker.tell = lambda found: setattr(service, "checked", found)
+    learner = Learner(
+        ledger(Wire(ledger_arguments)), Wire(arguments), names, scorer, lambda: refresher.latest,
+        settings.learn_s or 1.0,
+    )  # fmt: skip
     stop = threading.Event()
     _handle_signals(stop, service, settings)
     pages = None
     if settings.metrics_port:
         pages = serve_pages(
-            metrics.registry, settings.metrics_host, settings.metrics_port, lambda: (service.ready, {"scorer": scorer})
+            metrics.registry,
+            settings.metrics_host,
+            settings.metrics_port,
+            lambda: (service.world.ready, {"scorer": scorer, "degraded": service.world.degraded}),
         )
     log.info("scorer.start", extra={"values": {"scorer": scorer, "profile": settings.profile, "prefix": names.prefix}})
     try:
         refresher.look()
-        for thread in (heartbeat, refresher, sweeper):
+        for thread in (heartbeat, refresher, sweeper, checker):
             thread.start()
+        if settings.learn_s:
+            learner.start()
         rpc.run(stop)
     finally:
-        for part in (refresher, sweeper, heartbeat):
+        for part in (learner, checker, refresher, sweeper, heartbeat):
             part.stop()
         wire.close()
         if pages is not None:
-            pages.shutdown()
-            pages.server_close()
+            pages.stop()
     log.info("scorer.stop", extra={"values": {"scorer": scorer}})
     return 0
 
@@ -163,7 +158,7 @@ def _handle_signals(stop: threading.Event, service: ScorerService, settings: Sco
 
     def reload(_: int, __: FrameType | None) -> None:
         try:
-            service.profiles = load_profiles(settings.profiles, settings.profile)
+            service.world.profiles = load_profiles(settings.profiles, settings.profile)
             log.info("scorer.profiles.reloaded")
         except Exception as error:  # whatever it is, the profiles that run are good
             log.warning("scorer.profiles.refused", extra={"values": {"error": str(error)}})

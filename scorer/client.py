@@ -1,17 +1,24 @@
-"""The Python client of the scorer, sync and asyncio: this file needs only ``redis`` and ``msgspec``.
+"""The Python client of the scorer, sync and asyncio.
+
+This file is handed out alone, so it holds all that a client is, and needs only ``redis`` and ``msgspec``.
 
     with Client("redis://127.0.0.1:6379/0") as scorer:
         answer = scorer.place(id="orders-7", cpu=2, memory="10G")
-        if answer["machine"]:
+        if answer.machine:
             ...                                 # start the instance there, then
-            scorer.confirm("orders-7")
+            answer.confirm()                    # this reservation, never another one of the same name
 
 A query is one JSON text on a Redis list, its answer another (``redis-cli`` can do the same). Every call has a deadline;
 past it, or when the server is away until then, `WindwardError` is raised with gRPC's code name. "No machine fits" is an
-answer, not an error: ``answer["machine"]`` is None and ``answer["reason"]`` says why.
+answer, not an error: ``answer.machine`` is None and ``answer.reason`` says why.
 
-A call is sent again under the same query id when the connection breaks; a scorer takes an instance whose id it knows as
-the same placement, so nothing is reserved twice. Without an ``id`` of your own the query's id names the instance.
+Each method returns the Struct of its result, with all its fields; ``answer["machine"]`` reads a field, too, and
+``dict(answer)`` and ``msgspec.to_builtins(answer)`` make plain data of it. `Client.call` asks for any method, also one
+that is newer than this file, and returns the result as plain data, as it came.
+
+A call is sent again under the same query id when the connection breaks: whatever it asks is done once. When what it
+reserved has ended meanwhile the answer is the error ABORTED; a new call places anew. Without an ``id`` of your own the
+query's id names the instance. Each reservation of an id has its ``generation``; `Placement` sends it along.
 
 redis-py 8 gives up an idle blocking read after its ``socket_timeout`` of 5 s and retries ten times. Here every blocking
 read lasts `POLL_S` at most, the socket waits longer than that, and retrying is this module's business.
@@ -20,12 +27,14 @@ read lasts `POLL_S` at most, the socket waits longer than that, and retrying is 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 import redis
@@ -33,7 +42,29 @@ import redis.asyncio
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-__all__ = ["AsyncClient", "Client", "WindwardError"]
+__all__ = [
+    "AsyncClient",
+    "AsyncPlaced",
+    "AsyncPlacement",
+    "Candidate",
+    "Client",
+    "ConfirmResult",
+    "HealthResult",
+    "InstanceRow",
+    "InstancesResult",
+    "Line",
+    "MachineRow",
+    "MachinesResult",
+    "PlaceResult",
+    "Placed",
+    "Placement",
+    "RankResult",
+    "Refusal",
+    "ReleaseResult",
+    "UpdateResult",
+    "Verdict",
+    "WindwardError",
+]
 
 VERSION = 1
 POLL_S = 2.0
@@ -73,7 +104,7 @@ class _Error(msgspec.Struct):
 class _Reply(msgspec.Struct):
     id: str
     ok: bool
-    result: Any = None
+    result: msgspec.Raw = msgspec.Raw(b"null")
     error: _Error | None = None
 
 
@@ -81,15 +112,285 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Reply).decode
 
 
+_Kind = TypeVar("_Kind")
+
+
+def _read(kind: type[_Kind], result: msgspec.Raw) -> _Kind:
+    """Return a result as its type; raise WindwardError."""
+    try:
+        return msgspec.json.decode(result, type=kind)
+    except msgspec.DecodeError as error:
+        raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
+
+
+# ---- the results: those of `schemas.results`, which this file does not import; a test holds them to be equal
+
+
+class Result(msgspec.Struct, kw_only=True):
+    """What all results have: fields, that can be read as the keys of a mapping, too."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.__struct_fields__:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.__struct_fields__
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__struct_fields__)
+
+    def __len__(self) -> int:
+        return len(self.__struct_fields__)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a field; ``default`` where there is none of that name."""
+        return getattr(self, name) if name in self.__struct_fields__ else default
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of the fields."""
+        return self.__struct_fields__
+
+    def values(self) -> list[Any]:
+        """Return the fields' values."""
+        return [getattr(self, name) for name in self.__struct_fields__]
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Return names with values."""
+        return [(name, getattr(self, name)) for name in self.__struct_fields__]
+
+
+class Refusal(Result, kw_only=True):
+    """How many machines a filter refused, and why."""
+
+    filter: str
+    reason: str
+    machines: int
+
+
+class Candidate(Result, kw_only=True):
+    """A machine with the terms of its score."""
+
+    machine: str
+    score: float | None
+    risk: float | None = None
+    scores: dict[str, dict[str, Any]]
+    """By score: value, raw, weight, and what the score tells beside them."""
+    resources: dict[str, dict[str, float | None]]
+    window_s: float | None
+    coverage: float | None
+    warming: bool
+    age_s: float | None
+    instances: int
+
+
+class Verdict(Candidate, kw_only=True):
+    """A machine with what every filter and score said of it."""
+
+    feasible: bool
+    filters: list[dict[str, Any]]
+
+
+class RankResult(Result, kw_only=True):
+    """The result of ``rank``."""
+
+    machine: str | None = None
+    score: float | None = None
+    profile: str = ""
+    summary: str = ""
+    feasible: int | None = None
+    fleet: int | None = None
+    request: dict[str, float] = {}
+    expected: dict[str, float] = {}
+    expected_from: dict[str, str] = {}
+    """Where each expected usage comes from, in words."""
+    learned: dict[str, Any] | None = None
+    """Version and factors of what was learned, where the profile goes by it."""
+    candidates: list[Candidate] = []
+    refusals: list[Refusal] = []
+    warnings: list[str] = []
+    machines: list[Verdict] | None = None
+    """With ``explain`` each machine; else null."""
+
+
+class Line(Result, kw_only=True):
+    """An instance that was placed."""
+
+    id: str
+    machine: str
+    state: str
+    reserved_at: float
+    expires_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    version: int
+    generation: int = 0
+    """Which reservation of its id."""
+
+
+class PlaceResult(RankResult, kw_only=True):
+    """The result of ``place``: the terms of the ranking, a line for each instance, and that of a single one."""
+
+    id: str | None = None
+    state: str | None = None
+    reserved_at: float | None = None
+    expires_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    version: int | None = None
+    generation: int | None = None
+    placed: list[Line] = []
+    asked: int = 0
+    missing: int = 0
+    reason: str = ""
+    missing_reasons: dict[str, int] = {}
+    missing_ids: list[str] = []
+    repeated: int = 0
+    conflicts: int = 0
+    dry_run: bool = False
+
+
+class _Record(Result, kw_only=True):
+    """What is stored of an instance."""
+
+    id: str
+    machine: str
+    state: str
+    expected: list[float] = []
+    limits: list[float] = []
+    maxmemory: float = 0.0
+    ports: list[int] = []
+    cluster: str = ""
+    role: str = ""
+    cluster_masters: int = 0
+    priority_class: str = "prod"
+    labels: dict[str, str] = {}
+    kind: str = ""
+    reserved_at: float = 0.0
+    started_at: float = 0.0
+    expires_at: float = 0.0
+    ended_at: float = 0.0
+    version: int = 0
+    generation: int = 0
+
+
+class ConfirmResult(_Record, kw_only=True):
+    """The result of ``confirm``."""
+
+    amounts: list[float]
+    repeated: bool = False
+    dry_run: bool = False
+
+
+class ReleaseResult(ConfirmResult, kw_only=True):
+    """The result of ``release``."""
+
+
+class UpdateResult(ConfirmResult, kw_only=True):
+    """The result of ``update``: the record, and the terms of the ranking that chose the machine of a move."""
+
+    expected: list[float] | dict[str, float] = []  # type: ignore[assignment]
+    """By resource after a move, else as in the record."""
+    moved_from: str | None = None
+    score: float | None = None
+    profile: str = ""
+    summary: str = ""
+    feasible: int | None = None
+    fleet: int | None = None
+    request: dict[str, float] = {}
+    expected_from: dict[str, str] = {}
+    learned: dict[str, Any] | None = None
+    candidates: list[Candidate] = []
+    refusals: list[Refusal] = []
+    warnings: list[str] = []
+    machines: list[Verdict] | None = None
+
+
+class InstanceRow(_Record, kw_only=True):
+    """A row of ``instances``; each resource is a field."""
+
+    cpu: float = 0.0
+    memory: float = 0.0
+    nic: float = 0.0
+    disk: float = 0.0
+
+
+class InstancesResult(Result, kw_only=True):
+    """The result of ``instances``."""
+
+    total: int
+    instances: list[InstanceRow]
+    more: bool
+
+
+class MachineRow(Result, kw_only=True):
+    """A row of ``machines``."""
+
+    machine: str
+    has_data: bool
+    age_s: float | None
+    window_s: float | None
+    coverage: float | None
+    warming: bool
+    cordon: bool
+    labels: dict[str, str]
+    taints: list[dict[str, Any]]
+    instances: int
+    maxmemory: float | None
+    resources: dict[str, dict[str, float | None]]
+
+
+class MachinesResult(Result, kw_only=True):
+    """The result of ``machines``."""
+
+    total: int
+    machines: list[MachineRow]
+    more: bool
+
+
+class HealthResult(Result, kw_only=True):
+    """The result of ``health``."""
+
+    ready: bool
+    degraded: str = ""
+    """What is wrong with the data, in words; empty: nothing."""
+    scorer: str
+    version: str
+    uptime_s: float
+    machines: int
+    machines_with_data: int
+    newest_sample_age_s: float | None
+    windows_s: list[int]
+    instances: int
+    ledger_change: int
+    ledger_format: int = 0
+    ledger_refusal: str = ""
+    ledger_check: dict[str, int] | None = None
+    """What the check at the scorer's start found; null before it is done."""
+    ledger_unaccepted: str = ""
+    """Why nothing is placed on an emptied ledger; empty: it is."""
+    profiles: list[str]
+    profile: str
+
+
+class _Step(NamedTuple):
+    """Commands to send in one write, the last of which may wait; without commands, a pause."""
+
+    commands: list[tuple[Any, ...]]
+    wait_s: float
+
+
 class _Call:
-    """One call: what is sent, where the answer comes, how long there is left."""
+    """One call, without any I/O: the steps to take, what is sent, where the answer comes, how long there is left."""
 
     def __init__(self, prefix: str, method: str, params: Mapping[str, Any], timeout_s: float, query_id: str) -> None:
         if not timeout_s > 0:
             raise WindwardError("INVALID_ARGUMENT", f"timeout_s: {timeout_s} is not more than 0")
         self.id = query_id or uuid.uuid4().hex
         if not _QUERY_ID.fullmatch(self.id):
-            raise WindwardError("INVALID_ARGUMENT", f"query_id: {self.id!r} is not 1 to 128 of A-Z a-z 0-9 . _ : @ + -")
+            raise WindwardError(
+                "INVALID_ARGUMENT", f"query_id: {self.id[:200]!r} is not 1 to 128 of A-Z a-z 0-9 . _ : @ + -"
+            )
         self.queries = f"{prefix}:v1:queries"
         self.reply = f"{prefix}:v1:reply:{self.id}"
         self.timeout_s = timeout_s
@@ -113,7 +414,36 @@ class _Call:
         wait = ("BLPOP", self.reply, wait_s)
         return [wait] if sent else [("LPUSH", self.queries, self.query), wait]
 
-    def result(self, raw: bytes | str) -> Any:
+    def steps(self, where: str) -> Generator[_Step, list[Any], msgspec.Raw]:
+        """Yield each step, to be sent its answers or thrown its error; return the result or raise WindwardError."""
+        sent, failure = False, None
+        for wait_s in self.waits():
+            try:
+                answers = yield _Step(self.commands(sent, wait_s), wait_s)
+            except (redis.AuthenticationError, redis.ResponseError) as error:
+                full = isinstance(error, redis.exceptions.OutOfMemoryError)
+                raise WindwardError("UNAVAILABLE", f"{where}: {error}", retryable=full) from None
+            except (redis.ConnectionError, redis.TimeoutError) as error:
+                sent, failure = False, error
+            else:
+                sent, failure = True, None
+                if answers[-1] is not None:
+                    return self.result(answers[-1][1])
+                if len(answers) > 1 and answers[0] > QUEUE_MAX:
+                    break
+            if failure is not None:
+                yield _Step([], min(_RETRY_PAUSE_S, self.left_s()))
+        crowd = 0
+        if failure is None:
+            with contextlib.suppress(redis.RedisError):
+                crowd = (yield _Step(self.take_back(), 0.0))[0]
+        raise self.crowded(crowd) if crowd > QUEUE_MAX else self.overdue(where, failure)
+
+    def take_back(self) -> list[tuple[Any, ...]]:
+        """Return what removes a query nobody took, so that an unattended queue stays short, and tells its length."""
+        return [("LLEN", self.queries), ("LREM", self.queries, 1, self.query)]
+
+    def result(self, raw: bytes | str) -> msgspec.Raw:
         """Return the result in an answer, or raise its error."""
         try:
             reply = _decode(raw)
@@ -144,21 +474,123 @@ def _arguments(more: Mapping[str, Any]) -> dict[str, Any]:
     return {"socket_timeout": SOCKET_TIMEOUT_S, "socket_connect_timeout": 2.0, "retry": Retry(NoBackoff(), 0), **more}
 
 
-def _check_url(url: str) -> None:
+def _where(url: str) -> str:
+    """Return how messages name the server: host and port, or the socket; all else may hold a password.
+
+    Raises WindwardError.
+    """
     scheme, given, _ = url.partition("://")
-    scheme = scheme if given else ""  # else it may be a password
-    if scheme not in ("redis", "rediss", "unix"):
+    if not given or scheme not in ("redis", "rediss", "unix"):
         raise WindwardError(
-            "INVALID_ARGUMENT", f"url: expected redis://, rediss:// or unix://, got scheme {scheme!r}; "
+            "INVALID_ARGUMENT", "url: expected redis://, rediss:// or unix://; "
             "a sentinel or cluster is not supported: name one server, or a proxy that follows the master",
         )  # fmt: skip
+    try:
+        parts = urlsplit(url)
+        where = parts.path if scheme == "unix" else f"{parts.hostname or 'localhost'}:{parts.port or 6379}"
+        redis.connection.parse_url(url)  # type: ignore[no-untyped-call]
+    except (ValueError, TypeError):
+        raise WindwardError("INVALID_ARGUMENT", "url: not a URL that can be parsed") from None
+    return f"{scheme}://{where}"
 
 
-def _where(url: str) -> str:
-    return re.sub(r"//[^@/]*@", "//", url)
+class _Held(Result, kw_only=True, dict=True):
+    """A result that tells of reservations, and the client to go on with."""
+
+    def _of(self, scorer: Any) -> None:
+        self.__dict__["scorer"] = scorer
+
+    def _own(self) -> tuple[str, dict[str, int]]:
+        """Return the id, and the generation where it is known: only this reservation is meant."""
+        own: str | None = self["id"]
+        if own is None:
+            raise WindwardError("FAILED_PRECONDITION", "the answer tells of no single reservation; `placed` has all")
+        generation: int | None = self["generation"]
+        return own, {"generation": generation} if generation else {}  # 0: from before there were any
 
 
-class Client:
+class _HeldHere(_Held, kw_only=True, dict=True):
+    """The steps on one reservation: that one, not what has its name later."""
+
+    def confirm(self, *, timeout_s: float | None = None, **more: object) -> ConfirmResult:
+        """Say that it runs; FAILED_PRECONDITION when the reservation has ended."""
+        own, generation = self._own()
+        return self._client.confirm(own, timeout_s=timeout_s, **generation, **more)
+
+    def release(self, *, timeout_s: float | None = None, **more: object) -> ReleaseResult:
+        """End it, or give the reservation back."""
+        own, generation = self._own()
+        return self._client.release(own, timeout_s=timeout_s, **generation, **more)
+
+    @property
+    def _client(self) -> Client:
+        client: Client = self.__dict__["scorer"]
+        return client
+
+
+class _HeldThere(_Held, kw_only=True, dict=True):
+    """The same, awaited."""
+
+    async def confirm(self, *, timeout_s: float | None = None, **more: object) -> ConfirmResult:
+        """Say that it runs; FAILED_PRECONDITION when the reservation has ended."""
+        own, generation = self._own()
+        return await self._client.confirm(own, timeout_s=timeout_s, **generation, **more)
+
+    async def release(self, *, timeout_s: float | None = None, **more: object) -> ReleaseResult:
+        """End it, or give the reservation back."""
+        own, generation = self._own()
+        return await self._client.release(own, timeout_s=timeout_s, **generation, **more)
+
+    @property
+    def _client(self) -> AsyncClient:
+        client: AsyncClient = self.__dict__["scorer"]
+        return client
+
+
+class Placed(Line, _HeldHere, kw_only=True, dict=True):
+    """One instance that was placed, and the steps on its reservation."""
+
+
+class AsyncPlaced(Line, _HeldThere, kw_only=True, dict=True):
+    """The same of an `AsyncClient`."""
+
+
+class Placement(PlaceResult, _HeldHere, kw_only=True, dict=True):
+    """The answer of ``place``, and the steps on the reservation it tells of; ``placed`` has one for each instance."""
+
+    placed: list[Placed] = []  # type: ignore[assignment]
+
+    def _of(self, scorer: Any) -> None:
+        for one in (self, *self.placed):
+            one.__dict__["scorer"] = scorer
+
+
+class AsyncPlacement(PlaceResult, _HeldThere, kw_only=True, dict=True):
+    """The same of an `AsyncClient`: the steps are awaited."""
+
+    placed: list[AsyncPlaced] = []  # type: ignore[assignment]
+
+    def _of(self, scorer: Any) -> None:
+        for one in (self, *self.placed):
+            one.__dict__["scorer"] = scorer
+
+
+class _Server:
+    """What both clients know of where they ask."""
+
+    def __init__(self, url: str, prefix: str, timeout_s: float) -> None:
+        self._where = _where(url)
+        self._prefix = prefix
+        self._timeout_s = timeout_s
+
+    def _steps(
+        self, method: str, params: Mapping[str, Any], timeout_s: float | None, query_id: str
+    ) -> Generator[_Step, list[Any], msgspec.Raw]:
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        return _Call(self._prefix, method, params, timeout_s, query_id).steps(self._where)
+
+
+class Client(_Server):
     """A deployer's side of the RPC. Safe to share between threads; each call takes a connection of its own.
 
     ``url`` and the keyword arguments are those of ``redis.Redis.from_url`` (``username``, ``password``,
@@ -168,97 +600,113 @@ class Client:
     def __init__(
         self, url: str = "redis://127.0.0.1:6379/0", prefix: str = "windward", timeout_s: float = 5.0, **more: Any
     ) -> None:
-        _check_url(url)
-        self._where = _where(url)
-        self._prefix = prefix
-        self._timeout_s = timeout_s
+        super().__init__(url, prefix, timeout_s)
         self._redis = redis.Redis.from_url(url, **_arguments(more))
 
     def call(
         self, method: str, params: Mapping[str, Any], *, timeout_s: float | None = None, query_id: str = ""
     ) -> Any:
-        """Return the result of one query.
+        """Return the result of one query as plain data, as it came.
 
         Raises WindwardError: the scorer's own, DEADLINE_EXCEEDED without an answer, UNAVAILABLE without a server,
         RESOURCE_EXHAUSTED when too many queries wait already.
         """
-        call = _Call(self._prefix, method, params, self._timeout_s if timeout_s is None else timeout_s, query_id)
-        sent, failure = False, None
-        for wait_s in call.waits():
-            try:
-                answers = self._send(call.commands(sent, wait_s), wait_s)
-                sent, failure = True, None
-                if answers[-1] is not None:
-                    return call.result(answers[-1][1])
-                if len(answers) > 1 and answers[0] > QUEUE_MAX:
-                    break
-            except (redis.AuthenticationError, redis.ResponseError) as error:
-                raise WindwardError("UNAVAILABLE", f"{self._where}: {error}") from None
-            except (redis.ConnectionError, redis.TimeoutError) as error:
-                sent, failure = False, error
-                time.sleep(min(_RETRY_PAUSE_S, call.left_s()))
-        crowd = 0
-        if failure is None:
-            crowd = self._take_back(call)
-        raise call.crowded(crowd) if crowd > QUEUE_MAX else call.overdue(self._where, failure)
+        return _read(object, self._result(method, params, timeout_s, query_id))
 
-    def _send(self, commands: list[tuple[Any, ...]], wait_s: float) -> list[Any]:
+    def place(self, *, timeout_s: float | None = None, **request: object) -> Placement:
+        """Choose a machine and reserve it; the keywords are the request's fields (`schemas.request.Request`).
+
+        A list of unlike requests is placed by ``place(instances=[{...}, {...}])``, each seeing the ones before.
+        """
+        answer = self._ask(Placement, "place", request, timeout_s)
+        answer._of(self)
+        return answer
+
+    @contextlib.contextmanager
+    def placed(self, **request: Any) -> Iterator[Placement]:
+        """Place, and at the end of the ``with`` confirm what was placed, or release it when the block raised.
+
+            with scorer.placed(id="orders-7", cpu=2, memory="10G") as placement:
+                if placement.machine:
+                    start_on(placement.machine)
+
+        An error of releasing is noted on the block's own, which goes on. ``machine`` is None, and nothing is
+        confirmed, where no machine fits.
+        """
+        answer = self.place(**request)
+        try:
+            yield answer
+        except BaseException as error:
+            for one in answer.placed:
+                try:
+                    one.release()
+                except WindwardError as failure:
+                    error.add_note(f"{one.id} on {one.machine} was not released: {failure}")
+            raise
+        for one in answer.placed:
+            one.confirm()
+
+    def rank(self, *, timeout_s: float | None = None, **request: object) -> RankResult:
+        """Rank the machines for a request; changes nothing."""
+        return self._ask(RankResult, "rank", request, timeout_s)
+
+    def confirm(self, id: str, *, timeout_s: float | None = None, **more: object) -> ConfirmResult:  # noqa: A002
+        """Say that a reserved instance runs."""
+        return self._ask(ConfirmResult, "confirm", {"id": id, **more}, timeout_s)
+
+    def update(self, id: str, *, timeout_s: float | None = None, **changes: object) -> UpdateResult:  # noqa: A002
+        """Move, resize or change the role of a confirmed instance."""
+        return self._ask(UpdateResult, "update", {"id": id, **changes}, timeout_s)
+
+    def release(self, id: str, *, timeout_s: float | None = None, **more: object) -> ReleaseResult:  # noqa: A002
+        """End an instance or give a reservation back."""
+        return self._ask(ReleaseResult, "release", {"id": id, **more}, timeout_s)
+
+    def instances(self, *, timeout_s: float | None = None, **query: object) -> InstancesResult:
+        """List the ledger's instances."""
+        return self._ask(InstancesResult, "instances", query, timeout_s)
+
+    def machines(self, *, timeout_s: float | None = None, **query: object) -> MachinesResult:
+        """List the machines as the scorer sees them."""
+        return self._ask(MachinesResult, "machines", query, timeout_s)
+
+    def health(self, *, timeout_s: float | None = None) -> HealthResult:
+        """Ask the scorer how it is."""
+        return self._ask(HealthResult, "health", {}, timeout_s)
+
+    def _ask(self, kind: type[_Kind], method: str, params: Mapping[str, Any], timeout_s: float | None) -> _Kind:
+        return _read(kind, self._result(method, params, timeout_s, ""))
+
+    def _result(self, method: str, params: Mapping[str, Any], timeout_s: float | None, query_id: str) -> msgspec.Raw:
+        steps = self._steps(method, params, timeout_s, query_id)
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    answers = self._do(step)
+                except redis.RedisError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(answers)
+        except StopIteration as done:
+            result: msgspec.Raw = done.value
+            return result
+
+    def _do(self, step: _Step) -> list[Any]:
         """Send commands in one write, return their answers: what a pipeline does, at half its price."""
+        if not step.commands:
+            time.sleep(step.wait_s)
+            return []
         pool = self._redis.connection_pool
         connection: Any = pool.get_connection()
         try:
-            connection.send_packed_command(connection.pack_commands(commands), check_health=False)
-            return [connection.read_response(timeout=wait_s + SOCKET_TIMEOUT_S) for _ in commands]
+            connection.send_packed_command(connection.pack_commands(step.commands), check_health=False)
+            return [connection.read_response(timeout=step.wait_s + SOCKET_TIMEOUT_S) for _ in step.commands]
         except BaseException:
             connection.disconnect()  # what is still unread must not be taken for another call's answer
             raise
         finally:
             pool.release(connection)
-
-    def _take_back(self, call: _Call) -> int:
-        """Remove a query nobody took, so that an unattended queue stays short; return the length it had."""
-        try:
-            with self._redis.pipeline(transaction=False) as pipe:
-                pipe.llen(call.queries)
-                pipe.lrem(call.queries, 1, call.query)  # type: ignore[arg-type]
-                return int(pipe.execute()[0])
-        except redis.RedisError:
-            return 0
-
-    def place(self, *, timeout_s: float | None = None, **request: Any) -> Any:
-        """Choose a machine and reserve it; the keywords are the request's fields (`schemas.request.Request`).
-
-        A list of unlike requests is placed by ``place(instances=[{...}, {...}])``, each seeing the ones before.
-        """
-        return self.call("place", request, timeout_s=timeout_s)
-
-    def rank(self, *, timeout_s: float | None = None, **request: Any) -> Any:
-        """Rank the machines for a request; changes nothing."""
-        return self.call("rank", request, timeout_s=timeout_s)
-
-    def confirm(self, id: str, *, timeout_s: float | None = None, **more: Any) -> Any:  # noqa: A002
-        """Say that a reserved instance runs."""
-        return self.call("confirm", {"id": id, **more}, timeout_s=timeout_s)
-
-    def update(self, id: str, *, timeout_s: float | None = None, **changes: Any) -> Any:  # noqa: A002
-        """Move, resize or change the role of a confirmed instance."""
-        return self.call("update", {"id": id, **changes}, timeout_s=timeout_s)
-
-    def release(self, id: str, *, timeout_s: float | None = None, **more: Any) -> Any:  # noqa: A002
-        """End an instance or give a reservation back."""
-        return self.call("release", {"id": id, **more}, timeout_s=timeout_s)
-
-    def instances(self, *, timeout_s: float | None = None, **query: Any) -> Any:
-        """List the ledger's instances."""
-        return self.call("instances", query, timeout_s=timeout_s)
-
-    def machines(self, *, timeout_s: float | None = None, **query: Any) -> Any:
-        """List the machines as the scorer sees them."""
-        return self.call("machines", query, timeout_s=timeout_s)
-
-    def health(self, *, timeout_s: float | None = None) -> Any:
-        """Ask the scorer how it is."""
-        return self.call("health", {}, timeout_s=timeout_s)
 
     def close(self) -> None:
         """Close the connections."""
@@ -271,86 +719,100 @@ class Client:
         self.close()
 
 
-class AsyncClient:
+class AsyncClient(_Server):
     """The same for asyncio: every call is awaited; calls may run side by side."""
 
     def __init__(
         self, url: str = "redis://127.0.0.1:6379/0", prefix: str = "windward", timeout_s: float = 5.0, **more: Any
     ) -> None:
-        _check_url(url)
-        self._where = _where(url)
-        self._prefix = prefix
-        self._timeout_s = timeout_s
+        super().__init__(url, prefix, timeout_s)
         retry = redis.asyncio.retry.Retry(NoBackoff(), 0)
         self._redis = redis.asyncio.Redis.from_url(url, **{**_arguments(more), "retry": retry})
 
     async def call(
         self, method: str, params: Mapping[str, Any], *, timeout_s: float | None = None, query_id: str = ""
     ) -> Any:
-        """Return the result of one query; the errors are those of `Client.call`."""
-        call = _Call(self._prefix, method, params, self._timeout_s if timeout_s is None else timeout_s, query_id)
-        sent, failure = False, None
-        for wait_s in call.waits():
-            try:
-                async with self._redis.pipeline(transaction=False) as pipe:
-                    for command in call.commands(sent, wait_s):
-                        pipe.execute_command(*command)
-                    answers = await pipe.execute()
-                sent, failure = True, None
-                if answers[-1] is not None:
-                    return call.result(answers[-1][1])
-                if len(answers) > 1 and answers[0] > QUEUE_MAX:
-                    break
-            except (redis.AuthenticationError, redis.ResponseError) as error:
-                raise WindwardError("UNAVAILABLE", f"{self._where}: {error}") from None
-            except (redis.ConnectionError, redis.TimeoutError) as error:
-                sent, failure = False, error
-                await asyncio.sleep(min(_RETRY_PAUSE_S, call.left_s()))
-        crowd = 0
-        if failure is None:
-            crowd = await self._take_back(call)
-        raise call.crowded(crowd) if crowd > QUEUE_MAX else call.overdue(self._where, failure)
+        """Return the result of one query as plain data; the errors are those of `Client.call`."""
+        return _read(object, await self._result(method, params, timeout_s, query_id))
 
-    async def _take_back(self, call: _Call) -> int:
+    async def place(self, *, timeout_s: float | None = None, **request: object) -> AsyncPlacement:
+        """As `Client.place`."""
+        answer = await self._ask(AsyncPlacement, "place", request, timeout_s)
+        answer._of(self)
+        return answer
+
+    @contextlib.asynccontextmanager
+    async def placed(self, **request: Any) -> AsyncIterator[AsyncPlacement]:
+        """As `Client.placed`, with ``async with``."""
+        answer = await self.place(**request)
         try:
-            async with self._redis.pipeline(transaction=False) as pipe:
-                pipe.llen(call.queries)
-                pipe.lrem(call.queries, 1, call.query)  # type: ignore[arg-type]
-                return int((await pipe.execute())[0])
-        except redis.RedisError:
-            return 0
+            yield answer
+        except BaseException as error:
+            for one in answer.placed:
+                try:
+                    await one.release()
+                except WindwardError as failure:
+                    error.add_note(f"{one.id} on {one.machine} was not released: {failure}")
+            raise
+        for one in answer.placed:
+            await one.confirm()
 
-    async def place(self, *, timeout_s: float | None = None, **request: Any) -> Any:
-        """See `Client.place`."""
-        return await self.call("place", request, timeout_s=timeout_s)
+    async def rank(self, *, timeout_s: float | None = None, **request: object) -> RankResult:
+        """As `Client.rank`."""
+        return await self._ask(RankResult, "rank", request, timeout_s)
 
-    async def rank(self, *, timeout_s: float | None = None, **request: Any) -> Any:
-        """See `Client.rank`."""
-        return await self.call("rank", request, timeout_s=timeout_s)
+    async def confirm(self, id: str, *, timeout_s: float | None = None, **more: object) -> ConfirmResult:  # noqa: A002
+        """As `Client.confirm`."""
+        return await self._ask(ConfirmResult, "confirm", {"id": id, **more}, timeout_s)
 
-    async def confirm(self, id: str, *, timeout_s: float | None = None, **more: Any) -> Any:  # noqa: A002
-        """See `Client.confirm`."""
-        return await self.call("confirm", {"id": id, **more}, timeout_s=timeout_s)
+    async def update(self, id: str, *, timeout_s: float | None = None, **changes: object) -> UpdateResult:  # noqa: A002
+        """As `Client.update`."""
+        return await self._ask(UpdateResult, "update", {"id": id, **changes}, timeout_s)
 
-    async def update(self, id: str, *, timeout_s: float | None = None, **changes: Any) -> Any:  # noqa: A002
-        """See `Client.update`."""
-        return await self.call("update", {"id": id, **changes}, timeout_s=timeout_s)
+    async def release(self, id: str, *, timeout_s: float | None = None, **more: object) -> ReleaseResult:  # noqa: A002
+        """As `Client.release`."""
+        return await self._ask(ReleaseResult, "release", {"id": id, **more}, timeout_s)
 
-    async def release(self, id: str, *, timeout_s: float | None = None, **more: Any) -> Any:  # noqa: A002
-        """See `Client.release`."""
-        return await self.call("release", {"id": id, **more}, timeout_s=timeout_s)
+    async def instances(self, *, timeout_s: float | None = None, **query: object) -> InstancesResult:
+        """As `Client.instances`."""
+        return await self._ask(InstancesResult, "instances", query, timeout_s)
 
-    async def instances(self, *, timeout_s: float | None = None, **query: Any) -> Any:
-        """See `Client.instances`."""
-        return await self.call("instances", query, timeout_s=timeout_s)
+    async def machines(self, *, timeout_s: float | None = None, **query: object) -> MachinesResult:
+        """As `Client.machines`."""
+        return await self._ask(MachinesResult, "machines", query, timeout_s)
 
-    async def machines(self, *, timeout_s: float | None = None, **query: Any) -> Any:
-        """See `Client.machines`."""
-        return await self.call("machines", query, timeout_s=timeout_s)
+    async def health(self, *, timeout_s: float | None = None) -> HealthResult:
+        """As `Client.health`."""
+        return await self._ask(HealthResult, "health", {}, timeout_s)
 
-    async def health(self, *, timeout_s: float | None = None) -> Any:
-        """See `Client.health`."""
-        return await self.call("health", {}, timeout_s=timeout_s)
+    async def _ask(self, kind: type[_Kind], method: str, params: Mapping[str, Any], timeout_s: float | None) -> _Kind:
+        return _read(kind, await self._result(method, params, timeout_s, ""))
+
+    async def _result(
+        self, method: str, params: Mapping[str, Any], timeout_s: float | None, query_id: str
+    ) -> msgspec.Raw:
+        steps = self._steps(method, params, timeout_s, query_id)
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    answers = await self._do(step)
+                except redis.RedisError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(answers)
+        except StopIteration as done:
+            result: msgspec.Raw = done.value
+            return result
+
+    async def _do(self, step: _Step) -> list[Any]:
+        if not step.commands:
+            await asyncio.sleep(step.wait_s)
+            return []
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for command in step.commands:
+                pipe.execute_command(*command)
+            return await pipe.execute()
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+
+from schemas.rpc import Code
 
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 class Metrics:
-    """The scorer's metrics, in a registry of their own, so that a process or a test may hold several."""
+    """The scorer's metrics, in a registry of their own, so that a process or a test may hold several.
 
-    def __init__(self, version: str = "") -> None:
+    Counters of what is known beforehand (``methods``, codes, reasons) begin at 0: one that begins with its first event
+    has no increase to show for it.
+    """
+
+    def __init__(self, version: str = "", methods: Iterable[str] = ()) -> None:
         self.registry = CollectorRegistry()
         of: Any = {"registry": self.registry}
         self.queries = Counter("windward_scorer_queries", "Queries answered", ["method", "code"], **of)
@@ -26,11 +33,21 @@ class Metrics:
         self.refused = Counter("windward_scorer_queries_refused", "Queries refused because too many waited", **of)
         self.returned = Counter("windward_scorer_queries_returned", "Queries taken back from a dead scorer", **of)
         self.waiting = Gauge("windward_scorer_queue_length", "Queries waiting", **of)
+        self.long = Gauge("windward_scorer_queries_long", "Queries that are being answered in steps", **of)
         self.placements = Counter("windward_scorer_placements", "Instances asked for", ["outcome"], **of)
         self.conflicts = Counter("windward_scorer_conflicts", "Candidates lost to another scorer", **of)
+        self.reuse = Counter(
+            "windward_scorer_ranking_reuse", "Rankings and plans, by whether the one that was kept served, and why",
+            ["result", "reason"], **of,
+        )  # fmt: skip
         self.expiries = Counter("windward_scorer_reservations_expired", "Reservations that ran out", **of)
         self.instances = Gauge("windward_scorer_ledger_instances", "Instances reserved or confirmed", **of)
         self.reloads = Counter("windward_scorer_ledger_reloads", "Times the whole ledger was read", **of)
+        self.differences = Gauge(
+            "windward_scorer_ledger_differences", "Machines and clusters that the last check found wrong", **of
+        )
+        self.lost = Counter("windward_scorer_ledger_lost_instances", "Instances that the ledger's server lost", **of)
+        self.unaccepted = Gauge("windward_scorer_ledger_unaccepted", "1 while an emptied ledger stops placing", **of)
         self.machines = Gauge("windward_scorer_machines", "Machines in the snapshot", **of)
         self.refreshed = Gauge("windward_scorer_snapshot_timestamp_seconds", "When the snapshot was built", **of)
         self.newest = Gauge("windward_scorer_newest_sample_timestamp_seconds", "Event time of the newest sample", **of)
@@ -40,7 +57,18 @@ class Metrics:
         )  # fmt: skip
         self.refresh_failures = Counter("windward_scorer_refresh_failures", "Refreshes that failed", ["reason"], **of)
         self.ready = Gauge("windward_scorer_ready", "1 while queries can be answered", **of)
+        self.degraded = Gauge(
+            "windward_scorer_degraded", "1 while at least 90 % of the machines have stale data, or none has any", **of
+        )
         Info("windward_scorer_build", "Version of this scorer", **of).info({"version": version})
+        for method in methods:
+            self.duration.labels(method)
+            for code in ("OK", *get_args(Code)):
+                self.queries.labels(method, code)
+        for outcome in ("placed", "missing"):
+            self.placements.labels(outcome)
+        for reason in ("redis", "internal"):
+            self.refresh_failures.labels(reason)
         self._query_child = cache(self.queries.labels)
         self._duration_child = cache(self.duration.labels)
 

@@ -7,7 +7,7 @@ import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -22,12 +22,20 @@ Count = Annotated[int, Meta(ge=1)]
 class LedgerSettings(RedisSettings):
     """Where the ledger is: on the server of the windows, or on one of its own (which wants AOF)."""
 
+    GROUP: ClassVar[str] = "ledger"
+
     ledger_url: str = setting("", "server of the ledger, where it has one of its own; password, user and TLS as above")
     ledger_log_length: Annotated[int, Meta(ge=100, le=10_000_000)] = setting(
         50_000, "changes kept for scorers to catch up with; one further behind reads the whole ledger again"
     )
+    leavers_most: Annotated[int, Meta(ge=0, le=10_000_000)] = setting(
+        100_000, "instances that ended or moved away that are kept for debits, at most; those of the last two hours"
+    )
     remember_s: Annotated[float, Meta(ge=1, le=31 * 86_400)] = setting(
         86_400.0, "how long the id of an ended instance stays known"
+    )
+    ended_max: Annotated[int, Meta(ge=1_000, le=100_000_000)] = setting(
+        1_000_000, "ended instances that stay known at most; the oldest are forgotten first"
     )
 
     def __post_init__(self) -> None:
@@ -38,6 +46,13 @@ class LedgerSettings(RedisSettings):
             except ValueError as error:
                 raise ValueError(f"ledger_url: {str(error).removeprefix('redis_url: ')}") from None
 
+    def ledger_bounds(self) -> dict[str, Any]:
+        """Return how much the ledger keeps, as the arguments of `scorer.ledger.scripts.Ledger`."""
+        return {
+            "log_length": self.ledger_log_length, "remember_s": self.remember_s, "ended_max": self.ended_max,
+            "leavers_most": self.leavers_most,
+        }  # fmt: skip
+
     def ledger_arguments(self) -> dict[str, Any]:
         """Return the arguments of ``redis.Redis.from_url`` for the ledger."""
         return self.redis_arguments(self.ledger_url)
@@ -46,6 +61,11 @@ class LedgerSettings(RedisSettings):
 @dataclass(frozen=True, kw_only=True)
 class ScorerSettings(LedgerSettings):
     """Answer placement queries. Any number of scorers may run; each query is answered by one."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward scorer --redis-url redis://server:6379/0 --metrics-port 9465",
+        "windward scorer --profiles mine.toml --profile mine",
+    )
 
     name: str = setting("", "name of this scorer; default: host and process id")
     profiles: tuple[Path, ...] = setting((), "TOML files with profiles, read again on SIGHUP", metavar="FILE")
@@ -60,8 +80,17 @@ class ScorerSettings(LedgerSettings):
     decisions_length: Annotated[int, Meta(ge=0, le=10_000_000)] = setting(
         100_000, "decisions kept for `windward why`; 0: none"
     )
+    decisions_bytes: Annotated[int, Meta(ge=2**20, le=2**40)] = setting(
+        256 * 2**20, "bytes that the decisions kept may take; large ones make their number smaller"
+    )
+    ledger_check_s: Annotated[float, Meta(ge=0, le=31 * 86_400)] = setting(
+        3600.0, "seconds between two checks of the ledger's sums, whichever scorer makes them; 0: only at start"
+    )
     attempts_max: Annotated[int, Meta(ge=1, le=1_000)] = setting(
         20, "how often a placement is tried again when other scorers were faster"
+    )
+    learn_s: Annotated[float, Meta(ge=0, le=86_400)] = setting(
+        300.0, "how often the one scorer that learns looks at what instances use; 0: this one never does"
     )
     metrics_host: str = setting("127.0.0.1", "address of the metrics and health pages")
     metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = setting(0, "their port; 0: none")
@@ -83,5 +112,8 @@ class ScorerSettings(LedgerSettings):
 class ClientSettings(RedisSettings):
     """What every command that asks the scorer takes."""
 
-    timeout: Seconds = setting(5.0, "seconds to wait for the answer")
-    json: bool = setting(False, "print the answer as JSON")
+    GROUP: ClassVar[str] = "output"
+
+    timeout: Seconds = setting(5.0, "how long to wait for the answer", duration=True)
+    json: bool = setting(False, "print the answer as JSON, and an error as JSON on stderr")
+    wide: bool = setting(False, "show every column, however narrow the terminal is")

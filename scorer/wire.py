@@ -50,7 +50,7 @@ class Wire:
 
         ``meanwhile`` is called while the server works; it must not use this connection.
 
-        Raises one of `AWAY` when the connection fails; then nobody knows which commands were done.
+        Raises one of `AWAY` when the connection fails; then it is unknown which commands were done.
         """
         try:
             connection = self._send(commands)

@@ -23,6 +23,9 @@ from streams.settings import StreamSettings
 log = logging.getLogger("windward.stream")
 
 
+SETTINGS = StreamSettings
+
+
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the worker; 0 after SIGTERM or SIGINT, 1 when it broke."""
     settings = load_settings(StreamSettings, "stream", argv, environ)
@@ -48,7 +51,7 @@ async def _run(settings: StreamSettings) -> int:
         pages = serve_pages(stream.metrics.registry, settings.metrics_host, settings.metrics_port, stream.ready)
     stream.app.finalize()
     stopping = asyncio.ensure_future(stop.wait())
-    waiting = asyncio.ensure_future(stream.await_topic())
+    waiting = asyncio.ensure_future(stream.topic.await_topic())
     await asyncio.wait({stopping, waiting}, return_when=asyncio.FIRST_COMPLETED)
     if stop.is_set():
         waiting.cancel()
@@ -71,7 +74,7 @@ async def _run(settings: StreamSettings) -> int:
         task.cancel()
     await redis.aclose()
     if pages is not None:
-        pages.shutdown()
+        pages.stop()
     return int(broke)
 
 

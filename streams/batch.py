@@ -8,12 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.names import SLOT_S
-from schemas.sample import MachineFacts, Message, Moments, Rejected, Sample, check_machine_id, decode
+from schemas.sample import MachineFacts, Moments, Rejected, Sample, check_machine_id, decode, moments
+from streams.admission import OFFLINE, RECORD_TIME_MAX_S, Admission, check_record_time
 from streams.ring import R, slot_of
-
-FUTURE_TOLERANCE_S = 10.0
-"""A message this far ahead of its record's time stamp is refused: it would hold its machine's windows in the future."""
 
 _ABSENT = Moments(n=1, mean=0.0, m2=0.0, max=0.0, capacity=float("inf"))
 """Stands in for a resource that a sample leaves out; capacity infinity marks it."""
@@ -66,43 +63,43 @@ class Refused:
 
 
 def read_messages(
-    raw: Sequence[bytes | None], recorded_at: Sequence[float], known: Container[str] = ()
-) -> tuple[list[Sample], list[int], list[MachineFacts], list[Refused]]:
-    """Decode and check messages; return samples with their places, machine facts, and the refused.
+    raw: Sequence[bytes | None],
+    recorded_at: Sequence[float],
+    known: Container[str] = (),
+    keys: Sequence[bytes | None] = (),
+    admission: Admission = OFFLINE,
+    latest: float = RECORD_TIME_MAX_S,
+) -> tuple[list[Sample], list[int], dict[int, MachineFacts], list[Refused]]:
+    """Decode and check messages; return samples with their places, machine facts by place, and the refused.
 
-    ``known`` are machines whose id need not be checked again.
+    ``known`` are machines whose id need not be checked again; ``latest`` is the latest time a record may have.
     """
     samples: list[Sample] = []
     places: list[int] = []
-    facts: list[MachineFacts] = []
+    facts: dict[int, MachineFacts] = {}
     refused: list[Refused] = []
-    for place, value in enumerate(raw):
+    check = admission.check
+    for place, (value, time_s, key) in enumerate(zip(raw, recorded_at, keys or [None] * len(raw), strict=True)):
         try:
+            if not 0 <= time_s <= latest:
+                check_record_time(time_s, latest)
             message = decode(value)
-            _check_times(message, recorded_at[place])
+            check(message, key, time_s)
             if message.machine not in known:
                 check_machine_id(message.machine)
             if isinstance(message, Sample):
                 samples.append(message)
                 places.append(place)
             else:
-                facts.append(message)
+                facts[place] = message
         except Rejected as error:
             refused.append(Refused(place, error.reason, error.detail))
     return samples, places, facts, refused
 
 
-def _check_times(message: Message, recorded_at: float) -> None:
-    if message.at > recorded_at + FUTURE_TOLERANCE_S:
-        ahead = message.at - recorded_at
-        raise Rejected("future", f"at is {ahead:.1f} s ahead of the record, at most {FUTURE_TOLERANCE_S:.0f}")
-    if isinstance(message, Sample) and message.interval_s < SLOT_S:
-        raise Rejected("interval", f"interval_s is {message.interval_s}, at least {SLOT_S}")
-
-
 def to_batch(samples: Sequence[Sample], recorded_at: Sequence[float]) -> Batch:
     """Turn decoded samples into columns."""
-    parts = [m if m is not None else _ABSENT for s in samples for m in (s.cpu, s.memory, s.nic)]
+    parts = [m if m is not None else _ABSENT for s in samples for m in moments(s)]
     shape = (len(samples), R)
     capacity = np.array([m.capacity for m in parts], np.float64).reshape(shape)
     absent = np.isinf(capacity)

@@ -4,19 +4,29 @@ One value a ring position holds that position of all machines (`SLOTS`), so that
 changed; likewise one a place of the hourly peaks; one small value holds the vitals. All are column blocks in the window
 table's encoding, rows in the table's order. By position and not by absolute slot with a lifetime: a ring then costs
 exactly what it costs in memory, and the last windows of a machine that fell silent survive as long as they should.
+
+Resources are aligned by name, as the encoding says: a worker resumes from what was written before a resource was added
+(its slots are empty there), after one was taken back, or by a worker that measures others. Each value says for itself,
+so what workers of two releases wrote in turn is read too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.alignment import resource_parts
+from schemas.resource_axis import resource_axis
 from schemas.resources import PRIORITY_CLASSES
-from schemas.window_table import Header, decode_table, encode_table
+from schemas.window_table import Header, TableError, decode_table, encode_table
 from streams.peaks import minute_means
 from streams.ring import MINUTE_SLOTS, NO_SLOT, PEAKS, RING_MINUTES, SLOTS, VITALS, Ring
+
+_MISFIT = (ValueError, IndexError, TypeError, KeyError)
+"""What numpy raises for a column whose shape is not that of its place."""
 
 _CLASS_COLUMNS = {f"class_{name}": name for name in PRIORITY_CLASSES}
 
@@ -32,7 +42,9 @@ def encode_position(ring: Ring, position: int) -> bytes:
     """Return one position of the ring for all machines."""
     used = len(ring)
     columns: dict[str, NDArray[Any]] = {name: getattr(ring, name)[:used, ..., position].T for name in SLOTS}
-    columns |= {f"class_{name}": values[:used, :, position].T for name, values in ring.classes.items()}
+    for name, means in ring.classes.items():
+        if (there := means.at(position, used)) is not None:
+            columns[f"class_{name}"] = there.T
     return _encode(columns, used)
 
 
@@ -48,33 +60,73 @@ def decode_ring(vitals: bytes, positions: dict[int, bytes], hours: dict[int, byt
     Columns of a newer minor version are ignored; those an older one did not write are left blank. Raises TableError for
     a value that is not of this encoding.
     """
+    ring = decode_vitals(vitals)
+    for place, raw in [*positions.items(), *hours.items()]:
+        restore_place(ring, raw, place)
+    restore_minutes(ring)
+    return ring
+
+
+def decode_vitals(vitals: bytes) -> Ring:
+    """Return a ring of these machines without slots or peaks; raises TableError as `decode_ring`."""
     table = decode_table(vitals)
     ring = Ring()
     ring.add(table.machines)
     used = len(ring)
-    for name in VITALS.keys() & table.columns.keys():
-        getattr(ring, name)[:used] = np.moveaxis(table.columns[name], -1, 0)
-    for position, raw in positions.items():
-        _restore(ring, raw, position)
-    for place, raw in hours.items():
-        _restore(ring, raw, place)
-    rows = np.flatnonzero(ring.head[:used] > NO_SLOT)
-    for back in range(RING_MINUTES):
-        minutes = ring.head[rows] // MINUTE_SLOTS - back
-        ring.minute[rows, :, minutes % RING_MINUTES] = minute_means(ring, rows, minutes)
+    if used != table.header.machines:
+        raise TableError(f"vitals are damaged: {used} machines, their header says {table.header.machines}")
+    try:
+        for name in VITALS.keys() & table.columns.keys():
+            if resource_axis(name) is None:
+                getattr(ring, name)[:used] = np.moveaxis(table.columns[name], -1, 0)
+            else:
+                for resources, part in resource_parts(table, name):
+                    getattr(ring, name)[:used, resources] = part.T
+    except _MISFIT as error:
+        raise TableError(f"vitals are damaged: {error}") from None
     return ring
 
 
-def _restore(ring: Ring, raw: bytes, place: int) -> None:
-    for name, column in decode_table(raw).columns.items():
-        count = column.shape[-1]
-        if name in _CLASS_COLUMNS:
-            target: NDArray[Any] = ring.class_means(_CLASS_COLUMNS[name])
-        elif name in SLOTS or name in PEAKS:
-            target = getattr(ring, name)
-        else:
-            continue
-        target[:count, ..., place] = column.T
+def restore_place(ring: Ring, raw: bytes, place: int) -> None:
+    """Take the value of one position or hour into the ring; raises TableError as `decode_ring`."""
+    table = decode_table(raw)
+    count = table.header.machines
+    if count > len(ring):
+        raise TableError(f"a place is damaged: {count} rows of {len(ring)} machines")
+    try:
+        for name, column in table.columns.items():
+            if name in _CLASS_COLUMNS:
+                means = ring.class_means(_CLASS_COLUMNS[name])
+                for resources, part in resource_parts(table, name):
+                    means.set_column(resources, place, part.T)
+                continue
+            if name not in SLOTS and name not in PEAKS:
+                continue
+            target: NDArray[Any] = getattr(ring, name)
+            if resource_axis(name) is None:
+                target[:count, ..., place] = column.T
+                continue
+            for resources, part in resource_parts(table, name):
+                target[:count, resources, place] = part.T
+    except _MISFIT as error:
+        raise TableError(f"a place is damaged: {error}") from None
+
+
+def blank_place(ring: Ring, place: int, columns: Mapping[str, object]) -> None:
+    """Clear one place of these columns of `SLOTS` or `PEAKS`, and of the classes that go with slots."""
+    for name in columns:
+        getattr(ring, name)[..., place] = (SLOTS | PEAKS)[name][2]
+    if "n" in columns:
+        for means in ring.classes.values():
+            means.blank_position(place)
+
+
+def restore_minutes(ring: Ring) -> None:
+    """Compute the minutes that are not final from the slots."""
+    rows = np.flatnonzero(ring.head[: len(ring)] > NO_SLOT)
+    for back in range(RING_MINUTES):
+        minutes = ring.head[rows] // MINUTE_SLOTS - back
+        ring.minute[rows, :, minutes % RING_MINUTES] = minute_means(ring, rows, minutes)
 
 
 def _encode(columns: dict[str, NDArray[Any]], rows: int, names: bytes = b"") -> bytes:

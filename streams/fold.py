@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from schemas.resources import PRIORITY_CLASSES
+from schemas.sample import usages
 from streams.batch import Batch
 from streams.peaks import finalise, refresh_minutes
 from streams.ring import MINUTE_SLOTS, NO_SLOT, RING_MINUTES, Ring, S
@@ -22,6 +23,7 @@ from streams.ring import MINUTE_SLOTS, NO_SLOT, RING_MINUTES, Ring, S
 SKEW_MAX_S = 5.0
 ACTIVE_S = 180.0
 """A machine heard of so lately is active, however short its interval."""
+DAY_S = 86_400.0
 _WAVE_SLOTS = S - 60
 """Slots one wave may move a machine's head, so that no minute leaves the ring in the wave that filled it."""
 
@@ -136,8 +138,8 @@ def _move_heads(ring: Ring, rows: NDArray[np.intp], slots: NDArray[np.int64], sh
     ring.max[machines[which], :, positions] = 0
     ring.slot_boot[machines[which], positions] = 0
     ring.slot_seq[machines[which], positions] = 0
-    for values in ring.classes.values():
-        values[machines[which], :, positions] = np.nan
+    for means in ring.classes.values():
+        means.blank(machines[which], positions)
     result.positions[positions] = True
     ring.head[machines] = newest
 
@@ -179,8 +181,8 @@ def _set_slots(
 def _set_classes(
     ring: Ring, batch: Batch, source: NDArray[np.intp], row: NDArray[np.intp], position: NDArray[np.int64]
 ) -> None:
-    for values in ring.classes.values():
-        values[row, :, position] = np.nan
+    for means in ring.classes.values():
+        means.blank(row, position)
     if not batch.classes:
         return
     place = dict(zip(source.tolist(), zip(row.tolist(), position.tolist(), strict=True), strict=True))
@@ -189,7 +191,7 @@ def _set_classes(
             at_row, at_position = place[index]
             for name, usage in (sample.classes or {}).items():
                 if name in PRIORITY_CLASSES:
-                    ring.class_means(name)[at_row, :, at_position] = [getattr(usage, r) for r in RESOURCES]
+                    ring.class_means(name).set(at_row, at_position, usages(usage))
 
 
 def _note_newest(ring: Ring, batch: Batch, order: NDArray[np.intp], rows: NDArray[np.intp]) -> None:
@@ -240,5 +242,6 @@ def active(ring: Ring, now_s: float) -> int:
 
 
 def heard(ring: Ring, now_s: float, silent_s: float) -> NDArray[np.intp]:
-    """Return the rows whose newest sample is within ``silent_s`` of now: those to keep."""
-    return np.flatnonzero(ring.at[: len(ring)] >= now_s - silent_s)
+    """Return the rows to keep: their newest sample is at most ``silent_s`` old, and not a day ahead."""
+    at = ring.at[: len(ring)]
+    return np.flatnonzero((at >= now_s - silent_s) & (at <= now_s + DAY_S))

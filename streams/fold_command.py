@@ -25,13 +25,16 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table as Page
 
+from schemas.alignment import aligned
 from schemas.connections import CommonSettings
+from schemas.names import WINDOWS_S
+from schemas.numbers import finite
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.sample import MachineFacts, Rejected, decode
 from schemas.settings import SettingsError, load_settings, setting
@@ -48,8 +51,13 @@ BATCH = 10_000
 class FoldSettings(CommonSettings):
     """Print the windows of recorded samples."""
 
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward fold docs/examples/samples.jsonl",
+        "windward fold docs/examples/samples.jsonl --json | windward rank --machines /dev/stdin --cpu 2",
+    )
+
     file: str = setting(help="file with one message a line; - is standard input", positional=True, metavar="FILE")
-    windows_s: tuple[int, ...] = setting((300, 900, 3600), "windows in seconds, ascending multiples of the slot")
+    windows_s: tuple[int, ...] = setting(WINDOWS_S, "windows, ascending multiples of the slot")
     time_zone: str = setting("UTC", "zone whose days the daily peaks are of")
     json: bool = setting(False, "print one JSON object")
 
@@ -58,9 +66,12 @@ class FoldSettings(CommonSettings):
         Zone(self.time_zone)
 
 
+SETTINGS = FoldSettings
+
+
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Fold a file and print its windows."""
-    settings = load_settings(FoldSettings, "fold", argv, environ, description=__doc__ or "")
+    settings = load_settings(FoldSettings, "fold", argv, environ)
     try:
         lines = sys.stdin.buffer.readlines() if settings.file == "-" else Path(settings.file).read_bytes().splitlines()
     except OSError as error:
@@ -112,18 +123,18 @@ def _read(lines: Iterable[bytes]) -> list[Arrived]:
 
 
 def _machines(table: WindowTable, facts: Mapping[str, bytes], now_s: float) -> list[dict[str, Any]]:
-    columns = table.columns
+    columns = {name: column for name in table.columns if (column := aligned(table, name)) is not None}
     rows = []
     for m, machine in enumerate(table.machines):
         known = facts.get(machine)
         about = decode(known) if known else None
         row: dict[str, Any] = {
             "name": machine,
-            **{name: _plain(columns[name][m]) for name in ("at", "end", "boot", "interval_s")},
+            **{name: finite(columns[name][m]) for name in ("at", "end", "boot", "interval_s")},
             "age_s": now_s - float(columns["at"][m] - columns["skew"][m]),
             "window_age_s": now_s - float(columns["end"][m]),
-            "skew_s": _plain(columns["skew"][m]),
-            "capacity": {r: v for i, r in enumerate(RESOURCES) if (v := _plain(columns["capacity"][i, m])) is not None},
+            "skew_s": finite(columns["skew"][m]),
+            "capacity": {r: v for i, r in enumerate(RESOURCES) if (v := finite(columns["capacity"][i, m])) is not None},
             "labels": about.labels if isinstance(about, MachineFacts) else {},
             "windows": {
                 str(window_s): {
@@ -135,7 +146,8 @@ def _machines(table: WindowTable, facts: Mapping[str, bytes], now_s: float) -> l
             },
             "peak_today": _by_resource(columns["peak_today"][:, m]),
             "peak_yesterday": _by_resource(columns["peak_yesterday"][:, m]),
-            "peak_since": _plain(columns["peak_since"][m]),
+            **{f"peak_{day}_ago_s": _ago_s(columns, day, m, now_s) for day in ("today", "yesterday")},
+            "peak_since": finite(columns["peak_since"][m]),
             "classes": {
                 name: by_resource
                 for name in PRIORITY_CLASSES
@@ -149,21 +161,20 @@ def _machines(table: WindowTable, facts: Mapping[str, bytes], now_s: float) -> l
 def _statistics(columns: Mapping[str, Any], w: int, r: int, m: int) -> dict[str, Any]:
     coverage = float(columns["coverage"][w, r, m])
     return {
-        **{name: _plain(columns[name][w, r, m]) for name in ("mean", "std", "max")},
-        **{f"p{q}": _plain(columns["percentile"][w, r, i, m]) for i, q in enumerate(PERCENTILES)},
+        **{name: finite(columns[name][w, r, m]) for name in ("mean", "std", "max")},
+        **{f"p{q}": finite(columns["percentile"][w, r, i, m]) for i, q in enumerate(PERCENTILES)},
         "filled": int(columns["filled"][w, r, m]),
         "coverage": coverage,
         "warming": coverage < WARMING_COVERAGE,
     }
 
 
+def _ago_s(columns: Mapping[str, Any], day: str, m: int, now_s: float) -> dict[str, float]:
+    return _by_resource(now_s - columns["peak_day"][m] - columns[f"peak_{day}_s"][:, m].astype(np.float64))
+
+
 def _by_resource(values: Any) -> dict[str, float]:
-    return {r: v for r, value in zip(RESOURCES, values, strict=True) if (v := _plain(value)) is not None}
-
-
-def _plain(value: Any) -> float | None:
-    number = float(value)
-    return number if np.isfinite(number) else None
+    return {r: v for r, value in zip(RESOURCES, values, strict=True) if (v := finite(value)) is not None}
 
 
 def _show(result: Mapping[str, Any]) -> None:

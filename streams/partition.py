@@ -10,7 +10,7 @@ millisecond however few samples it is given, so folding every batch of every par
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,10 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.sample import MachineFacts
-from streams.batch import Refused, read_messages, to_batch
-from streams.fold import fold, heard
+from streams.admission import OFFLINE, RECORD_AHEAD_S, RECORD_TIME_MAX_S, Admission
+from streams.batch import Batch, Refused, read_messages, to_batch
+from streams.fold import DAY_S, fold, heard
+from streams.manifest import Manifest
+from streams.resume import uncover
 from streams.ring import HOURS, NO_SLOT, Ring, S
 from streams.table import Table
+
+FEW_SLOTS = 2
+"""A machine of no more filled slots than this has only just been heard of."""
+
+END_OF_LOG = 2**62
+"""Beyond every offset."""
 
 
 class Position(NamedTuple):
@@ -38,6 +47,7 @@ class Arrived(NamedTuple):
     offset: int
     value: bytes | None
     recorded_at: float
+    """The record's time, epoch s: the broker's or the producer's; less than 0 when it has none."""
     key: bytes | None
 
 
@@ -46,14 +56,17 @@ class Outcome:
     """What folding some messages came to: every message is in ``counts`` once."""
 
     counts: Counter[str] = field(default_factory=Counter)
+    ahead: int = 0
+    """Records refused for a time too far ahead of the worker's clock."""
     refused: list[tuple[Arrived, Refused]] = field(default_factory=list)
 
 
 class Partition:
     """The state of one partition in one worker."""
 
-    def __init__(self, number: int, table: Table, ring: Ring | None = None) -> None:
+    def __init__(self, number: int, table: Table, ring: Ring | None = None, admission: Admission = OFFLINE) -> None:
         self.number = number
+        self.admission = admission
         self.ring = ring or Ring()
         self.table = table
         self.topic_id = ""
@@ -65,7 +78,14 @@ class Partition:
         self.facts: dict[str, bytes] = {}
         self.facts_version = 0
         self.recorded_at = 0.0
-        """Broker time of the last message folded."""
+        """Record time of the last message folded."""
+        self.manifest = Manifest()
+        self.lost_positions = np.zeros(S, np.bool_)
+        """Positions whose stored value was lost, while they are rebuilt."""
+        self.lost: Counter[str] = Counter()
+        """By kind of `streams.resume.KINDS`, how many stored values were lost when this was loaded."""
+        self.rebuilt_at: int | None = None
+        """The offset at which the log has told all it can of what was lost; None: nothing is being rebuilt."""
         self.forget_written()
 
     def forget_written(self) -> None:
@@ -99,60 +119,159 @@ class Partition:
         """Whether Redis lacks something this worker has."""
         return self.changed or bool(self.pending)
 
-    def fold_pending(self) -> Outcome:
-        """Fold what was taken."""
+    def fold_pending(self, now_s: float | None = None) -> Outcome:
+        """Fold what was taken; ``now_s`` as for `fold`."""
         arrived, self.pending = self.pending, []
-        return self.fold(arrived)
+        return self.fold(arrived, now_s)
 
-    def fold(self, arrived: Sequence[Arrived]) -> Outcome:
-        """Fold messages, whatever their offsets."""
+    def fold(self, arrived: Sequence[Arrived], now_s: float | None = None) -> Outcome:
+        """Fold messages, whatever their offsets.
+
+        Records whose time is too far ahead of ``now_s`` are refused; None where no clock is asked.
+        """
         outcome = Outcome()
         if not arrived:
             return outcome
         recorded_at = [message.recorded_at for message in arrived]
+        latest = RECORD_TIME_MAX_S if now_s is None else now_s + RECORD_AHEAD_S
         samples, places, facts, refused = read_messages(
-            [message.value for message in arrived], recorded_at, self.ring.row
+            [message.value for message in arrived],
+            recorded_at,
+            self.ring.row,
+            [message.key for message in arrived],
+            self.admission,
+            latest,
         )
-        done = fold(
-            self.ring,
-            to_batch(samples, [recorded_at[place] for place in places]),
-            self.table.zone.shift_minutes(recorded_at[-1]),
-        )
-        self.positions |= done.positions
-        self.hours.update(hour % HOURS for hour in done.hours)
-        self.rows.append(done.rows)
-        for message in facts:
-            self._note_facts(message)
-        self.recorded_at = recorded_at[-1]
+        batch = to_batch(samples, [recorded_at[place] for place in places])
+        batch, places = self._refuse_readings(batch, places, refused)
+        batch = self._refuse_machines(batch, places, refused)
+        if len(batch):
+            self.recorded_at = float(batch.recorded_at[-1])
+            done = fold(self.ring, batch, self.table.zone.shift_minutes(self.recorded_at))
+            self.positions |= done.positions
+            self.hours.update(hour % HOURS for hour in done.hours)
+            self.rows.append(done.rows)
+            outcome.counts.update(accepted=done.accepted, duplicate=done.duplicate, late=done.late)
+        left = [place for place, message in facts.items() if not self._note_facts(message)]
+        refused += [Refused(place, "machines", self._full) for place in left]
         self.changed = True
-        outcome.counts.update(accepted=done.accepted, duplicate=done.duplicate, late=done.late, facts=len(facts))
+        refused.sort(key=lambda one: one.index)
+        outcome.ahead = sum(1 for one in refused if recorded_at[one.index] > latest)
+        outcome.counts.update(facts=len(facts) - len(left))
         outcome.counts.update(f"rejected:{one.reason}" for one in refused)
         outcome.refused = [(arrived[one.index], one) for one in refused]
         return outcome
 
+    def _refuse_readings(self, batch: Batch, places: list[int], refused: list[Refused]) -> tuple[Batch, list[int]]:
+        """Return the batch without samples of more readings than their interval can hold, which join ``refused``."""
+        readings = batch.n.max(axis=1, initial=0)
+        most = self.admission.readings_max(batch.interval_s)
+        over = readings > most
+        if not over.any():
+            return batch, places
+        refused += [
+            Refused(places[k], "readings", f"n is {readings[k]:.0f}, at most {most[k]:.0f} in this interval")
+            for k in np.flatnonzero(over).tolist()
+        ]
+        return batch.take(~over), [places[k] for k in np.flatnonzero(~over).tolist()]
+
+    def _refuse_machines(self, batch: Batch, places: list[int], refused: list[Refused]) -> Batch:
+        """Return the batch without samples of new machines that have no room, which join ``refused``."""
+        room = self.admission.machines_max - len(self.ring)
+        if len(batch) <= room:
+            return batch
+        new = dict.fromkeys(machine for machine in batch.machines if machine not in self.ring.row)
+        over = set(list(new)[max(0, room) :])
+        if not over:
+            return batch
+        kept = np.array([machine not in over for machine in batch.machines])
+        refused += [Refused(places[k], "machines", self._full) for k in np.flatnonzero(~kept).tolist()]
+        return batch.take(kept)
+
+    @property
+    def _full(self) -> str:
+        return f"the partition holds {self.admission.machines_max} machines, the most it may"
+
+    def make_room(self) -> int:
+        """Drop machines of few samples from a full partition, the longest silent first; return how many.
+
+        Ids that somebody made up send once. A tenth of the places is freed, so that a new machine has time to send
+        more than `FEW_SLOTS` samples before its turn to leave comes. Machines known for longer stay.
+        """
+        used = len(self.ring)
+        if used < self.admission.machines_max:
+            return 0
+        few = np.flatnonzero((self.ring.n[:used] > 0).any(axis=1).sum(axis=1) <= FEW_SLOTS)
+        oldest = few[np.argsort(self.ring.at[few], kind="stable")][: used - self.admission.machines_max * 9 // 10]
+        if len(oldest):
+            self._keep(np.setdiff1d(np.arange(used), oldest))
+        return len(oldest)
+
+    def _keep(self, rows: NDArray[np.intp]) -> None:
+        """Drop every machine but those of these rows, and have everything written again."""
+        self.ring.keep(rows)
+        self.table.forget()
+        self.forget_written()
+
     def drop_silent(self, now_s: float, silent_s: float) -> int:
         """Drop machines without a sample for ``silent_s``, and facts as old of machines that have no windows.
 
-        Return how many machines lost their windows.
+        Likewise those of more than a day ahead, which an earlier release took: they would never become stale, and all
+        that their machine sends now would count as late. Return how many machines lost their windows.
         """
+        self.ring.trim()
         kept = heard(self.ring, now_s, silent_s)
         gone = len(self.ring) - len(kept)
         if gone:
-            self.ring.keep(kept)
-            self.table.forget()
-            self.forget_written()
+            self._keep(kept)
+        said = {m: msgspec.json.decode(value, type=MachineFacts).at for m, value in self.facts.items()}
         old = {
             machine
-            for machine in self.facts.keys() - self.ring.row.keys()
-            if msgspec.json.decode(self.facts[machine], type=MachineFacts).at < now_s - silent_s
+            for machine, at in said.items()
+            if at > now_s + DAY_S or (machine not in self.ring.row and at < now_s - silent_s)
         }
-        if old:
-            self.facts = {machine: value for machine, value in self.facts.items() if machine not in old}
-            self.changed_facts -= old
-            self.gone_facts |= old
+        self._drop_facts(old)
+        return gone
+
+    def forget(self, forgotten: Mapping[str, float]) -> list[str]:
+        """Drop machines of which nothing was heard after the moment they were forgotten; return those that were there.
+
+        Their samples may be in the log still: a log that is read again brings them back until this is called again.
+        """
+        ring = self.ring
+        known = {machine: row for machine in forgotten if (row := ring.row.get(machine)) is not None}
+        rows = {row for machine, row in known.items() if ring.at[row] <= forgotten[machine]}
+        if rows:
+            self._keep(np.array([row for row in range(len(ring)) if row not in rows], np.intp))
+        said = {
+            machine for machine in forgotten.keys() & self.facts.keys()
+            if msgspec.json.decode(self.facts[machine], type=MachineFacts).at <= forgotten[machine]
+        }  # fmt: skip
+        self._drop_facts(said)
+        return sorted({machine for machine, row in known.items() if row in rows} | said)
+
+    def _drop_facts(self, machines: set[str]) -> None:
+        if machines:
+            self.facts = {machine: value for machine, value in self.facts.items() if machine not in machines}
+            self.changed_facts -= machines
+            self.gone_facts |= machines
             self.facts_version += 1
             self.changed = True
-        return gone
+
+    def rebuild(self, lost_positions: NDArray[np.bool_]) -> None:
+        """Read the log again from its start: what was lost is folded anew, what stands stays."""
+        self.lost_positions, self.rebuilt_at = lost_positions, self.next_offset or END_OF_LOG
+        self.next_offset = 0
+        self.forget_written()
+
+    def end_rebuild(self) -> int:
+        """Note that the log has told all it can; return how many lost positions stayed blank."""
+        uncovered = uncover(self.ring, self.lost_positions)
+        self.lost_positions, self.rebuilt_at = np.zeros(S, np.bool_), None
+        if uncovered:
+            self.rows.append(np.arange(len(self.ring)))
+            self.changed = True
+        return uncovered
 
     def refresh_table(self) -> None:
         """Compute the table rows of the machines that changed since the last call."""
@@ -160,12 +279,21 @@ class Partition:
         self.rows = []
         self.table.update(self.ring, rows[self.ring.head[rows] > NO_SLOT])
 
-    def _note_facts(self, message: MachineFacts) -> None:
-        """Keep the newest facts of a machine; only a change of substance raises their version."""
+    def _note_facts(self, message: MachineFacts) -> bool:
+        """Keep the newest facts of a machine; only a change of substance raises their version.
+
+        Return False for a new machine without room.
+
+        The later ``at`` is the newer: one message with a late ``boot`` must not silence the agent that goes on. No
+        ``at`` is ahead of its record, so a clock that was set back is caught up with in seconds.
+        """
         old = self.facts.get(message.machine)
+        if old is None and message.machine not in self.ring.row and len(self.facts) >= self.admission.machines_max:
+            return False
         before = msgspec.json.decode(old, type=MachineFacts) if old else None
-        if before and (before.boot, before.at) > (message.boot, message.at):
-            return
+        if before and (before.at, before.boot) > (message.at, message.boot):
+            return True
         self.facts[message.machine] = msgspec.json.encode(message)
         self.changed_facts.add(message.machine)
         self.facts_version += not before or (before.capacity, before.labels) != (message.capacity, message.labels)
+        return True

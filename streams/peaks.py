@@ -1,7 +1,8 @@
 """Peaks: of every hour the highest one-minute mean, and from them today's and yesterday's.
 
 A minute's mean is over the readings of its six slots. It is computed from the ring while the minute is whole there, and
-becomes final when its first slot leaves: the last sixty minutes up to the newest are live, all older ones final. Hours
+becomes final when its first slot leaves: the last sixty minutes up to the newest are live, all older ones final. The
+minute that is not over counts only while its day has no other, so that a peak does not fall as its minute fills. Hours
 are cut so that local days consist of whole ones, whatever the zone's offset; days are cut in local time, so a day with
 a clock change has 23 or 25 hours. (Where the change itself is half an hour, on Lord Howe Island, a day near it may miss
 half an hour or have half an hour of its neighbour's.)
@@ -119,10 +120,14 @@ def day_peaks(ring: Ring, rows: NDArray[np.intp], zone: Zone) -> dict[str, NDArr
 
     Today is the local day of the machine's newest slot; ``peak_day`` is when it began, so a reader tells by its own
     clock whether it is over. ``peak_since`` is the first minute known: later than a day's start means partial.
+    ``peak_today_s`` and ``peak_yesterday_s`` f4 [k, R]: seconds from ``peak_day`` to the minute of the peak, or to the
+    beginning of its hour once only the hour is known; the earlier hour where two are as high.
     """
     columns: dict[str, NDArray[np.generic]] = {
         "peak_today": np.full((len(rows), R), np.nan, np.float32),
         "peak_yesterday": np.full((len(rows), R), np.nan, np.float32),
+        "peak_today_s": np.full((len(rows), R), np.nan, np.float32),
+        "peak_yesterday_s": np.full((len(rows), R), np.nan, np.float32),
         "peak_day": np.full(len(rows), np.nan),
         "peak_since": np.where(
             ring.first_minute[rows] == -NO_SLOT, np.nan, np.maximum(ring.first_minute[rows], _oldest(ring, rows)) * 60.0
@@ -134,10 +139,31 @@ def day_peaks(ring: Ring, rows: NDArray[np.intp], zone: Zone) -> dict[str, NDArr
         shift = zone.shift_minutes(today)
         columns["peak_day"][members] = today
         for name, begin, end in (("peak_today", today, tomorrow), ("peak_yesterday", yesterday, today)):
-            columns[name][members] = np.fmax(
-                _final_peak(ring, chosen, begin, end, shift), _ring_peak(ring, chosen, begin, end)
-            )
+            final, final_at = _final_peak(ring, chosen, begin, end, shift)
+            live, live_at = _ring_peak(ring, chosen, begin, end)
+            running, running_at = _running_minute(ring, chosen, begin, end)
+            known = np.fmax(final, live)
+            known_at = np.where(final >= np.nan_to_num(live, nan=-np.inf), final_at, live_at)
+            unknown = np.isnan(known)
+            columns[name][members] = np.where(unknown, running, known)
+            columns[f"{name}_s"][members] = np.where(unknown, running_at, known_at) - today
     return columns
+
+
+def _last_whole_minute(ring: Ring, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Return the newest minute that is over: that in which the next sample will not end, [k]."""
+    steps = np.ceil(np.maximum(ring.interval_s[rows], SLOT_S) / SLOT_S).astype(np.int64)
+    return (ring.head[rows] + steps) // MINUTE_SLOTS - 1
+
+
+def _running_minute(
+    ring: Ring, rows: NDArray[np.intp], begin: float, end: float
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Return the mean of the newest minute where that began in [begin, end), and when, both [k, R]; NaN elsewhere."""
+    minutes = ring.head[rows] // MINUTE_SLOTS
+    inside = (minutes * 60 >= begin) & (minutes * 60 < end)
+    means = np.where(inside[:, None], ring.minute[rows, :, minutes % RING_MINUTES], np.float32(np.nan))
+    return means, np.where(np.isnan(means), np.nan, minutes[:, None] * 60.0)
 
 
 def _oldest(ring: Ring, rows: NDArray[np.intp]) -> NDArray[np.int64]:
@@ -158,21 +184,34 @@ def _days_of(head: NDArray[np.int64], zone: Zone) -> list[tuple[tuple[float, flo
     return groups
 
 
-def _final_peak(ring: Ring, rows: NDArray[np.intp], begin: float, end: float, shift: int) -> NDArray[np.float32]:
-    """Return the highest final minute of the hours in [begin, end), [k, R]."""
+def _final_peak(
+    ring: Ring, rows: NDArray[np.intp], begin: float, end: float, shift: int
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Return the highest final minute of the hours in [begin, end), and when its hour began, both [k, R]."""
     hours = np.arange(int(begin // 60 + shift) // 60, -(-int(end // 60 + shift) // 60))
     held = (hours > ring.peak_hour[rows, None] - HOURS) & (hours <= ring.peak_hour[rows, None])
     values = ring.peak[rows[:, None], :, hours % HOURS]
     values[~held] = np.nan
-    highest: NDArray[np.float32] = np.fmax.reduce(values, axis=1)
-    return highest
+    starts = np.broadcast_to((hours * 60.0 - shift) * 60.0, held.shape)
+    return _highest(np.moveaxis(values, 1, -1), starts)
 
 
-def _ring_peak(ring: Ring, rows: NDArray[np.intp], begin: float, end: float) -> NDArray[np.float32]:
-    """Return the highest minute of [begin, end) that is not final yet, [k, R]."""
+def _ring_peak(
+    ring: Ring, rows: NDArray[np.intp], begin: float, end: float
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Return the highest minute of [begin, end) that is over and not final yet, and when it began, both [k, R]."""
     head_minute = ring.head[rows, None] // MINUTE_SLOTS
     minutes = head_minute - (head_minute - np.arange(RING_MINUTES)) % RING_MINUTES
-    live = (minutes * 60 >= begin) & (minutes * 60 < end)
+    live = (minutes * 60 >= begin) & (minutes * 60 < end) & (minutes <= _last_whole_minute(ring, rows)[:, None])
     values = np.where(live[:, None, :], ring.minute[rows], np.float32(np.nan))
-    highest: NDArray[np.float32] = np.fmax.reduce(values, axis=-1)
-    return highest
+    return _highest(values, minutes * 60.0)
+
+
+def _highest(
+    values: NDArray[np.float32], starts: NDArray[np.float64]
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Return the highest of [k, R, N] values and the start [k, N] of the first of them; NaN where none is known."""
+    highest: NDArray[np.float32] = np.fmax.reduce(values, axis=-1, initial=np.float32(np.nan))
+    first = (values == highest[..., None]).argmax(axis=-1)
+    at = np.take_along_axis(starts, first, axis=-1)
+    return highest, np.where(np.isnan(highest), np.nan, at)

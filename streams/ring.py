@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from schemas.names import RING_SLOTS, SLOT_S
 from schemas.resources import RESOURCES
+from streams.class_means import ClassMeans
 
 R = len(RESOURCES)
 S = RING_SLOTS
@@ -60,8 +61,9 @@ _ALL = VITALS | SLOTS | PEAKS | MINUTES
 class Ring:
     """The state of one partition; `streams.fold` writes it, `streams.windows` and `streams.peaks` read it.
 
-    62 bytes a slot and machine for three resources (means in float64: float32 would cost a std error of 4e-5 at 64 GiB
-    ± 1 MiB), 23 kB a machine in all. Arrays grow by an eighth, so that memory follows the fleet.
+    8 bytes a slot and machine, and 18 more for each resource (means in float64: float32 would cost a std error of 4e-5
+    at 64 GiB ± 1 MiB): about 7.7 kB a machine and resource in all. Arrays grow by an eighth, so that memory
+    follows the fleet. Usage by priority class costs 4 bytes a slot and resource more, where it is sent.
     """
 
     head: NDArray[np.int64]
@@ -86,8 +88,8 @@ class Ring:
     def __init__(self) -> None:
         self.machines: list[str] = []
         self.row: dict[str, int] = {}
-        self.classes: dict[str, NDArray[np.float32]] = {}
-        """Mean usage by priority class, [M, R, S], NaN where not given; a class is allocated when first seen."""
+        self.classes: dict[str, ClassMeans] = {}
+        """Mean usage by priority class."""
         for name in _ALL:
             setattr(self, name, _blank(name, 0))
 
@@ -109,13 +111,23 @@ class Ring:
         self.row = {machine: row for row, machine in enumerate(self.machines)}
         for name in _ALL:
             setattr(self, name, getattr(self, name)[rows])
-        self.classes = {name: values[rows] for name, values in self.classes.items()}
+        for means in self.classes.values():
+            means.keep(rows)
 
-    def class_means(self, name: str) -> NDArray[np.float32]:
-        """Return the array of one priority class, made when it is first asked for."""
-        if name not in self.classes:
-            self.classes[name] = _blank_class(len(self.head))
-        return self.classes[name]
+    def class_means(self, name: str) -> ClassMeans:
+        """Return the means of one priority class, made when they are first asked for."""
+        return self.classes.setdefault(name, ClassMeans())
+
+    def trim(self) -> None:
+        """Give back what priority classes hold for machines that no longer send them."""
+        for means in self.classes.values():
+            means.keep(np.arange(len(self)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        arrays: list[NDArray[Any]] = [getattr(self, name) for name in _ALL]
+        return sum(array.nbytes for array in arrays) + sum(means.nbytes for means in self.classes.values())
 
     def _grow(self, rows: int) -> None:
         """Move into larger arrays, one at a time so that only one exists twice."""
@@ -124,20 +136,12 @@ class Ring:
             grown = _blank(name, rows)
             grown[:used] = getattr(self, name)
             setattr(self, name, grown)
-        for name, values in self.classes.items():
-            grown_class = _blank_class(rows)
-            grown_class[:used] = values
-            self.classes[name] = grown_class
 
 
 def _blank(name: str, rows: int) -> NDArray[Any]:
     dtype, axes, value = _ALL[name]
     # np.zeros leaves untouched pages to the kernel; np.full would not.
     return np.zeros((rows, *axes), dtype) if value == 0 else np.full((rows, *axes), value, dtype)
-
-
-def _blank_class(rows: int) -> NDArray[np.float32]:
-    return np.full((rows, R, S), np.nan, np.float32)
 
 
 def slot_of(at: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from schemas.connections import RedisSettings
-from schemas.names import SILENT_S, SLOT_S
+from schemas.names import SILENT_S, SLOT_S, WINDOWS_S
 from schemas.settings import setting
+from streams.admission import MACHINES_MAX, READINGS_HZ_MAX, Admission
 from streams.peaks import Zone
 from streams.topics import TopicSettings
 from streams.windows import check_windows
@@ -21,7 +22,12 @@ Positive = Annotated[float, Meta(gt=0)]
 class StreamSettings(TopicSettings, RedisSettings):
     """Fold samples from Kafka into windows in Redis."""
 
-    windows_s: tuple[int, ...] = setting((300, 900, 3600), "windows in seconds, ascending multiples of the slot")
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward stream --kafka broker:9092 --redis-url redis://server:6379/0",
+        "windward stream --windows-s 5m,15m,1h --metrics-port 9464",
+    )
+
+    windows_s: tuple[int, ...] = setting(WINDOWS_S, "windows, ascending multiples of the slot")
     time_zone: str = setting("UTC", "zone whose days the daily peaks are of")
     flush_interval_s: Positive = setting(0.05, "shortest time between two writes to Redis")
     flush_share: Annotated[float, Meta(gt=0, le=1)] = setting(
@@ -30,6 +36,10 @@ class StreamSettings(TopicSettings, RedisSettings):
     batch_messages: Annotated[int, Meta(ge=1, le=100_000)] = setting(1000, "messages folded at once")
     batch_wait_s: Positive = setting(0.02, "longest wait for a batch to fill")
     silent_s: Annotated[float, Meta(ge=SLOT_S)] = setting(float(SILENT_S), "silence after which a machine is dropped")
+    readings_hz_max: Positive = setting(READINGS_HZ_MAX, "readings a second that a sample may hold at most")
+    machines_max: Annotated[int, Meta(ge=1)] = setting(
+        MACHINES_MAX, "machines a partition holds at most; beyond, new ones are refused"
+    )
     session_timeout_s: Positive = setting(10.0, "silence after which the broker gives a worker's partitions away")
     broker_check_s: Positive = setting(5.0, "time between two looks whether the topic is still the same")
     metrics_host: str = setting("127.0.0.1", "address of /metrics, /live and /ready")
@@ -40,3 +50,8 @@ class StreamSettings(TopicSettings, RedisSettings):
         RedisSettings.__post_init__(self)
         check_windows(self.windows_s)
         Zone(self.time_zone)
+
+    @property
+    def admission(self) -> Admission:
+        """What a message must keep to."""
+        return Admission(readings_hz_max=self.readings_hz_max, machines_max=self.machines_max)

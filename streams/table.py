@@ -57,6 +57,9 @@ class Table:
         if self._names[0] != used:
             self._names = (used, "\n".join(ring.machines).encode())
         columns = {name: values[..., :used] for name, values in self.columns.items()}
+        unsent = [name for name in CLASS_COLUMNS & columns.keys() if np.isnan(columns[name]).all()]
+        for name in unsent:
+            del columns[name]
         head = Header(machines=used, windows_s=self.windows_s, slot_s=SLOT_S, columns=[], **header)
         return encode_table(head, columns, self._names[1])
 
@@ -72,5 +75,8 @@ class Table:
         return column
 
 
-ROW_BYTES = 8 * 3 + 4 * 2 + 8 * R + 3 * R * (8 + 4 + 4 + 4 * len(PERCENTILES) + 2 + 4) + 2 * 4 * R + 16
-"""A machine's share of a table with three windows, without its name: 430 bytes."""
+CLASS_COLUMNS = frozenset(f"class_{name}" for name in PRIORITY_CLASSES)
+"""Left out of the table while no machine sends the class."""
+
+ROW_BYTES = 8 * 3 + 4 * 2 + 8 * R + 3 * R * (8 + 4 + 4 + 4 * len(PERCENTILES) + 2 + 4) + 4 * 4 * R + 16
+"""A machine's share of a table with three windows, without its name: 454 bytes for three resources."""

@@ -8,23 +8,22 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 from msgspec import Meta
 
 from schemas.connections import KafkaSettings
 from schemas.settings import setting
+from streams.topic_settings import RETENTION_MS, wrong_settings
 
 log = logging.getLogger("windward.topics")
-
-RETENTION_MS = 3 * 3_600_000
-"""Three hours: the ring is one, and a worker that is down must find the rest again."""
 
 REJECTS_RETENTION_MS = 7 * 86_400_000
 
 LEADERS_DEADLINE_S = 30
 
 BOOTSTRAP_MS = 3_000
-"""A broker that does not answer by then is asked again: nobody who wants to stop waits longer."""
+"""A broker that does not answer by then is asked again: a process that is told to stop waits no longer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,3 +101,26 @@ def topic_id(settings: KafkaSettings) -> str:
         return str(topic.get("topic_id") or "")
     finally:
         admin.close()
+
+
+def check_topics(settings: KafkaSettings) -> list[str]:
+    """Log every setting of the two topics that is wrong, and return the sentences.
+
+    Raises KafkaError when the broker cannot be reached or does not tell.
+    """
+    names = settings.names
+    admin = KafkaAdminClient(**settings.kafka_python_arguments(), bootstrap_timeout_ms=BOOTSTRAP_MS)
+    try:
+        told = admin.describe_configs(
+            [ConfigResource("TOPIC", topic) for topic in (names.samples_topic, names.rejects_topic)],
+            config_filter="all",
+        ).get("topic", {})
+    finally:
+        admin.close()
+    problems = []
+    for topic, values in told.items():
+        found = {name: str(each["value"]) for name, each in values.items() if each.get("value") is not None}
+        for problem in wrong_settings(found, samples=topic == names.samples_topic):
+            log.warning("topics.wrong-setting", extra={"values": {"topic": topic, "problem": problem}})
+            problems.append(f"{topic}: {problem}")
+    return problems

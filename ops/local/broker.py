@@ -1,7 +1,8 @@
 """A Kafka-compatible broker of its own (Tansu), from the wheel of the extra ``[local]``: loopback only, in memory.
 
 Good for a laptop and for tests: ready in a second, 10 MB. It keeps topics in memory only, so a restart loses them and
-gives new topic ids; for a broker that keeps them see `ops.local.apache_kafka`.
+gives new topic ids; for a broker that keeps them see `ops.local.apache_kafka`. Records that arrive while it makes a
+topic may be acknowledged with the offsets of others, which a reader then skips.
 """
 
 from __future__ import annotations

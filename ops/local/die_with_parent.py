@@ -3,7 +3,7 @@
 ``python -I -S die_with_parent.py PARENT_PID PROGRAM ARGUMENT...``
 
 A launcher rather than ``preexec_fn``: that one runs Python between fork and exec, which can deadlock in a process
-with threads. SIGKILL rather than SIGTERM: nobody would be left to insist. The kernel watches the *thread* that
+with threads. SIGKILL rather than SIGTERM: no process would be left to repeat it. The kernel watches the *thread* that
 forked, so a local process must be started by a thread that lives as long as the process should. Where there is no
 ``prctl`` (macOS) the program is started all the same, and only an orderly exit stops it.
 """

@@ -21,8 +21,9 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
+
+from ops.local.lifetime import StartedByWith
 
 LAUNCHER = Path(__file__).with_name("die_with_parent.py")
 LOOPBACK = "127.0.0.1"
@@ -74,7 +75,7 @@ def exchange(port: int, request: bytes, reply_bytes: int, timeout_s: float = 1.0
         return b""
 
 
-class LocalProcess:
+class LocalProcess(StartedByWith):
     """A child process; a context manager that starts it and awaits it, and stops it at the end.
 
     ``ready`` says whether it can be used (by default: as soon as it runs). Its output goes to ``log``, by default a
@@ -209,13 +210,3 @@ class LocalProcess:
         """Kill it and start it again at the same address."""
         self.kill()
         return self.start()
-
-    def __enter__(self) -> Self:
-        """Start and wait until ready."""
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop."""
-        self.stop()

@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from schemas.durations import duration
 from schemas.settings import load_settings
-from scorer.commands import asking
+from scorer.commands import ask
 from scorer.settings import ClientSettings
 
 
+@dataclass(frozen=True, kw_only=True)
+class HealthSettings(ClientSettings):
+    """Ask the scorer how it is; exit code 1 when it is not ready, or degraded. `windward doctor` asks everything."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward health", "windward health --json")
+
+
+SETTINGS = HealthSettings
+
+
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Print what one scorer says of itself; fail when it is not ready."""
-    settings = load_settings(ClientSettings, "health", argv, environ, "Ask the scorer how it is.")
-    code, answer = asking.ask(settings, "health", {}, show)
-    return code if answer is None or answer["ready"] else asking.FAILED
+    """Print what one scorer says of itself; fail when it is not ready, or degraded."""
+    settings = load_settings(HealthSettings, "health", argv, environ)
+    code, answer = ask.ask(settings, "health", {}, show)
+    good = answer is None or (answer["ready"] and not answer.get("degraded"))
+    return code if good else ask.FAILED
 
 
 def show(answer: dict[str, Any]) -> str:
     """Return the answer for people."""
-    age = answer["newest_sample_age_s"]
+    age, degraded = answer["newest_sample_age_s"], answer.get("degraded")
+    state = "not ready" if not answer["ready"] else f"degraded: {degraded}" if degraded else "ready"
     return "\n".join(
         [
-            f"{answer['scorer']} {answer['version']}: {'ready' if answer['ready'] else 'not ready'}",
+            f"{answer['scorer']} {answer['version']}: {state}",
             f"{answer['machines_with_data']} of {answer['machines']} machines have data, the newest "
-            + (f"{age:.1f} s old" if age is not None else "never seen"),
+            + (f"{duration(age)} old" if age is not None else "never seen"),
             f"{answer['instances']} instances in the ledger, change {answer['ledger_change']}",
             f"profiles: {', '.join(answer['profiles'])} (default {answer['profile']})",
         ]

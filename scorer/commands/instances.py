@@ -1,41 +1,41 @@
-"""``windward instances``: list, show, release and import instances.
-
-    windward instances [list] [--machine m1] [--cluster c] [--label app=x] ...
-    windward instances show ID
-    windward instances release ID ...
-    windward instances import FILE [--apply]
-
-The file of an import is the full inventory: JSON lines, or one JSON list, of objects with ``id``, ``machine`` and the
-fields of a request (``cpu``, ``memory``, ``ports``, ``cluster``, ``role``, ...). The difference from the ledger is
-printed; with ``--apply`` the ledger is made to say the same, whatever its limits: a fact is not refused.
-"""
+"""``windward instances``: list, show, release and import instances."""
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
+from schemas.resources import RESOURCES
 from schemas.settings import SettingsError, load_settings, setting
+from schemas.tables import Column, Screen, table
+from schemas.terminal import screen
+from schemas.verbs import chosen
 from scorer.client import WindwardError
-from scorer.commands import asking
-from scorer.commands import confirm as confirm_command
-from scorer.inventory import Difference, InventoryError, apply, difference, read_inventory
-from scorer.ledger import Ledger
+from scorer.commands import ask, one_instance
+from scorer.commands.show import age, ago, amount, resources, time_of
 from scorer.settings import ClientSettings, LedgerSettings
-from scorer.wire import AWAY, Wire
+
+if TYPE_CHECKING:
+    from scorer.ledger.reconcile import Difference
 
 
 @dataclass(frozen=True, kw_only=True)
-class InstancesSettings(ClientSettings, LedgerSettings):
-    """List, show, release or import instances: `instances [list]`, `show ID`, `release ID ...`, `import FILE`."""
+class ListSettings(ClientSettings):
+    """List the instances and reservations: where they are, since when, and when a reservation expires."""
 
-    words: tuple[str, ...] = setting((), "list (default), show ID, release ID ... or import FILE", positional=True)
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward instances",
+        "windward instances list --state reserved --cluster orders",
+        "windward instances list --labels app=web --json",
+    )
+
     machine: str = setting("", "only those on this machine")
     state: Literal["", "reserved", "confirmed"] = setting("", "only those in this state")
     cluster: str = setting("", "only those of this cluster")
@@ -44,53 +44,143 @@ class InstancesSettings(ClientSettings, LedgerSettings):
     labels: dict[str, str] = setting({}, "only those with these labels", metavar="KEY=VALUE")
     after: str = setting("", "only those after this id, as the next page", metavar="ID")
     limit: Annotated[int, Meta(ge=1, le=10_000)] = setting(1000, "at most so many")
-    dry_run: bool = setting(False, "with release: only say what would happen")
-    apply: bool = setting(False, "with import: change the ledger")
-    reservations: bool = setting(False, "with import: end reservations, too, that the inventory does not have")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowSettings(ClientSettings):
+    """Show one instance, also one that has ended within the day."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward instances show db-1",)
+
+    id: str = setting(help="id of the instance", positional=True, metavar="ID")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseSettings(ClientSettings):
+    """End instances, or give reservations back."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward instances release db-1 db-2",)
+
+    ids: tuple[str, ...] = setting((), "ids of the instances", positional=True, metavar="ID")
+    dry_run: bool = setting(False, "only say what would happen")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportSettings(ClientSettings, LedgerSettings):
+    """Compare a full inventory with the ledger; with --apply the ledger is made to say the same.
+
+    The file has JSON lines, or one JSON list, of objects with `id`, `machine` and the fields of a request (`cpu`,
+    `memory`, `ports`, `cluster`, `role`, ...). What runs is imported whatever the limits: a fact is not refused.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward instances import docs/examples/inventory.json            # what differs?",
+    )
+
+    file: str = setting(help="the inventory; - is standard input", positional=True, metavar="FILE")
+    apply: bool = setting(False, "change the ledger")
+    reservations: bool = setting(False, "end reservations, too, that the inventory does not have")
+
+
+SETTINGS: dict[str, type[ClientSettings]] = {
+    "list": ListSettings, "show": ShowSettings, "release": ReleaseSettings, "import": ImportSettings,
+}  # fmt: skip
+_TABLE = ("machine", "state", "cluster", "role", "kind", "labels", "after", "limit", "dry_run", "apply", "reservations")
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Do what the first word says."""
-    settings = load_settings(InstancesSettings, "instances", argv, environ, __doc__ or "")
-    verb, *rest = settings.words or ("list",)
-    if verb == "list" and not rest:
+    """Do what the second word says."""
+    verb, rest = chosen("instances", SETTINGS, argv, environ, default="list")
+    settings = load_settings(
+        SETTINGS[verb], f"instances {verb}", rest, environ, table="instances", table_fields=(*_TABLE, "ledger_url")
+    )
+    if isinstance(settings, ListSettings):
         fields = ("machine", "state", "cluster", "role", "kind", "labels", "after", "limit")
         params = {name: value for name in fields if (value := getattr(settings, name))}
-        return asking.ask(settings, "instances", params, show)[0]
-    if verb == "show" and len(rest) == 1:
-        return _show_one(settings, rest[0])
-    if verb == "release" and rest:
-        return max(
-            asking.ask(settings, "release", {"id": one, "dry_run": settings.dry_run}, confirm_command.show)[0]
-            for one in rest
-        )
-    if verb == "import" and len(rest) == 1:
-        return _import(settings, rest[0])
-    raise SettingsError(f"words: {' '.join(settings.words)!r} is none of list, show ID, release ID ..., import FILE")
+        view = screen(wide=settings.wide)
+        return ask.ask(settings, "instances", params, lambda answer: show(answer, time.time(), view))[0]
+    if isinstance(settings, ShowSettings):
+        return _show_one(settings)
+    if isinstance(settings, ReleaseSettings):
+        if not settings.ids:
+            raise SettingsError("id: expected one or more, as in `windward instances release ID ...`")
+        params = {"dry_run": settings.dry_run}
+        return max(ask.ask(settings, "release", {"id": one, **params}, one_instance.show)[0] for one in settings.ids)
+    assert isinstance(settings, ImportSettings)
+    return _import(settings)
 
 
-def show(answer: dict[str, Any]) -> str:
+def show(answer: Mapping[str, Any], now_s: float = 0.0, screen: Screen | None = None) -> str:
     """Return a table."""
+    shown = resources(("cpu", "memory"), {})
+    columns = [
+        Column("id"), Column("machine", left=True), Column("state", 1, left=True),
+        Column("age", 2), Column("expires", 2),
+        *(Column(name, 3) for name in shown),
+        Column("cluster", 4, left=True), Column("role", 4, left=True), Column("ports", 5, left=True),
+    ]  # fmt: skip
     rows = [
         [
-            one["id"], one["machine"], one["state"], asking.number(one["cpu"]), asking.size(one["memory"]),
+            one["id"], one["machine"], one["state"], _age(one, now_s), _expiry(one, now_s),
+            *(amount(name, one[name]) for name in shown),
             one.get("cluster") or "-", one.get("role") or "-", ",".join(map(str, one.get("ports", ()))) or "-",
         ]
         for one in answer["instances"]
     ]  # fmt: skip
-    text = asking.table(["id", "machine", "state", "cpu", "memory", "cluster", "role", "ports"], rows)
-    return f"{text}\n{len(rows)} of {answer['total']}"
+    return f"{table(columns, rows, screen)}\n{len(rows)} of {answer['total']}"
 
 
-def _show_one(settings: InstancesSettings, instance_id: str) -> int:
-    def shown(answer: dict[str, Any]) -> str:
-        return json.dumps(answer["instances"][0], indent=2) if answer["instances"] else "unknown"
-
-    code, answer = asking.ask(settings, "instances", {"id": instance_id}, shown)
-    return code if answer is None or answer["instances"] else asking.FAILED
+def _age(one: Mapping[str, Any], now_s: float) -> str:
+    """Return how long ago it was reserved."""
+    return age(max(0.0, now_s - one["reserved_at"])) if one.get("reserved_at") else "-"
 
 
-def _import(settings: InstancesSettings, file: str) -> int:
+def _expiry(one: Mapping[str, Any], now_s: float) -> str:
+    """Return when a reservation ends; an instance that was confirmed does not expire."""
+    return ago(one["expires_at"], now_s) if one["state"] == "reserved" and one.get("expires_at") else "-"
+
+
+def _show_one(settings: ShowSettings) -> int:
+    try:
+        answer = ask.call(settings, "instances", {"id": settings.id})
+    except WindwardError as error:
+        return ask.report(error, "instances show", settings)
+    if not answer["instances"]:
+        unknown = WindwardError("NOT_FOUND", f"no instance {settings.id!r} is known, nor was any within the day")
+        return ask.report(unknown, "instances show", settings)
+    one = answer["instances"][0]
+    print(json.dumps(one, indent=2) if settings.json else _page(one, time.time()))  # noqa: T201
+    return ask.OK
+
+
+def _page(one: Mapping[str, Any], now_s: float) -> str:
+    times = ("reserved_at", "started_at", "expires_at", "ended_at")
+    lines = [f"{one['id']} on {one['machine']}: {one['state']}"]
+    lines += [
+        f"  {name.removesuffix('_at').ljust(16)} {time_of(one[name])} ({ago(one[name], now_s)})"
+        for name in times
+        if one.get(name) and not (name == "expires_at" and one["state"] != "reserved")
+    ]
+    lines += [f"  {name.ljust(16)} {amount(name, one[name])}" for name in RESOURCES if one.get(name)]
+    others = [name for name in one if name not in (*times, *RESOURCES, "id", "machine", "state") and one[name]]
+    return "\n".join(lines + [f"  {name.ljust(16)} {_text(one[name])}" for name in others])
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={each}" for key, each in value.items())
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _import(settings: ImportSettings) -> int:
+    import redis
+
+    from scorer.ledger.reader import UnknownFormat
+    from scorer.ledger.reconcile import InventoryError, apply, difference, read_inventory
+    from scorer.ledger.scripts import Ledger
+    from scorer.wire import AWAY, Wire
+
+    file = settings.file
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
         found = read_inventory(text)
@@ -99,18 +189,20 @@ def _import(settings: InstancesSettings, file: str) -> int:
     except InventoryError as error:
         raise SettingsError(f"import: {file}: {error}") from None
     wire = Wire(settings.ledger_arguments())
-    ledger = Ledger(wire, settings.names, log_length=settings.ledger_log_length, remember_s=settings.remember_s)
+    ledger = Ledger(wire, settings.names, **settings.ledger_bounds())
     try:
         ledger.expire()
         diff = difference(ledger.all_instances(), found, reservations=settings.reservations)
         if settings.apply:
             apply(ledger, diff)
-    except AWAY as error:
-        return asking.report(WindwardError("UNAVAILABLE", f"no connection to the ledger: {error}"), "instances import")
+    except (*AWAY, redis.ResponseError) as error:
+        return ask.unreachable("the ledger", error, "instances import", settings)
+    except UnknownFormat as error:
+        return ask.report(WindwardError("FAILED_PRECONDITION", str(error)), "instances import", settings)
     finally:
         wire.close()
     print(json.dumps(diff.summary(settings.apply)) if settings.json else _words(diff, settings.apply))  # noqa: T201
-    return asking.OK
+    return ask.OK
 
 
 def _words(diff: Difference, applied: bool) -> str:

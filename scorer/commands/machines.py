@@ -1,181 +1,252 @@
-"""``windward machines``: what the scorer sees of the machines, and what operators say of them.
-
-    windward machines [list] [--labels rack=a]
-    windward machines show NAME
-    windward machines label NAME KEY=VALUE ... KEY- ...
-    windward machines taint NAME KEY[=VALUE]:refuse|avoid ... KEY- ...
-    windward machines cordon NAME ...          windward machines uncordon NAME ...
-    windward machines set NAME '{"reserve": {"memory": "8G"}}'     (null removes a field)
-    windward machines forget NAME
-
-NAME ``*`` stands for all machines. What is written here wins over what an agent says.
-"""
+"""``windward machines``: what the scorer sees of the machines, and what operators say of them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-import msgspec
-import redis
 from msgspec import Meta
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from schemas.names import Names
-from schemas.operator import DEFAULT, InvalidOperatorFacts, OperatorFacts, read_operator_facts
-from schemas.sample import Rejected, check_machine_id
 from schemas.settings import SettingsError, load_settings, setting
+from schemas.terminal import screen
+from schemas.verbs import chosen
 from scorer.client import WindwardError
-from scorer.commands import asking
-from scorer.settings import ClientSettings
-from scorer.wire import AWAY
+from scorer.commands import ask, machine_table
+from scorer.commands.operator_facts import change_operator_facts, in_words, labelled, replaced, tainted
+from scorer.settings import ClientSettings, LedgerSettings
 
-_TRIES = 20
+_PAGE = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class MachinesSettings(ClientSettings):
-    """List, show, label, taint, cordon machines."""
+class ListSettings(ClientSettings):
+    """List the machines with their load, instances and the age of their data."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward machines list --sort cpu --limit 10             # the fullest ones",
+        "windward machines list --state stale                     # whose data is old",
+        "windward machines list --selector 'zone in (a, b)' --columns machine,cpu,memory,age",
+        "windward machines list --quiet                           # names alone, one a line",
+    )
+
+    labels: dict[str, str] = setting({}, "only those with these labels", metavar="KEY=VALUE")
+    selector: str = setting("", "only those whose labels this selects, as in `place --selector`")
+    state: tuple[machine_table.State, ...] = setting(
+        (), "only those that are so: " + ", ".join(machine_table.STATES), metavar="STATE"
+    )
+    sort: machine_table.Sort = setting("machine", "order by", metavar="COLUMN")
+    reverse: bool = setting(False, "the other way round")
+    columns: tuple[str, ...] = setting((), "show these columns only: " + ", ".join(machine_table.TITLES), metavar="A,B")
+    quiet: bool = setting(False, "print names alone, one a line", group="output")
+    profile: str = setting("", "load as this profile sees it")
+    limit: Annotated[int, Meta(ge=1, le=1_000_000)] = setting(1000, "at most so many")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowSettings(ClientSettings):
+    """Show all that is known of one machine."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward machines show sim-00001",)
+
+    name: str = setting(help="the machine", positional=True, metavar="NAME")
+    profile: str = setting("", "load as this profile sees it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WriteSettings(ClientSettings):
+    """What is said, and of which machines."""
+
+    selector: str = setting("", "the machines whose labels this selects", group="machines")
+    ahead: bool = setting(False, "a machine that is unknown is to come: say it ahead", group="machines")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CordonSettings(_WriteSettings):
+    """Let no machine of these take another instance."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward machines cordon sim-00003 sim-00004",
+        "windward machines cordon 'sim-0000*'                     # all that match",
+        "windward machines cordon --selector zone=a",
+    )
 
     words: tuple[str, ...] = setting(
-        (), "list (default), show, label, taint, cordon, uncordon, set or forget, and what it takes", positional=True
+        (), "machines, or globs; '*' alone: every machine", positional=True, metavar="NAME"
     )
-    labels: dict[str, str] = setting({}, "with list: only those with these labels", metavar="KEY=VALUE")
-    profile: str = setting("", "with list and show: load as this profile sees it")
-    limit: Annotated[int, Meta(ge=1, le=10_000)] = setting(1000, "with list: at most so many")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UncordonSettings(CordonSettings):
+    """Let these machines take instances again."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward machines uncordon sim-00003 sim-00004 'sim-0000*' --selector zone=a",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetSettings(CordonSettings, LedgerSettings):
+    """Forget machines that are gone, or never were: what was said of them, their windows, what their agents told.
+
+    Refused while the ledger has instances there. A machine whose agent still sends comes back with its next sample.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward machines forget sim-00001",)
+
+    force: bool = setting(False, "although instances are there; they stay, and the machine is listed without data")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSettings(_WriteSettings):
+    """Label a machine; what operators say wins over what an agent says."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward machines label sim-00001 disk=ssd",
+        "windward machines label sim-00001 disk-                  # take the label away",
+    )
+
+    words: tuple[str, ...] = setting(
+        (), "a machine or glob, unless --selector; then KEY=VALUE or KEY-", positional=True, metavar="NAME KEY=VALUE"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaintSettings(_WriteSettings):
+    """Taint a machine: `refuse` keeps instances away that do not tolerate it, `avoid` costs score."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward machines taint sim-00001 spare:refuse",
+        "windward machines taint sim-00001 spare-                 # take the taint away",
+    )
+
+    words: tuple[str, ...] = setting(
+        (), "a machine or glob, unless --selector; then KEY[=VALUE]:refuse, KEY[=VALUE]:avoid or KEY-",
+        positional=True, metavar="NAME KEY:EFFECT",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetSettings(_WriteSettings):
+    """Set what operators may say of a machine, as JSON; null removes a field. See schemas/operator.v1.schema.json."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        """windward machines set sim-00001 '{"reserve": {"memory": "8G"}}'""",
+        """windward machines set '*' '{"reserve": {"memory": null}}'       # every machine's default""",
+    )
+
+    words: tuple[str, ...] = setting(
+        (), "a machine or glob, unless --selector; then a JSON object", positional=True, metavar="NAME JSON"
+    )
+
+
+SETTINGS: dict[str, type[ClientSettings]] = {
+    "list": ListSettings,
+    "show": ShowSettings,
+    "label": LabelSettings,
+    "taint": TaintSettings,
+    "cordon": CordonSettings,
+    "uncordon": UncordonSettings,
+    "set": SetSettings,
+    "forget": ForgetSettings,
+}
+
+_Change = Callable[[dict[str, Any], list[str]], dict[str, Any]]
+_CHANGES: Mapping[str, _Change] = {
+    "label": labelled,
+    "taint": tainted,
+    "set": replaced,
+    "cordon": lambda facts, _: facts | {"cordon": True},
+    "uncordon": lambda facts, _: facts | {"cordon": False},
+    "forget": lambda _, __: {},
+}
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Do what the first word says."""
-    settings = load_settings(MachinesSettings, "machines", argv, environ, __doc__ or "")
-    verb, *rest = settings.words or ("list",)
-    if verb == "list" and not rest:
-        params = {"labels": settings.labels, "profile": settings.profile, "limit": settings.limit}
-        return asking.ask(settings, "machines", params, show)[0]
-    if verb == "show" and len(rest) == 1:
-        params = {"names": rest, "profile": settings.profile}
-        return asking.ask(settings, "machines", params, lambda a: json.dumps(a["machines"][0], indent=2))[0]
-    changes: dict[str, Callable[[dict[str, Any], list[str]], dict[str, Any]]] = {
-        "label": _label, "taint": _taint, "cordon": lambda facts, _: facts | {"cordon": True},
-        "uncordon": lambda facts, _: facts | {"cordon": False}, "set": _set, "forget": lambda _, __: {},
-    }  # fmt: skip
-    if verb not in changes or not rest:
-        raise SettingsError(
-            f"words: {' '.join(settings.words)!r} is none of list, show, label, taint, cordon, uncordon, set, forget"
-        )
-    names = rest if verb in ("cordon", "uncordon", "forget") else rest[:1]
-    arguments = [] if len(names) > 1 else rest[1:]
-    if verb in ("label", "taint", "set") and not arguments:
-        raise SettingsError(f"words: {verb} what? See windward machines --help")
-    return _write(settings, names, lambda facts: changes[verb](facts, arguments))
-
-
-def _write(settings: MachinesSettings, machines: list[str], change: Callable[[dict[str, Any]], dict[str, Any]]) -> int:
-    for machine in machines:
+    """Do what the second word says."""
+    verb, rest = chosen("machines", SETTINGS, argv, environ, default="list")
+    everything = ("labels", "profile", "limit", "sort", "columns", "state", "selector", "ahead", "quiet", "reverse")
+    settings = load_settings(
+        SETTINGS[verb], f"machines {verb}", rest, environ, table="machines", table_fields=everything
+    )
+    if isinstance(settings, ListSettings):
+        return _list(settings)
+    if isinstance(settings, ShowSettings):
+        params = {"names": [settings.name], "profile": settings.profile}
+        view = screen(wide=settings.wide)
         try:
-            check_machine_id(machine)
-        except Rejected as error:
-            raise SettingsError(f"words: {error.detail}") from None
+            answer = ask.call(settings, "machines", params)
+        except WindwardError as error:
+            return ask.report(error, "machines show", settings)
+        one = answer["machines"][0]
+        print(json.dumps(one, indent=2) if settings.json else machine_table.page(one, view))  # noqa: T201
+        return ask.OK
+    assert isinstance(settings, _WriteSettings)
+    return _write(verb, settings)
+
+
+def _list(settings: ListSettings) -> int:
+    plain = not (settings.selector or settings.state or settings.sort != "machine" or settings.reverse)
+    params: dict[str, Any] = {"labels": settings.labels, "profile": settings.profile}
+    params["limit"] = min(settings.limit, _PAGE) if plain else _PAGE
+    try:
+        answer = ask.call(settings, "machines", params)
+        rows = list(answer["machines"])
+        while answer["more"] and not (plain and len(rows) >= settings.limit):
+            answer = ask.call(settings, "machines", params | {"after": rows[-1]["machine"]})
+            rows += answer["machines"]
+    except WindwardError as error:
+        return ask.report(error, "machines list", settings)
+    total = answer["total"] if plain and len(rows) <= _PAGE else len(rows)
+    if not plain:
+        rows = machine_table.matching(rows, settings.state, settings.selector)
+        total = len(rows)
+        rows = machine_table.ordered(rows, settings.sort, reverse=settings.reverse)
+    rows = rows[: settings.limit]
+    if settings.json:
+        print(json.dumps({"total": total, "machines": rows, "more": len(rows) < total}))  # noqa: T201
+    elif settings.quiet:
+        print("\n".join(row["machine"] for row in rows))  # noqa: T201
+    else:
+        view = screen(wide=settings.wide)
+        print(f"{machine_table.listing(rows, settings.columns, view)}\n{len(rows)} of {total}")  # noqa: T201
+    return ask.OK
+
+
+def _write(verb: str, settings: _WriteSettings) -> int:
+    import redis
+
+    from scorer.commands.forget import forget
+    from scorer.commands.known_machines import known_machines, meant
+    from scorer.wire import AWAY
+
+    arguments: list[str] = []
+    if isinstance(settings, CordonSettings):
+        given = list(settings.words)
+    else:
+        words = list(getattr(settings, "words", ()))
+        given, arguments = ([], words) if settings.selector else (words[:1], words[1:])
+        if (given or settings.selector) and not arguments:
+            raise SettingsError(f"{verb} what? `windward machines {verb} --help` has examples")
+    if not given and not settings.selector:
+        raise SettingsError(f"machines {verb}: which machine? Give names, globs or --selector")
+    change = _CHANGES[verb]
+    change({}, arguments)  # refuses what cannot be read before anything is written
     after: dict[str, Any] = {}
     try:
-        with redis.Redis.from_url(**settings.redis_arguments(), retry=Retry(NoBackoff(), 0)) as server:
+        with ask.server(settings) as server:
+            machines = meant(given, settings.selector, known_machines(server, settings.names), ahead=settings.ahead)
+            if isinstance(settings, ForgetSettings):
+                return forget(settings, server, machines, force=settings.force)
             for machine in machines:
-                after[machine] = change_operator_facts(server, settings.names, machine, change)
-    except AWAY as error:
-        return asking.report(
-            WindwardError("UNAVAILABLE", f"no connection to {settings.redis_url}: {error}"), "machines"
-        )
-    lines = [f"{machine}: {json.dumps(facts) if facts else 'nothing said'}" for machine, facts in after.items()]
+                after[machine] = change_operator_facts(
+                    server, settings.names, machine, lambda facts: change(facts, arguments)
+                )
+    except (*AWAY, redis.ResponseError) as error:
+        return ask.unreachable(settings.redis_url, error, f"machines {verb}", settings)
+    except WindwardError as error:
+        return ask.report(error, f"machines {verb}", settings)
+    lines = [f"{'every machine' if name == '*' else name}: {in_words(facts)}" for name, facts in after.items()]
     print(json.dumps(after) if settings.json else "\n".join(lines))  # noqa: T201
-    return asking.OK
-
-
-def change_operator_facts(
-    server: redis.Redis, names: Names, machine: str, change: Callable[[dict[str, Any]], dict[str, Any]]
-) -> dict[str, Any]:
-    """Change one entry, checked, as one step: somebody else's change in between makes it start again.
-
-    Raises SettingsError naming the field.
-    """
-    for _ in range(_TRIES):
-        with server.pipeline() as pipe:
-            pipe.watch(names.operator)  # type: ignore[no-untyped-call]
-            raw = pipe.hget(names.operator, machine)
-            before = msgspec.json.decode(raw) if raw else {}
-            facts = {name: value for name, value in change(before).items() if value not in (None, {}, [], False)}
-            try:
-                checked: OperatorFacts = read_operator_facts(facts)
-            except InvalidOperatorFacts as error:
-                raise SettingsError(f"{machine if machine != DEFAULT else 'all machines'}: {error}") from None
-            pipe.multi()
-            if facts:
-                pipe.hset(names.operator, machine, msgspec.json.encode(checked))
-            else:
-                pipe.hdel(names.operator, machine)
-            pipe.incr(names.operator_version)
-            try:
-                pipe.execute()
-            except redis.WatchError:
-                continue
-            return facts
-    raise SettingsError(f"{machine}: changed by others {_TRIES} times in a row")
-
-
-def _label(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
-    labels = dict(facts.get("labels", {}))
-    for argument in arguments:
-        key, equals, value = argument.partition("=")
-        if equals and key:
-            labels[key] = value
-        elif argument.endswith("-") and len(argument) > 1:
-            labels.pop(argument[:-1], None)
-        else:
-            raise SettingsError(f"words: {argument!r} is neither KEY=VALUE nor KEY-")
-    return facts | {"labels": labels}
-
-
-def _taint(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
-    taints = list(facts.get("taints", []))
-    for argument in arguments:
-        if argument.endswith("-") and len(argument) > 1:
-            taints = [taint for taint in taints if taint["key"] != argument[:-1]]
-            continue
-        what, colon, effect = argument.rpartition(":")
-        key, _, value = what.partition("=")
-        if not colon or not key or effect not in ("refuse", "avoid"):
-            raise SettingsError(f"words: {argument!r} is neither KEY[=VALUE]:refuse, KEY[=VALUE]:avoid nor KEY-")
-        taints = [taint for taint in taints if taint["key"] != key]
-        taints.append({"key": key, "value": value, "effect": effect})
-    return facts | {"taints": taints}
-
-
-def _set(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
-    try:
-        given = json.loads(" ".join(arguments))
-    except ValueError as error:
-        raise SettingsError(f"words: not JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise SettingsError("words: expected a JSON object")
-    return facts | given
-
-
-def show(answer: dict[str, Any]) -> str:
-    """Return a table."""
-    rows = []
-    for one in answer["machines"]:
-        cpu, memory, nic = (one["resources"][name] for name in ("cpu", "memory", "nic"))
-        notes = ["cordoned"] * one["cordon"] + ["warming"] * one["warming"] + ["no data"] * (not one["has_data"])
-        rows.append(
-            [
-                one["machine"], asking.number(cpu["mean"]), asking.number(cpu["std"]),
-                asking.number(cpu["allocatable"], 0),
-                asking.ratio(cpu["utilization"]), asking.size(memory["mean"]), asking.size(memory["allocatable"]),
-                asking.ratio(memory["utilization"]), asking.ratio(nic["utilization"]), str(one["instances"]),
-                asking.number(one["age_s"], 1), " ".join(notes) or "-",
-            ]
-        )  # fmt: skip
-    headings = ["machine", "cpu mean", "std", "of", "cpu", "memory mean", "of", "memory", "nic", "instances", "age s"]
-    return f"{asking.table([*headings, 'notes'], rows)}\n{len(rows)} of {answer['total']}"
+    return ask.OK

@@ -1,10 +1,4 @@
-"""Profiles: list the profiles there are, or show one with every setting in force.
-
-windward profiles                      list them
-windward profiles show NAME            print the effective settings of one
-windward profiles show FILE.toml       check a file of your own and print it
-windward profiles plugins              list every filter and score there is, with its settings
-"""
+"""``windward profiles``: list the profiles there are, show one with every setting in force, check a file."""
 
 from __future__ import annotations
 
@@ -14,39 +8,85 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from schemas.settings import SettingsError, load_settings, setting
-from scorer import plugins
-from scorer.profile import Profile, ProfileError, load_profiles, read_profile
+from schemas.verbs import chosen
+from scorer.ranking import plugins
+from scorer.ranking.catalogue import load_profiles, read_profile
+from scorer.ranking.profile import Profile, ProfileError
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProfilesSettings:
-    """What to show."""
+class ListSettings:
+    """List the profiles there are."""
 
-    words: tuple[str, ...] = setting((), "nothing, `show NAME`, or `plugins`", positional=True, metavar="show NAME")
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward profiles",)
+
     profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
-    json: bool = setting(False, "print JSON")
+    json: bool = setting(False, "print JSON", group="output")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowSettings(ListSettings):
+    """Show one profile with every setting in force: a name, or a file of your own."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward profiles show windward",
+        "windward profiles show windward > mine.toml     # change it, then",
+        "windward profiles check mine.toml",
+    )
+
+    name: str = setting(help="name of a profile, or a TOML file", positional=True, metavar="NAME")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckSettings(ListSettings):
+    """Check a profile file of your own; a mistake is told with its line."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ()
+
+    file: str = setting(help="TOML file", positional=True, metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PluginsSettings(ListSettings):
+    """List every filter and score there is, with its settings."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward profiles plugins",)
+
+
+SETTINGS: dict[str, type[ListSettings]] = {
+    "list": ListSettings, "show": ShowSettings, "check": CheckSettings, "plugins": PluginsSettings,
+}  # fmt: skip
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the command."""
-    settings = load_settings(ProfilesSettings, "profiles", argv, environ, __doc__ or "")
+    verb, rest = chosen("profiles", SETTINGS, argv, environ, default="list")
+    settings = load_settings(
+        SETTINGS[verb], f"profiles {verb}", rest, environ, table="profiles", table_fields=("name", "file")
+    )
     try:
-        match settings.words:
-            case ():
-                found = load_profiles(settings.profiles).by_name
-                _print(settings.json, [{"name": p.name, "description": p.description} for p in found.values()], _listed)
-            case ("show", name):
-                _print(settings.json, _find(name, settings.profiles).effective(), _shown)
-            case ("plugins",):
+        match settings:
+            case ShowSettings():
+                _print(settings.json, _find(settings.name, settings.profiles).effective(), _shown)
+            case CheckSettings():
+                found = read_profile(Path(settings.file))
+                counts = {"profile": found.name, "filters": len(found.filters), "scores": len(found.scores)}
+                _print(settings.json, counts, _checked)
+            case PluginsSettings():
                 _print(settings.json, _plugins(), _plugin_lines)
             case _:
-                raise SettingsError(f"expected nothing, `show NAME` or `plugins`, got {' '.join(settings.words)!r}")
+                known = load_profiles(settings.profiles).by_name
+                _print(settings.json, [{"name": p.name, "description": p.description} for p in known.values()], _listed)
     except (ProfileError, plugins.PluginError) as error:
         raise SettingsError(str(error)) from None
     return 0
+
+
+def _checked(found: dict[str, Any]) -> str:
+    return f"{found['profile']}: {found['filters']} filters and {found['scores']} scores, good"
 
 
 def _find(name: str, paths: tuple[str, ...]) -> Profile:

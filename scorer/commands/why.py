@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from schemas.names import Names
 from schemas.settings import load_settings, setting
+from schemas.tables import Screen
+from schemas.terminal import screen
 from scorer.client import WindwardError
-from scorer.commands import asking, place
+from scorer.commands import ask, place
+from scorer.commands.candidates import candidates
+from scorer.commands.show import ago, time_of
 from scorer.settings import ClientSettings
-from scorer.wire import AWAY
+
+if TYPE_CHECKING:
+    import redis
 
 _PAGE = 500
 
@@ -25,22 +28,32 @@ _PAGE = 500
 class WhySettings(ClientSettings):
     """Say why an instance is where it is: the answer that placed or moved it, with the terms of that moment."""
 
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward why db-1",)
+
     id: tuple[str, ...] = setting((), "id of the instance", positional=True)
+
+
+SETTINGS = WhySettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Find the newest decision about an instance and print it."""
+    import redis
+
+    from scorer.wire import AWAY
+
     settings = load_settings(WhySettings, "why", argv, environ)
-    instance_id = asking.one_id(settings.id, "why")
+    instance_id = ask.one_id(settings.id, "why")
     try:
-        with redis.Redis.from_url(**settings.redis_arguments(), retry=Retry(NoBackoff(), 0)) as server:
+        with ask.server(settings) as server:
             found = find_decision(server, settings.names, instance_id)
-    except AWAY as error:
-        return asking.report(WindwardError("UNAVAILABLE", f"no connection to {settings.redis_url}: {error}"), "why")
+    except (*AWAY, redis.ResponseError) as error:
+        return ask.unreachable(settings.redis_url, error, "why", settings)
     if found is None:
-        return asking.report(WindwardError("NOT_FOUND", f"no decision about {instance_id!r} is kept"), "why")
-    print(json.dumps(found) if settings.json else show(found))  # noqa: T201
-    return asking.OK
+        return ask.report(WindwardError("NOT_FOUND", f"no decision about {instance_id!r} is kept"), "why", settings)
+    view = screen(wide=settings.wide)
+    ask.tell(settings, found, lambda found: show(found, view))
+    return ask.OK
 
 
 def find_decision(server: redis.Redis, names: Names, instance_id: str) -> dict[str, Any] | None:
@@ -63,11 +76,12 @@ def find_decision(server: redis.Redis, names: Names, instance_id: str) -> dict[s
         last = f"({page[-1][0].decode()}"
 
 
-def show(found: dict[str, Any]) -> str:
+def show(found: dict[str, Any], screen: Screen | None = None) -> str:
     """Return the decision for people."""
-    head = f"{found['method']} by {found['scorer']} at {found['at']:.3f}, query {found['query']}"
+    when = f"{time_of(found['at'])} ({ago(found['at'], time.time())})"
+    head = f"{found['method']} by {found['scorer']} at {when}, query {found['query']}"
     answer = found["answer"]
     if "placed" in answer:
-        return f"{head}\n{place.show(answer)}"
+        return f"{head}\n{place.show(answer, screen)}"
     line = f"{answer['id']} moved from {answer['moved_from']} to {answer['machine']}"
-    return f"{head}\n{line}\n\n{place.candidates(answer['candidates'])}\n\n{answer['summary']}"
+    return f"{head}\n{line}\n\n{candidates(answer, screen)}\n\n{answer['summary']}"

@@ -9,18 +9,19 @@ import threading
 import time
 from collections.abc import Mapping
 from functools import partial
-from importlib.metadata import version
 
 from schemas.connections import KafkaSettings
 from schemas.logs import configure_logs
 from schemas.sample import Message, Sample, encode
 from schemas.settings import SettingsError, load_settings
+from schemas.version import product_version
 from streams.agent.backlog import Record
 from streams.agent.collectors import COLLECTORS
 from streams.agent.counts import Counts
 from streams.agent.identity import read_machine_id
 from streams.agent.loop import SystemClock, run
-from streams.agent.publisher import Publisher, connect
+from streams.agent.producer import connect
+from streams.agent.publisher import Publisher
 from streams.agent.quiet import quieten
 from streams.agent.sampler import Sampler
 from streams.agent.schedule import Schedule, phase_s
@@ -28,6 +29,12 @@ from streams.agent.sd_notify import SystemdNotifier
 from streams.agent.settings import AgentSettings, check_machine
 
 log = logging.getLogger("windward.agent")
+
+SENDING_S = 10.0
+"""Longer than a record takes to be acknowledged."""
+
+
+SETTINGS = AgentSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
@@ -90,7 +97,7 @@ def build_sampler(settings: AgentSettings) -> Sampler:
         collectors=[kind.configured(settings) for kind in COLLECTORS],
         capacities=settings.capacities,
         labels=settings.labels,
-        agent_version=version("windward"),
+        agent_version=product_version(),
     )
 
 
@@ -108,15 +115,11 @@ def stop_event() -> threading.Event:
 
 
 def serve_metrics(settings: AgentSettings, sampler: Sampler) -> None:
-    """Start the Prometheus page."""
+    """Start the pages; two intervals without a delivery, and what sending takes, make the agent unready."""
     from streams.agent.metrics import serve
 
-    try:
-        serve(sampler.counts, version("windward"), settings.metrics_host, settings.metrics_port)
-    except OSError as error:
-        raise SettingsError(
-            f"metrics_port: cannot listen on {settings.metrics_host}:{settings.metrics_port}: {error.strerror}"
-        ) from None
+    silent_s = 2 * settings.interval_s + SENDING_S
+    serve(sampler.counts, product_version(), settings.metrics_host, settings.metrics_port, silent_s)
 
 
 def log_stopped(counts: Counts, left: int) -> None:

@@ -1,4 +1,4 @@
-"""What the agent counts of itself: plain numbers, so that it costs nothing when nobody asks."""
+"""What the agent counts of itself: plain numbers, so that it costs nothing without a reader."""
 
 from __future__ import annotations
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from schemas.page_server import PageServer
+from schemas.pages import serve_pages
+from schemas.resources import RESOURCES
 from streams.agent.counts import Counts
 
 PREFIX = "windward_agent"
@@ -43,13 +48,24 @@ class CountsCollector(Collector):
 
 def _by_resource(name: str, about: str, values: dict[str, int]) -> CounterMetricFamily:
     family = CounterMetricFamily(name, about, labels=["resource"])
-    for resource, value in sorted(values.items()):
-        family.add_metric([resource], value)
+    for resource in sorted({*RESOURCES, *values}):
+        family.add_metric([resource], values.get(resource, 0))
     return family
 
 
-def serve(counts: Counts, agent_version: str, host: str, port: int) -> None:
-    """Serve the page from a thread of its own; raises OSError when the port is taken."""
+def serve(counts: Counts, agent_version: str, host: str, port: int, silent_s: float) -> PageServer:
+    """Serve the pages from a thread of their own; raises SettingsError when the port is taken.
+
+    The agent is ready while the broker acknowledged a record within ``silent_s``.
+    """
     registry = CollectorRegistry()
     registry.register(CountsCollector(counts, agent_version))
-    start_http_server(port, addr=host, registry=registry)
+    return serve_pages(registry, host, port, lambda: ready(counts, silent_s))
+
+
+def ready(counts: Counts, silent_s: float, clock: Callable[[], float] = time.time) -> tuple[bool, dict[str, Any]]:
+    """Return whether a record was delivered within ``silent_s``, and what waits."""
+    delivered_s = counts.last_delivery_s
+    age_s = clock() - delivered_s if delivered_s else None
+    details = {"last_delivery_age_s": age_s if age_s is None else round(age_s, 1), "backlog_records": counts.waiting}
+    return age_s is not None and age_s <= silent_s, details

@@ -8,15 +8,9 @@ Chosen, each because the other way was seen to fail:
 
 - kafka-python's own queue has no bound in bytes while the broker is away, so no more than ``in_flight_most`` records
   are ever given to it; the rest waits here.
-- ``enable_idempotence=False, acks=1``: an idempotent producer can refuse for good after its broker came back without
-  its memory. A record sent twice does no harm: a slot is set, not added to.
 - The constructor fails when the broker is away, so it is tried again in the thread, with growing pauses. After a round
   that failed the producer is built anew: one that holds records it cannot send takes 5 % of a core, and one whose
   broker came back as another may never recover.
-- Topics are never created from here: by the broker's own rule they would get its partition count, not ours. A topic
-  that is not there yet is a broker that is not there yet.
-- The record's timestamp is left to the producer: the time of sending. The reader compares ``at`` with it to learn how
-  far the machine's clock is off, and to refuse what claims to be from the future.
 - Results are read off the futures by the sending thread, not by callbacks, so that nothing here runs in kafka-python's
   thread and the order of what failed is kept.
 """
@@ -29,87 +23,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-from kafka import KafkaProducer
-from kafka.errors import InvalidRecordError, KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
-from kafka.partitioner.default import DefaultPartitioner
+from kafka.errors import KafkaError
 
-from schemas.connections import KafkaSettings
 from streams.agent.backlog import Backlog, Record
 from streams.agent.counts import Counts
+from streams.agent.producer import REFUSALS, Future, Producer, close, in_words, succeeded, wait
 
 log = logging.getLogger("windward.publisher")
 
 BACKOFF_S = (0.2, 5.0)
 UNANSWERED_S = 20.0
 """Twice the time after which kafka-python itself gives a record up: no result by then is a producer that hangs."""
-
-_REFUSALS = (MessageSizeTooLargeError, RecordListTooLargeError, InvalidRecordError)
-"""The record is at fault, not the broker: sending it again would fail for ever."""
-
-
-class Future(Protocol):
-    """The result of one send."""
-
-    is_done: bool
-    exception: BaseException | None
-
-    def get(self, timeout: float | None = None) -> object:
-        """Wait for the result."""
-        ...
-
-
-class Producer(Protocol):
-    """The part of kafka-python's producer that is used."""
-
-    def send(self, topic: str, value: bytes, key: bytes) -> Future:
-        """Queue one record."""
-        ...
-
-    def close(self, timeout: float) -> None:
-        """Give up what is queued."""
-        ...
-
-
-class CachingPartitioner(DefaultPartitioner):  # type: ignore[misc]
-    """Kafka's own partitioner, asked once for each machine: its hash in Python costs more than the rest of a send."""
-
-    def __init__(self) -> None:
-        self._partitions: dict[bytes, int] = {}
-        self._count = 0
-
-    def partition(self, topic: str, key: Any, serialized_key: bytes, value: Any, raw: bytes, cluster: Any) -> int:
-        """Return the partition of a key."""
-        count = len(cluster.partitions_for_topic(topic) or ())
-        if count != self._count:
-            self._partitions.clear()
-            self._count = count
-        found = self._partitions.get(serialized_key)
-        if found is None:
-            found = super().partition(topic, key, serialized_key, value, raw, cluster)
-            self._partitions[serialized_key] = found
-        return found
-
-
-def connect(settings: KafkaSettings, client_id: str, linger_ms: int = 5, batch_bytes: int = 65_536) -> KafkaProducer:
-    """Return a producer; raises KafkaError when no broker answers within two seconds."""
-    return KafkaProducer(
-        **settings.kafka_python_arguments(),
-        client_id=client_id,
-        enable_idempotence=False,
-        acks=1,
-        linger_ms=linger_ms,
-        batch_size=batch_bytes,
-        max_block_ms=1_000,
-        request_timeout_ms=8_000,
-        delivery_timeout_ms=10_000,
-        bootstrap_timeout_ms=2_000,
-        reconnect_backoff_max_ms=2_000,
-        allow_auto_create_topics=False,
-        metrics_enabled=False,
-        partitioner=CachingPartitioner(),
-    )
 
 
 @dataclass
@@ -193,7 +118,7 @@ class Publisher:
                 try:
                     delivered = self._pump(producer)
                 finally:
-                    _close(producer)
+                    close(producer)
                     self._return_in_flight()
                 if delivered:
                     backoff_s = self._backoff_s[0]
@@ -227,7 +152,7 @@ class Publisher:
         for position, record in enumerate(records):
             try:
                 future = producer.send(self._topic, value=record.value, key=record.key)
-            except _REFUSALS as error:
+            except REFUSALS as error:
                 result.refused += 1
                 result.error = error
             except (KafkaError, OSError, ValueError) as error:
@@ -242,12 +167,12 @@ class Publisher:
     def _settle(self, result: _Round) -> None:
         """Wait a moment for the oldest result, then take all results that are there, oldest first, up to a failure."""
         if self._in_flight:
-            _wait(self._in_flight[0][1], 0.1)
+            wait(self._in_flight[0][1], 0.1)
         settled, now_s = 0, time.monotonic()
         for _, future in self._in_flight:
             if not future.is_done:
                 break
-            if isinstance(future.exception, _REFUSALS):
+            if isinstance(future.exception, REFUSALS):
                 result.refused += 1
                 result.error = future.exception
             elif future.exception is not None:
@@ -271,7 +196,7 @@ class Publisher:
                 self.counts.last_delivery_s = time.time()
             self._changed.notify_all()
         if result.refused:
-            values = {"records": result.refused, "error": _say(result.error)}
+            values = {"records": result.refused, "error": in_words(result.error)}
             log.error("publisher.records.refused", extra={"values": values})
 
     def _drain_in_flight(self) -> None:
@@ -279,11 +204,11 @@ class Publisher:
         end_s = time.monotonic() + UNANSWERED_S
         for _, future in self._in_flight:
             while not future.is_done and not self._over() and time.monotonic() < end_s:
-                _wait(future, 0.2)
+                wait(future, 0.2)
 
     def _return_in_flight(self) -> None:
         with self._changed:
-            failed = [record for record, future in self._in_flight if not _succeeded(future)]
+            failed = [record for record, future in self._in_flight if not succeeded(future)]
             self.counts.delivered += len(self._in_flight) - len(failed)
             self._in_flight = []
             self.counts.in_flight = 0
@@ -315,34 +240,10 @@ class Publisher:
         """Say once that the broker is away."""
         if not self._away:
             self._away = True
-            log.warning("publisher.broker.away", extra={"values": {"error": _say(error)}})
+            log.warning("publisher.broker.away", extra={"values": {"error": in_words(error)}})
 
     def _note_back(self) -> None:
         if self._away:
             self._away = False
             values = {"waiting": self.counts.waiting, "dropped": self.counts.dropped}
             log.info("publisher.broker.back", extra={"values": values})
-
-
-def _wait(future: Future, timeout_s: float) -> None:
-    """Wait for a result; which one it is, is read off the future."""
-    try:
-        future.get(timeout_s)
-    except Exception:
-        return
-
-
-def _close(producer: Producer) -> None:
-    """Give the producer up; it complains of records without a result, which are back in the backlog."""
-    try:
-        producer.close(timeout=0)
-    except KafkaError as error:
-        log.debug("publisher.close.failed", extra={"values": {"error": _say(error)}})
-
-
-def _succeeded(future: Future) -> bool:
-    return future.is_done and future.exception is None
-
-
-def _say(error: BaseException | None) -> str:
-    return f"{type(error).__name__}: {error}"

@@ -6,14 +6,14 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from schemas.connections import KafkaSettings
 from schemas.names import MACHINE_ID_BYTES_MAX, SLOT_S
-from schemas.quantity import parse_quantity
-from schemas.resources import RESOURCES
+from schemas.quantity import parse_amount
+from schemas.resources import RESOURCES, UNITS
 from schemas.sample import Rejected, check_machine_id
 from schemas.settings import setting
 
@@ -27,13 +27,13 @@ class PublishSettings(KafkaSettings):
     """What publishing takes, of one machine or of many."""
 
     labels: dict[str, str] = setting({}, "KEY=VALUE to tell of the machine; may be repeated", metavar="KEY=VALUE")
-    interval_s: float = setting(float(SLOT_S), f"seconds between two samples, {SLOT_S} to {INTERVAL_S_MAX}")
-    reading_s: Annotated[float, Meta(gt=0)] = setting(1.0, "seconds between two readings; divides interval_s")
-    facts_interval_s: Annotated[float, Meta(ge=SLOT_S)] = setting(300.0, "seconds between two messages of slow facts")
+    interval_s: float = setting(float(SLOT_S), f"time between two samples, {SLOT_S}s to {INTERVAL_S_MAX // 3600}h")
+    reading_s: Annotated[float, Meta(gt=0)] = setting(1.0, "time between two readings; divides interval_s")
+    facts_interval_s: Annotated[float, Meta(ge=SLOT_S)] = setting(300.0, "time between two messages of slow facts")
     backlog_records: Annotated[int, Meta(ge=1)] = setting(
         1_000, "records kept while the broker is away; the oldest give way"
     )
-    flush_s: Annotated[float, Meta(ge=0)] = setting(5.0, "seconds to deliver what is left when told to stop")
+    flush_s: Annotated[float, Meta(ge=0)] = setting(5.0, "time to deliver what is left when told to stop")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,10 +52,18 @@ class PublishSettings(KafkaSettings):
 class AgentSettings(PublishSettings):
     """Publish this machine's CPU, memory and NIC load."""
 
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward agent --dry-run                             # print one sample, publish nothing",
+        "windward agent --kafka broker:9092 --labels rack=r7",
+        "windward agent --capacity nic=1.25G --check-config",
+    )
+
     machine: str | None = setting(None, "this machine's id (default: its full host name, else /etc/machine-id)")
     capacity: dict[str, str] = setting(
         {},
-        "RESOURCE=AMOUNT in place of what is measured: cpu in cores, memory in bytes, nic in bytes/s; may be repeated",
+        "RESOURCE=AMOUNT in place of what is measured: "
+        + ", ".join(f"{name} in {unit}" for name, unit in UNITS.items())
+        + "; may be repeated",
         metavar="RESOURCE=AMOUNT",
     )
     nic_speed: tuple[str, ...] = setting(
@@ -90,7 +98,7 @@ class AgentSettings(PublishSettings):
         for resource, amount in self.capacity.items():
             if resource not in RESOURCES:
                 raise ValueError(f"capacity: no resource {resource!r}; there are {', '.join(RESOURCES)}")
-            found[resource] = _amount("capacity", amount)
+            found[resource] = _amount("capacity", amount, resource)
         return found
 
     @property
@@ -110,9 +118,9 @@ def check_machine(machine: str) -> None:
         raise ValueError(f"machine: longer than {MACHINE_ID_BYTES_MAX} bytes")
 
 
-def _amount(name: str, text: str) -> float:
+def _amount(name: str, text: str, resource: str = "") -> float:
     try:
-        amount = parse_quantity(text)
+        amount = parse_amount(resource, text)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     if amount <= 0:

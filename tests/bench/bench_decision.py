@@ -21,13 +21,17 @@ from typing import Any
 import numpy as np
 
 from schemas.request import Request, read_request
+from schemas.resources import RESOURCES
 from schemas.window_table import Header, WindowTable, decode_table, encode_table
-from scorer import batch
-from scorer.instance import Instance
-from scorer.ledger_view import LedgerView, instance_of
-from scorer.profile import load_profiles
-from scorer.rank import rank
-from scorer.snapshot import Snapshot, build_snapshot
+from scorer.ledger.instance import Instance
+from scorer.ledger.view import LedgerView, instance_of
+from scorer.placement import plan as batch
+from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.explain import answer
+from scorer.ranking.kept import Kept
+from scorer.ranking.rank import rank
+from scorer.snapshot.builder import build_snapshot
+from scorer.snapshot.snapshot import Snapshot
 
 NOW_S = 1_700_000_000.0
 WINDOWS_S = (300, 900, 3600)
@@ -76,7 +80,7 @@ def rounds(actions: dict[str, Callable[[], object]], seconds: float) -> dict[str
 
 def bare_pass(snapshot: Snapshot) -> Callable[[], object]:
     """Return a mean, std and argmax over the columns that the default scores read."""
-    view = snapshot.view()
+    view = snapshot.windows()
     columns = np.concatenate([view.mean, view.std, snapshot.allocatable])
     return lambda: (columns.mean(axis=1), columns.std(axis=1), columns.argmax(axis=1))
 
@@ -87,27 +91,28 @@ def measure(machines: int, seconds: float) -> dict[str, float]:
     facts: dict[str, Any] = {}
     snapshot = build_snapshot([table], facts, {})
     empty, full = LedgerView(), LedgerView(_instances(snapshot, 200_000))
+    kept, kept_of_full, kept_of_growing, kept_of_new = Kept(), Kept(), Kept(), Kept()
     profile = load_profiles().choose()
     request = read_request({"cpu": 2, "memory": "10G"})
     numbers = iter(range(10**9))
 
     def place() -> None:
-        machine = rank(request, snapshot, growing, profile, NOW_S).chosen
+        machine = rank(request, snapshot, growing, profile, NOW_S, kept_of_growing).chosen
         growing.apply(instance_of(request, str(machine), NOW_S, f"placed-{next(numbers)}"))
 
     def refresh() -> None:
         operator: dict[str, Any] = snapshot.sources.operator
         again = build_snapshot([table], facts, operator, previous=snapshot)
-        rank(request, again, LedgerView(), profile, NOW_S)
+        rank(request, again, LedgerView(), profile, NOW_S, kept_of_new)
 
     growing = LedgerView()
     found = rounds(
         {
             "bare pass": bare_pass(snapshot),
-            "rank": lambda: rank(request, snapshot, empty, profile, NOW_S).best(5),
-            "rank beside 200000 instances": lambda: rank(request, snapshot, full, profile, NOW_S).best(5),
+            "rank": lambda: rank(request, snapshot, empty, profile, NOW_S, kept).best(5),
+            "rank beside 200000 instances": lambda: rank(request, snapshot, full, profile, NOW_S, kept_of_full).best(5),
             "rank and place": place,
-            "answer": lambda: rank(request, snapshot, empty, profile, NOW_S).answer(),
+            "answer": lambda: answer(rank(request, snapshot, empty, profile, NOW_S, kept)),
             "first rank on a new snapshot": refresh,
         },
         seconds,
@@ -121,8 +126,9 @@ def measure(machines: int, seconds: float) -> dict[str, float]:
 
 def _instances(snapshot: Snapshot, count: int) -> list[Instance]:
     names = snapshot.names
+    amounts = tuple({"cpu": 0.1, "memory": 1e8}.get(resource, 0.0) for resource in RESOURCES)
     return [
-        Instance(id=f"old-{n}", machine=names[n % len(names)], state="confirmed", amounts=(0.1, 1e8, 0.0),
+        Instance(id=f"old-{n}", machine=names[n % len(names)], state="confirmed", amounts=amounts,
                  started_at=NOW_S - 86_400, reserved_at=NOW_S - 86_400, labels={"app": "redis"})
         for n in range(count)
     ]  # fmt: skip
@@ -146,10 +152,10 @@ def measure_batch(machines: int = 5_000, count: int = 1_000) -> dict[str, float]
 
 
 def _one_by_one(request: Request, count: int, snapshot: Snapshot) -> list[str | None]:
-    ledger, profile = LedgerView(), load_profiles().choose()
+    ledger, profile, kept = LedgerView(), load_profiles().choose(), Kept()
     found = []
     for number in range(count):
-        machine = rank(request, snapshot, ledger, profile, NOW_S).chosen
+        machine = rank(request, snapshot, ledger, profile, NOW_S, kept).chosen
         ledger.apply(instance_of(request, str(machine), NOW_S, f"single-{number}"))
         found.append(machine)
     return found

@@ -35,10 +35,14 @@ from numpy.typing import NDArray
 
 from schemas.request import read_request
 from schemas.window_table import PERCENTILES, Header, decode_table, encode_table
-from scorer.batch import plan
-from scorer.ledger_view import LedgerView, copy_with, instance_of
-from scorer.profile import Profile, load_profiles, parse_profile
-from scorer.snapshot import Snapshot, build_snapshot
+from scorer.ledger.instance import copy_with
+from scorer.ledger.view import LedgerView, instance_of
+from scorer.placement.plan import plan
+from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.profile import Profile
+from scorer.ranking.profile_file import parse_profile
+from scorer.snapshot.builder import build_snapshot
+from scorer.snapshot.snapshot import Snapshot
 
 MACHINES = 100
 CORES = 16.0

@@ -27,7 +27,7 @@ from schemas.names import Names
 from scorer.client import Client
 from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
-from tests.fleets import publish, window_table
+from tests.window_tables import publish, window_table
 
 
 def echo_server(url: str) -> None:

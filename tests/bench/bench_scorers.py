@@ -26,12 +26,13 @@ from typing import Any
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from scorer.client import Client, WindwardError
-from scorer.instance import Instance
-from scorer.ledger import Ledger, in_units
-from scorer.reservations import LIVE, TRANSITIONS
+from scorer.ledger.instance import LIVE, Instance
+from scorer.ledger.scripts import Ledger
+from scorer.ledger.units import in_units
 from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
-from tests.fleets import publish, window_table
+from tests.scorer.ledger.ledger_model import TRANSITIONS
+from tests.window_tables import publish, window_table
 
 CAPACITY = (16.0, 64e9, 1.25e9)
 SIZES = ((1.0, 4e9), (2.0, 2e9), (0.5, 8e9), (3.0, 12e9), (0.1, 1e8))
@@ -150,34 +151,37 @@ class _Fleet:
     """What every machine holds at one moment of the history."""
 
     def __init__(self, limits: tuple[float, ...], report: Report) -> None:
-        self._limits = [in_units(position, limit) for position, limit in enumerate(limits)]
-        self._sums: Counter[tuple[str, int]] = Counter()
+        self._limits = {name: in_units(name, limit) for name, limit in zip(RESOURCES, limits, strict=False)}
+        self._sums: Counter[tuple[str, str]] = Counter()
         self._ports: dict[tuple[str, int], str] = {}
         self._report = report
 
     def add(self, record: Instance) -> None:
         """Put an instance on its machine; note what it breaks."""
-        for position, limit in enumerate(self._limits):
-            self._sums[record.machine, position] += in_units(position, record.amounts[position])
-            share = self._sums[record.machine, position] / limit
+        for name, amount in zip(RESOURCES, record.amounts, strict=True):
+            if (limit := self._limits.get(name)) is None:
+                continue
+            self._sums[record.machine, name] += in_units(name, amount)
+            share = self._sums[record.machine, name] / limit
             self._report.fullest = max(self._report.fullest, share)
             if share > 1:
-                self._report.faults.append(f"change {record.version}: {record.machine} over its {RESOURCES[position]}")
+                self._report.faults.append(f"change {record.version}: {record.machine} over its {name}")
         for port in record.ports:
             if self._ports.setdefault((record.machine, port), record.id) != record.id:
                 self._report.faults.append(f"change {record.version}: port {port} of {record.machine} taken twice")
 
     def take_away(self, record: Instance) -> None:
         """Take an instance off its machine."""
-        for position in range(len(self._limits)):
-            self._sums[record.machine, position] -= in_units(position, record.amounts[position])
+        for name, amount in zip(RESOURCES, record.amounts, strict=True):
+            self._sums[record.machine, name] -= in_units(name, amount)
         for port in record.ports:
             self._ports.pop((record.machine, port), None)
 
 
 def _allowed(before: Instance, after: Instance) -> bool:
-    steps = ("confirm", "update", "release", "expire")
-    return any(TRANSITIONS[before.state, step] == after.state for step in steps)  # type: ignore[index]
+    if after.state == "expired":
+        return before.state == "reserved"
+    return any(TRANSITIONS[before.state, step] == after.state for step in ("confirm", "update", "release"))
 
 
 def read_history(ledger: Ledger) -> list[Instance]:
@@ -238,7 +242,7 @@ def contend(
         report.answers = answers
         if answers["torn batches"]:
             report.faults.append("a batch of all or nothing was placed in part")
-        for part in ("instances", "expiry", "machines", "masters", "ports", "clusters"):
+        for part in ("instances", "expiry", "machines", "counts", "clusters"):
             if wire.one("EXISTS", names.ledger(part)):
                 report.faults.append(f"{part} is not empty in the end")
         return report, took_s

@@ -118,7 +118,7 @@ async def run(kind: str, kafka: str, redis_url: str, prefix: str, total: int) ->
     app = KINDS[kind](settings, Redis.from_url(redis_url))
     app.timer = Timer(total)
     app.app.finalize()
-    await app.await_topic()
+    await app.topic.await_topic()
     starting = asyncio.ensure_future(app.app.start())
     await asyncio.wait_for(app.timer.done.wait(), 300)
     starting.cancel()

@@ -8,18 +8,21 @@ import dataclasses
 import inspect
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import scorer
 from schemas.request import Request, read_request
-from scorer import plugins
-from scorer.fleet_file import read_fleet
-from scorer.machines import Machines
-from scorer.profile import Sight
-from scorer.rank import fleet_of
+from scorer.commands.fleet_file import read_fleet
+from scorer.ledger.view import instance_of
+from scorer.ranking import plugins
+from scorer.ranking.kept import Kept
+from scorer.ranking.machines import Machines
+from scorer.ranking.profile import LoadModel
+from scorer.ranking.scope import SCOPES
+from scorer.ranking.seen import fleet_of
 
 FILTERS = dict(plugins.filters())
 SCORES = dict(plugins.scores())
@@ -96,10 +99,10 @@ def described(numbers: list[int]) -> dict[str, Any]:
     return {"machines": [machine(number) for number in numbers], "instances": instances}
 
 
-def see(numbers: list[int], request: Request) -> Machines:
-    """Return these machines as a decision sees them."""
-    fleet = read_fleet(described(numbers))
-    return Machines(fleet_of(fleet.snapshot, fleet.ledger, Sight()), request, fleet.now_s)
+def see(numbers: list[int], request: Request, file: dict[str, Any] | None = None, kept: Kept | None = None) -> Machines:
+    """Return these machines, or those of a fleet file, as a decision sees them."""
+    fleet = read_fleet(file or described(numbers))
+    return Machines(fleet_of(fleet.snapshot, fleet.ledger, LoadModel(), kept=kept), request, fleet.now_s)
 
 
 def build(kind: type[Any]) -> Any:
@@ -149,11 +152,15 @@ def test_the_order_of_the_machines_does_not_matter(kind: type[Any], asked: dict[
         np.testing.assert_allclose(again, said[shuffled], rtol=0, atol=1e-9)
 
 
+ALONE = ("machine", "instances")
+"""The scopes of plugins that look at one machine."""
+
+
 @every
 @every_request
 def test_other_machines_do_not_matter(kind: type[Any], asked: dict[str, Any]) -> None:
-    """A machine gets the same verdict in half the fleet, unless the plugin says it looks at the whole of it."""
-    if plugins.looks_at_fleet(kind):
+    """A machine gets the same verdict in half the fleet, unless the plugin states that it looks at the whole of it."""
+    if plugins.declared_scope(kind) not in ALONE:
         return
     said = ask(build(kind), see(NUMBERS, read_request(asked)))
     half = ask(build(kind), see(NUMBERS[::2], read_request(asked)))
@@ -163,12 +170,125 @@ def test_other_machines_do_not_matter(kind: type[Any], asked: dict[str, Any]) ->
 
 @every
 @every_request
+def test_instances_elsewhere_do_not_matter(kind: type[Any], asked: dict[str, Any]) -> None:
+    """A machine gets the same verdict whatever instances come to other machines or leave them."""
+    if plugins.declared_scope(kind) not in ALONE:
+        return
+    file = described(NUMBERS)
+    here = [one for one in file["instances"] if int(one["machine"][1:]) % 4]
+    others = [one | {"id": f"{one['id']}-{n}", "ports": [7000]} for one in file["instances"] for n in range(3)]
+    elsewhere = [one for one in others if int(one["machine"][1:]) % 4 == 0]
+    rows = [number for number in NUMBERS if number % 4]
+    said = ask(build(kind), see(NUMBERS, read_request(asked), file | {"instances": here}))
+    again = ask(build(kind), see(NUMBERS, read_request(asked), file | {"instances": here + elsewhere}))
+    if said is not None and again is not None:
+        np.testing.assert_array_equal(again[rows], said[rows])
+
+
+@every
+@every_request
+def test_which_instances_there_are_does_not_matter(kind: type[Any], asked: dict[str, Any]) -> None:
+    """With scope ``machine`` or ``means`` only the sums of the instances count, not their ports, clusters or labels."""
+    kept = Kept()
+    plugin, machines = build(kind), see(NUMBERS, read_request(asked), kept=kept)
+    said = ask(plugin, machines)
+    if said is None or plugins.scope_for(plugin, machines.request, machines) not in ("machine", "means"):
+        return
+    file = described(NUMBERS)
+    for one in file["instances"]:
+        for field in ("ports", "labels", "cluster", "role"):
+            del one[field]
+    np.testing.assert_array_equal(ask(plugin, see(NUMBERS, read_request(asked), file)), said)
+
+
+@every
+@every_request
+def test_what_a_decision_saw_stays(kind: type[Any], asked: dict[str, Any]) -> None:
+    """With scope ``machine`` or ``means`` the same machines get the same verdict after the ledger has changed."""
+    kept = Kept()
+    plugin, machines = build(kind), see(NUMBERS, read_request(asked), kept=kept)
+    said = ask(plugin, machines)
+    if said is None or plugins.scope_for(plugin, machines.request, machines) not in ("machine", "means"):
+        return
+    place(machines, ["m0", "m1", "m14"])
+    fleet_of(machines.fleet.snapshot, machines.fleet.seats.ledger, LoadModel(), kept=kept)
+    np.testing.assert_array_equal(ask(plugin, machines), said)
+    rows = np.array([0, 1, 14, 20])
+    np.testing.assert_allclose(ask(plugin, machines.take(rows)), said[rows], rtol=0, atol=1e-9)
+
+
+def place(machines: Machines, names: list[str]) -> None:
+    """Put a copy of the requested instance on each of these machines."""
+    for number, name in enumerate(names):
+        machines.fleet.seats.ledger.apply(instance_of(machines.request, name, machines.now_s, f"copy-{number}"))
+
+
+@every
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *REQUESTS.values(),
+        {"labels": {"app": "web"}, "anti_affinity": [{"instances": {"app": "web"}, "topology": "rack"}]},
+        {"labels": {"app": "web"}, "anti_affinity": [{"instances": {"app": "redis"}, "topology": "rack"}]},
+    ],
+    ids=[*REQUESTS, "far from its own kind", "far from another kind"],
+)
+def test_copies_change_the_machines_that_the_scope_names(kind: type[Any], asked: dict[str, Any]) -> None:
+    """Copies of the instance change the verdict on their own machines alone, or with scope ``means`` by the means."""
+    plugin, before, after = build(kind), see(NUMBERS, read_request(asked)), see(NUMBERS, read_request(asked))
+    scope = plugins.scope_for(plugin, before.request, before)
+    if ask(plugin, before) is None or scope == "fleet":
+        return
+    filled = ["m0", "m1", "m14"]
+    place(after, filled)
+    after = Machines(fleet_of(after.fleet.snapshot, after.fleet.seats.ledger, LoadModel()), after.request, after.now_s)
+    others = [number for number in NUMBERS if f"m{number}" not in filled]
+    if scope != "means":
+        np.testing.assert_array_equal(ask(plugin, after)[others], ask(plugin, before)[others])
+        return
+    then, now = plugins.parts(plugin, before), plugins.parts(plugin, after)
+    rows = [int(name[1:]) for name in filled]
+    np.testing.assert_allclose(now.own[others], then.own[others], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(now.slopes, then.slopes, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(now.steps, then.steps, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(now.means, then.means + then.steps[:, rows].sum(axis=1), rtol=1e-9)
+
+
+@every
+@every_request
+def test_the_parts_of_a_score_make_the_score(kind: type[Any], asked: dict[str, Any]) -> None:
+    """``own - slopes @ means``, clipped, is the score; a machine's own part is the same among some rows."""
+    plugin, machines = build(kind), see(NUMBERS, read_request(asked))
+    said = ask(plugin, machines)
+    if said is None or plugins.scope_for(plugin, machines.request, machines) != "means":
+        return
+    own, slopes, means, _ = plugins.parts(plugin, machines)
+    np.testing.assert_allclose(np.clip(own - means @ slopes, 0.0, 100.0), said, rtol=0, atol=1e-9)
+    rows = np.array([3, 8, 8, 40, 21])
+    np.testing.assert_allclose(plugins.parts(plugin, machines.take(rows)).own, own[rows], rtol=0, atol=1e-9)
+
+
+@every
+def test_it_states_its_scope(kind: type[Any]) -> None:
+    """Built-in plugins state what their values depend on; the older ``whole_fleet`` of third parties is understood."""
+    assert plugins.declared_scope(kind) in SCOPES
+    assert "scope" in vars(kind) or not kind.__module__.startswith("scorer.")
+
+
+def test_what_a_plugin_without_a_scope_is_taken_for() -> None:
+    """Nothing stated: it may count the instances of its machine; ``whole_fleet``: it looks at all machines."""
+    silent, wide = (type("Silent", (), {}), type("Wide", (), {"whole_fleet": True}))
+    assert [plugins.declared_scope(cast("Any", each)) for each in (silent, wide)] == ["instances", "fleet"]
+
+
+@every
+@every_request
 def test_some_machines_at_a_time_get_the_same_verdict(kind: type[Any], asked: dict[str, Any]) -> None:
     """Asked of some rows, as a batch does, a plugin says what it says of the whole fleet."""
     machines = see(NUMBERS, read_request(asked))
     plugin = build(kind)
     said = ask(plugin, machines)
-    spread_over_feasible = plugins.looks_at_fleet(kind) and kind.name in SCORES and kind.name != "global_variance"
+    spread_over_feasible = plugins.scope_for(plugin, machines.request, machines) == "fleet" and kind.name in SCORES
     if said is None or spread_over_feasible:
         return
     rows = np.array([3, 8, 8, 40, 21])
@@ -181,7 +301,7 @@ def test_some_machines_at_a_time_get_the_same_verdict(kind: type[Any], asked: di
 def test_nothing_it_is_given_is_changed(kind: type[Any], asked: dict[str, Any]) -> None:
     """Request and columns are after the call what they were before it."""
     machines = see(NUMBERS, read_request(asked))
-    fleet = machines.fleet
+    fleet = machines.whole
     names = (
         "mean",
         "std",
@@ -258,7 +378,7 @@ def test_it_is_documented(kind: type[Any]) -> None:
 @pytest.mark.parametrize(("folder", "known"), [("filters", FILTERS), ("scores", SCORES)])
 def test_every_plugin_file_is_listed(folder: str, known: dict[str, type[Any]]) -> None:
     """Each class with a name in the folder stands in its tuple."""
-    for file in sorted((Path(scorer.__file__).parent / folder).glob("*.py")):
+    for file in sorted((Path(scorer.__file__).parent / "ranking" / folder).glob("*.py")):
         for node in ast.parse(file.read_text()).body:
             if isinstance(node, ast.ClassDef) and any(
                 isinstance(line, ast.AnnAssign) and getattr(line.target, "id", "") == "name" for line in node.body

@@ -15,6 +15,7 @@ import redis
 from kafka import KafkaProducer
 
 from ops.local.process import LocalProcess
+from schemas.alignment import aligned
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from schemas.sample import Moments, Sample, encode
@@ -26,7 +27,7 @@ WINDOWS_S = (300, 900, 3600)
 SESSION_TIMEOUT_S = 6
 
 
-def await_condition(condition: Callable[[], Any], what: str, deadline_s: float = 60.0) -> Any:
+def await_condition(condition: Callable[[], Any], what: str, deadline_s: float = 120.0) -> Any:
     """Return the condition's value as soon as it is true; fail with ``what`` at the deadline."""
     deadline = time.monotonic() + deadline_s
     while True:
@@ -70,6 +71,8 @@ class Pipeline:
         self.published: list[Sample] = []
         self.workers: list[LocalProcess] = []
         self._producer: KafkaProducer | None = None
+        self._redis = redis.Redis.from_url(redis_url, socket_timeout=5)
+        self._wanted: dict[tuple[str, int, float], dict[str, Any]] = {}
         self.ensure_topics()
 
     def ensure_topics(self) -> None:
@@ -90,7 +93,7 @@ class Pipeline:
             *("--kafka", self.broker.address, "--redis-url", self.redis_url, "--prefix", self.names.prefix),
             *("--session-timeout-s", str(SESSION_TIMEOUT_S), "--partitions", str(self.partitions)),
             *("--replication", str(self.broker.replication), "--min-insync", str(self.broker.min_insync)),
-            *("--broker-check-s", "1", *more),
+            *("--broker-check-s", "1", "--flush-interval-s", "0.2", *more),
         ]
         name = f"worker-{len(self.workers)}"
         log = self.folder / f"{name}.log"
@@ -121,14 +124,14 @@ class Pipeline:
         """Every machine's columns as Redis has them; empty while Redis is away."""
         rows: dict[str, dict[str, Any]] = {}
         try:
-            with redis.Redis.from_url(self.redis_url, socket_timeout=5) as client:
-                raw = [client.get(self.names.windows(p)) for p in range(self.partitions)]
+            raw: Any = self._redis.mget([self.names.windows(p) for p in range(self.partitions)])
         except redis.RedisError:
             return rows
         for value in filter(None, raw):
             table = decode_table(value)
+            columns = {name: column for name in table.columns if (column := aligned(table, name)) is not None}
             for m, machine in enumerate(table.machines):
-                rows[machine] = {name: column[..., m] for name, column in table.columns.items()}
+                rows[machine] = {name: column[..., m] for name, column in columns.items()}
         return rows
 
     def mismatch(self) -> str:
@@ -143,11 +146,18 @@ class Pipeline:
             if rows[machine]["at"] != max(s.at for s in samples):
                 return f"{machine} is behind"
         for machine, samples in wanted.items():
-            if difference := _difference(rows[machine], samples):
+            if difference := _difference(rows[machine], self._oracle(machine, samples, float(rows[machine]["end"]))):
                 return f"{machine}: {difference}"
         return ""
 
-    def await_exact(self, deadline_s: float = 60.0) -> None:
+    def _oracle(self, machine: str, samples: Sequence[Sample], end: float) -> dict[str, Any]:
+        """Return the columns a machine must have, computed once for the samples there are now."""
+        key = machine, len(samples), end
+        if key not in self._wanted:
+            self._wanted[key] = _columns(samples, end)
+        return self._wanted[key]
+
+    def await_exact(self, deadline_s: float = 120.0) -> None:
         """Wait until the tables are those of an undisturbed run."""
         deadline = time.monotonic() + deadline_s
         while difference := self.mismatch():
@@ -156,14 +166,16 @@ class Pipeline:
                 raise AssertionError(f"not exact within {deadline_s} s: {difference}\n{logs}")
             time.sleep(0.2)
 
-    def await_folded(self, samples: int, deadline_s: float = 60.0) -> None:
+    def await_folded(self, samples: int, deadline_s: float = 120.0) -> None:
         """Wait until the states in Redis go at least so many messages far."""
         await_condition(lambda: self.folded() >= samples, f"{samples} messages folded", deadline_s)
 
     def folded(self) -> int:
         """How many messages the states in Redis go far, over all partitions."""
-        with redis.Redis.from_url(self.redis_url) as client:
-            return sum(int(client.hget(self.names.state(p), "offset") or 0) for p in range(self.partitions))
+        pipe = self._redis.pipeline(transaction=False)
+        for partition in range(self.partitions):
+            pipe.hget(self.names.state(partition), "offset")
+        return sum(int(offset or 0) for offset in pipe.execute())
 
     def close(self) -> None:
         """End the workers and the producer."""
@@ -171,19 +183,27 @@ class Pipeline:
             if worker.running:
                 worker.kill()
         self.forget_producer()
+        self._redis.close()
 
 
-def _difference(row: dict[str, Any], samples: Sequence[Sample]) -> str:
+def _columns(samples: Sequence[Sample], end: float) -> dict[str, Any]:
+    """Return by column, window and resource what the oracle says of one machine's samples."""
+    columns: dict[str, Any] = {}
+    yesterday, today, tomorrow = oracle.utc_days((end - 1) // 10 * 10)
     for r, resource in enumerate(RESOURCES):
         for w, window_s in enumerate(WINDOWS_S):
             for name, value in oracle.window(samples, resource, window_s).items():
-                got = row[name][w, r]
-                same = got == value if name == "filled" else np.allclose(got, value, rtol=1e-6, atol=0, equal_nan=True)
-                if not same:
-                    return f"{name} of {resource} over {window_s} s is {got}, wanted {value}"
-        yesterday, today, tomorrow = oracle.utc_days((float(row["end"]) - 1) // 10 * 10)
-        for name, begin, end in (("peak_today", today, tomorrow), ("peak_yesterday", yesterday, today)):
-            peak = oracle.peak(samples, resource, begin, end)
-            if not np.allclose(row[name][r], peak, rtol=1e-6, equal_nan=True):
-                return f"{name} of {resource} is {row[name][r]}, wanted {peak}"
+                columns.setdefault(name, {})[w, r] = value
+        for name, begin, stop in (("peak_today", today, tomorrow), ("peak_yesterday", yesterday, today)):
+            columns.setdefault(name, {})[(r,)] = oracle.peak(samples, resource, begin, stop)
+    return columns
+
+
+def _difference(row: dict[str, Any], wanted: dict[str, Any]) -> str:
+    for name, values in wanted.items():
+        for place, value in values.items():
+            got = row[name][place]
+            same = got == value if name == "filled" else np.allclose(got, value, rtol=1e-6, atol=0, equal_nan=True)
+            if not same:
+                return f"{name} is {got}, wanted {value}, at {place} of windows and resources"
     return ""

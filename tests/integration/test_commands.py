@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
+import redis
 
-from schemas.names import Names
+from ops import cli
+from schemas.names import FORGOTTEN_S, Names
 from scorer.wire import Wire
 from tests.conftest import Valkey
-from tests.fleets import publish, window_table
-from tests.integration.test_rpc import MACHINES, eventually, scorer_process
+from tests.integration.test_rpc import FRESH_S, MACHINES, eventually, scorer_process
+from tests.window_tables import publish, window_table
 
 pytestmark = pytest.mark.integration
 
@@ -25,18 +31,21 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="module")
 def windward(valkey: Valkey) -> Iterator[Run]:
-    """A function that runs a command against a scorer of ten machines."""
+    """A function that runs a command against a scorer of ten machines, in this process: a start takes half a second."""
     names = Names(f"commands-{os.getpid()}")
     wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(MACHINES, at=time.time() + 5)])
+    publish(wire, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
     wire.close()
-    environ = {**os.environ, "WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix}
+    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_TIMEOUT": "60"}
 
     def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "ops.cli", *words],
-            capture_output=True, text=True, timeout=60, check=False, env=environ | more,
-        )  # fmt: skip
+        out, err = io.StringIO(), io.StringIO()
+        with mock.patch.dict(os.environ, environ | more), redirect_stdout(out), redirect_stderr(err):
+            try:
+                code: Any = cli.main(list(words))
+            except SystemExit as ended:
+                code = ended.code
+        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
     with scorer_process(valkey.url, names):
         eventually(lambda: run("health").returncode == 0)
@@ -48,21 +57,34 @@ def test_place_confirm_update_release(windward: Run) -> None:
     placed = windward("place", "--id", "one", "--cpu", "2", "--memory", "10G", "--labels", "app=x", "--json")
     assert placed.returncode == 0
     machine = json.loads(placed.stdout)["machine"]
-    assert f"one placed on {machine}: reserved (as before)" in windward(
+    assert f"one placed on {machine}: reserved for 5m (as before)" in windward(
         "place", "--id", "one", "--cpu", "2", "--memory", "10G", "--labels", "app=x"
     ).stdout  # fmt: skip
     assert windward("confirm", "one").stdout.strip() == f"one on {machine}: confirmed"
     assert "updated" in windward("update", "one", "--cpu", "3").stdout
     listed = windward("instances", "--machine", machine, "--labels", "app=x")
     assert "one" in listed.stdout
-    assert json.loads(windward("instances", "show", "one").stdout)["cpu"] == 3.0
+    assert json.loads(windward("instances", "show", "one", "--json").stdout)["cpu"] == 3.0
     tried = windward("instances", "release", "one", "--dry-run")
     assert tried.stdout.strip() == f"one on {machine}: released (tried only)"
     assert windward("release", "one").stdout.strip() == f"one on {machine}: released"
     assert windward("release", "one").stdout.strip() == f"one on {machine}: released (as before)"
-    again = windward("place", "--id", "one", "--cpu", "2", "--memory", "10G", "--labels", "app=x")
-    assert again.returncode == 1
-    assert "take another id" in again.stderr
+    generation = str(json.loads(placed.stdout)["generation"])
+    again = windward("place", "--id", "one", "--cpu", "2", "--memory", "10G", "--labels", "app=x", "--json")
+    assert (again.returncode, json.loads(again.stdout)["state"]) == (0, "reserved")
+    late = windward("confirm", "one", "--generation", generation)
+    assert late.returncode == 1
+    assert "FAILED_PRECONDITION: 'one' is another reservation by now" in late.stderr
+    assert windward("release", "one").returncode == 0
+
+
+def test_the_exit_code_is_that_of_the_process(valkey: Valkey) -> None:
+    """What the command returns, the shell sees; the other tests here start no process."""
+    command = [sys.executable, "-m", "ops.cli", "health", "--timeout", "0.2", "--prefix", "elsewhere"]
+    done = subprocess.run(
+        [*command, "--redis-url", valkey.url], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (4, "", 1)
 
 
 def test_exit_codes(windward: Run) -> None:
@@ -83,6 +105,13 @@ def test_place_tells_the_table_and_the_reason(windward: Run) -> None:
     for word in ("would be placed on", "cpu mean", "risk", "10/10 feasible"):
         assert word in shown
     assert "0/10 feasible" in windward("place", "--cpu", "1000").stdout
+
+
+@pytest.mark.parametrize("command", [("place", "--dry-run"), ("rank",)])
+def test_as_many_machines_are_listed_as_were_asked_for(windward: Run, command: tuple[str, ...]) -> None:
+    """What ``--top`` says is sent."""
+    answer = json.loads(windward(*command, "--cpu", "1", "--json", "--top", "5").stdout)
+    assert len(answer["candidates"]) == 5
 
 
 def test_rank_explains_and_draws_what_the_scorer_answers(windward: Run, tmp_path: Path) -> None:
@@ -119,23 +148,110 @@ def test_operators_word_is_heard(windward: Run) -> None:
     windward("machines", "uncordon", *MACHINES[:9])
     assert windward("machines", "label", MACHINES[3], "disk=fast").returncode == 0
     chosen = eventually(
-        lambda: json.loads(windward("place", "--selector", "disk=fast", "--dry-run", "--json").stdout)["machine"]
+        lambda: json.loads(windward("place", "--best-effort", "--selector", "disk=fast", "--dry-run", "--json").stdout)[
+            "machine"
+        ]
     )
     assert chosen == MACHINES[3]
     windward("machines", "taint", MACHINES[3], "spare:refuse")
-    eventually(lambda: windward("place", "--selector", "disk=fast", "--dry-run").returncode == 3)
-    shown = json.loads(windward("machines", "show", MACHINES[3]).stdout)
+    eventually(lambda: windward("place", "--best-effort", "--selector", "disk=fast", "--dry-run").returncode == 3)
+    shown = json.loads(windward("machines", "show", MACHINES[3], "--json").stdout)
     assert shown["labels"] == {"disk": "fast"}
     assert shown["taints"][0]["key"] == "spare"
     assert MACHINES[3] in windward("machines", "--labels", "disk=fast").stdout
-    windward("machines", "forget", MACHINES[3])
+    windward("machines", "forget", MACHINES[3], "--force")
     assert windward("machines", "set", MACHINES[3], '{"share": {"cpu": 0.5, "memory": 0.9}}').returncode == 0
-    windward("machines", "forget", MACHINES[3])
+    windward("machines", "forget", MACHINES[3], "--force")
     wrong = windward("machines", "set", MACHINES[3], '{"share": {"cpu": 7}}')
     assert wrong.returncode == 2
     assert "share" in wrong.stderr
     assert windward("machines", "label", MACHINES[3], "nonsense").returncode == 2
     assert windward("machines", "frobnicate").returncode == 2
+
+
+def test_an_operator_s_typo_makes_no_machine(windward: Run) -> None:
+    """An unknown machine is refused with near names, unless it is said ahead; globs and selectors mean many."""
+    wrong = windward("machines", "cordon", MACHINES[0] + "x")
+    assert wrong.returncode == 1
+    assert f"NOT_FOUND: no machine '{MACHINES[0]}x'; did you mean" in wrong.stderr
+    assert MACHINES[0] in wrong.stderr
+    assert windward("machines", "taint", "none-*", "a:refuse").returncode == 1
+    ahead = windward("machines", "cordon", "to-come", "--ahead")
+    assert (ahead.returncode, ahead.stdout) == (0, "to-come: cordoned\n")
+    windward("machines", "forget", "to-come")
+    many = windward("machines", "label", "m0*", "half=first")
+    assert many.stdout.splitlines() == [f"{name}: label half=first" for name in MACHINES if name.startswith("m0")]
+    chosen = windward("machines", "label", "--selector", "half=first", "half-")
+    assert len(chosen.stdout.splitlines()) == len(many.stdout.splitlines())
+    failed = windward("machines", "cordon", "nobody", "--json")
+    assert json.loads(failed.stderr)["code"] == "NOT_FOUND"
+
+
+def test_machines_are_sorted_filtered_and_shown_in_columns(windward: Run) -> None:
+    """As the flags say."""
+    names = windward("machines", "list", "--quiet").stdout.split()
+    assert names == sorted(MACHINES)
+    assert windward("machines", "list", "--quiet", "--reverse").stdout.split() == names[::-1]
+    rows = json.loads(windward("machines", "list", "--sort", "cpu", "--json").stdout)["machines"]
+    used = [row["resources"]["cpu"]["utilization"] for row in rows]
+    assert used == sorted(used, reverse=True)
+    assert windward("machines", "list", "--columns", "machine,age").stdout.split()[:2] == ["machine", "age"]
+    assert windward("machines", "list", "--state", "cordoned").stdout.splitlines()[-1] == "0 of 0"
+    assert "did you mean memory?" in windward("machines", "list", "--columns", "memroy").stderr
+
+
+def test_instances_show_age_and_expiry(windward: Run) -> None:
+    """In words a person reads, in the list and for one."""
+    windward("place", "--id", "aged", "--cpu", "1", "--ttl-s", "10m")
+    row = next(line for line in windward("instances").stdout.splitlines() if line.startswith("aged "))
+    assert "in 10m" in row or "in 9m" in row
+    assert "expires" in windward("instances", "show", "aged").stdout
+    windward("release", "aged")
+
+
+def test_explain_is_of_the_machines_listed_or_of_one(windward: Run) -> None:
+    """And of all on request."""
+    top = json.loads(windward("rank", "--cpu", "1", "--top", "2", "--explain", "--json").stdout)
+    assert [one["machine"] for one in top["machines"]] == [one["machine"] for one in top["candidates"]]
+    one = json.loads(windward("rank", "--cpu", "1", "--explain", MACHINES[7], "--json").stdout)
+    assert [each["machine"] for each in one["machines"]] == [MACHINES[7]]
+    everything = json.loads(windward("rank", "--cpu", "1", "--explain", "--all", "--json").stdout)
+    assert len(everything["machines"]) == len(MACHINES)
+    assert windward("rank", "--cpu", "1", "--explain", "nobody").returncode == 2
+
+
+def test_what_a_newer_release_said_of_a_machine_is_kept(windward: Run, valkey: Valkey) -> None:
+    """After a rollback the rest of an entry holds and can be changed; what is not known stays as it is."""
+    names = Names(f"commands-{os.getpid()}")
+    with redis.Redis.from_url(valkey.url) as server:
+        server.hset(names.operator, MACHINES[6], json.dumps({"reserve": {"tape": 3}, "labels": {"bay": "6"}}))
+        server.incr(names.operator_version)
+        assert windward("machines", "cordon", MACHINES[6]).returncode == 0
+        stored = json.loads(server.hget(names.operator, MACHINES[6]) or "")
+        assert stored == {"reserve": {"tape": 3}, "labels": {"bay": "6"}, "cordon": True}
+    wrong = windward("machines", "set", MACHINES[6], '{"share": {"tape": 1}}')
+    assert (wrong.returncode, "tape" in wrong.stderr) == (2, True)
+    assert windward("machines", "forget", MACHINES[6], "--force").returncode == 0
+
+
+def test_a_machine_with_instances_is_not_forgotten(windward: Run, valkey: Valkey) -> None:
+    """Nor another that is named with it; with --force both are, and the stream app is told when."""
+    names = Names(f"commands-{os.getpid()}")
+    windward("machines", "label", MACHINES[8], "x=y")
+    assert windward("place", "--id", "there", "--cpu", "1", "--machine", MACHINES[7]).returncode == 0
+    refused = windward("machines", "forget", MACHINES[8], MACHINES[7])
+    assert refused.returncode == 1
+    assert "FAILED_PRECONDITION: instances are there: " in refused.stderr
+    with redis.Redis.from_url(valkey.url) as server:
+        assert server.hexists(names.operator, MACHINES[8])
+        before = time.time()
+        assert windward("machines", "forget", MACHINES[8], MACHINES[7], "--force").returncode == 0
+        assert not server.hexists(names.operator, MACHINES[8])
+        moments = {name.decode(): float(raw) for name, raw in server.hgetall(names.forgotten).items()}
+        assert moments.keys() >= {MACHINES[7], MACHINES[8]}
+        assert all(before - 1 < moments[name] < time.time() + 1 for name in MACHINES[7:9])
+        assert 0 < server.ttl(names.forgotten) <= FORGOTTEN_S
+    windward("release", "there")
 
 
 def test_import_shows_the_difference_first(windward: Run, tmp_path: Path) -> None:
@@ -152,7 +268,7 @@ def test_import_shows_the_difference_first(windward: Run, tmp_path: Path) -> Non
     assert windward("instances", "import", str(file), "--apply").returncode == 0
     after = json.loads(windward("instances", "import", str(file), "--json").stdout)
     assert (after["added"], after["changed"], after["gone"], after["same"]) == ([], [], [], 1)
-    shown = json.loads(windward("instances", "show", "found").stdout)
+    shown = json.loads(windward("instances", "show", "found", "--json").stdout)
     assert (shown["machine"], shown["state"], shown["ports"]) == ("m02", "confirmed", [7000])
     file.write_text('{"id":"found","cpu":2}\n')
     wrong = windward("instances", "import", str(file))

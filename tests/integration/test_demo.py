@@ -9,16 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import effort
 from tests.integration.test_stack_up import WINDWARD, environ, gone
 
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.long
 def test_the_demo_shows_the_whole_stack_at_work(tmp_path: Path) -> None:
     """Windows fill, machines are ranked, refusals explained, a burst is spread; all processes are gone after it."""
+    machines = effort(60, 200)
     started = time.monotonic()
     done = subprocess.run(
-        [*WINDWARD, "demo", "--prefix", "shown"],
+        [*WINDWARD, "demo", "--prefix", "shown", "--machines", str(machines)],
         capture_output=True,
         text=True,
         env=environ(),
@@ -29,15 +32,17 @@ def test_the_demo_shows_the_whole_stack_at_work(tmp_path: Path) -> None:
     shown = done.stdout
     assert done.returncode == 0, shown + done.stderr
     assert time.monotonic() - started < 120
-    assert re.search(r"201 machines seen +windows covered: 5 min 100% +15 min 100% +60 min (99|100)%", shown)
+    assert re.search(
+        rf"{machines + 1} machines seen +windows covered: 5 min 100% +15 min 100% +60 min (99|100)%", shown
+    )
     assert "(real)" in shown
     assert re.search(r"machine +score +risk +cpu mean +std +request", shown)
-    assert re.search(r"no machine fits +0/201 feasible: \d+ ", shown)
+    assert re.search(rf"no machine fits +0/{machines + 1} feasible: \d+ ", shown)
     assert "50 of 50 reserved" in shown
     windward = re.search(r"^Windward +(\d+) +(\d+)", shown, re.MULTILINE)
     assert windward is not None
     assert int(windward[1]) >= 10
-    assert int(windward[2]) <= 10
+    assert int(windward[2]) <= effort(12, 10)  # few machines, of which the emptiest takes one in five
     assert re.search(r"all 6 processes are gone", shown)
     assert not list(tmp_path.iterdir())
     running = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if b"=shown\0" in read(path)]

@@ -17,8 +17,8 @@ from schemas.names import Names
 from scorer.client import Client
 from scorer.wire import Wire
 from tests.conftest import Valkey, free_port, start_valkey, stop
-from tests.fleets import publish, window_table
-from tests.integration.test_rpc import MACHINES, eventually, scorer_process
+from tests.integration.test_rpc import FRESH_S, MACHINES, eventually, scorer_process
+from tests.window_tables import publish, window_table
 
 pytestmark = pytest.mark.integration
 
@@ -55,9 +55,9 @@ def names() -> Names:
 def node(valkey: Valkey, names: Names) -> Iterator[Run]:
     """A function that runs the example as its first lines say, against a scorer of ten machines."""
     wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(MACHINES, at=time.time() + 5)])
+    publish(wire, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
     wire.close()
-    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_TIMEOUT": "20"}
+    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_TIMEOUT": "60"}
 
     def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
         return finished(start_node(str(EXAMPLE), *words, **(environ | more)))
@@ -74,7 +74,7 @@ def test_the_life_of_an_instance(node: Run, valkey: Valkey, names: Names) -> Non
     assert (first["machine"], first["version"]) == (again["machine"], again["version"])
     assert (first["repeated"], again["repeated"]) == (0, 1)
     assert json.loads(node("confirm", '{"id": "orders-7"}').stdout)["state"] == "confirmed"
-    with Client(valkey.url, names.prefix) as client:
+    with Client(valkey.url, names.prefix, timeout_s=60) as client:
         (seen,) = client.instances(id="orders-7")["instances"]
         assert (seen["machine"], seen["state"], seen["labels"]) == (first["machine"], "confirmed", {"owner": "Zoë"})
         assert json.loads(node("release", '{"id": "orders-7"}').stdout)["state"] == "released"
@@ -125,7 +125,7 @@ def test_many_calls_side_by_side_with_a_password(node: Run, valkey: Valkey, name
     )
     done = finished(start_node(str(script)))
     assert done.returncode == 0, done.stderr
-    with Client(valkey.url, names.prefix) as client:
+    with Client(valkey.url, names.prefix, timeout_s=60) as client:
         held = {one["id"]: one["machine"] for one in client.instances()["instances"]}
     assert dict(json.loads(done.stdout)) == held
     wrong = node("health", WINDWARD_REDIS_URL=valkey.url.replace("//", "//js:wrong@"))
@@ -151,7 +151,7 @@ def test_a_call_outlives_its_server(tmp_path: Path) -> None:
         wire = Wire({"url": url})
         publish(wire, names, [window_table(MACHINES, at=time.time() + 5)])
         wire.close()
-        with scorer_process(url, names), Client(url, names.prefix, timeout_s=20) as client:
+        with scorer_process(url, names), Client(url, names.prefix, timeout_s=60) as client:
             done = finished(process)
             assert done.returncode == 0, done.stderr
             assert json.loads(done.stdout)["machine"] in MACHINES

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from schemas.names import Names
+from schemas.resources import RESOURCES
 from schemas.sample import MachineFacts, Sample
 from tests.integration.pipeline import await_condition
-from tests.integration.publishing import events, make_topics, process, receive, samples
+from tests.integration.publishing import Received, events, make_topics, process, receive, restart, samples
 
 pytestmark = pytest.mark.integration
 
@@ -36,7 +37,7 @@ def test_the_past_arrives_whole_and_in_order(broker: Any, names: Names, tmp_path
     received = receive(broker, names, lambda found: len(found) >= 50 * 121)
     facts = [found.message for found in received if isinstance(found.message, MachineFacts)]
     assert len(facts) == 50
-    assert all(found.labels["kind"] == "test" and len(found.capacity) == 3 for found in facts)
+    assert all(found.labels["kind"] == "test" and found.capacity.keys() == set(RESOURCES) for found in facts)
     groups = by_machine(samples(received))
     assert len(groups) == 50
     for machine, found in groups.items():
@@ -62,7 +63,7 @@ def test_the_present_follows_the_past_without_a_gap(broker: Any, names: Names, t
         assert [sample.seq for sample in found] == list(range(len(found)))
         assert np.diff([sample.at for sample in found]) == pytest.approx(10)
     live = [r for r in received if isinstance(r.message, Sample) and r.message.seq >= 8]
-    assert all(0 <= r.timestamp_s - r.message.at < 3 for r in live if isinstance(r.message, Sample))
+    assert all(0 <= r.timestamp_s - r.message.at < 8 for r in live if isinstance(r.message, Sample))
 
 
 def test_a_broker_that_dies_costs_no_sample(broker: Any, names: Names, tmp_path: Path):
@@ -73,24 +74,24 @@ def test_a_broker_that_dies_costs_no_sample(broker: Any, names: Names, tmp_path:
         broker.kill()
         killed_s = time.time()  # what it had acknowledged by then, it has forgotten
         await_condition(lambda: events(running, "publisher.broker.away"), "the fleet notes that the broker is away")
-        broker.start()
-        make_topics(broker, names)
+        restart(broker, names, running)
         restarted_s = time.time()
-        after = samples(
-            receive(
-                broker,
-                names,
-                lambda found: len({sample.machine for sample in samples(found) if sample.at > restarted_s}) == 40,
+
+        def whole(received: list[Received]) -> bool:
+            """Whether each machine has every sample from the kill to after the restart: no gap, in whatever order."""
+            groups = by_machine([sample for sample in samples(received) if sample.at > killed_s])
+            times_s = [sorted({sample.at for sample in found}) for found in groups.values()]
+            return len(groups) == 40 and all(
+                found[0] <= killed_s + 10 and found[-1] > restarted_s and max(np.diff(found), default=10.0) < 10.5
+                for found in times_s
             )
-        )
+
+        after = samples(receive(broker, names, whole))
         running.stop()
         assert running.exit_code == 0
     assert events(running, "fleet.stopped")[0]["dropped"] == 0
-    groups = by_machine([sample for sample in after if sample.at > killed_s])
-    assert len(groups) == 40
-    for found in groups.values():
+    for found in by_machine([sample for sample in after if sample.at > killed_s]).values():
         times_s = sorted({sample.at for sample in found})
-        assert times_s[0] <= killed_s + 10
         assert np.diff(times_s) == pytest.approx(10)
         assert len({sample.seq for sample in found}) == len(times_s)
 

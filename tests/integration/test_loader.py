@@ -10,10 +10,14 @@ import msgspec
 import pytest
 
 from schemas.names import Names
-from scorer.loader import Loader
+from scorer.ledger.view import LedgerView
+from scorer.placement.steps import drain
+from scorer.ranking.catalogue import load_profiles
+from scorer.rpc.listings import machines
+from scorer.snapshot.loader import Loader
 from scorer.wire import Command, Wire
 from tests.conftest import Valkey
-from tests.fleets import publish, window_table
+from tests.window_tables import publish, window_table
 
 pytestmark = pytest.mark.integration
 
@@ -72,7 +76,7 @@ def test_only_the_changed_partition_is_read(wire: CountingWire, names: Names) ->
     snapshot = loader.refresh()
     assert wire.whole_reads() == [names.windows(0)]
     assert snapshot is not None
-    assert snapshot.view().mean[0, 0] == pytest.approx(8.0)
+    assert snapshot.windows().mean[0, 0] == pytest.approx(8.0)
 
 
 def test_facts_are_read_again_when_their_counter_changed(wire: CountingWire, names: Names) -> None:
@@ -133,3 +137,27 @@ def test_what_operators_say_is_read_with_its_counter(wire: CountingWire, names: 
     after = loader.refresh()
     assert after is not None
     assert after.rules.cordon.tolist() == [True, False]
+
+
+@pytest.mark.parametrize(("first", "second", "zone"), [(10, 20, "new"), (20, 10, "old")])
+def test_a_machine_in_two_partitions_has_one_row_and_its_later_facts(
+    wire: CountingWire, names: Names, first: int, second: int, zone: str
+) -> None:
+    """The number of partitions was changed: ``machines`` lists it once, with its newer sample and its later facts."""
+    now_s = time.time()
+    publish(
+        wire,
+        names,
+        [window_table(["a", "both"], at=now_s - 60, facts=1), window_table(["both"], at=now_s - 5, facts=1)],
+        [
+            {"both": facts("both", at=now_s - 100 + first, labels={"zone": "old"})},
+            {"both": facts("both", at=now_s - 100 + second, labels={"zone": "new"})},
+        ],
+    )
+    snapshot = Loader(wire, names).refresh()
+    assert snapshot is not None
+    assert snapshot.names == ("a", "both")
+    answer = drain(machines({}, snapshot, LedgerView(), load_profiles().choose(), now_s))
+    listed = msgspec.json.decode(msgspec.json.encode(answer["machines"]))
+    assert [(row["machine"], round(row["age_s"])) for row in listed] == [("a", 60), ("both", 5)]
+    assert listed[1]["labels"] == {"zone": zone}

@@ -13,8 +13,8 @@ from schemas.names import Names
 from scorer.client import Client, WindwardError
 from scorer.wire import Wire
 from tests.conftest import Valkey
-from tests.fleets import publish, window_table
 from tests.integration.test_rpc import MACHINES, eventually, scorer_process
+from tests.window_tables import publish, window_table
 
 pytestmark = pytest.mark.integration
 
@@ -39,7 +39,7 @@ def test_a_good_file_is_taken_and_a_bad_one_is_not(
 
     with (
         scorer_process(valkey.url, names, "--profiles", str(tmp_path), "--log-level", "info") as process,
-        Client(valkey.url, names.prefix) as client,
+        Client(valkey.url, names.prefix, timeout_s=60) as client,
     ):
 
         def scores(profile: str) -> set[str]:

@@ -9,6 +9,7 @@ from ops.local.apache_kafka import ApacheKafka
 from ops.local.broker import LocalBroker
 from schemas.names import Names
 from streams.topics import TopicSettings, ensure_topics, topic_id
+from tests.integration.pipeline import await_condition
 
 pytestmark = pytest.mark.integration
 
@@ -63,9 +64,14 @@ def test_what_was_acknowledged_survives_the_loss_of_a_broker(broker: LocalBroker
         names.samples_topic,
         bootstrap_servers=settings.kafka_brokers,
         auto_offset_reset="earliest",
-        consumer_timeout_ms=5000,
     )
-    received = [record.value for record in consumer]
+    received: list[bytes] = []
+
+    def all_arrived() -> bool:
+        received.extend(record.value for records in consumer.poll(200).values() for record in records)
+        return len(received) >= len(sent)
+
+    await_condition(all_arrived, "every acknowledged record is read again")
     consumer.close()
     assert sorted(received) == sorted(sent)
     broker.brokers[0].start()

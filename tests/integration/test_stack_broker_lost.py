@@ -35,10 +35,10 @@ def test_brokers_killed_one_after_another_under_load(
                 pipeline.await_folded(begin + 100)
                 lost.kill()
                 load.join()
-                pipeline.await_folded(begin + 3000, deadline_s=90)
+                pipeline.await_folded(begin + 3000, deadline_s=120)
                 lost.start()
             pipeline.publish(samples[7500:])
-            pipeline.await_exact(90)
+            pipeline.await_exact(120)
             assert pipeline.folded() == len(pipeline.published)
             assert worker.running
         finally:

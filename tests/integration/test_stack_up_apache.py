@@ -23,8 +23,8 @@ def test_up_with_apache_kafka_keeps_its_topics(tmp_path: Path) -> None:
     more = [*ANY_PORTS, "--kafka-server", "apache", "--kafka-brokers-count", "3"]
     seen = []
     for _ in range(2):
-        with up(tmp_path, *more) as (process, addresses), Client(addresses["redis_url"], timeout_s=10) as client:
-            assert len(descendants(process.pid)) == 7
+        with up(tmp_path, *more) as (process, addresses), Client(addresses["redis_url"], timeout_s=60) as client:
+            assert len(descendants(process.pid)) == 8
             seen.append(topic_id(KafkaSettings(kafka=addresses["kafka"])))
             wait_until(lambda c=client: c.health()["machines_with_data"] >= 1, 60, "this machine is seen")  # type: ignore[misc]
     assert seen[0] == seen[1]

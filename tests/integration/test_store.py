@@ -98,3 +98,44 @@ def test_facts_of_machines_that_went_leave_redis_whatever_goes_wrong(
         assert not loaded.unwritten
 
     with_store(valkey, names, work)
+
+
+@pytest.mark.parametrize("written_since", [False, True])
+def test_a_manifest_of_an_earlier_write_says_nothing(
+    valkey: Valkey, names: Names, server: redis.Redis, written_since: bool
+) -> None:
+    """A release before it writes offset and time alone: such a state is unverified, a slot that is gone just blank."""
+    state = partition()
+
+    async def work(store: Store) -> None:
+        take(state, *(encode(sample("m", slot)) for slot in range(30)), recorded_at=START + 400)
+        await store.save(state, START + 400.25)
+        assert not (await store.load(0, table)).lost
+        server.delete(names.slots(0, START // 10 % 360))
+        if written_since:
+            server.hset(names.state(0), "written_at", START + 500.5)
+        loaded = await store.load(0, table)
+        assert loaded.lost == ({} if written_since else {"slots": 1})
+        assert loaded.next_offset == (30 if written_since else 0)
+        assert (loaded.ring.n[0, 0] > 0).sum() == 29
+
+    with_store(valkey, names, work)
+
+
+def test_values_that_left_redis_are_written_again(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+    """Exactly those, by the next write."""
+    state = partition()
+
+    async def work(store: Store) -> None:
+        take(state, encode(sample("m", 0)), facts("m", START), recorded_at=START + 5)
+        await store.save(state, START)
+        assert await store.mend_lost(state) == 0
+        slot = names.slots(0, START // 10 % 360)
+        server.delete(slot, names.facts(0), names.windows(0))
+        assert await store.mend_lost(state) == 3
+        assert int(state.positions.sum()) == 1
+        await store.save(state, START)
+        assert server.exists(slot, names.facts(0), names.windows(0)) == 3
+        assert not (await store.load(0, table)).lost
+
+    with_store(valkey, names, work)

@@ -6,14 +6,17 @@ import importlib
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 import yaml
+from packaging.requirements import Requirement
 
 from ops.cli import COMMANDS
+from ops.exporter.settings import ExporterSettings
 from ops.local.process import LOOPBACK, LocalProcess, exchange, free_port
 from ops.local.valkey import valkey_binary
 from schemas.settings import load_settings
@@ -24,13 +27,15 @@ from streams.settings import StreamSettings
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-SETTINGS = {"stream": StreamSettings, "scorer": ScorerSettings, "agent": AgentSettings}
-FIXED = re.compile(r"[\w./-]+:\d+\.\d+\.\d+[\w.-]*")
+SETTINGS = {"stream": StreamSettings, "scorer": ScorerSettings, "agent": AgentSettings, "exporter": ExporterSettings}
+PROMETHEUS: dict[str, Any] = yaml.safe_load((ROOT / "ops/prometheus/prometheus.yml").read_text())
+FIXED = re.compile(r"[\w./-]+:v?\d+\.\d+\.\d+[\w.-]*")
 
 
 def test_the_stack_is_complete() -> None:
-    """Broker, Redis, two stream workers, two scorers, an agent."""
-    assert set(SERVICES) == {"kafka", "redis", "stream", "scorer", "agent"}
+    """Broker, Redis, two stream workers, two scorers, an agent; exporter, Prometheus and Grafana."""
+    ours = {"stream", "scorer", "agent", "exporter"}
+    assert set(SERVICES) == ours | {"kafka", "redis", "prometheus", "grafana"}
     assert [SERVICES[name]["deploy"]["replicas"] for name in ("stream", "scorer")] == [2, 2]
 
 
@@ -79,13 +84,76 @@ def test_our_processes_accept_their_settings(name: str, tmp_path: Path) -> None:
 
 def test_no_secret_is_written_in_the_file() -> None:
     """Passwords come from the environment of whoever starts the stack."""
-    assert COMPOSE["secrets"] == {"redis_password": {"environment": "WINDWARD_REDIS_PASSWORD"}}
+    assert COMPOSE["secrets"] == {
+        "redis_password": {"environment": "WINDWARD_REDIS_PASSWORD"},
+        "grafana_password": {"environment": "WINDWARD_GRAFANA_PASSWORD"},
+    }
     for service in SERVICES.values():
         assert (
             not [key for key in service["environment"] if key.endswith("PASSWORD")]
             if "environment" in service
             else True
         )
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_files_of_the_tree_that_a_service_mounts_are_there(name: str) -> None:
+    """A path that is missing would be made as an empty folder by Docker; volumes without a path are declared."""
+    for volume in SERVICES[name].get("volumes", ()):
+        source = volume.partition(":")[0]
+        if source.startswith("."):
+            assert (ROOT / source).exists(), volume
+            assert volume.endswith(":ro")
+        else:
+            assert source in COMPOSE["volumes"]
+
+
+def test_grafana_finds_what_it_is_given() -> None:
+    """Its data source is our Prometheus, its folder of dashboards is where ours are mounted, both read-only there."""
+    mounts = dict(volume.split(":")[:2] for volume in SERVICES["grafana"]["volumes"])
+    assert mounts["./ops/grafana/provisioning"] == "/etc/grafana/provisioning"
+    folder = ROOT / "ops/grafana/provisioning"
+    sources = yaml.safe_load((folder / "datasources/windward.yml").read_text())
+    assert sources["apiVersion"] == 1
+    (source,) = sources["datasources"]
+    known = {"name", "uid", "type", "access", "url", "isDefault", "editable", "jsonData"}
+    assert source.keys() == known
+    assert (source["type"], source["access"], source["url"]) == ("prometheus", "proxy", "http://prometheus:9090")
+    assert source["jsonData"]["timeInterval"] == PROMETHEUS["global"]["scrape_interval"]
+    boards = yaml.safe_load((folder / "dashboards/windward.yml").read_text())
+    (provider,) = boards["providers"]
+    assert (boards["apiVersion"], provider["type"], provider["allowUiUpdates"]) == (1, "file", False)
+    assert provider["options"]["path"] == mounts["./ops/grafana/dashboards"]
+    home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert home.startswith(provider["options"]["path"])
+    assert (ROOT / "ops/grafana/dashboards" / Path(home).name).exists()
+
+
+def test_prometheus_scrapes_every_process_and_reads_the_rules() -> None:
+    """Each of our services is a target by its job and port; the rules are mounted where they are looked for."""
+    jobs = {job["job_name"]: job for job in PROMETHEUS["scrape_configs"]}
+    assert set(jobs) == {f"windward-{name}" for name in SETTINGS}
+    for name in SETTINGS:
+        job, port = jobs[f"windward-{name}"], SERVICES[name]["environment"]["WINDWARD_METRICS_PORT"]
+        if "dns_sd_configs" in job:
+            assert (job["dns_sd_configs"][0]["names"], str(job["dns_sd_configs"][0]["port"])) == ([name], port)
+            continue
+        ((target,),) = (one["targets"] for one in job["static_configs"])
+        assert target == ("host.docker.internal" if name == "agent" else name) + f":{port}"
+    mounts = dict(volume.split(":")[:2] for volume in SERVICES["prometheus"]["volumes"])
+    assert PROMETHEUS["rule_files"] == [f"{mounts['./ops/prometheus/rules']}/*.yml"]
+    assert f"--config.file={mounts['./ops/prometheus/prometheus.yml']}" in SERVICES["prometheus"]["command"]
+    assert f"--storage.tsdb.path={mounts['prometheus']}" in SERVICES["prometheus"]["command"]
+
+
+@pytest.mark.skipif(
+    not shutil.which("promtool"), reason="NOT RUN: no promtool on the PATH (Debian: apt-get install prometheus)"
+)
+def test_promtool_accepts_the_shipped_configuration() -> None:
+    """``promtool check config``; the rules are checked where they are."""
+    command = ["promtool", "check", "config", "--syntax-only", str(ROOT / "ops/prometheus/prometheus.yml")]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_compose_itself_accepts_the_file() -> None:
@@ -111,13 +179,34 @@ def compose_command() -> list[str]:
 def test_the_image_is_built_from_fixed_tags_and_does_not_run_as_root() -> None:
     """Every stage starts from a fixed tag; the last user is a plain one; what is copied exists."""
     lines = (ROOT / "ops/docker/Dockerfile").read_text().splitlines()
-    assert all(FIXED.fullmatch(line.split()[1]) for line in lines if line.startswith("FROM"))
+    (base,) = [line.removeprefix("ARG BASE=") for line in lines if line.startswith("ARG")]
+    assert FIXED.fullmatch(base)
+    assert {line.split()[1] for line in lines if line.startswith("FROM")} == {"${BASE}"}
     assert [line for line in lines if line.startswith("USER")] == ["USER 10001:10001"]
     copied = [part for line in lines if line.startswith("COPY") for part in line.split()[1:-1]]
     assert copied
     assert all((ROOT / part).exists() for part in copied)
     kept = (ROOT / "ops/docker/Dockerfile.dockerignore").read_text()
-    assert all(f"!{part}" in kept for part in copied)
+    assert all(any(f"!{one}" in kept for one in (part, part.partition("/")[0])) for part in copied)
+
+
+def test_the_image_installs_only_what_is_locked_with_hashes() -> None:
+    """The lock has every dependency of ours, in a version that pyproject.toml allows, and hashes for all it has."""
+    text = (ROOT / "ops/docker/requirements.lock").read_text()
+    locked = {}
+    for entry in re.split(r"\n(?=[a-z0-9])", text.partition("make lock\n")[2]):
+        assert "--hash=sha256:" in entry
+        name, version = re.match(r"([a-z0-9-]+)==([\w.]+)", entry.replace("[hiredis]", "")).groups()  # type: ignore[union-attr]
+        locked[name] = version
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for line in project["dependencies"] + project["optional-dependencies"]["stream"]:
+        wanted = Requirement(line)
+        if wanted.name in ("windward-agent", "windward-client"):  # the image builds them from the same checkout
+            continue
+        assert wanted.specifier.contains(locked[wanted.name]), line
+    installs = [line for line in (ROOT / "ops/docker/Dockerfile").read_text().splitlines() if "pip install" in line]
+    assert len(installs) == 3
+    assert all("--require-hashes" in line or "--no-deps --no-index" in line for line in installs)
 
 
 @pytest.mark.integration

@@ -12,12 +12,12 @@ from schemas.window_table import Header, WindowTable, decode_table, encode_table
 WINDOWS_S = (300, 3600)
 
 
-def table(names: list[str], cpu: list[float], coverage: float) -> WindowTable:
+def table(names: list[str], cpu: list[float], coverage: float, at: list[float] | None = None) -> WindowTable:
     """A table of machines of ten cores with the same coverage of both windows."""
     machines = len(names)
     shape = (len(WINDOWS_S), len(RESOURCES), machines)
     columns = {
-        "at": np.arange(machines, dtype=np.float64),
+        "at": np.arange(machines, dtype=np.float64) if at is None else np.array(at, np.float64),
         "capacity": np.full((len(RESOURCES), machines), 10.0),
         "mean": np.broadcast_to(np.array(cpu), shape).copy(),
         "std": np.zeros(shape, np.float32),
@@ -34,6 +34,20 @@ def test_machines_of_all_partitions_are_joined_in_order() -> None:
     assert view.utilization[0, CPU].tolist() == pytest.approx([0.1, 0.2, 0.4])
     assert view.covered(5) == pytest.approx([0.5, 0.5])
     assert view.only(np.array([2])).names == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "names", "utilization"), [(0, 9, ["b", "a"], 0.3), (9, 0, ["a", "b"], 0.1)]
+)
+def test_a_machine_in_two_partitions_has_one_row(
+    first: float, second: float, names: list[str], utilization: float
+) -> None:
+    """That of the newer sample, whichever partition it is in."""
+    tables = [table(["a", "b"], [1, 2], 1.0, [first, 5]), table(["a"], [3], 1.0, [second])]
+    view = join_tables(tables)
+    assert view.names == names
+    assert view.utilization[0, CPU, names.index("a")] == pytest.approx(utilization)
+    assert view.covered(2) == pytest.approx([1.0, 1.0])
 
 
 def test_no_table_at_all_is_an_empty_fleet() -> None:

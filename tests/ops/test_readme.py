@@ -1,4 +1,4 @@
-"""Every shell line of the README is run, in its order, against a stack of its own."""
+"""Every shell line of the README and of the pages of docs/ is run, in its order, against a stack of its own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ import pytest
 
 from ops.cli import COMMANDS, EXIT_CODES
 from ops.local.process import wait_until
-from ops.stack import Stack, StackSettings
+from ops.stack import Stack
+from ops.stack_settings import StackSettings
 from scorer.client import Client
+from tests.ops.code_blocks import RUN, Block
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 REDIS_CLI = """#!{python}
 import os, sys, redis
@@ -53,12 +54,12 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("block", BLOCKS, ids=[block.splitlines()[0][:40] for block in BLOCKS])
-def test_the_lines_of_the_readme_run(block: str, shell: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", RUN, ids=[f"{block.page}-{block.code.splitlines()[0][:40]}" for block in RUN])
+def test_the_lines_of_the_pages_run(block: Block, shell: dict[str, str], tmp_path: Path) -> None:
     """Each block succeeds line by line."""
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block],
+        ["bash", "-euo", "pipefail", "-c", block.code],
         capture_output=True,
         text=True,
         check=False,

@@ -113,7 +113,7 @@ REJECTED: list[tuple[str, Any, str, str]] = [
     ("max is negative", cpu(max=-1.0), "malformed", "at `$.cpu.max`"),
     ("capacity is zero", cpu(capacity=0), "malformed", "at `$.cpu.capacity`"),
     ("capacity is negative", cpu(capacity=-8), "malformed", "at `$.cpu.capacity`"),
-    ("no resource", without("cpu"), "no-resource", "none of cpu, memory, nic is given"),
+    ("no resource", without("cpu"), "no-resource", "none of cpu, memory, nic"),
     ("resources are null", GOOD | {"cpu": None, "memory": None}, "no-resource", "none of"),
     ("only unknown resources", without("cpu") | {"gpu": CPU}, "no-resource", "none of"),
     ("maximum below the mean", cpu(max=1.9), "impossible", "max 1.9 is below mean 2.0"),

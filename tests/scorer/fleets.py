@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from schemas.request import Request, read_request
-from scorer.fleet_file import OfflineFleet, read_fleet
-from scorer.machines import Machines
-from scorer.profile import Sight
-from scorer.rank import fleet_of
+from scorer.commands.fleet_file import OfflineFleet, read_fleet
+from scorer.ranking import explain, plugins
+from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.machines import Machines
+from scorer.ranking.profile import LoadModel, Profile
+from scorer.ranking.profile_file import parse_profile
+from scorer.ranking.rank import rank
+from scorer.ranking.ranking import Ranking
+from scorer.ranking.seen import fleet_of
 
-CASES = Path(__file__).parent / "cases"
+CASES = Path(__file__).parent / "ranking" / "cases"
 
 
 def cases(name: str, kind: str | None = None) -> list[dict[str, Any]]:
@@ -44,28 +50,118 @@ def request(**params: Any) -> Request:
     return read_request(params)
 
 
-def see(offline: OfflineFleet, asked: Request | None = None, sight: Sight | None = None) -> Machines:
+def toml(settings: Mapping[str, Any]) -> str:
+    """Return the text of a profile with these settings; `filters` and `scores` are lists of tables.
+
+    >>> print(toml({"window": 300, "estimate": {"factor": {"cpu": 0.85}}, "scores": [{"use": "peaks", "peer": True}]}))
+    window = 300
+    estimate = { factor = { cpu = 0.85 } }
+    [[scores]]
+    use = "peaks"
+    peer = true
+    """
+    lists = ("filters", "scores")
+    lines = [f"{name} = {_toml_value(value)}" for name, value in settings.items() if name not in lists]
+    for name in lists:
+        for table in settings.get(name, ()):
+            lines += [f"[[{name}]]", *(f"{key} = {_toml_value(value)}" for key, value in table.items())]
+    return "\n".join(lines)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {_toml_value(each)}' for key, each in value.items())} }}" if value else "{}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return json.dumps(value)
+
+
+HowRanked = Mapping[str, Any] | Profile | str
+"""A profile: its settings, itself, or the name of a built-in one."""
+
+
+def ranked(offline: OfflineFleet, profile: HowRanked, asked: Request | None = None) -> Ranking:
+    """Return the ranking of a fleet; settings are read as a profile file is."""
+    if isinstance(profile, str):
+        profile = load_profiles().choose(profile)
+    elif not isinstance(profile, Profile):
+        profile = parse_profile(toml(profile), "test")
+    return rank(asked or request(), offline.snapshot, offline.ledger, profile, offline.now_s)
+
+
+def told(offline: OfflineFleet, profile: HowRanked, asked: Request | None = None) -> dict[str, dict[str, Any]]:
+    """Return what the answer tells of every machine, by name, in the order of the file."""
+    answer = explain.answer(ranked(offline, profile, asked), explain_all=True)
+    of = {each["machine"]: each for each in answer["machines"]}
+    return {name: of[name] for name in offline.snapshot.names}
+
+
+def score_told(
+    offline: OfflineFleet, score: Mapping[str, Any], asked: Request | None = None, **profile: Any
+) -> dict[str, dict[str, Any]]:
+    """Return what the answer tells of one score on every machine: `raw` and its details; {} where it did not run."""
+    answer = told(offline, {**profile, "scores": [score]}, asked)
+    return {name: each["scores"].get(score["use"], {}) for name, each in answer.items()}
+
+
+def raw_scores(
+    offline: OfflineFleet, score: Mapping[str, Any], asked: Request | None = None, **profile: Any
+) -> dict[str, float]:
+    """Return the value of one score on every machine, before it is normalised, by machine's name."""
+    return {name: each["raw"] for name, each in score_told(offline, score, asked, **profile).items()}
+
+
+def verdicts(
+    offline: OfflineFleet, of_filter: Mapping[str, Any], asked: Request | None = None, **profile: Any
+) -> dict[str, dict[str, Any]]:
+    """Return what the answer tells of one filter on every machine; allowed where the filter did not run."""
+    answer = told(offline, {**profile, "filters": [of_filter]}, asked)
+    return {name: next(iter(each["filters"]), {"allowed": True}) for name, each in answer.items()}
+
+
+def see(offline: OfflineFleet, asked: Request | None = None, load_model: LoadModel | None = None) -> Machines:
     """Return the machines as a decision sees them."""
-    seen = fleet_of(offline.snapshot, offline.ledger, sight or Sight())
+    seen = fleet_of(offline.snapshot, offline.ledger, load_model or LoadModel())
     return Machines(seen, asked or request(), offline.now_s)
 
 
 def scores(
-    plugin: Any, offline: OfflineFleet, asked: Request | None = None, sight: Sight | None = None
+    plugin: Any, offline: OfflineFleet, asked: Request | None = None, load_model: LoadModel | None = None
 ) -> dict[str, float]:
     """Return what a score says of each machine."""
     asked = asked or request()
-    values = plugin(asked, see(offline, asked, sight))
+    values = plugin(asked, see(offline, asked, load_model))
     assert np.isfinite(values).all()
     return dict(zip(offline.snapshot.names, map(float, values), strict=True))
 
 
 def allowed(
-    plugin: Any, offline: OfflineFleet, asked: Request | None = None, sight: Sight | None = None
+    plugin: Any, offline: OfflineFleet, asked: Request | None = None, load_model: LoadModel | None = None
 ) -> dict[str, bool]:
     """Return whom a filter lets pass."""
     asked = asked or request()
-    machines = see(offline, asked, sight)
+    machines = see(offline, asked, load_model)
     if not getattr(plugin, "wanted", lambda *_: True)(asked, machines):
         return dict.fromkeys(offline.snapshot.names, True)
     return dict(zip(offline.snapshot.names, map(bool, plugin(asked, machines)), strict=True))
+
+
+IDLE = {"cpu": 0, "memory": 0}
+BUSY = {"cpu": 9, "memory": 90}
+
+
+def passes(
+    plugin: Any, *machines: dict[str, Any], instances: Any = (), load_model: LoadModel | None = None, **asked: Any
+) -> str:
+    """Return the names of the machines that pass, joined."""
+    found = allowed(plugin, fleet(*machines, instances=list(instances)), request(**asked), load_model)
+    return " ".join(name for name, passed in found.items() if passed)
+
+
+def why(plugin: Any, *machines: dict[str, Any], instances: Any = (), **asked: Any) -> list[str]:
+    """Return the reason of each machine that is refused."""
+    offline = fleet(*machines, instances=list(instances))
+    seen = see(offline, request(**asked))
+    verdict = plugin(seen.request, seen)
+    found = plugins.reasons(plugin, seen.request, seen, verdict)
+    return [next(reason for reason, mask in found.items() if mask[row]) for row in range(len(seen)) if not verdict[row]]

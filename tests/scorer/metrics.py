@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+STATISTICS = {"AVG": "mean", "Latest": "mean", "": "mean", "STD": "std"}
+"""The statistic of a window that an operator's figure is."""
 
-def mean_and_std(metrics: Any, kind: str) -> tuple[float, float] | None:
-    """Return a resource's mean and std in percent, None without any metric of it.
 
-    The last AVG counts, before any the last Latest or unnamed one; a lone STD makes the mean 0.
+def usage(metrics: Any, **capacity: float) -> dict[str, dict[str, float]]:
+    """Return the usage of a machine with this capacity by resource; {} without any metric.
+
+    Percent become amounts. Windward's windows have one mean and one std: a list that gives one of them twice cannot be
+    told, so which of two wins is no matter of this function.
     """
-    if not isinstance(metrics, list):
-        return None
-    mine = [metric for metric in metrics if metric["type"] == kind]
-    if not mine:
-        return None
-    averages = [m["value_percent"] for m in mine if m["operator"] == "AVG"]
-    latest = [m["value_percent"] for m in mine if m["operator"] in ("", "Latest")]
-    deviations = [m["value_percent"] for m in mine if m["operator"] == "STD"]
-    return (averages or latest or [0])[-1], (deviations or [0])[-1]
-
-
-def usage(metrics: Any, cpu: float, memory: float) -> dict[str, Any]:
-    """Return the usage of a machine with this capacity in cores and bytes."""
-    found: dict[str, Any] = {}
-    for name, kind, capacity in (("cpu", "CPU", cpu), ("memory", "Memory", memory)):
-        if (values := mean_and_std(metrics, kind)) is not None:
-            found[name] = {"mean": values[0] * capacity / 100, "std": values[1] * capacity / 100}
+    found: dict[str, dict[str, float]] = {}
+    for metric in metrics if isinstance(metrics, list) else ():
+        resource, statistic = metric["type"].lower(), STATISTICS[metric["operator"]]
+        if statistic in found.setdefault(resource, {}):
+            raise ValueError(f"{resource} has two figures for its {statistic}")
+        found[resource][statistic] = metric["value_percent"] * capacity[resource] / 100
     return found

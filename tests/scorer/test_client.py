@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, get_type_hints
 
+import msgspec
 import pytest
 
+from schemas.results import RESULTS
 from scorer import client as client_module
-from scorer.client import AsyncClient, Client, WindwardError
+from scorer.client import AsyncClient, AsyncPlacement, Client, Placement, WindwardError
 
 
 def test_it_imports_nothing_of_ours(tmp_path: Path) -> None:
@@ -58,3 +62,98 @@ def test_a_password_is_not_shown() -> None:
         client.health()
     assert "secret" not in str(away.value)
     assert "127.0.0.1:1" in str(away.value)
+
+
+def shape(kind: Any) -> Any:
+    """A Struct's fields in their order, with types and defaults, and those of the Structs in it; without the words."""
+
+    def bare(part: Any) -> Any:
+        if isinstance(part, dict):
+            return [(key, bare(value)) for key, value in part.items() if key != "description"]
+        return [bare(one) for one in part] if isinstance(part, list) else part
+
+    return bare(msgspec.json.schema(kind))
+
+
+@pytest.mark.parametrize("method", RESULTS)
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_a_method_returns_the_struct_of_its_result(client: type, method: str) -> None:
+    """The client's own Struct has the fields, types, defaults and order of `schemas.results`."""
+    returned = get_type_hints(getattr(client, method), vars(client_module))["return"]
+    assert issubclass(returned, msgspec.Struct)
+    ours = RESULTS[method]
+    same_name = next(kind for kind in returned.__mro__ if kind.__name__ == ours.__name__)
+    assert shape(same_name) == shape(ours)
+    assert returned.__struct_fields__ == ours.__struct_fields__
+    own, others = (
+        [(without_modules(each.type), each.default) for each in msgspec.structs.fields(kind)]
+        for kind in (same_name, ours)
+    )
+    assert own == others
+
+
+def without_modules(kind: Any) -> str:
+    """A type as text, the same wherever its Structs are from."""
+    return re.sub(r"[\w.]+\.(\w+)", r"\1", kind.__name__ if isinstance(kind, type) else repr(kind))
+
+
+PLACED = {"id": "a-1", "machine": "m", "state": "reserved", "reserved_at": 1.0, "version": 7, "generation": 7}
+
+
+def answer(kind: type[Any], **fields: Any) -> Any:
+    """What a method returns of a scorer's answer."""
+    return client_module._read(kind, msgspec.Raw(msgspec.json.encode(fields)))
+
+
+def test_a_result_reads_like_the_dict_it_was() -> None:
+    """By key, `get`, `in`, `dict()`; nested ones, too. What is no field is no key."""
+    found = answer(Placement, machine="m", placed=[PLACED], later_field=1)
+    assert (found["machine"], found.get("machine"), found.machine) == ("m", "m", "m")
+    assert found["placed"][0]["id"] == found.placed[0].id == "a-1"
+    assert "machine" in found
+    assert "later_field" not in found
+    assert found.get("later_field", 5) == 5
+    assert found.get("confirm") is None
+    assert set(dict(found)) == set(RESULTS["place"].__struct_fields__) == set(found.keys())
+    assert dict(found.items())["asked"] == 0
+    assert len(found) == len(found.values())
+    assert msgspec.to_builtins(found)["placed"][0]["machine"] == "m"
+    with pytest.raises(KeyError):
+        found["confirm"]
+
+
+@pytest.mark.parametrize("kind", [Placement, AsyncPlacement])
+def test_a_placement_steps_on_its_own_reservation(kind: type[Any]) -> None:
+    """Confirm and release send its id and generation; an answer of none, or of many, has no single one."""
+    sent: list[Any] = []
+
+    class Scorer:
+        def confirm(self, instance_id: str, **more: Any) -> Any:
+            sent.append((instance_id, more))
+            return self
+
+        def __await__(self) -> Any:
+            return iter(())
+
+    found = answer(kind, machine="m", id="a", generation=7, placed=[PLACED])
+    found._of(Scorer())
+    many = answer(kind, placed=[PLACED, PLACED | {"id": "a-2", "generation": 0}])
+    many._of(Scorer())
+    for one in (found, *many.placed):
+        step = one.confirm(started_at=5)
+        if kind is AsyncPlacement:
+            with pytest.raises(StopIteration):
+                step.send(None)
+    assert sent == [
+        ("a", {"timeout_s": None, "generation": 7, "started_at": 5}),
+        ("a-1", {"timeout_s": None, "generation": 7, "started_at": 5}),
+        ("a-2", {"timeout_s": None, "started_at": 5}),
+    ]
+    with pytest.raises(WindwardError, match="FAILED_PRECONDITION"):
+        many._own()
+
+
+def test_an_answer_of_another_shape_is_an_error_in_words() -> None:
+    """Not a traceback of the decoder."""
+    with pytest.raises(WindwardError, match="INTERNAL: the answer cannot be read"):
+        answer(Placement, machine=7)

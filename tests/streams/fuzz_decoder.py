@@ -28,6 +28,7 @@ import numpy as np
 from schemas.resources import RESOURCES
 from schemas.sample import encode
 from schemas.window_table import decode_table
+from streams import admission
 from streams.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
 from streams.partition import Arrived, Partition
 from streams.peaks import Zone
@@ -36,9 +37,8 @@ from streams.table import Table
 from tests.streams.batches import START, sample
 
 WINDOWS = (300, 900, 3600)
-REASONS = frozenset(
-    "empty too-long malformed version no-resource impossible machine-id future interval".split()  # noqa: SIM905
-)
+REASONS = frozenset(admission.REASONS) - {"key", "machines", "record-time"}
+"""What is refused of messages without a key, where a partition has room and no clock is asked."""
 OUTCOMES = frozenset(("accepted", "duplicate", "late", "facts"))
 BATCH = 500
 WITNESS = "witness"
@@ -54,6 +54,7 @@ VALUES: tuple[bytes, ...] = (
     b"-1e-300",
     b"1e-320",
     b"1e16",
+    b"4000000000",
     b"1e34",
     b"1e308",
     b"1e309",

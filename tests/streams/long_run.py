@@ -23,8 +23,8 @@ from streams.windows import window_columns
 from tests.streams.batches import START, batch_of
 
 WINDOWS = (300, 900, 3600)
-OFFSETS = np.array([0.0, 2.0**36, 1e9])
-SPREAD = np.array([8.0, 2.0**20, 1e3])
+OFFSETS = np.resize([0.0, 2.0**36, 1e9], R)
+SPREAD = np.resize([8.0, 2.0**20, 1e3], R)
 BLOCK = 5
 """Slots of all machines folded at once."""
 

@@ -59,14 +59,16 @@ def window(samples: Sequence[Sample], resource: str, window_s: int) -> dict[str,
 
 
 def peak(samples: Sequence[Sample], resource: str, begin: float, end: float) -> float:
-    """The highest one-minute mean in [begin, end)."""
+    """The highest one-minute mean in [begin, end); that of the minute that is not over only if there is no other."""
     minutes: dict[int, list[tuple[int, float]]] = {}
     for slot, sample in winners(samples).items():
         moments = getattr(sample, resource)
         if moments is not None and begin <= slot * SLOT_S < end:
             minutes.setdefault(slot * SLOT_S // 60, []).append((moments.n, moments.mean))
-    means = [sum(n * m for n, m in held) / sum(n for n, _ in held) for held in minutes.values()]
-    return max(means, default=math.nan)
+    newest = max(slot for slot in winners(samples))
+    means = {minute: sum(n * m for n, m in held) / sum(n for n, _ in held) for minute, held in minutes.items()}
+    running = means.pop(newest * SLOT_S // 60, math.nan) if newest % 6 != 5 else math.nan
+    return max(means.values(), default=running)
 
 
 def utc_days(at: float) -> tuple[float, float, float]:

@@ -12,11 +12,15 @@ from hypothesis import strategies as st
 
 from schemas.names import SLOT_S
 from schemas.sample import MachineFacts, Moments, Usage, encode
-from streams.batch import FUTURE_TOLERANCE_S, read_messages, to_batch
-from streams.ring import slot_of
+from streams.admission import FUTURE_TOLERANCE_S
+from streams.batch import read_messages, to_batch
+from streams.ring import R
+from tests.effort import effort
 from tests.streams.batches import START, sample
 
 AT = START + 3.0
+
+
 FACTS = MachineFacts(v=1, machine="m", boot=1, at=AT)
 
 
@@ -95,9 +99,9 @@ def test_columns_hold_the_samples() -> None:
     batch = to_batch(samples, [AT, AT + 30, AT + 10])
     assert batch.machines == ["a", "b", "a"]
     np.testing.assert_array_equal(batch.slot - START // 10, [0, 3, 1])
-    np.testing.assert_array_equal(batch.n, [[10, 10, 7], [0, 10, 0], [10, 10, 0]])
-    np.testing.assert_array_equal(batch.mean, [[1.0, 1e9, 5.0], [0, 4e9, 0], [2.0, 2e9, 0]])
-    np.testing.assert_array_equal(np.isnan(batch.capacity), [[0, 0, 0], [1, 0, 1], [0, 0, 1]])
+    np.testing.assert_array_equal(batch.n[:, :3], [[10, 10, 7], [0, 10, 0], [10, 10, 0]])
+    np.testing.assert_array_equal(batch.mean[:, :3], [[1.0, 1e9, 5.0], [0, 4e9, 0], [2.0, 2e9, 0]])
+    np.testing.assert_array_equal(np.isnan(batch.capacity[:, :3]), [[0, 0, 0], [1, 0, 1], [0, 0, 1]])
     np.testing.assert_array_equal(batch.max[:, 2], [9.0, 0, 0])
     np.testing.assert_array_equal(batch.m2[:, 2], [2.0, 0, 0])
     np.testing.assert_array_equal(batch.interval_s, [10, 60, 10])
@@ -107,7 +111,7 @@ def test_columns_hold_the_samples() -> None:
 
 
 @given(chosen=st.lists(st.integers(0, 5), unique=True))
-@settings(max_examples=30)
+@settings(max_examples=effort(30, 300))
 def test_taking_keeps_rows_together(chosen: list[int]) -> None:
     """Any choice, by place or by mask, takes the same rows of every column."""
     samples = [sample(f"m{i}", i, classes={"prod": Usage(cpu=float(i))} if i % 2 else None) for i in range(6)]
@@ -125,22 +129,4 @@ def test_an_empty_batch_has_all_columns() -> None:
     """When everything was refused there is nothing to fold, and that is no error."""
     batch = to_batch([], [])
     assert len(batch) == 0
-    assert batch.mean.shape == (0, 3)
-
-
-@pytest.mark.parametrize(
-    ("name", "at", "slot"),
-    [
-        ("end of the first slot", 10.0, 0),
-        ("just after it", 10.000001, 1),
-        ("inside the second", 15.0, 1),
-        ("end of the second", 20.0, 1),
-        ("the epoch", 0.0, -1),
-        ("just after the epoch", 1e-9, 0),
-        ("a time of today", 1_790_000_000.0, 178_999_999),
-        ("the latest that is read", 1e11, 9_999_999_999),
-    ],
-)
-def test_an_interval_belongs_to_the_slot_it_ends_in(name: str, at: float, slot: int) -> None:
-    """A slot holds the moment just before the interval's end."""
-    assert slot_of(np.array([at]))[0] == slot, name
+    assert batch.mean.shape == (0, R)

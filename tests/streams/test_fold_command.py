@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from ops.cli import main as windward
+from schemas.resources import RESOURCES
 from schemas.sample import MachineFacts, Moments, Usage, encode
 from streams.fold_command import fold_lines, main
 from tests.streams import oracle
@@ -103,7 +104,7 @@ def test_labels_classes_and_peaks_are_shown(tmp_path: Path, capsys: pytest.Captu
     _, got = fold_json(tmp_path, capsys, lines)
     a, b = got["machines"]
     assert (a["labels"], b["labels"]) == ({"zone": "z"}, {})
-    assert a["classes"] == {"batch": {"cpu": 0.25, "memory": 0.0, "nic": 0.0}}
+    assert a["classes"] == {"batch": dict.fromkeys(RESOURCES, 0.0) | {"cpu": 0.25}}
     assert b["classes"] == {}
     assert b["peak_today"]["nic"] == 5.0
     assert a["peak_today"]["cpu"] == pytest.approx(
@@ -179,7 +180,7 @@ def test_wrong_settings_are_one_line_and_exit_2(
 
 def test_what_is_printed_is_a_fleet_to_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`windward rank --machines` takes the output as it is."""
-    from scorer.fleet_file import read_fleet
+    from scorer.commands.fleet_file import read_fleet
 
     _, got = fold_json(tmp_path, capsys, lines_of("a", slots=30))
     fleet = read_fleet(got)

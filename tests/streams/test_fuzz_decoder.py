@@ -6,14 +6,17 @@ import random
 
 import pytest
 
+from tests.effort import effort
 from tests.streams.fuzz_decoder import MUTATIONS, REASONS, fuzz, good_message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_mutated_message_is_counted_once_and_nothing_breaks(seed: int) -> None:
-    """25,000 messages a seed: no crash, each one accepted, duplicate, late, facts or rejected; all reasons occur."""
-    result = fuzz(25_000, seed)
-    assert result["counted"] == result["messages"] == 25_000
+    """No crash; each message is accepted, duplicate, late, facts or rejected with a reason; all reasons occur."""
+    messages = effort(10_000, 500_000)
+    result = fuzz(messages, seed)
+    assert result["counted"] == result["messages"] == messages
     seen = {name.partition(":")[2] for name in result["counts"] if name.startswith("rejected")}
     assert seen == REASONS
     assert min(result["counts"][name] for name in ("accepted", "duplicate", "late", "facts")) > 100

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from streams.moments import merge, pool
+from tests.effort import effort
 from tests.streams.batches import moments_of
 
 READINGS = hnp.arrays(
@@ -98,7 +99,7 @@ def test_a_thousand_merges_at_1e9_keep_the_spread() -> None:
     assert abs(naive - 1) > 1e-2
 
 
-@settings(max_examples=30)
+@settings(max_examples=effort(30, 300))
 @given(order=st.permutations(range(8)))
 def test_the_order_of_merging_does_not_matter(order: list[int]) -> None:
     """Eight slots merged in any order give the same mean and std to 1e-12."""

@@ -16,6 +16,7 @@ from schemas.sample import MachineFacts, Moments, Sample, encode
 from streams.partition import Arrived, Partition, Position
 from streams.peaks import Zone
 from streams.table import Table
+from tests.effort import effort
 from tests.streams.batches import START, sample
 from tests.streams.test_checkpoint import assert_same
 
@@ -58,7 +59,7 @@ def log_of(count: int, seed: int) -> list[Arrived]:
     return log
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(60, 600), deadline=None)
 @given(data=st.data())
 def test_any_delivery_ends_with_the_log_folded_once(data: st.DataObject) -> None:
     """Duplicates, holes, replays, shuffled pieces: in the end the state and the counts are those of one pass."""
@@ -181,8 +182,8 @@ def test_every_message_is_counted_once() -> None:
         ("the same again", [facts("a", 1, zone="x"), facts("a", 2, zone="x")], "x", 1),
         ("a change", [facts("a", 1, zone="x"), facts("a", 2, zone="y")], "y", 2),
         ("an older one later", [facts("a", 2, zone="x"), facts("a", 1, zone="y")], "x", 1),
-        ("a later boot with an earlier clock", [facts("a", 9, zone="x"), facts("a", 1, boot=2, zone="y")], "y", 2),
-        ("an earlier boot later", [facts("a", 1, boot=2, zone="x"), facts("a", 9, zone="y")], "x", 1),
+        ("a later boot at the same time", [facts("a", 9, zone="x"), facts("a", 9, boot=2, zone="y")], "y", 2),
+        ("an earlier boot that goes on", [facts("a", 1, boot=2, zone="x"), facts("a", 9, zone="y")], "y", 2),
     ],
 )
 def test_the_newest_facts_stand(name: str, messages: list[MachineFacts], label: str, version: int) -> None:
@@ -215,11 +216,41 @@ def test_a_silent_machine_leaves_with_its_facts_and_the_rest_is_written_again() 
 
 
 @pytest.mark.parametrize(
+    ("name", "messages", "forgotten_at", "left"),
+    [
+        ("silent since", [sample("a", 1), facts("a", START)], START + 1_000, []),
+        ("only facts", [facts("a", START)], START + 1_000, []),
+        ("it sends again", [sample("a", 1), facts("a", START), sample("a", 200)], START + 1_000, ["samples"]),
+        ("it told its facts again", [sample("a", 1), facts("a", START + 1_500)], START + 1_000, ["facts"]),
+        ("never heard of", [], START + 1_000, []),
+    ],
+)
+def test_a_forgotten_machine_is_dropped_until_it_is_heard_of_again(
+    name: str, messages: list[MachineFacts | Sample], forgotten_at: float, left: list[str]
+) -> None:
+    """What was heard until then goes, others stay; a log that is read again ends the same."""
+    state = partition()
+    for _ in range(2):
+        others = [sample("b", 1), facts("b", START)]
+        state.fold([message(i, encode(m), START + 3_000) for i, m in enumerate([*messages, *others])])
+        version, state.changed = state.facts_version, False
+        gone = state.forget({"a": forgotten_at, "b": START - 1})
+        assert gone == (["a"] if messages and left != ["samples", "facts"] else []), name
+        assert ["samples"] * ("a" in state.ring.row) + ["facts"] * ("a" in state.facts) == left, name
+        assert "b" in state.ring.row
+        assert "b" in state.facts
+        assert state.changed == bool(gone)
+        assert (state.facts_version > version) == ("a" in state.gone_facts)
+        state.gone_facts.clear()
+    assert state.forget({}) == []
+
+
+@pytest.mark.parametrize(
     ("name", "messages", "left"),
     [
         ("never a sample", [facts("a", START)], []),
         ("never a sample, said again not long ago", [facts("a", START), facts("a", START + 80_000)], ["a"]),
-        ("an old boot's word does not count", [facts("a", START, boot=2), facts("a", START + 80_000)], []),
+        ("said again by an older boot", [facts("a", START, boot=2), facts("a", START + 80_000)], ["a"]),
         ("fresh samples keep the oldest facts", [facts("a", START), sample("a", 8_999)], ["a"]),
         ("the samples are old, the facts are not", [sample("a", 0), facts("a", START + 80_000)], ["a"]),
     ],
@@ -255,7 +286,7 @@ def test_only_rows_that_changed_are_computed_again() -> None:
     assert state.rows == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=effort(150, 1_500), deadline=None)
 @given(
     steps=st.lists(
         st.tuples(

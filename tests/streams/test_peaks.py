@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from streams.fold import fold
 from streams.peaks import Zone, day_peaks
 from streams.ring import R, Ring
+from tests.effort import LONG, effort
 from tests.streams import oracle
 from tests.streams.batches import batch_of
 
@@ -37,8 +38,13 @@ def load(begin: int) -> Any:
 
 
 def wanted(slots: Any, means: Any, begin: float, end: float) -> Any:
-    """The highest one-minute mean of [begin, end) straight from the slots; NaN when there is none."""
+    """The highest one-minute mean of [begin, end) straight from the slots; NaN when there is none.
+
+    The minute that is not over counts only if there is no other.
+    """
     inside = (slots * 10 >= begin) & (slots * 10 < end)
+    over = inside & ((slots // 6 < slots[-1] // 6) | (slots[-1] % 6 == 5))
+    inside = over if over.any() else inside
     minutes, place = np.unique(slots[inside] // 6, return_inverse=True)
     if not len(minutes):
         return np.full(R, np.nan)
@@ -69,7 +75,20 @@ def assert_peaks(ring: Ring, slots: Any, means: Any, zone: str) -> dict[str, Any
     assert got["peak_day"][0] == today
     np.testing.assert_allclose(got["peak_today"][0], wanted(slots, means, today, tomorrow), rtol=1e-6)
     np.testing.assert_allclose(got["peak_yesterday"][0], wanted(slots, means, yesterday, today), rtol=1e-6)
+    for name, begin, end in (("today", today, tomorrow), ("yesterday", yesterday, today)):
+        assert_time_of_peak(got, name, slots, means, begin, end)
     return got
+
+
+def assert_time_of_peak(got: dict[str, Any], name: str, slots: Any, means: Any, begin: float, end: float) -> None:
+    """The highest minute is in the hour, or is the minute, that the column names; an earlier hour is not as high."""
+    at = got["peak_day"][0] + got[f"peak_{name}_s"][0].astype(np.float64)
+    peak = got[f"peak_{name}"][0]
+    np.testing.assert_array_equal(np.isnan(at), np.isnan(peak))
+    for r in np.flatnonzero(np.isfinite(at)):
+        assert begin - HOUR < at[r] < end
+        inside = wanted(slots, means, max(begin, at[r]), min(end, at[r] + HOUR))
+        np.testing.assert_allclose(inside[r], peak[r], rtol=1e-6)
 
 
 ZONES = [
@@ -88,8 +107,13 @@ ZONES = [
 ]
 
 
+INTO_S = [10, 40 * 60, 2 * HOUR, 12 * HOUR + 50, 22 * HOUR + 1800]
+INTO_S = INTO_S if LONG else INTO_S[::4]
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "zone", "day"), ZONES)
-@pytest.mark.parametrize("into_s", [10, 40 * 60, 2 * HOUR, 12 * HOUR + 50, 22 * HOUR + 1800])
+@pytest.mark.parametrize("into_s", INTO_S)
 def test_peaks_are_of_local_days(name: str, zone: str, day: tuple[int, int, int], into_s: int) -> None:
     """At any hour of the day, both days are whole: from the first minute of yesterday, 48 hours back and more."""
     today = oracle.zone_days(epoch(zone, *day, 12), zone)[1]
@@ -128,10 +152,11 @@ def test_a_peak_of_the_first_minute_of_yesterday_is_kept_to_the_last_of_today() 
     for zone, day in (("UTC", (2026, 6, 10)), ("Europe/Berlin", (2026, 10, 25)), ("Asia/Kathmandu", (2026, 6, 10))):
         yesterday, _, tomorrow = oracle.zone_days(epoch(zone, *day, 12), zone)
         ring, cut = Ring(), Zone(zone)
-        for slot in range(int(yesterday // 10), int(tomorrow // 10), 6):
-            at = slot * 10.0 + 5
-            mean = 99.0 if slot * 10 == yesterday else 1.0
-            fold(ring, batch_of(["m"], at, [mean]), cut.shift_minutes(at))
+        slots = np.arange(int(yesterday // 10), int(tomorrow // 10), 6)
+        for minutes in np.split(slots, range(30, len(slots), 30)):
+            at = minutes * 10.0 + 5
+            means = np.where(minutes * 10 == yesterday, 99.0, 1.0)
+            fold(ring, batch_of(["m"] * len(at), at, means), cut.shift_minutes(float(at[-1])))
         got: dict[str, Any] = day_peaks(ring, ROW, cut)
         np.testing.assert_array_equal(got["peak_yesterday"][0], 99.0, err_msg=zone)
         np.testing.assert_array_equal(got["peak_today"][0], 1.0, err_msg=zone)
@@ -172,7 +197,7 @@ def test_peaks_say_since_when_they_know(
         assert since == slots[0] // 6 * 60
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=effort(15, 250), deadline=None)
 @given(
     gaps=st.lists(st.tuples(st.integers(0, 52 * 360), st.integers(1, 9000)), max_size=5),
     zone=st.sampled_from([z for _, z, _ in ZONES]),
@@ -200,6 +225,22 @@ def test_minutes_that_arrive_late_within_the_ring_still_count() -> None:
     fold(ring, batch_of(["m"], begin + 1805, [1.0]))
     fold(ring, batch_of(["m"], begin + 5, [77.0], recorded_at=begin + 1806))
     assert day_peaks(ring, ROW, Zone())["peak_today"][0, 0] == 77.0
+
+
+@pytest.mark.parametrize(("interval_s", "each_minute"), [(10, 6), (30, 2), (60, 1)])
+def test_a_peak_does_not_fall_while_its_minute_fills(interval_s: int, each_minute: int) -> None:
+    """A minute that begins with a burst counts when it is over, with its mean; today's peak only rises."""
+    begin = epoch("UTC", 2026, 6, 10, 3)
+    ring, seen = Ring(), []
+    for step in range(each_minute * 3):
+        minute, part = divmod(step, each_minute)
+        mean = 60.0 if minute == 1 and part == 0 else 6.0
+        fold(ring, batch_of(["m"], begin + (step + 1) * interval_s - 1, [mean], interval_s=interval_s))
+        seen.append(float(day_peaks(ring, ROW, Zone())["peak_today"][0, 0]))
+    assert seen == sorted(seen)
+    assert seen[-1] == (60.0 + 6.0 * (each_minute - 1)) / each_minute
+    if each_minute > 1:
+        assert seen[each_minute * 2 - 2] == 6.0
 
 
 def test_machines_in_different_days_each_get_their_own() -> None:

@@ -6,23 +6,24 @@ A restarted broker meets that moment once in dozens of times, so the consumer he
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from faust.types import TP
 
-from streams import app as shell
-from streams.app import StreamApp
-from streams.partition import Partition, Position
-from streams.settings import StreamSettings
+from streams import reading_place
+from streams.metrics import Metrics
+from streams.partition import Arrived, Partition, Position
+from streams.reading_place import HOLE_SEEKS, SKIP_MESSAGES, ReadingPlace
 from streams.table import Table
 
 
 class Consumer:
     """Reads partition 0 of a log of 500 messages from some offset; notes what it is told."""
 
-    def __init__(self, topic: str, offset: int) -> None:
-        self.tp = TP(topic, 0)
+    def __init__(self, offset: int) -> None:
+        self.tp = TP("samples", 0)
         self.offset = offset
         self.sought: list[int] = []
         self.committed: list[int] = []
@@ -44,16 +45,20 @@ class Consumer:
         return True
 
 
-def make_worker(next_offset: int, reading_at: int = 500) -> tuple[StreamApp, Consumer, Partition]:
-    """Return a worker that holds partition 0, read up to an offset of a log of 500 messages."""
-    settings = StreamSettings()
-    worker = StreamApp(settings, cast("Any", None))
-    consumer = Consumer(settings.names.samples_topic, reading_at)
-    worker.app.consumer = cast("Any", consumer)
+def make_place(next_offset: int, reading_at: int = 500) -> tuple[ReadingPlace, Consumer, Partition]:
+    """Return the reading place of a worker that holds partition 0, read up to an offset of a log of 500 messages."""
+    consumer = Consumer(reading_at)
+    place = ReadingPlace(SimpleNamespace(consumer=consumer), "samples", Metrics())
     partition = Partition(0, cast("Table", None))
     partition.topic_id, partition.next_offset = "new", next_offset
-    worker.topic_id, worker.owned, worker.partitions = "new", {0}, {0: partition}
-    return worker, consumer, partition
+    return place, consumer, partition
+
+
+def check(place: ReadingPlace, partition: Partition, *offsets: int) -> None:
+    """Let messages of these offsets arrive."""
+    before = partition.next_offset
+    beyond = partition.take([Arrived(offset, b"", 0.0, None) for offset in offsets])
+    asyncio.run(place.check(partition, partition.next_offset - before, offsets[-1], beyond))
 
 
 @pytest.mark.parametrize(
@@ -69,12 +74,12 @@ def test_reading_that_stalls_beyond_the_state_is_put_back(
     next_offset: int, reading_at: int, sought: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The state's own offset is sought."""
-    worker, consumer, partition = make_worker(next_offset, reading_at)
-    monkeypatch.setattr(shell, "STALLED_S", 1e-9)
+    place, consumer, partition = make_place(next_offset, reading_at)
+    monkeypatch.setattr(reading_place, "STALLED_S", 1e-9)
 
     async def tick_twice() -> None:
-        await worker._mend_stall(partition)
-        await worker._mend_stall(partition)
+        await place.mend_stall(partition)
+        await place.mend_stall(partition)
 
     asyncio.run(tick_twice())
     assert consumer.sought == sought
@@ -82,12 +87,12 @@ def test_reading_that_stalls_beyond_the_state_is_put_back(
 
 def test_reading_that_goes_on_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition that advanced since the last look is not sought."""
-    worker, consumer, partition = make_worker(0)
-    monkeypatch.setattr(shell, "STALLED_S", 1e-9)
+    place, consumer, partition = make_place(0)
+    monkeypatch.setattr(reading_place, "STALLED_S", 1e-9)
 
     async def tick_thrice() -> None:
         for _ in range(3):
-            await worker._mend_stall(partition)
+            await place.mend_stall(partition)
             partition.next_offset += 100
 
     asyncio.run(tick_thrice())
@@ -97,7 +102,71 @@ def test_reading_that_goes_on_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(("topic", "committed"), [("new", [400]), ("old", [])])
 def test_only_offsets_of_the_topic_that_is_there_are_committed(topic: str, committed: list[int]) -> None:
     """An offset of the topic before would have a rebalance put the reading beyond what the new one holds."""
-    worker, consumer, partition = make_worker(400)
+    place, consumer, partition = make_place(400)
     partition.written = Position(topic, 400)
-    asyncio.run(worker._commit())
+    asyncio.run(place.commit({0: partition.written}, "new"))
     assert consumer.committed == committed
+
+
+def test_an_offset_is_committed_once() -> None:
+    """State that was not written since the last commit costs no call."""
+    place, consumer, _ = make_place(400)
+    for offset in (400, 400, 450):
+        asyncio.run(place.commit({0: Position("new", offset)}, "new"))
+    assert consumer.committed == [400, 450]
+
+
+def test_what_comes_next_is_read_without_a_seek() -> None:
+    """Neither does a message that is known already move the reading."""
+    place, consumer, partition = make_place(300)
+    check(place, partition, 300, 301)
+    check(place, partition, 299, 300)
+    assert (consumer.sought, partition.next_offset) == ([], 302)
+
+
+def test_a_hole_is_fetched_again_and_stepped_over_when_it_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state's offset is sought until the same hole was met too often: then the log itself has it."""
+    monkeypatch.setattr(reading_place, "RESEEK_S", 0.0)
+    place, consumer, partition = make_place(300)
+    for _ in range(HOLE_SEEKS):
+        check(place, partition, 400)
+    assert consumer.sought == [300] * (HOLE_SEEKS - 1) + [400]
+    assert partition.next_offset == 400
+
+
+def test_a_hole_that_closes_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The count of a hole begins anew after a message that came next."""
+    monkeypatch.setattr(reading_place, "RESEEK_S", 0.0)
+    place, _, partition = make_place(300)
+    for _ in range(HOLE_SEEKS - 1):
+        check(place, partition, 400)
+    check(place, partition, 300)
+    check(place, partition, 400)
+    assert partition.next_offset == 301
+
+
+def test_seeks_of_a_partition_are_apart() -> None:
+    """What was fetched before a seek meets the hole again without another seek."""
+    place, consumer, partition = make_place(300)
+    for _ in range(2 * HOLE_SEEKS):
+        check(place, partition, 400)
+    assert (consumer.sought, partition.next_offset) == ([300], 300)
+
+
+@pytest.mark.parametrize(("known", "sought"), [(SKIP_MESSAGES, []), (SKIP_MESSAGES + 1, [10_000])])
+def test_many_known_messages_are_skipped(known: int, sought: list[int]) -> None:
+    """Reading thousands of messages again takes longer than a seek."""
+    place, consumer, partition = make_place(10_000)
+    check(place, partition, 10_000 - known)
+    assert consumer.sought == sought
+
+
+def test_a_rebalance_begins_the_count_of_holes_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The consumer was put elsewhere: what it met before says nothing."""
+    monkeypatch.setattr(reading_place, "RESEEK_S", 0.0)
+    place, _, partition = make_place(300)
+    for _ in range(HOLE_SEEKS - 1):
+        check(place, partition, 400)
+    place.reassigned()
+    check(place, partition, 400)
+    assert partition.next_offset == 300

@@ -16,6 +16,7 @@ from streams.batch import to_batch
 from streams.fold import fold
 from streams.ring import RING_MINUTES, R, Ring, S
 from streams.windows import check_windows, class_means, inverted_cdf, window_columns
+from tests.effort import effort
 from tests.streams.batches import START, batch_of, moments_of, sample
 from tests.streams.long_run import long_run
 
@@ -41,7 +42,7 @@ def test_percentiles_are_numpys_for_every_number_of_filled_slots() -> None:
         np.testing.assert_array_equal(got, wanted, err_msg=str(k))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(60, 600), deadline=None)
 @given(
     pattern=st.sets(st.integers(0, S - 1), min_size=1, max_size=S),
     seed=st.integers(0, 2**32 - 1),
@@ -68,7 +69,7 @@ def test_percentiles_are_numpys_for_any_fill_pattern(pattern: set[int], seed: in
             np.testing.assert_array_equal(columns["percentile"][0, w, r], wanted)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(60, 600), deadline=None)
 @given(
     pattern=st.sets(st.integers(0, S - 1), min_size=1, max_size=80),
     seed=st.integers(0, 2**32 - 1),
@@ -104,7 +105,7 @@ def test_a_window_without_readings_is_nan_with_coverage_zero() -> None:
         assert np.isnan(columns[name][0, :, 2]).all(), name
         assert np.isnan(columns[name][0, :2, 1]).all(), name
         assert not np.isnan(columns[name][0, 2, 1]).any(), name
-    np.testing.assert_array_equal(columns["filled"][0], [[30, 0, 0], [90, 0, 0], [360, 1, 0]])
+    np.testing.assert_array_equal(columns["filled"][0, :, :3], [[30, 0, 0], [90, 0, 0], [360, 1, 0]])
     np.testing.assert_array_equal(columns["coverage"][0, :, 2], 0)
     np.testing.assert_array_equal(columns["std"][0, :, 0], 0)
 
@@ -163,7 +164,7 @@ def test_coverage_is_of_the_slots_the_interval_can_fill(
     assert [bool(c < WARMING_COVERAGE) for c in coverage] == [w < 0.5 for w in wanted]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=effort(80, 800), deadline=None)
 @given(interval_s=st.floats(10, 300), phase_s=st.floats(0, 300), lost=st.integers(0, 2))
 def test_any_interval_and_phase_cover_their_windows_after_an_hour(interval_s: float, phase_s: float, lost: int) -> None:
     """Coverage is 1 with nothing lost and never above; a lost sample shows as one slot of those it can fill."""
@@ -241,31 +242,35 @@ def test_windows_that_the_ring_cannot_hold_are_refused(name: str, windows_s: tup
     assert str(list(windows_s)) in str(error.value), name
 
 
-def test_a_million_samples_later_the_windows_are_still_exact() -> None:
-    """A million samples through rings of 500 machines: 1e-6 of a recomputation, with bursts and a large offset."""
-    worst = long_run(samples=1_000_000, machines=500)
-    assert worst["samples"] == 1_000_000
+@pytest.mark.long
+def test_many_samples_later_the_windows_are_still_exact() -> None:
+    """Through rings of 500 machines: 1e-6 of a recomputation, with bursts and a large offset."""
+    samples = effort(300_000, 10_000_000)
+    worst = long_run(samples=samples, machines=500)
+    assert worst["samples"] == samples
     assert worst["mean"] < 1e-12
     assert worst["std"] < 1e-6
     assert worst["max"] == 0
     assert worst["percentile"] == 0
 
 
+@pytest.mark.long
 def test_memory_stays_flat_however_many_samples_come() -> None:
-    """24 kB a machine at most, and the same after 40 hours as after two."""
-    machines = [f"machine-{i:04d}.example.org" for i in range(200)]
+    """8 kB a machine and resource at most, and the same after many hours as after two."""
+    machines = effort(40, 200)
+    names = [f"machine-{i:04d}.example.org" for i in range(machines)]
     ring = Ring()
     tracemalloc.start()
     try:
         used = []
-        for hours in (2, 40):
+        for hours in (2, effort(12, 40)):
             for first in range(0 if hours == 2 else 720, hours * 360, 36):
-                slots = np.repeat(np.arange(36), 200) + first
-                fold(ring, batch_of(machines * 36, START + slots * 10.0 + 5, np.ones(7200)))
+                slots = np.repeat(np.arange(36), machines) + first
+                fold(ring, batch_of(names * 36, START + slots * 10.0 + 5, np.ones(machines * 36)))
             used.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
     assert used[1] < used[0] * 1.02 + 50_000, used
     arrays = sum(v.nbytes for v in vars(ring).values() if isinstance(v, np.ndarray))
-    assert arrays / len(ring.head) <= 24_000
+    assert arrays / len(ring.head) <= 8_000 * R
     assert RING_MINUTES * 6 == S

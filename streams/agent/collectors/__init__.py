@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from streams.agent.collectors.base import Collector, Reading
 from streams.agent.collectors.cpu import Cpu
+from streams.agent.collectors.disk import Disk
 from streams.agent.collectors.memory import Memory
 from streams.agent.collectors.nic import Nic
 
-COLLECTORS: tuple[type[Collector], ...] = (Cpu, Memory, Nic)
+COLLECTORS: tuple[type[Collector], ...] = (Cpu, Memory, Nic, Disk)
 
-__all__ = ["COLLECTORS", "Collector", "Cpu", "Memory", "Nic", "Reading"]
+__all__ = ["COLLECTORS", "Collector", "Cpu", "Disk", "Memory", "Nic", "Reading"]

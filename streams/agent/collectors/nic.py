@@ -35,7 +35,7 @@ class Link(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """The counters of the interfaces that count, and what the links carry at most (bytes/s, None: nobody knows)."""
+    """The counters of the interfaces that count, and what the links carry at most (bytes/s, None: unknown)."""
 
     received: dict[str, int]
     sent: dict[str, int]

@@ -67,7 +67,7 @@ def test_once_without_a_broker_prints_its_sample_and_fails():
 
 @pytest.mark.parametrize("field", ["ExecStart=", "WatchdogSec=", "DynamicUser=yes", "MemoryMax="])
 def test_the_unit_runs_the_command(field: str):
-    """The systemd unit starts this very command, watched and bounded."""
+    """The systemd unit starts the agent, watched and bounded."""
     unit = (Path(__file__).parents[3] / "ops" / "systemd" / "windward-agent.service").read_text()
     assert field in unit
-    assert "windward agent" in unit
+    assert "bin/windward-agent\n" in unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, generate_latest
 
 from streams.agent.counts import Counts
-from streams.agent.metrics import CountsCollector
+from streams.agent.metrics import CountsCollector, ready
 
 
 def test_the_page_tells_every_count():
@@ -27,3 +27,12 @@ def test_the_page_tells_every_count():
         "windward_agent_last_delivery_timestamp_seconds 17.5",
     ):
         assert line in page.splitlines()
+
+
+def test_an_agent_is_ready_while_records_are_delivered() -> None:
+    """Not before the first, not when the last is too long ago."""
+    counts = Counts(waiting=2)
+    assert ready(counts, 30.0) == (False, {"last_delivery_age_s": None, "backlog_records": 2})
+    counts.last_delivery_s = 1000.0
+    assert ready(counts, 30.0, lambda: 1030.0) == (True, {"last_delivery_age_s": 30.0, "backlog_records": 2})
+    assert not ready(counts, 30.0, lambda: 1031.0)[0]

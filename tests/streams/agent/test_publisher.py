@@ -13,7 +13,8 @@ from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError
 from kafka.partitioner.default import DefaultPartitioner
 
 from streams.agent.backlog import Record
-from streams.agent.publisher import CachingPartitioner, Publisher
+from streams.agent.producer import CachingPartitioner
+from streams.agent.publisher import Publisher
 
 DEADLINE_S = 10.0
 

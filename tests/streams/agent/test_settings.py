@@ -33,7 +33,7 @@ WRONG = [
     pytest.param(["--machine", "ümlaut"], "machine", id="machine not ASCII"),
     pytest.param(["--machine", ""], "machine", id="machine empty"),
     pytest.param(["--machine", "m" * 254], "machine", id="machine too long"),
-    pytest.param(["--capacity", "disk=5"], "capacity", id="capacity of no resource"),
+    pytest.param(["--capacity", "gpu=5"], "capacity", id="capacity of no resource"),
     pytest.param(["--capacity", "cpu=lots"], "capacity", id="capacity no amount"),
     pytest.param(["--capacity", "cpu=0"], "capacity", id="capacity nothing"),
     pytest.param(["--nic-speed", "fast"], "nic_speed", id="speed no amount"),

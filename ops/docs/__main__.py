@@ -1,0 +1,83 @@
+"""``python -m ops.docs [FOLDER]``: write the site into FOLDER (``build/site``); a link that leads nowhere fails. Shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ops.docs import decision_page, plugin_pages, profiles_page, rpc_page
+from ops.docs.concept_pictures import pictures
+from ops.docs.drawing import shape
+from ops.docs.shapes import drawn
+from ops.docs.site import configuration
+from scorer.ranking.catalogue import built_in_profiles
+from scorer.ranking.filters import FILTERS
+from scorer.ranking.scores import SCORES
+
+ROOT = Path(__file__).parents[2]
+STYLE = """
+.md-grid { max-width: 76rem; }
+.md-typeset table:not([class]) { font-size: 0.68rem; }
+.md-typeset table:not([class]) th { min-width: 4rem; }
+.md-typeset table:not([class]) td:first-child code { white-space: nowrap; }
+.md-typeset img[src$=".svg"] { display: block; margin: 0.5rem auto; }
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Write the pages to a folder of their own, then let mkdocs build them; return its exit code."""
+    target = Path(argv[0] if argv else "build/site").resolve()
+    with tempfile.TemporaryDirectory(prefix="windward-docs-") as scratch:
+        source = Path(scratch, "pages")
+        shutil.copytree(ROOT / "docs", source)
+        for name, text in generated():
+            path = source / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        pages = [str(path.relative_to(source)) for path in source.rglob("*.md")]
+        settings = Path(scratch, "mkdocs.yml")
+        settings.write_text(json.dumps(configuration(pages, str(source), str(target))))  # JSON is YAML
+        command = [
+            sys.executable,
+            "-m",
+            "mkdocs",
+            "--quiet",
+            "build",
+            "--strict",
+            "--clean",
+            "--config-file",
+            str(settings),
+        ]
+        code = subprocess.run(command, check=False, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}).returncode
+    if code == 0:
+        print(f"{len(pages)} pages in {target}")  # noqa: T201
+    return code
+
+
+def generated() -> Iterator[tuple[str, str]]:
+    """Yield the files that are made, by their names."""
+    profiles = built_in_profiles()
+    for kind, plugins in (("filter", FILTERS), ("score", SCORES)):
+        yield f"{kind}s.md", plugin_pages.index(sorted(plugins, key=lambda each: each.name), kind)
+        for plugin in plugins:
+            seen = drawn(plugin, is_filter=kind == "filter")
+            yield f"{kind}s/{plugin.name}.md", plugin_pages.page(plugin, kind, seen, profiles)
+            yield f"pictures/{kind}-{plugin.name}.svg", shape(seen, is_filter=kind == "filter")
+    yield "profiles.md", profiles_page.page(profiles)
+    yield "decision.md", decision_page.page()
+    schemas = {path.name.removesuffix(".v1.schema.json"): json.loads(path.read_text())
+               for path in sorted((ROOT / "schemas").glob("*.v1.schema.json"))}  # fmt: skip
+    yield "rpc.md", rpc_page.page(schemas)
+    for name, text in pictures().items():
+        yield f"pictures/{name}.svg", text
+    yield "site.css", STYLE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,182 @@
+"""The shape of each filter and score: what it says of machines that differ in one thing, computed by the plugin itself.
+
+A plugin without a line here is shown along the CPU load, which every machine has: a new one needs no line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ops.docs.fleet import machine, ranked
+from schemas.operator import Taint
+from scorer.ranking.profile import Normalisation, PlacedFilter, Profile, WeightedScore
+
+Case = Callable[[float], dict[str, Any]]
+LOADS = np.linspace(0.0, 1.0, 101)
+
+
+@dataclass(frozen=True)
+class Along:
+    """Machines that differ in a number: the picture is a curve for each of ``lines``."""
+
+    about: str
+    make: Callable[[str, float, Any], dict[str, Any]]
+    """Makes a machine of its name, the number, and what its line is."""
+    values: Any = field(default_factory=lambda: LOADS)
+    lines: Mapping[str, Any] = field(default_factory=lambda: {"": None})
+    request: Mapping[str, Any] = field(default_factory=lambda: {"cpu": 2, "memory": "10G"})
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    instances: Callable[[str, float], list[dict[str, Any]]] = lambda name, value: []
+    normalise: Normalisation = "none"
+
+
+@dataclass(frozen=True)
+class Among:
+    """Machines that differ in kind: the picture is a bar for each, by what it is."""
+
+    machines: Mapping[str, dict[str, Any]]
+    """What `ops.docs.fleet.machine` is told of each."""
+    request: Mapping[str, Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    instances: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+
+def by_cpu(name: str, value: float, line: Any) -> dict[str, Any]:
+    """A machine with this CPU load, and a standard deviation where the line says one."""
+    return machine(name, cpu=value, std=line or 0.0)
+
+
+def by_promise(name: str, value: float) -> list[dict[str, Any]]:
+    """An instance that has requested this share of the machine's CPU and a quarter of its memory."""
+    return [{"id": f"on-{name}", "machine": name, "cpu": 32 * value, "memory": 32e9, "limits": {"cpu": 48 * value}}]
+
+
+def _peak(name: str, value: float, _: Any) -> dict[str, Any]:
+    return machine(name, peak_today={"cpu": 32 * value, "memory": 4e10, "nic": 1e8}, peak_yesterday={})
+
+
+def _memory(name: str, value: float, _: Any) -> dict[str, Any]:
+    return machine(name, memory=value)
+
+
+_DEVIATIONS = {"std 0": 0.0, "std 0.1": 0.1, "std 0.3": 0.3}
+_PROMISES = {"about": "CPU requested, share of allocatable", "make": lambda name, value, line: machine(name, cpu=0.0),
+             "instances": by_promise}  # fmt: skip
+_REFUSE, _AVOID = ({"taints": [{"key": "gpu", "effect": effect}]} for effect in ("refuse", "avoid"))
+assert Taint(key="gpu", effect="avoid")
+_LABELLED = {
+    "zone=a, ssd": {"labels": {"zone": "a", "disk": "ssd", "image-7": "yes"}},
+    "zone=a": {"labels": {"zone": "a"}},
+    "zone=b": {"labels": {"zone": "b"}},
+}
+_NEIGHBOURS: dict[str, dict[str, Any]] = {"none": {}, "one of app=web": {}, "two of app=web": {}, "one of app=db": {}}
+_INSTANCES = {
+    "one of app=web": [{"labels": {"app": "web"}, "cluster": "web", "kind": "web"}],
+    "two of app=web": [{"labels": {"app": "web"}, "cluster": "web", "kind": "web"}] * 2,
+    "one of app=db": [{"labels": {"app": "db"}, "cluster": "db", "kind": "db"}],
+}
+
+SHAPES: dict[str, Along | Among] = {
+    # filters
+    "fresh": Along("age of the newest sample, s", lambda name, value, _: machine(name, age_s=value),
+                   values=np.linspace(0, 120, 121)),
+    "warming": Along("share of the window that is covered", lambda name, value, _: machine(name) | {"windows": {
+        w: {"cpu": {"mean": 8, "coverage": value}, "memory": {"mean": 4e10, "coverage": value}}
+        for w in ("300", "900", "3600")}}, settings={"coverage_min": 0.5}),
+    "fits": Along("CPU in use, share of allocatable", by_cpu),
+    "usage_threshold": Along("CPU in use, share of allocatable", by_cpu,
+                             settings={"thresholds": {"cpu": 0.9, "memory": 0.95}}),
+    "daily_peak": Along("today's peak of CPU, share of allocatable", _peak, settings={"thresholds": {"cpu": 0.9}}),
+    "memory_pressure": Along("memory in use, share of allocatable", _memory, request={"cpu": 1, "memory": "1G"}),
+    "machine_name": Among({"named so": {"name": "m"}, "another": {}}, {"cpu": 1, "machine": "m"}),
+    "cordon": Among({"as it is": {}, "cordoned": {"operator": {"cordon": True}}}, {"cpu": 1}),
+    "taints": Among({"no taint": {}, "taint gpu: refuse": {"operator": _REFUSE}, "taint gpu: avoid":
+                     {"operator": _AVOID}}, {"cpu": 1}),
+    "selector": Among(_LABELLED, {"cpu": 1, "selector": "zone=a"}),
+    "ports": Among({"port free": {}, "port taken": {}}, {"cpu": 1, "ports": [6379]},
+                   instances={"port taken": [{"ports": [6379]}]}),
+    "maxmemory": Along("maxmemory of its instances, share of allocatable", lambda name, value, _: machine(name),
+                       request={"memory": "10G", "maxmemory": "10G"},
+                       instances=lambda name, value: [{"id": f"on-{name}", "machine": name, "maxmemory": 128e9 * value}]),
+    "masters": Among({"none": {}, "one of its masters": {}, "two of its masters": {}},
+                     {"cpu": 1, "cluster": "c", "role": "master", "cluster_masters": 6},
+                     instances={"one of its masters": [{"cluster": "c", "role": "master"}],
+                                "two of its masters": [{"cluster": "c", "role": "master"}] * 2}),
+    "affinity": Among(_NEIGHBOURS, {"cpu": 1, "affinity": [{"instances": {"app": "web"}}]}, instances=_INSTANCES),
+    "anti_affinity": Among(_NEIGHBOURS, {"cpu": 1, "anti_affinity": [{"instances": {"app": "web"}}]},
+                           instances=_INSTANCES),
+    # scores
+    "global_variance": Along("CPU in use, share of allocatable", by_cpu, normalise="min-max"),
+    "load_variation_risk": Along("CPU in use, share of allocatable", by_cpu, lines=_DEVIATIONS),
+    "low_risk_overcommitment": Along("CPU in use, share of allocatable", by_cpu, lines=_DEVIATIONS,
+                                     request={"cpu": 2, "memory": "10G", "limits": {"cpu": 4, "memory": 1e10}},
+                                     instances=lambda name, _: [{"id": f"on-{name}", "machine": name, "cpu": 8,
+                                                                 "memory": 32e9, "limits": {"cpu": 40}}]),
+    "peaks": Along("CPU in use, share of allocatable", lambda name, value, _: by_cpu(name, value, None) | {
+        "operator": {"power": {"k0": 100.0, "k1": 30.0, "k2": 0.02}}}),
+    "least_allocated": Along(**_PROMISES),  # type: ignore[arg-type]
+    "most_allocated": Along(**_PROMISES),  # type: ignore[arg-type]
+    "balanced_allocation": Along(**_PROMISES),  # type: ignore[arg-type]
+    "requested_to_capacity_ratio": Along(**_PROMISES),  # type: ignore[arg-type]
+    "machine_preference": Among(_LABELLED, {"cpu": 1, "prefer": [{"selector": "zone=a", "weight": 2},
+                                                                 {"selector": "disk=ssd", "weight": 1}]}),
+    "taint_preference": Among({"no taint": {}, "taint gpu: avoid": {"operator": _AVOID}}, {"cpu": 1}),
+    "data_locality": Among(_LABELLED, {"cpu": 1, "data_labels": ["image-7", "zone=a"]}),
+    "spread": Among(_NEIGHBOURS, {"cpu": 1, "cluster": "web", "labels": {"app": "web"}, "kind": "web"},
+                    instances=_INSTANCES),
+}  # fmt: skip
+ANY = Along("CPU in use, share of allocatable", by_cpu)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What a picture shows: a curve for each line, or a bar for each kind."""
+
+    about: str
+    x: list[Any]
+    lines: dict[str, list[float]]
+    shape: Along | Among
+
+
+def drawn(plugin: type[Any], is_filter: bool) -> Drawn:
+    """Return what a filter (1 lets in, 0 refuses) or a score (0 to 100) says of the machines of its shape."""
+    shape = SHAPES.get(plugin.name, ANY)
+    made = plugin(**shape.settings)
+    profile = (
+        Profile("shape", filters=(PlacedFilter(made),))
+        if is_filter
+        else Profile("shape", scores=(WeightedScore(made, 1.0, getattr(shape, "normalise", "none")),))
+    )
+    if isinstance(shape, Among):
+        machines = [machine(**({"name": kind} | more)) for kind, more in shape.machines.items()]
+        names = dict(zip(shape.machines, (each["name"] for each in machines), strict=True))
+        instances = [
+            {"id": f"{kind}-{number}", "machine": names[kind], "cpu": 1, **each}
+            for kind, listed in shape.instances.items()
+            for number, each in enumerate(listed)
+        ]
+        said = _said(ranked(machines, shape.request, profile, instances), [m["name"] for m in machines], is_filter)
+        return Drawn("", list(shape.machines), {"": said}, shape)
+    lines = {}
+    for label, line in shape.lines.items():
+        machines = [shape.make(f"m{number:03}", float(value), line) for number, value in enumerate(shape.values)]
+        instances = [
+            one
+            for m, value in zip(machines, shape.values, strict=True)
+            for one in shape.instances(m["name"], float(value))
+        ]
+        ranking = ranked(machines, shape.request, profile, instances)
+        lines[label] = _said(ranking, [m["name"] for m in machines], is_filter)
+    return Drawn(shape.about, [float(value) for value in shape.values], lines, shape)
+
+
+def _said(ranking: Any, names: list[str], is_filter: bool) -> list[float]:
+    """Return what was said of the machines, in the order of their names."""
+    at = {ranking.machines.name(row): row for row in range(len(ranking.machines))}
+    rows = [at[name] for name in names]
+    column = ranking.feasible.astype(float) if is_filter else ranking.total
+    return [float(column[row]) for row in rows]

@@ -1,0 +1,100 @@
+"""``windward exporter``: show the windowed load to Prometheus until SIGTERM. SIGHUP reads the profiles again."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from types import FrameType
+
+from ops.exporter.exporter import Exporter
+from ops.exporter.labels import label_names
+from ops.exporter.pages import serve
+from ops.exporter.selection import Selection
+from ops.exporter.settings import ExporterSettings
+from ops.exporter.state import Reader
+from schemas.logs import configure_logs
+from schemas.settings import SettingsError, load_settings
+from scorer.__main__ import own_version, refuse_mode
+from scorer.ranking.catalogue import Profiles, load_profiles
+from scorer.ranking.profile import ProfileError
+
+log = logging.getLogger("windward.exporter")
+
+
+SETTINGS = ExporterSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the exporter."""
+    settings = load_settings(ExporterSettings, "exporter", argv, environ)
+    configure_logs(settings.log_level, settings.log_format)
+    try:
+        profiles = load_profiles(settings.profiles, settings.profile)
+    except ProfileError as error:
+        raise SettingsError(f"profiles: {error}") from None
+    return run(settings, profiles)
+
+
+def run(settings: ExporterSettings, profiles: Profiles) -> int:
+    """Build the parts, serve, take everything down again."""
+    arguments, ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
+    for name, given in (("redis_url", arguments), ("ledger_url", ledger_arguments)):
+        refuse_mode(name, given)
+    reader = Reader(arguments, ledger_arguments, settings.names, settings.ledger_log_length)
+    exporter = Exporter(reader, selection_of(settings), profiles, own_version())
+    server = serve(exporter, settings)
+    stop = threading.Event()
+    _handle_signals(stop, exporter, settings)
+    scheme = "https" if settings.metrics_tls_cert_file else "http"
+    page = f"{scheme}://{settings.metrics_host}:{settings.metrics_port}/metrics"
+    log.info("exporter.start", extra={"values": {"page": page, "prefix": settings.names.prefix}})
+    if settings.exposed and not (settings.metrics_tls_cert_file and settings.metrics_username):
+        wanted = "metrics_tls_cert_file, metrics_username"
+        log.warning("exporter.page.open", extra={"values": {"host": settings.metrics_host, "settings": wanted}})
+    try:
+        stop.wait()
+    finally:
+        server.stop()
+        reader.close()
+    log.info("exporter.stop")
+    return 0
+
+
+def selection_of(settings: ExporterSettings) -> Selection:
+    """Return what the settings ask for."""
+    shard, shards = settings.shard_position
+    return Selection(
+        windows_s=settings.windows,
+        statistics=tuple(dict.fromkeys(settings.statistics)),
+        shard=shard,
+        shards=shards,
+        labels=label_names(settings.labels),
+        probe=settings.probe_request,
+        per_machine=settings.per_machine,
+        machines_max=settings.machines_max,
+    )
+
+
+def _handle_signals(stop: threading.Event, exporter: Exporter, settings: ExporterSettings) -> None:
+    def end(_: int, __: FrameType | None) -> None:
+        stop.set()
+
+    def reload(_: int, __: FrameType | None) -> None:
+        try:
+            exporter.profiles = load_profiles(settings.profiles, settings.profile)
+            log.info("exporter.profiles.reloaded")
+        except Exception as error:  # whatever it is, the profiles that run are good
+            log.warning("exporter.profiles.refused", extra={"values": {"error": str(error)}})
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    signal.signal(signal.SIGHUP, reload)
+
+
+if __name__ == "__main__":
+    import os
+
+    sys.exit(main(sys.argv[1:], os.environ))

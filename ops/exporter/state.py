@@ -1,0 +1,125 @@
+"""What the exporter knows at one moment, and how it is read: with the scorer's own loader and ledger follower.
+
+A page shows one state. It is read anew for each scrape (a millisecond or two, when little changed), so nothing is older
+than Redis itself; while Redis is away there is no state, and no page shows an old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import redis
+
+from schemas.names import Names
+from schemas.request import Request
+from scorer.ledger.follower import Follower
+from scorer.ledger.scripts import Ledger
+from scorer.ledger.view import LedgerView
+from scorer.ranking.filters.fresh import Fresh
+from scorer.ranking.kept import Kept
+from scorer.ranking.machines import Machines
+from scorer.ranking.profile import Profile
+from scorer.ranking.seen import fleet_of
+from scorer.snapshot.arrays import Bools
+from scorer.snapshot.builder import build_snapshot
+from scorer.snapshot.loader import Loader
+from scorer.snapshot.snapshot import Snapshot
+from scorer.wire import AWAY, Wire
+
+
+class Memory(NamedTuple):
+    """A server's memory in bytes."""
+
+    used: float
+    limit: float
+    """What the server may take: its ``maxmemory``, or all of its host's."""
+
+
+class Away(Exception):
+    """A server that cannot be read; the message names the setting."""
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Windows, facts, ledger and the moment, as a decision under the profile would see them."""
+
+    snapshot: Snapshot
+    ledger: LedgerView
+    profile: Profile
+    now_s: float
+    memory: Mapping[str, Memory] = field(default_factory=dict)
+    """By server: ``windows``, ``ledger``."""
+    kept: Kept = field(default_factory=Kept)
+    """What of the fleet is kept from one state to the next."""
+
+    @cached_property
+    def seen(self) -> Machines:
+        """The machines as ``windward machines show`` has them."""
+        return self.seen_by(0)
+
+    def seen_by(self, window_s: int) -> Machines:
+        """Return the machines by one window, 0 for the profile's; that of `scorer.rpc.listings.machines`."""
+        fleet = fleet_of(self.snapshot, self.ledger, self.profile.load_model, window_s, kept=self.kept)
+        return Machines(fleet, Request(), self.now_s)
+
+    @cached_property
+    def fresh(self) -> Bools:
+        """[M] Data recent enough for the profile's filter ``fresh``."""
+        own = next((each.filter for each in self.profile.filters if isinstance(each.filter, Fresh)), Fresh())
+        return self.seen.has_data & own(self.seen.request, self.seen)
+
+
+class Reader:
+    """Reads the state; one at a time."""
+
+    def __init__(
+        self, arguments: dict[str, Any], ledger_arguments: dict[str, Any], names: Names, log_length: int
+    ) -> None:
+        self._wires = {"windows": Wire(arguments), "ledger": Wire(ledger_arguments)}
+        self._same_server = arguments == ledger_arguments
+        self._loader = Loader(self._wires["windows"], names)
+        self._follower = Follower(Ledger(self._wires["ledger"], names, log_length=log_length))
+        self._snapshot = build_snapshot((), {}, {})
+        self._kept = Kept()
+
+    def read(self, profile: Profile, now_s: float) -> State:
+        """Return the state now; raises Away."""
+        try:
+            self._follower.poll()
+        except AWAY as error:
+            raise self._away("redis_url" if self._same_server else "ledger_url", error) from None
+        try:
+            self._snapshot = self._loader.refresh(self._follower.view.machine_names) or self._snapshot
+            memory = {name: self._memory(name) for name in self._servers}
+        except AWAY as error:
+            raise self._away("redis_url", error) from None
+        known = {name: each for name, each in memory.items() if each is not None}
+        return State(self._snapshot, self._follower.view, profile, now_s, known, self._kept)
+
+    def _away(self, name: str, error: BaseException) -> Away:
+        """Trust nothing that was read before, and no connection: the server may come back without its data."""
+        self._follower.forget()
+        self.close()
+        return Away(f"{name}: {error}")
+
+    @property
+    def _servers(self) -> tuple[str, ...]:
+        return ("windows",) if self._same_server else ("windows", "ledger")
+
+    def _memory(self, name: str) -> Memory | None:
+        """Return a server's memory; None when it does not let us ask."""
+        try:
+            lines = self._wires[name].one("INFO", "memory").decode().splitlines()
+        except redis.ResponseError:
+            return None
+        said = dict(line.split(":", 1) for line in lines if ":" in line)
+        limit = float(said.get("maxmemory", 0)) or float(said.get("total_system_memory", 0))
+        return Memory(float(said["used_memory"]), limit) if limit and "used_memory" in said else None
+
+    def close(self) -> None:
+        """Close the connections."""
+        for wire in self._wires.values():
+            wire.close()

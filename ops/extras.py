@@ -1,0 +1,25 @@
+"""Which extra of the distribution brings a package that is not installed."""
+
+from __future__ import annotations
+
+EXTRA_OF = {
+    "faust": "stream",
+    "aiokafka": "stream",
+    "mode": "stream",
+    "uvloop": "stream",
+    "matplotlib": "plot",
+    "grafana_foundation_sdk": "dev",
+    "textual": "top",
+}
+
+
+def in_words(error: ModuleNotFoundError) -> str | None:
+    """Return what to install for a module that is missing; None when no extra brings it.
+
+    >>> in_words(ModuleNotFoundError(name="matplotlib.figure"))
+    "matplotlib is not installed; it comes with: pip install 'windward[plot]'"
+    >>> in_words(ModuleNotFoundError(name="scorer.no_such"))
+    """
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRA_OF.get(package)
+    return f"{package} is not installed; it comes with: pip install 'windward[{extra}]'" if extra else None

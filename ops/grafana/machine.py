@@ -1,0 +1,174 @@
+"""One machine: its windows, the band of mean and deviation, percentiles, peaks, promises, and when it took instances."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import dashboard as builders
+
+from ops.exporter.selection import unit_name
+from ops.grafana import parts
+from ops.grafana.fleet import GRAFANA_UNITS
+from schemas.resources import RESOURCES, UNITS
+
+ONE = 'machine="$machine"'
+HERE = f'{{{ONE},resource="$resource",window="$window"}}'
+UTILIZATION = "windward_machine_utilization_ratio"
+
+
+def dashboard() -> builders.Dashboard:
+    """Return the dashboard."""
+    variables = [
+        *parts.label_variables(),
+        parts.variable(
+            "machine", "Machine", 'label_values(windward_machine_info{$label=~"$value"}, machine)',
+            "The machine; the label before it narrows the choice",
+        ),
+        parts.resource_variable(),
+        parts.window_variable(),
+    ]  # fmt: skip
+    made = parts.page(
+        "windward-machine",
+        "Windward / Machine",
+        "One machine's load by window, with deviation, percentiles, peaks, promises and placements",
+        variables,
+        [("$machine now", _now()), ("$resource", _load()), ("Placing", _placing())],
+    )
+    for name, expression, color in (
+        ("Placements", f"windward_machine_last_placement_timestamp_seconds{{{ONE}}} * 1000", "blue"),
+        ("Cordoned", f"windward_machine_cordoned{{{ONE}}}", "orange"),
+    ):
+        annotation = builders.AnnotationQuery().name(name).datasource(parts.SOURCE).expr(expression)
+        made.annotation(annotation.enable(True).icon_color(color))
+    return made
+
+
+AT_VALUE = ("Placements",)
+"""Annotations that stand at the time that is their value, in ms: not at that of the sample."""
+
+
+def _now() -> list[object]:
+    totals = [
+        (
+            f"max(windward_machine_allocatable_{name}_{unit_name(name)}{{{ONE}}})",
+            name,
+            GRAFANA_UNITS.get(UNITS[name], "short"),
+        )
+        for name in RESOURCES
+    ]
+    yes = {"1": ("fresh", "green"), "0": ("stale", "red")}
+    return [
+        parts.figures(
+            "Data", "Fresh while recent enough for the profile; a stale machine takes no instance and shows no load.",
+            [(f"max(windward_machine_fresh{{{ONE}}})", "data")], "short", width=3, words=yes, graph=False,
+        ),
+        parts.figures(
+            "Last sample", "Age of its newest sample.",
+            [(f"time() - max(windward_machine_last_sample_timestamp_seconds{{{ONE}}})", "age")], "s", width=3,
+            decimals=0, steps=parts.AGE,
+        ),
+        parts.figures(
+            "Cordon", "Taken out by an operator.", [(f"max(windward_machine_cordoned{{{ONE}}})", "cordon")], "short",
+            width=2, words={"0": ("in use", "green"), "1": ("cordoned", "orange")}, graph=False,
+        ),
+        parts.figures(
+            "Instances", "Reserved or confirmed here.", [(f"max(windward_machine_instances{{{ONE}}})", "instances")],
+            "short", width=2,
+        ),
+        parts.figures(
+            "Load: $window", "Mean of the window, of what is allocatable.",
+            [(f'max by (resource) ({UTILIZATION}{{{ONE},statistic="mean",window="$window"}})', "{{resource}}")],
+            "percentunit", width=7, decimals=0, steps=parts.LOAD,
+        ),
+        parts.figures(
+            "Allocatable", "What may be used here.", [(expression, name) for expression, name, _ in totals], "short",
+            width=7, graph=False, decimals=1, units={name: unit for _, name, unit in totals},
+        ),
+    ]  # fmt: skip
+
+
+def _load() -> list[object]:
+    mean = f'max by (machine) ({UTILIZATION}{{statistic="mean",{HERE[1:-1]}}})'
+    deviation = f"max by (machine) (windward_machine_utilization_stddev_ratio{HERE})"
+    limit = (
+        f'max(windward_machine_threshold_ratio{{{ONE},resource="$resource"}})'
+        ' or max(windward_fleet_threshold_ratio{resource="$resource"})'
+    )
+    by_window = f'max by (window) ({UTILIZATION}{{{ONE},resource="$resource",statistic="mean"}})'
+    return [
+        parts.dashed(
+            parts.lines(
+                "Mean by window: $resource", "The same load over windows of each length: short ones follow it, long ones last.",
+                [(by_window, "{{window}}"), (limit, "threshold")], "percentunit", steps=parts.LOAD, high=1,
+            ),
+            "threshold",
+        ),
+        parts.band(
+            parts.lines(
+                "Mean and deviation: $resource, $window", "The band is one standard deviation of the readings to each side.",
+                [
+                    (mean, "mean"),
+                    (f"{mean} + {deviation}", "mean + std"),
+                    (f"clamp_min({mean} - {deviation}, 0)", "mean - std"),
+                ],
+                "percentunit", steps=parts.LOAD, high=1,
+            ),
+            "mean + std", "mean - std",
+        ),
+        parts.lines(
+            "Percentiles and maximum: $resource, $window",
+            "Of the slots of the window; the maximum is of single readings. Shown as far as the exporter does (setting"
+            " statistics).",
+            [(f'max by (statistic) ({UTILIZATION}{{statistic=~"p.*|max",{HERE[1:-1]}}})', "{{statistic}}")],
+            "percentunit", steps=parts.LOAD, high=1,
+        ),
+        parts.lines(
+            "Beside the fleet: $resource, $window", "This machine among all: the median and the 99th percentile of the machines.",
+            [
+                (mean, "this machine"),
+                ('windward:fleet_utilization_ratio:max{resource="$resource",window="$window",quantile=~"0.5|0.99"}',
+                 "fleet {{quantile}}"),
+            ],
+            "percentunit", steps=parts.LOAD, high=1,
+        ),
+        parts.lines(
+            "Peaks of the day: $resource", "Highest one-minute mean since midnight and of the day before, where the exporter shows it.",
+            [(f'max by (day) (windward_machine_peak_ratio{{{ONE},resource="$resource"}})', "{{day}}")],
+            "percentunit", steps=parts.LOAD, high=1,
+        ),
+        parts.lines(
+            "All resources: $window", "Mean of the window.",
+            [(f'max by (resource) ({UTILIZATION}{{{ONE},statistic="mean",window="$window"}})', "{{resource}}")],
+            "percentunit", steps=parts.LOAD, high=1,
+        ),
+    ]  # fmt: skip
+
+
+def _placing() -> list[object]:
+    return [
+        parts.lines(
+            "Requested and credit: $resource",
+            "Requests of its instances, and the load expected of them that the window does not show yet.",
+            [
+                (f'max(windward_machine_requested_ratio{{{ONE},resource="$resource"}})', "requested"),
+                (f'max(windward_machine_credit_ratio{{{ONE},resource="$resource"}})', "credit"),
+            ],
+            "percentunit", steps=parts.LOAD, width=8,
+        ),
+        parts.lines(
+            "Risk", "By mean, deviation and credits, by resource.",
+            [(f"max by (resource) (windward_machine_risk_ratio{{{ONE}}})", "{{resource}}")], "percentunit", width=8,
+            steps=parts.LOAD, high=1,
+        ),
+        parts.lines(
+            "Instances", "Reserved or confirmed here.", [(f"max(windward_machine_instances{{{ONE}}})", "instances")],
+            "short", width=8,
+        ),
+        parts.lines(
+            "Coverage", "Filled share of each window; warming below a half.",
+            [(f"max by (window) (windward_machine_coverage_ratio{{{ONE}}})", "{{window}}")], "percentunit", width=8,
+            steps=((None, "red"), (0.5, "green")), high=1,
+        ),
+        parts.rows(
+            "Labels", "Those the exporter shows (setting labels).", [(f"windward_machine_info{{{ONE}}}", "there", "short")],
+            by="machine", width=16, height=8, hidden=("instance", "job", "Value"),
+        ),
+    ]  # fmt: skip

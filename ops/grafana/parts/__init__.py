@@ -1,0 +1,35 @@
+"""What all dashboards are made of: queries, panels, variables, links; each panel with a unit, a description, colours.
+
+Several scorers, stream workers or exporters show the same machine or the same fleet: every query says by which labels
+it adds up (`sum by`) or takes one of several equal values (`max by`), so that a second replica changes no picture.
+"""
+
+from ops.grafana.parts.newest import bars, figures, rows
+from ops.grafana.parts.over_time import band, dashed, heat, lines
+from ops.grafana.parts.page import page
+from ops.grafana.parts.style import AGE, LOAD, NONE_IS_GOOD, PLAIN, SOME_IS_GOOD, SOURCE, Query, Steps
+from ops.grafana.parts.variables import chosen, label_variables, resource_variable, variable, window_variable
+
+__all__ = [
+    "AGE",
+    "LOAD",
+    "NONE_IS_GOOD",
+    "PLAIN",
+    "SOME_IS_GOOD",
+    "SOURCE",
+    "Query",
+    "Steps",
+    "band",
+    "bars",
+    "chosen",
+    "dashed",
+    "figures",
+    "heat",
+    "label_variables",
+    "lines",
+    "page",
+    "resource_variable",
+    "rows",
+    "variable",
+    "window_variable",
+]

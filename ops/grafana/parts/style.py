@@ -1,0 +1,61 @@
+"""What every panel has: the data source, its queries, a title, a description, a unit, its size and its colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grafana_foundation_sdk.builders import dashboard, prometheus
+from grafana_foundation_sdk.models import dashboard as models
+from grafana_foundation_sdk.models import prometheus as queries
+
+Steps = tuple[tuple[float | None, str], ...]
+PLAIN: Steps = ((None, "blue"),)
+LOAD: Steps = ((None, "green"), (0.8, "yellow"), (0.9, "red"))
+"""Of a share of what is allocatable: the profile's threshold of cpu is 0.9."""
+NONE_IS_GOOD: Steps = ((None, "green"), (1e-9, "yellow"))
+SOME_IS_GOOD: Steps = ((None, "red"), (1, "green"))
+AGE: Steps = ((None, "green"), (30, "yellow"), (60, "red"))
+"""Of data in seconds: past 60 s a machine takes nothing."""
+
+SOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
+Query = tuple[str, str]
+"""PromQL and the legend of its series."""
+
+
+def thresholds(steps: Steps) -> dashboard.ThresholdsConfig:
+    """Return the colours from each value on."""
+    return (
+        dashboard.ThresholdsConfig()
+        .mode(models.ThresholdsMode.ABSOLUTE)
+        .steps([models.Threshold(value=value, color=color) for value, color in steps])
+    )
+
+
+def targets(asked: Sequence[Query], *, instant: bool = False, how: str = "time_series") -> list[prometheus.Dataquery]:
+    """Return the queries of a panel, named A, B, C ..."""
+    made = []
+    for number, (expression, legend) in enumerate(asked):
+        target = (
+            prometheus.Dataquery()
+            .expr(expression)
+            .legend_format(legend or "__auto")
+            .ref_id(chr(ord("A") + number))
+            .datasource(SOURCE)
+            .format(queries.PromQueryFormat(how))
+        )
+        made.append(target.instant() if instant else target.range())
+    return made
+
+
+def framed(builder: Any, title: str, about: str, unit: str, width: int, height: int, steps: Steps) -> Any:
+    """Return a panel with what every panel has."""
+    return (
+        builder.title(title)
+        .description(about)
+        .datasource(SOURCE)
+        .unit(unit)
+        .span(width)
+        .height(height)
+        .thresholds(thresholds(steps))
+    )

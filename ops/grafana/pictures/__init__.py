@@ -1,0 +1,1 @@
+"""The dashboards drawn from a running Prometheus, for the documents."""

@@ -1,0 +1,39 @@
+"""Draw the dashboards as they were at work, without Grafana: ``python -m ops.grafana.pictures --prometheus URL``.
+
+Each panel is drawn where the dashboard has it, from its own queries on a Prometheus that scraped a running stack:
+what the panel shows, not how Grafana paints it. Needs matplotlib.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from ops.grafana.__main__ import FOLDER
+from ops.grafana.pictures.board import draw
+from ops.grafana.pictures.panel_data import PanelData
+from ops.grafana.prometheus import Prometheus
+
+
+def main() -> None:
+    """Draw every dashboard."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prometheus", required=True, metavar="URL")
+    parser.add_argument("--machine", required=True)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--out", type=Path, default=Path("docs/dashboards"))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    values = {
+        "datasource": "Windward", "window": "5m", "resource": "cpu", "label": "zone", "value": ".*",
+        "machine": options.machine, "__rate_interval": "1m",
+    }  # fmt: skip
+    for path in sorted(FOLDER.glob("*.json")):
+        data = PanelData(Prometheus(options.prometheus), values, time.time(), 60 * options.minutes)
+        draw(json.loads(path.read_text()), data).savefig(options.out / f"{path.stem}.png")
+
+
+if __name__ == "__main__":
+    main()

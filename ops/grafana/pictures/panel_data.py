@@ -1,0 +1,89 @@
+"""What a panel shows, asked of Prometheus at one time with the user's choices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ops.grafana.asked import interpolate, legend
+from ops.grafana.prometheus import Prometheus, Series
+
+Line = tuple[str, list[tuple[float, float]]]
+
+
+class PanelData:
+    """The answers to the queries of a dashboard; ``marks`` are the times of its annotations, with their colours."""
+
+    def __init__(self, prometheus: Prometheus, values: Mapping[str, str], end_s: float, span_s: float) -> None:
+        self.values = values
+        self.start_s = end_s - span_s
+        self.end_s = end_s
+        self.step_s = max(5.0, span_s / 240)
+        self.marks: list[tuple[list[float], str]] = []
+        self._prometheus = prometheus
+
+    @property
+    def grid(self) -> np.ndarray[Any, Any]:
+        """The times of the values over time."""
+        return np.arange(self.start_s, self.end_s + self.step_s, self.step_s)
+
+    def lines(self, panel: Mapping[str, Any]) -> list[Line]:
+        """Return the legend and points of every series."""
+        found: list[Line] = []
+        for target in panel["targets"]:
+            expression = interpolate(target["expr"], self.values)
+            form = interpolate(target["legendFormat"], self.values)
+            series = (
+                self._prometheus.at(expression, self.end_s)
+                if target.get("instant")
+                else self._prometheus.over(expression, self.start_s, self.end_s, self.step_s)
+            )
+            found += [(legend(form, labels), points) for labels, points in series]
+        return found
+
+    def rows(self, panel: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
+        """Return the columns' names and the rows: the labels all series have, then a value for each query."""
+        answers: list[list[Series]] = [
+            self._prometheus.at(interpolate(target["expr"], self.values), self.end_s) for target in panel["targets"]
+        ]
+        names = panel["transformations"][-1]["options"]["renameByName"]
+        titles = [names.get(f"Value #{target['refId']}", "") for target in panel["targets"]]
+        hidden = panel["transformations"][-1]["options"]["excludeByName"]
+        keys = [key for key in answers[0][0][0] if key not in hidden] if answers[0] else []
+        found: dict[tuple[str, ...], list[Any]] = {}
+        for column, series in enumerate(answers):
+            for labels, points in series:
+                row = found.setdefault(tuple(labels.get(key, "") for key in keys), [math.nan] * len(answers))
+                row[column] = points[-1][1]
+        rows = sorted(([*key, *values] for key, values in found.items()), key=lambda row: -row[len(keys)])
+        if "Value" in hidden:
+            return keys, [row[: len(keys)] for row in rows]
+        return [*keys, *titles], rows
+
+    def times(self, annotation: Mapping[str, Any]) -> tuple[list[float], str]:
+        """Return when an annotation stands, and its colour."""
+        expression = interpolate(annotation["expr"], self.values)
+        points = [
+            point
+            for _, points in self._prometheus.over(expression, self.start_s, self.end_s, self.step_s)
+            for point in points
+        ]
+        if annotation["useValueForTime"]:
+            times = {value / 1000 for _, value in points}
+        else:
+            times = {time_s for time_s, value in points if value > 0}
+        return sorted(time_s for time_s in times if time_s >= self.start_s), annotation["iconColor"]
+
+
+def on_grid(points: Sequence[tuple[float, float]], grid: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the values at the times of the grid, NaN where there is none."""
+    values = np.full(len(grid), np.nan)
+    step_s = grid[1] - grid[0]
+    for time_s, value in points:
+        place = round((time_s - grid[0]) / step_s)
+        if 0 <= place < len(grid) and math.isfinite(value):
+            values[place] = value
+    return values

@@ -1,0 +1,56 @@
+"""Sizes and colours of the pictures, and values as a person reads them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+COLUMN_IN, ROW_IN = 0.75, 0.38
+"""Width and height in inches of Grafana's grid."""
+DPI = 80
+PALETTE = ("#3f7fbf", "#e08214", "#4daf4a", "#c2403a", "#8e63b0", "#8c6d31", "#d36ba6", "#6b6b6b", "#17a2b8", "#b5bd22")
+COLORS = {"green": "#3f9b46", "yellow": "#d9a300", "red": "#c8352d", "orange": "#e07b1a", "blue": "#3f7fbf"}
+GREY = "#6a6f76"
+BOTTOM_ROWS = {"timeseries": 1.6, "heatmap": 0.75, "stat": 0.2, "bargauge": 0.2, "table": 0.2}
+TITLE_ROWS = 1.25
+LEGEND_MAX = 6
+LEGEND_CHARACTERS = 10
+"""So many fit a column of Grafana's grid."""
+DAY_S = 86_400.0
+"""matplotlib counts time in days."""
+
+
+def shown(value: float, unit: str) -> str:
+    """Return a value with its unit, as a person reads it.
+
+    >>> shown(0.123, "percentunit"), shown(3.2e9, "bytes"), shown(75, "s"), shown(12.0, "short")
+    ('12.3 %', '2.98 GiB', '1.2 min', '12')
+    """
+    if not math.isfinite(value):
+        return "-"
+    if unit == "percentunit":
+        return f"{100 * value:.3g} %"
+    if unit == "s":
+        return f"{value / 60:.2g} min" if value >= 60 else f"{value:.2g} s" if value >= 1 else f"{1000 * value:.3g} ms"
+    if unit in ("bytes", "Bps"):
+        step = max(0, min(5, int(math.log(max(value, 1), 1024))))
+        return f"{value / 1024**step:.3g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB')[step]}{'/s' * (unit == 'Bps')}"
+    text = f"{value:.0f}" if value == round(value) and abs(value) < 1e6 else f"{value:.3g}"
+    if unit.startswith("suffix:"):
+        return text + unit.removeprefix("suffix:")
+    return f"{text}/s" if unit == "ops" else text
+
+
+def shortened(text: str) -> str:
+    """Return a text of at most 26 characters."""
+    return text if len(text) <= 26 else f"{text[:25]}…"
+
+
+def color_at(value: float, steps: Sequence[Mapping[str, Any]]) -> str:
+    """Return the colour of the highest step that the value reaches."""
+    color = steps[0]["color"]
+    for step in steps[1:]:
+        if value >= step["value"]:
+            color = step["color"]
+    return COLORS.get(color, "#3f7fbf")

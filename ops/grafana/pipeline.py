@@ -1,0 +1,271 @@
+"""The pipeline: agents, broker, stream app, Redis, exporter; from a reading to where a decision sees it."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard
+
+from ops.grafana import parts
+
+RATE = "[$__rate_interval]"
+UP_STEPS: parts.Steps = ((None, "red"), (1, "green"))
+
+
+def dashboard() -> Dashboard:
+    """Return the dashboard."""
+    return parts.page(
+        "windward-pipeline",
+        "Windward / Pipeline",
+        "Agents, broker, stream app, Redis and exporter: from a reading to where a decision sees it",
+        [],
+        [
+            ("Now", _now()), ("Agents and broker", _agents()), ("Stream app", _stream()),
+            ("Redis and exporter", _servers()), ("Processes", _processes()),
+        ],
+    )  # fmt: skip
+
+
+def _quantiles(metric: str) -> list[parts.Query]:
+    """Return the median and the 99th percentile of a duration over all processes."""
+    return [
+        (f"histogram_quantile({quantile}, sum by (le) (rate({metric}_bucket{RATE})))", f"p{round(100 * quantile)}")
+        for quantile in (0.5, 0.99)
+    ]
+
+
+def _now() -> list[object]:
+    return [
+        parts.figures(
+            "Processes that answer", "Pages that Prometheus can read, by job.",
+            [('sum by (job) (up{job=~"windward-.*"})', "{{job}}")], "short", width=8, steps=UP_STEPS,
+        ),
+        parts.figures(
+            "Newest sample", "Age of the newest sample a scorer sees.", [("windward:sample_age_seconds:min", "age")],
+            "s", width=4, decimals=1, steps=parts.AGE,
+        ),
+        parts.figures(
+            "Lag", "Age of the oldest message not folded, of the worst partition.",
+            [("max(windward_stream_lag_seconds)", "lag")], "s", width=4, decimals=1,
+            steps=((None, "green"), (10, "yellow"), (30, "red")),
+        ),
+        parts.figures(
+            "Since the last flush", "Of the worker that wrote to Redis longest ago.",
+            [("max(time() - windward_stream_last_flush_timestamp_seconds)", "age")], "s", width=4, decimals=1,
+            steps=parts.AGE,
+        ),
+        parts.figures(
+            "Rejected", "Messages refused a second.", [("sum(rate(windward_stream_rejected_total[5m]))", "rejected")],
+            "ops", width=4, decimals=2, steps=parts.NONE_IS_GOOD,
+        ),
+    ]  # fmt: skip
+
+
+def _agents() -> list[object]:
+    return [
+        parts.lines(
+            "Sample-to-answer age",
+            "Age of samples where a decision sees them: the newest, the median and the oldest machine's.",
+            [
+                ("windward:sample_age_seconds:min", "newest, by the scorers"),
+                ('time() - min(windward_fleet_last_sample_timestamp_seconds{quantile="0.5"})', "median machine"),
+                ('time() - min(windward_fleet_last_sample_timestamp_seconds{quantile="0.0"})', "oldest machine"),
+            ],
+            "s", steps=parts.AGE,
+        ),
+        parts.lines(
+            "Records by result", "What became of the agents' records; dropped gave way in a full backlog, refused the broker never takes.",
+            [(f"sum by (result) (rate(windward_agent_records_total{RATE}))", "{{result}}"),
+             (f"sum(rate(windward_agent_samples_total{RATE}))", "samples made")],
+            "ops",
+        ),
+        parts.lines(
+            "Backlog", "Records that wait for the broker, and that it has not acknowledged yet.",
+            [("sum(windward_agent_backlog_records)", "waiting"), ("sum(windward_agent_in_flight_records)", "in flight")],
+            "short", width=8,
+        ),
+        parts.lines(
+            "Broker, as agents see it", "Rounds of sending that failed, and producers built anew.",
+            [(f"sum(rate(windward_agent_send_failures_total{RATE}))", "failed sends"),
+             (f"sum(rate(windward_agent_connections_total{RATE}))", "connections")],
+            "ops", width=8, steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Since the last delivery", "Of the agents: the one whose records the broker acknowledged longest ago, and latest.",
+            [("max(time() - windward_agent_last_delivery_timestamp_seconds)", "longest"),
+             ("min(time() - windward_agent_last_delivery_timestamp_seconds)", "latest")],
+            "s", width=8, steps=parts.AGE,
+        ),
+        parts.lines(
+            "Readings", "Taken a second, by resource, over all agents.",
+            [(f"sum by (resource) (rate(windward_agent_readings_total{RATE}))", "{{resource}}")], "ops",
+        ),
+        parts.lines(
+            "Readings that failed", "A second, by resource.",
+            [(f"sum by (resource) (rate(windward_agent_collector_failures_total{RATE}))", "{{resource}}")], "ops",
+            steps=parts.NONE_IS_GOOD,
+        ),
+    ]  # fmt: skip
+
+
+def _stream() -> list[object]:
+    return [
+        parts.lines(
+            "Messages by outcome", "Read a second: folded, duplicate, later than the ring, facts of machines, refused.",
+            [(f"sum by (outcome) (rate(windward_stream_messages_total{RATE}))", "{{outcome}}")], "ops", width=8,
+        ),
+        parts.lines(
+            "Rejects by reason", "Messages refused a second; they are kept on the rejects topic with the reason.",
+            [(f"sum by (reason) (rate(windward_stream_rejected_total{RATE}))", "{{reason}}")], "ops", width=8,
+            steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Refused messages by what became of them",
+            "A second: kept on the rejects topic, left out of a flood, or lost because the broker did not take them.",
+            [(f"sum by (outcome) (rate(windward_stream_rejects_total{RATE}))", "{{outcome}}")], "ops", width=8,
+            steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Broker, as workers see it", "1 while the broker answers the worker; at 0 the worker cannot know what it has not read.",
+            [("min by (instance) (windward_stream_broker_up)", "{{instance}}")], "short", width=8, steps=UP_STEPS, high=1,
+        ),
+        parts.lines(
+            "Records ahead of the worker's clock",
+            "Share of the records of about the last minute that were refused for a time ahead of it; over a half: this clock is behind.",
+            [("max by (instance) (windward_stream_records_ahead_ratio)", "{{instance}}")], "percentunit", width=8,
+            steps=((None, "green"), (0.1, "yellow"), (0.5, "red")), high=1,
+        ),
+        parts.lines(
+            "Lag", "Age of the oldest message not folded, by partition; of the last one folded while the broker is away.",
+            [("max by (partition) (windward_stream_lag_seconds)", "{{partition}}")], "s", width=8,
+            steps=((None, "green"), (10, "yellow"), (30, "red")),
+        ),
+        parts.lines(
+            "Messages not folded", "Over all partitions.", [("sum(windward_stream_lag_messages)", "messages")], "short",
+            width=8,
+        ),
+        parts.lines("Fold", "Folding a batch.", _quantiles("windward_stream_fold_duration_seconds"), "s", width=8),
+        parts.lines("Flush", "Writing to Redis.", _quantiles("windward_stream_flush_duration_seconds"), "s", width=8),
+        parts.lines(
+            "Since the last flush", "By worker.",
+            [("max by (instance) (time() - windward_stream_last_flush_timestamp_seconds)", "{{instance}}")], "s", width=8,
+            steps=parts.AGE,
+        ),
+        parts.lines(
+            "Failed writes", "To Redis, a second; overtaken: another worker has the partition by now.",
+            [(f"sum by (reason) (rate(windward_stream_flush_failures_total{RATE}))", "{{reason}}")], "ops", width=8,
+            steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Partitions and readiness", "Partitions held by each worker; workers that are ready.",
+            [("max by (instance) (windward_stream_partitions)", "{{instance}}"), ("sum(windward_stream_ready)", "ready")],
+            "short", width=8,
+        ),
+        parts.lines(
+            "Machines held", "By state: active or silent; and those whose clock is off by more than a second.",
+            [("sum by (state) (windward_stream_machines)", "{{state}}"), ("sum(windward_stream_machines_skewed)", "skewed")],
+            "short", width=8,
+        ),
+        parts.lines(
+            "Changes", "Times partitions were handed out, reading was moved, and machines dropped after a day of silence.",
+            [
+                (f"sum(increase(windward_stream_rebalances_total{RATE}))", "rebalances"),
+                (f"sum(increase(windward_stream_seeks_total{RATE}))", "seeks"),
+                (f"sum(increase(windward_stream_machines_dropped_total{RATE}))", "machines dropped"),
+            ],
+            "short", width=8,
+        ),
+        parts.lines(
+            "Machines over the bound",
+            "Samples a second of machines that a full partition refused, and machines of few samples that were dropped for room.",
+            [
+                (f'sum(rate(windward_stream_rejected_total{{reason="machines"}}{RATE}))', "samples refused"),
+                (f"sum(rate(windward_stream_machines_evicted_total{RATE}))", "machines dropped"),
+            ],
+            "ops", width=8, steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Stored values damaged", "Since the workers' start, by kind: lost or changed in Redis, found when a partition was loaded.",
+            [("sum by (kind) (windward_stream_state_damaged_total)", "{{kind}}")], "short", width=8,
+            steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Stored values rewritten", "Since the workers' start: left Redis while a worker held them; lost slots that Kafka no longer had.",
+            [
+                ("sum(windward_stream_state_rewritten_total)", "rewritten"),
+                ("sum(windward_stream_state_uncovered_total)", "slots uncovered"),
+            ],
+            "short", width=8, steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Partitions that are rebuilt", "Read again from Kafka because stored values were lost, by worker.",
+            [("max by (instance) (windward_stream_rebuilding_partitions)", "{{instance}}")], "short", width=8,
+        ),
+        parts.lines(
+            "Loading a partition", "Mean time since the worker's start.",
+            [("sum(windward_stream_load_duration_seconds_sum) / sum(windward_stream_load_duration_seconds_count)", "mean")],
+            "s", width=8,
+        ),
+    ]  # fmt: skip
+
+
+def _servers() -> list[object]:
+    return [
+        parts.lines(
+            "Redis memory", "Used of what the server may take (maxmemory, else its host's); when it is full it refuses writes.",
+            [("windward:redis_memory_used:ratio", "{{server}}")], "percentunit", width=8,
+            steps=((None, "green"), (0.7, "yellow"), (0.85, "red")), high=1,
+        ),
+        parts.lines(
+            "Redis memory in bytes", "Used, and what the server may take.",
+            [("max by (server) (windward_redis_memory_used_bytes)", "{{server}} used"),
+             ("max by (server) (windward_redis_memory_limit_bytes)", "{{server}} limit")],
+            "bytes", width=8,
+        ),
+        parts.lines(
+            "Exporter", "What a page takes: reading Redis, making the text (compression and sending come after).",
+            [("max by (step) (windward_exporter_page_duration_seconds)", "{{step}}"),
+             ('max(scrape_duration_seconds{job="windward-exporter"})', "scrape")],
+            "s", width=8,
+        ),
+        parts.figures(
+            "Exporter reads Redis", "1 when the last page was made from Redis; else it shows no machine.",
+            [("min(windward_exporter_up)", "exporter")], "short", width=4, height=6,
+            words={"1": ("yes", "green"), "0": ("no", "red")}, graph=False,
+        ),
+        parts.figures(
+            "Series of single machines", "Off above the exporter's setting machines_max, or by per_machine.",
+            [("max(windward_exporter_shows_machines)", "exporter")], "short", width=4, height=6,
+            words={"1": ("shown", "green"), "0": ("left out", "yellow")}, graph=False,
+        ),
+        parts.lines(
+            "Pages", "Pages made a second, by outcome.",
+            [(f"sum by (outcome) (rate(windward_exporter_pages_total{RATE}))", "{{outcome}}")], "ops", width=8, height=6,
+        ),
+        parts.rows(
+            "Versions", "Version of each process.",
+            [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter)_build_info"})', "processes", "short")],
+            by="job", width=8, height=6,
+        ),
+    ]  # fmt: skip
+
+
+def _processes() -> list[object]:
+    """Return what each process takes of its host, by job: the most of any, so that a thousand agents are one line."""
+    return [
+        parts.lines(
+            "Memory of processes", "Resident memory of the largest process of each job.",
+            [('max by (job) (process_resident_memory_bytes{job=~"windward-.*"})', "{{job}}")], "bytes", width=6,
+        ),
+        parts.lines(
+            "CPU of processes", "Cores that the busiest process of each job takes.",
+            [(f'max by (job) (rate(process_cpu_seconds_total{{job=~"windward-.*"}}{RATE}))', "{{job}}")], "short", width=6,
+        ),
+        parts.lines(
+            "Open files", "Share of the files that a process may open, of the process of each job that is nearest to it.",
+            [('max by (job) (process_open_fds{job=~"windward-.*"} / process_max_fds{job=~"windward-.*"})', "{{job}}")],
+            "percentunit", width=6, steps=((None, "green"), (0.8, "red")), high=1,
+        ),
+        parts.lines(
+            "Since the start", "Age of the youngest process of each job; a saw shows one that is started again and again.",
+            [('min by (job) (time() - process_start_time_seconds{job=~"windward-.*"})', "{{job}}")], "s", width=6,
+        ),
+    ]  # fmt: skip

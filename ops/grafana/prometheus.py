@@ -1,0 +1,61 @@
+"""Ask a Prometheus, as Grafana does: over its HTTP interface."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+Series = tuple[Mapping[str, str], list[tuple[float, float]]]
+"""Labels, and times and values."""
+
+
+class QueryError(Exception):
+    """Prometheus refused a query; the message is its own."""
+
+
+class Prometheus:
+    """One server."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+
+    def get(self, path: str, **parameters: Any) -> Any:
+        """Return ``data`` of the answer; raises QueryError."""
+        address = f"{self._url}/api/v1/{path}?{urllib.parse.urlencode(parameters, doseq=True)}"
+        try:
+            with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310 (the caller names the server)
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            with error:
+                raise QueryError(json.loads(error.read()).get("error", "")) from None
+
+    def at(self, expression: str, time_s: float) -> list[Series]:
+        """Return each series' value at one moment."""
+        found = self.get("query", query=expression, time=time_s)
+        if found["resultType"] == "scalar":
+            return [({}, [(found["result"][0], float(found["result"][1]))])]
+        return [(each["metric"], [(each["value"][0], float(each["value"][1]))]) for each in found["result"]]
+
+    def over(self, expression: str, start_s: float, end_s: float, step_s: float) -> list[Series]:
+        """Return each series' values over a time."""
+        found = self.get("query_range", query=expression, start=start_s, end=end_s, step=step_s)
+        return [
+            (each["metric"], [(time_s, float(value)) for time_s, value in each["values"]]) for each in found["result"]
+        ]
+
+    def variable(self, query: str) -> list[str]:
+        """Return the values of a variable: of ``label_values(selector, label)`` or ``label_names(selector)``."""
+        if match := re.fullmatch(r"label_values\((.+),\s*(\w+)\)", query):
+            return list(self.get(f"label/{match[2]}/values", **{"match[]": match[1]}))
+        if match := re.fullmatch(r"label_names\((.+)\)", query):
+            return list(self.get("labels", **{"match[]": f'{{__name__=~".*{match[1]}.*"}}'}))
+        raise QueryError(f"no query of a variable: {query}")
+
+    def metrics(self) -> set[str]:
+        """Return the name of every metric there is."""
+        return set(self.get("label/__name__/values"))

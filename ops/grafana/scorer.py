@@ -1,0 +1,191 @@
+"""Scorers and ledger: answers by code, latency, conflicts, reservations, what a decision works on."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard
+
+from ops.grafana import parts
+
+RATE = "[$__rate_interval]"
+SLOW: parts.Steps = ((None, "green"), (0.05, "yellow"), (0.1, "red"))
+
+
+def dashboard() -> Dashboard:
+    """Return the dashboard."""
+    return parts.page(
+        "windward-scorer",
+        "Windward / Scorer and ledger",
+        "Answers by code, latency, conflicts, refusals, reservations, and the state decisions are made on",
+        [],
+        [("Now", _now()), ("Answers", _answers()), ("Placing", _placing()), ("What decisions are made on", _state())],
+    )
+
+
+def _now() -> list[object]:
+    return [
+        parts.figures(
+            "Scorers ready", "That can answer queries.", [("sum(windward_scorer_ready)", "ready")], "short", width=4,
+            steps=parts.SOME_IS_GOOD,
+        ),
+        parts.figures(
+            "Answers", "A second.", [("sum(windward:scorer_queries:rate5m)", "answers")], "ops", width=4, decimals=2,
+        ),
+        parts.figures(
+            "Errors", "Share of the answers whose code says that Windward failed, not the query.",
+            [("windward:scorer_errors:ratio_rate5m", "errors")], "percentunit", width=4, decimals=2,
+            steps=((None, "green"), (0.01, "yellow"), (0.05, "red")),
+        ),
+        parts.figures(
+            "p99 of place", "From taking a query to its answer.",
+            [('windward:scorer_query_duration_seconds:p99_rate5m{method="place"}', "place")], "s", width=4, steps=SLOW,
+        ),
+        parts.figures(
+            "Queue", "Queries waiting.", [("max(windward_scorer_queue_length)", "queue")], "short", width=4,
+            steps=((None, "green"), (100, "yellow"), (1000, "red")),
+        ),
+        parts.figures(
+            "Stale share", "Machines whose data is too old, of all that ever had any.",
+            [("windward:fleet_stale:ratio", "stale")], "percentunit", width=4, decimals=1,
+            steps=((None, "green"), (0.01, "yellow"), (0.05, "red")),
+        ),
+    ]  # fmt: skip
+
+
+def _answers() -> list[object]:
+    return [
+        parts.lines(
+            "Answers by code", "A second; gRPC's names of codes.",
+            [("sum by (code) (windward:scorer_queries:rate5m)", "{{code}}")], "ops", width=8,
+        ),
+        parts.lines(
+            "Answers by method", "A second.", [("sum by (method) (windward:scorer_queries:rate5m)", "{{method}}")], "ops",
+            width=8,
+        ),
+        parts.lines(
+            "Latency", "From taking a query to its answer, all methods.",
+            [
+                (f"histogram_quantile({quantile}, sum by (le) (rate(windward_scorer_query_duration_seconds_bucket{RATE})))",
+                 f"p{round(100 * quantile)}")
+                for quantile in (0.5, 0.95, 0.99)
+            ],
+            "s", width=8, steps=SLOW,
+        ),
+        parts.lines(
+            "p99 by method", "From taking a query to its answer.",
+            [("windward:scorer_query_duration_seconds:p99_rate5m >= 0", "{{method}}")], "s", width=8, steps=SLOW,
+        ),
+        parts.lines(
+            "Queue", "Queries waiting, as each scorer last saw it.",
+            [("max by (instance) (windward_scorer_queue_length)", "{{instance}}")], "short", width=8,
+            steps=((None, "green"), (100, "yellow"), (1000, "red")),
+        ),
+        parts.lines(
+            "Queries answered in steps", "Long ones that each scorer has at hand; short ones are answered between the steps.",
+            [("max by (instance) (windward_scorer_queries_long)", "{{instance}}")], "short", width=8,
+        ),
+        parts.lines(
+            "Queries not answered", "A second: past their deadline, unreadable, refused in a full queue, taken back from a dead scorer.",
+            [
+                (f"sum(rate(windward_scorer_queries_expired_total{RATE}))", "expired"),
+                (f"sum(rate(windward_scorer_queries_malformed_total{RATE}))", "malformed"),
+                (f"sum(rate(windward_scorer_queries_refused_total{RATE}))", "refused"),
+                (f"sum(rate(windward_scorer_queries_returned_total{RATE}))", "taken back"),
+            ],
+            "ops", width=8, steps=parts.NONE_IS_GOOD,
+        ),
+    ]  # fmt: skip
+
+
+def _placing() -> list[object]:
+    return [
+        parts.lines(
+            "Instances asked for", "A second, by outcome; missing: no machine fitted.",
+            [(f"sum by (outcome) (rate(windward_scorer_placements_total{RATE}))", "{{outcome}}")], "ops", width=8,
+        ),
+        parts.lines(
+            "Conflicts", "Candidates lost to another scorer, for each instance placed.",
+            [("windward:scorer_conflicts:ratio_rate5m", "conflicts")], "percentunit", width=8,
+            steps=((None, "green"), (0.5, "yellow")),
+        ),
+        parts.lines(
+            "Refusals by filter", "Machines that refuse the exporter's probe request, by the first filter that does.",
+            [("max by (profile, filter) (windward_fleet_probe_refusals)", "{{filter}}")], "short", width=8,
+        ),
+        parts.lines(
+            "Ledger by state", "Instances that hold their amounts.",
+            [("max by (state) (windward_fleet_instances)", "{{state}}")], "short", width=8, stacked=True,
+        ),
+        parts.lines(
+            "Reuse", "Rankings and plans a second, by whether the one that was kept served.",
+            [(f"sum by (result) (rate(windward_scorer_ranking_reuse_total{RATE}))", "{{result}}")], "ops", width=8,
+            stacked=True,
+        ),
+        parts.lines(
+            "Reuse by reason", "Why the kept ranking served, or a new one was made (`scorer/placement/reasons.py`).",
+            [(f"sum by (reason) (rate(windward_scorer_ranking_reuse_total{RATE})) > 0", "{{reason}}")], "ops", width=8,
+        ),
+        parts.lines(
+            "Reservations that ran out", "A second: they were not confirmed in time.",
+            [(f"sum(rate(windward_scorer_reservations_expired_total{RATE}))", "expired")], "ops", width=8,
+        ),
+        parts.lines(
+            "Ledger, as scorers see it", "Instances in each scorer's copy; they differ for milliseconds only.",
+            [("max by (instance) (windward_scorer_ledger_instances)", "{{instance}}")], "short", width=8,
+        ),
+        parts.lines(
+            "Ledger differences", "Machines and clusters whose sums were wrong at the last check, which a scorer makes when it starts.",
+            [("max(windward_scorer_ledger_differences)", "differences")], "short", width=8, steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Instances that the ledger lost", "By scorer, since its start: a failover or an emptied server took what a scorer had seen.",
+            [("max by (instance) (windward_scorer_ledger_lost_instances_total)", "{{instance}}")], "short", width=8,
+            steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Ledger not accepted", "1 while a scorer refuses to place because the ledger was emptied.",
+            [("max by (instance) (windward_scorer_ledger_unaccepted)", "{{instance}}")], "short", width=8,
+            steps=parts.NONE_IS_GOOD, high=1,
+        ),
+    ]  # fmt: skip
+
+
+def _state() -> list[object]:
+    return [
+        parts.lines(
+            "Age of the newest sample", "In each scorer's snapshot.",
+            [("max by (instance) (time() - windward_scorer_newest_sample_timestamp_seconds)", "{{instance}}")], "s",
+            width=8, steps=parts.AGE,
+        ),
+        parts.lines(
+            "Age of the snapshot", "Since each scorer last built one; it does when windows change.",
+            [("max by (instance) (time() - windward_scorer_snapshot_timestamp_seconds)", "{{instance}}")], "s", width=8,
+            steps=parts.AGE,
+        ),
+        parts.lines(
+            "Building a snapshot", "Reading what changed and joining it.",
+            [
+                (f"histogram_quantile({quantile}, sum by (le) (rate(windward_scorer_refresh_duration_seconds_bucket{RATE})))",
+                 f"p{round(100 * quantile)}")
+                for quantile in (0.5, 0.99)
+            ],
+            "s", width=8, steps=((None, "green"), (0.05, "yellow"), (0.2, "red")),
+        ),
+        parts.lines(
+            "Machines in the snapshot", "By scorer.",
+            [("max by (instance) (windward_scorer_machines)", "{{instance}}")], "short", width=8,
+        ),
+        parts.lines(
+            "Degraded", "1 while at least 90 % of the machines in a scorer's snapshot have stale data, or none has any.",
+            [("max by (instance) (windward_scorer_degraded)", "{{instance}}")], "short", width=8,
+            steps=parts.NONE_IS_GOOD, high=1,
+        ),
+        parts.lines(
+            "Failed refreshes", "A second, by reason.",
+            [(f"sum by (reason) (rate(windward_scorer_refresh_failures_total{RATE}))", "{{reason}}")], "ops", width=8,
+            steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Ledger read whole", "Times, over all scorers: at a start, after a lost connection or too far behind.",
+            [(f"sum(increase(windward_scorer_ledger_reloads_total{RATE}))", "reloads")], "short", width=8,
+        ),
+    ]  # fmt: skip

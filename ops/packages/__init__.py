@@ -1,0 +1,8 @@
+"""The distributions of this repository: how they are built, and the check that they hold together.
+
+| distribution | holds | for |
+|---|---|---|
+| `windward-client` | `windward_client`, made from `scorer/client.py` | programs that place instances |
+| `windward-agent` | `streams.agent`, `schemas` | every machine |
+| `windward` | all else; requires the two | the servers, and people at a terminal |
+"""

@@ -1,0 +1,162 @@
+"""``python -m ops.packages [FOLDER]``: build the distributions, and see each do its main job in an empty environment.
+
+Fails when a file is in two of them, one is larger than it may be, or one does not do its job. The wheels and the
+agent's .deb stay in FOLDER (``dist``). Shell.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from ops.local.process import LOOPBACK, free_port
+from ops.local.valkey import LocalValkey
+from ops.packages.deb import build_deb, check_deb
+from ops.packages.environment import Environment, PackageError, run
+from ops.packages.interpreters import OLDEST, extremes, present
+from ops.packages.wheels import held_twice, read_modules
+
+ROOT = Path(__file__).parents[2]
+SOURCES = {
+    "windward-client": "ops/packages/client",
+    "windward-agent": "ops/packages/agent",
+    "windward": ".",
+}
+LARGEST_MB = {"windward-client": 10, "windward-agent": 20}
+
+ASK = """
+import sys, windward_client
+with windward_client.Client(sys.argv[1], timeout_s=1) as scorer:
+    try:
+        scorer.place(id="check", cpu=1)
+    except windward_client.WindwardError as error:
+        print(error)
+"""
+SAME_CLIENT = """
+import scorer.client, windward_client
+from scorer import client
+assert scorer.client is client is windward_client, scorer.client
+assert scorer.client.WindwardError is windward_client.WindwardError
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Build and check all; return 0, or 1 with what is wrong on stderr."""
+    folder = Path(argv[0] if argv else "dist").resolve()
+    try:
+        wheels = build(folder)
+        check_files(wheels)
+        pythons = extremes(present())
+        for python in pythons:
+            with tempfile.TemporaryDirectory(prefix="windward-packages-") as scratch:
+                check_client(Environment(python, Path(scratch, "client")), folder, python)
+                check_agent(Environment(python, Path(scratch, "agent")), folder, python)
+                check_windward(Environment(python, Path(scratch, "windward")), folder, python)
+        check_deb(build_deb(wheels["windward-agent"], folder))
+    except PackageError as error:
+        print(f"packages: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    if len(pythons) == 1:
+        print(f"!!! NOT RUN: packages on a second Python: here is only {pythons[0]}", file=sys.stderr)  # noqa: T201
+    return 0
+
+
+def build(folder: Path) -> dict[str, Path]:
+    """Build the wheels; return where each distribution's is."""
+    built = {}
+    for distribution, source in SOURCES.items():
+        pattern = f"{distribution.replace('-', '_')}-*.whl"
+        for old in folder.glob(pattern):
+            old.unlink()
+        run([sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT / source)])
+        (built[distribution],) = folder.glob(pattern)
+    return built
+
+
+def check_files(wheels: dict[str, Path]) -> None:
+    """Refuse a file that is in two distributions, and a module of the checkout that is in none."""
+    held = {distribution: read_modules(wheel) for distribution, wheel in wheels.items()}
+    if twice := held_twice(held):
+        raise PackageError(f"files in two distributions: {twice}")
+    here = {
+        str(path.relative_to(ROOT))
+        for package in ("schemas", "streams", "scorer", "ops")
+        for path in (ROOT / package).rglob("*.py")
+        if path.relative_to(ROOT).parts[:2] not in {("ops", "packages"), ("ops", "docs")}
+    }
+    if missing := here - frozenset().union(*held.values()):
+        raise PackageError(f"modules in no distribution: {sorted(missing)}")
+    say(f"files: {', '.join(f'{name} {len(files)}' for name, files in held.items())}, none in two")
+
+
+def check_client(empty: Environment, wheels: Path, python: str) -> None:
+    """A call with no server is refused in words, one to a server without a scorer as well."""
+    empty.install("windward-client", wheels)
+    refused = empty.run("python", "-c", ASK, f"redis://{LOOPBACK}:{free_port()}/0")
+    expect("UNAVAILABLE: no connection", refused)
+    with LocalValkey() as server:
+        expect(
+            "DEADLINE_EXCEEDED: no answer within 1 s: is a scorer running", empty.run("python", "-c", ASK, server.url)
+        )
+    report("windward-client", empty, python)
+
+
+def check_agent(empty: Environment, wheels: Path, python: str) -> None:
+    """A dry run prints a sample of this machine."""
+    empty.install("windward-agent", wheels)
+    empty.run("windward-agent", "--version")
+    check_sample(empty.run("windward-agent", "--dry-run", "--machine", "check", "--log-level", "error"))
+    expect("windward-agent: ", empty.run("windward-agent", "--interval-s", "no", code=2))
+    report("windward-agent", empty, python)
+
+
+def check_windward(empty: Environment, wheels: Path, python: str) -> None:
+    """It ranks and folds from files, runs the agent, has the client under both names, says what Faust comes with."""
+    examples = ROOT / "docs" / "examples"
+    empty.install("windward", wheels)
+    report("windward", empty, python)
+    empty.run("windward", "--version")
+    empty.run("windward", "--help")
+    query = ("--query", str(examples / "query.json"))
+    empty.run("windward", "rank", "--machines", str(examples / "machines.json"), *query)
+    empty.run("windward", "fold", str(examples / "samples.jsonl"))
+    check_sample(empty.run("windward", "agent", "--dry-run", "--machine", "check", "--log-level", "error"))
+    empty.run("python", "-c", SAME_CLIENT)
+    expect("pip install 'windward[stream]'", empty.run("windward", "stream", code=1))
+    empty.install("windward[stream]", wheels)
+    report("windward[stream]", empty, python)
+    empty.run("windward", "stream", "--help")
+    empty.run("python", "-c", "import streams.app")
+
+
+def check_sample(printed: str) -> None:
+    """Refuse what is not one sample in JSON."""
+    if json.loads(printed)["machine"] != "check":
+        raise PackageError(f"not a sample of this machine: {printed}")
+
+
+def expect(words: str, printed: str) -> None:
+    """Refuse an output that does not have these words."""
+    if words not in printed:
+        raise PackageError(f"expected {words!r} in: {printed}")
+
+
+def report(distribution: str, empty: Environment, python: str) -> None:
+    """Say how large an installed distribution is; refuse one that is larger than it may be."""
+    size_mb = empty.installed_bytes() / 1e6
+    say(f"{distribution}: {size_mb:.1f} MB installed, does its job on {python}")
+    if size_mb > LARGEST_MB.get(distribution, float("inf")):
+        raise PackageError(f"{distribution}: {size_mb:.1f} MB, at most {LARGEST_MB[distribution]} MB")
+
+
+def say(text: str) -> None:
+    """Print at once."""
+    print(text, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    if sys.version_info < OLDEST:
+        sys.exit("Python 3.11 or newer is needed")
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,123 @@
+"""The build backend of `windward`: setuptools, and then no file that another distribution of this repository holds.
+
+A published wheel leaves out what `windward-agent` and `windward-client` hold, and requires both. An editable install is
+a checkout, which has every file already: it requires neither, so that ``pip install --editable .`` needs no other
+build; and it can import `windward_client`.
+
+setuptools excludes whole packages only, and reads dependencies from pyproject.toml only. So its wheel is built whole
+and then rewritten. A subclass of its commands was rejected: a wheel's format is a standard, the commands are not.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import zipfile
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from setuptools import build_meta
+from setuptools.build_meta import (
+    build_sdist,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+    prepare_metadata_for_build_wheel,
+)
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+HELD_BY_AGENT = ("schemas/", "streams/agent/", "streams/__init__.py")
+"""What `windward-agent` holds: `ops/packages/agent/pyproject.toml` lists the same."""
+
+ALIAS = '''"""The Python client of the scorer: this is the module `{module}`, under another name."""
+
+import sys
+
+import {module}
+from {module} import *  # noqa: F403, for those that read types
+
+sys.modules[__name__] = sys.modules["{module}"]
+'''
+"""A module that is another one: what is imported from either is the same class."""
+
+REPLACED = {"scorer/client.py": ALIAS.format(module="windward_client").encode()}
+ADDED_TO_CHECKOUT = {"windward_client.py": ALIAS.format(module="scorer.client").encode()}
+
+_SIBLING = re.compile(rb"^Requires-Dist: windward-(agent|client)\b.*\r?\n", re.MULTILINE)
+
+Settings = dict[str, Any] | None
+
+
+def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
+    """Build the wheel without the files of the other distributions."""
+    name = str(build_meta.build_wheel(wheel_directory, config_settings, metadata_directory))
+    rewrite(Path(wheel_directory) / name, published)
+    return name
+
+
+def build_editable(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
+) -> str:
+    """Build the wheel that points to the checkout; it requires no other distribution of this repository."""
+    name = str(build_meta.build_editable(wheel_directory, config_settings, metadata_directory))
+    rewrite(Path(wheel_directory) / name, without_siblings, ADDED_TO_CHECKOUT)
+    return name
+
+
+def prepare_metadata_for_build_editable(metadata_directory: str, config_settings: Settings = None) -> str:
+    """Write the metadata that `build_editable` will have."""
+    name = str(build_meta.prepare_metadata_for_build_editable(metadata_directory, config_settings))
+    path = Path(metadata_directory) / name / "METADATA"
+    path.write_bytes(without_siblings("METADATA", path.read_bytes()) or b"")
+    return name
+
+
+def published(name: str, content: bytes) -> bytes | None:
+    """Return what a file of the wheel holds; None when another distribution holds it."""
+    return None if name.startswith(HELD_BY_AGENT) else REPLACED.get(name, content)
+
+
+def without_siblings(name: str, content: bytes) -> bytes | None:
+    """Return the file; the metadata without the requirements on this repository's other distributions."""
+    return _SIBLING.sub(b"", content) if name.rpartition("/")[2] == "METADATA" else content
+
+
+def rewrite(
+    wheel: Path, changed: Callable[[str, bytes], bytes | None], more: Mapping[str, bytes] | None = None
+) -> None:
+    """Change the files of a wheel, drop those that become None, add some; its record tells of what it holds then."""
+    with zipfile.ZipFile(wheel) as whole:
+        files = {each.filename: (each, changed(each.filename, whole.read(each))) for each in whole.infolist()}
+    record = next(name for name in files if name.endswith(".dist-info/RECORD"))
+    kept = {name: (info, content) for name, (info, content) in files.items() if content is not None and name != record}
+    kept |= {name: (zipfile.ZipInfo(name), content) for name, content in (more or {}).items()}
+    rows = [*(record_row(name, content) for name, (_, content) in kept.items()), (record, "", "")]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as rewritten:
+        for info, content in [*kept.values(), (files[record][0], text.getvalue().encode())]:
+            rewritten.writestr(info, content, zipfile.ZIP_DEFLATED)
+
+
+def record_row(name: str, content: bytes) -> tuple[str, str, str]:
+    """Return a file's row of the record: its name, its digest, its length in bytes.
+
+    >>> record_row("empty.py", b"")
+    ('empty.py', 'sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU', '0')
+    """
+    digest = urlsafe_b64encode(sha256(content).digest()).rstrip(b"=").decode()
+    return name, f"sha256={digest}", str(len(content))

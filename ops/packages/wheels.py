@@ -1,0 +1,41 @@
+"""What a wheel holds, and whether two hold the same file."""
+
+from __future__ import annotations
+
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+
+def modules(names: Iterable[str]) -> frozenset[str]:
+    """Return the files of a wheel that are installed as they are: all but those that tell of the wheel itself.
+
+    >>> sorted(modules(["a/b.py", "a-1.dist-info/RECORD"]))
+    ['a/b.py']
+    """
+    return frozenset(name for name in names if ".dist-info/" not in name)
+
+
+def read_modules(wheel: Path) -> frozenset[str]:
+    """Return the same of a wheel on disk."""
+    with zipfile.ZipFile(wheel) as whole:
+        return modules(whole.namelist())
+
+
+def held_twice(wheels: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Return each file that several distributions hold, with their names.
+
+    >>> held_twice({"agent": ["a.py", "b.py"], "client": ["b.py"]})
+    {'b.py': ['agent', 'client']}
+    """
+    holders: dict[str, list[str]] = defaultdict(list)
+    for distribution, names in wheels.items():
+        for name in names:
+            holders[name].append(distribution)
+    return {name: found for name, found in sorted(holders.items()) if len(found) > 1}
+
+
+def size_bytes(folder: Path) -> int:
+    """Return what all files below a folder hold together."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

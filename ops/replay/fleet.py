@@ -1,0 +1,68 @@
+"""The truth of a simulation: which machine each instance is on, and what every machine carries, past and to come.
+
+What is to come is known because an instance's usage is: policies that are measured never look at it, the references
+do. The load of a machine is the sum of the usage of its instances and may exceed its capacity: that is lost demand.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.replay.workload import Workload
+from scorer.snapshot.arrays import Bools, Floats, Integers
+
+
+class Fleet:
+    """Machines with the instances placed so far."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self.measured: Integers = np.flatnonzero(workload.measured)
+        """Resources that are measured."""
+        self.capacity: Floats = workload.capacity[self.measured]
+        """[r, M] of those."""
+        shape = (len(workload.machines), workload.minutes)
+        self.load: Floats = np.zeros((len(self.measured), *shape))
+        """[r, M, T] demand by minute."""
+        self.count: NDArray[np.int32] = np.zeros(shape, np.int32)
+        """[M, T] instances by minute."""
+        self.machine_of: Integers = np.full(len(workload.instances), -1, np.int64)
+        self.end: Integers = np.full(len(workload.instances), -1, np.int64)
+        """[K] minute of the end; -1 before the placement."""
+
+    def demand(self, instance: int, first: int, last: int) -> Floats:
+        """Return [r, last - first]: what the instance uses of the measured resources."""
+        usage = self.workload.usage
+        return np.array([usage.of(instance, resource, first, last) for resource in self.measured])
+
+    def place(self, instance: int, row: int, minute: int) -> None:
+        """Start an instance on a machine; it ends when its life is over."""
+        self.machine_of[instance] = row
+        self.end[instance] = minute + self.workload.life[instance]
+        self._add(instance, row, minute, 1)
+
+    def move(self, instance: int, row: int, minute: int) -> None:
+        """Take a running instance to another machine from this minute on."""
+        self._add(instance, int(self.machine_of[instance]), minute, -1)
+        self.machine_of[instance] = row
+        self._add(instance, row, minute, 1)
+
+    def running(self, minute: int) -> Integers:
+        """Return the instances that run in this minute."""
+        return np.flatnonzero((self.machine_of >= 0) & (self.end > minute))
+
+    def within(self, resource_at: int, share: float) -> Bools:
+        """Return [M, T]: demand of a measured resource (by its position) at most this share of the capacity."""
+        below: Bools = self.load[resource_at] <= share * self.capacity[resource_at][:, None]
+        return below
+
+    def readings(self, first: int, last: int) -> Floats:
+        """Return [r, M, last - first]: what agents would measure, the demand up to the capacity."""
+        return np.minimum(self.load[:, :, first:last], self.capacity[:, :, None])
+
+    def _add(self, instance: int, row: int, minute: int, sign: int) -> None:
+        last = min(int(self.end[instance]), self.workload.minutes)
+        if last > minute:
+            self.load[:, row, minute:last] += sign * self.demand(instance, minute, last)
+            self.count[row, minute:last] += sign

@@ -1,0 +1,78 @@
+"""Figures of one simulation, for the fill and for the time after it (steady).
+
+With u(m, t) the CPU demand of machine m in minute t over its capacity:
+
+| figure         | what it is                                                                                   |
+|----------------|----------------------------------------------------------------------------------------------|
+| std            | standard deviation of min(u, 1) over the machines, mean over time                            |
+| p99            | 99th percentile of min(u, 1) over machines and minutes                                       |
+| hot80, hot90   | share of the machine-minutes with u > 0.8, u > 0.9                                           |
+| hot100         | the same with u > 1: somebody had to wait                                                    |
+| lost           | demand above capacity, as a share of all demand                                              |
+| on_hot         | share of the instance-minutes that were spent on machines with u > 0.9                       |
+| refused_first  | share of the instances that were refused at their first try                                  |
+| refusals       | refusals for each instance that asked, repeated ones too                                     |
+| emptied        | share of the machines that could be emptied (`ops.replay.emptied`), mean over some moments   |
+| mean           | mean of u: alike for all policies that place all instances at once                           |
+| decision_ms    | time of one decision, mean, of the whole run; what it is depends on the machine it ran on    |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ops.replay.emptied import emptied_share
+from ops.replay.simulation import Outcome
+from schemas.resources import CPU
+from scorer.snapshot.arrays import Floats
+
+MEASURES = (
+    "std", "p99", "hot80", "hot90", "hot100", "lost", "on_hot", "refused_first", "refusals", "emptied", "mean",
+    "decision_ms",
+)  # fmt: skip
+EMPTIED_EVERY_MINUTES = 360
+
+Figures = Mapping[str, float]
+
+
+def utilization(outcome: Outcome) -> Floats:
+    """Return [M, T]: CPU demand over capacity."""
+    fleet = outcome.fleet
+    at = int(np.flatnonzero(fleet.measured == CPU)[0])
+    found: Floats = fleet.load[at] / fleet.capacity[at][:, None]
+    return found
+
+
+def measure(outcome: Outcome) -> dict[str, Figures]:
+    """Return the figures of the ``fill`` (where there is one) and of the ``steady`` rest."""
+    workload = outcome.workload
+    stages = {"fill": (0, workload.fill_minutes), "steady": (workload.fill_minutes, workload.minutes)}
+    return {name: _figures(outcome, first, last) for name, (first, last) in stages.items() if last > first}
+
+
+def _figures(outcome: Outcome, first: int, last: int) -> Figures:
+    demand, workload = utilization(outcome)[:, first:last], outcome.workload
+    delivered = np.minimum(demand, 1.0)
+    cores = outcome.fleet.workload.capacity[CPU][:, None]
+    count = outcome.fleet.count[:, first:last]
+    hot = demand > 0.9
+    asking = (workload.start >= first) & (workload.start < last) & (outcome.tries > 0)
+    asked = max(int(asking.sum()), 1)
+    failed = outcome.tries - (outcome.placed >= 0)
+    moments = range(first + min(EMPTIED_EVERY_MINUTES, last - first) // 2, last, EMPTIED_EVERY_MINUTES)
+    return {
+        "std": float(delivered.std(axis=0).mean()),
+        "p99": float(np.quantile(delivered, 0.99)),
+        "hot80": float((demand > 0.8).mean()),
+        "hot90": float(hot.mean()),
+        "hot100": float((demand > 1.0).mean()),
+        "lost": float((np.maximum(demand - 1.0, 0.0) * cores).sum() / max((demand * cores).sum(), 1e-12)),
+        "on_hot": float(count[hot].sum() / max(count.sum(), 1)),
+        "refused_first": float((failed[asking] > 0).sum() / asked),
+        "refusals": float(failed[asking].sum() / asked),
+        "emptied": float(np.mean([emptied_share(outcome.fleet, minute) for minute in moments])),
+        "mean": float(demand.mean()),
+        "decision_ms": float(outcome.decision_s.mean() * 1e3) if outcome.decision_s.size else 0.0,
+    }

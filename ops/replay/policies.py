@@ -1,0 +1,117 @@
+"""A policy is asked for machines at a moment of simulated time. A profile is one, by the product's code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ops.replay.fleet import Fleet
+from ops.replay.measuring import Measuring
+from schemas.request import Request
+from scorer.ledger.instance import Instance
+from scorer.ledger.limits import Limit, adds, mosts_in_script, scales_in_script
+from scorer.ledger.view import LedgerView, instance_of
+from scorer.placement.limits import limits
+from scorer.placement.reuse import Reuse
+from scorer.ranking.explain import summary
+from scorer.ranking.profile import Profile
+from scorer.snapshot.snapshot import Snapshot
+
+CANDIDATES = 4
+"""So many of the best machines are tried against the ledger's limits, as a scorer gives them to the reserve script."""
+
+
+@dataclass(eq=False)
+class Moment:
+    """What a policy may look at; the truth in ``fleet`` is for references alone."""
+
+    minute: int
+    ledger: LedgerView
+    measuring: Measuring
+    fleet: Fleet
+
+    @property
+    def now_s(self) -> float:
+        """Epoch time."""
+        return self.measuring.now_s(self.minute)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What was measured until now."""
+        return self.measuring.snapshot(self.minute)
+
+
+class Policy(Protocol):
+    """Chooses machines."""
+
+    name: str
+    reference: bool
+    """Whether it is shown as a reference: it uses what no policy can have."""
+    refusals: Counter[str]
+    """Why instances were refused, each at its first try."""
+
+    def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
+        """Return a row for each of some requests that are alike but for their ids; the ledger is not changed."""
+
+
+class Mover(Protocol):
+    """Moves running instances; asked once an hour of simulated time."""
+
+    def moves(self, moment: Moment) -> list[tuple[int, int]]:
+        """Return (instance, row it goes to) pairs."""
+
+
+class ProfilePolicy:
+    """A profile, as a scorer with a ledger of its own would apply it."""
+
+    reference = False
+
+    def __init__(self, profile: Profile, name: str = "") -> None:
+        self.name = name or profile.name
+        self.profile = profile
+        self.refusals: Counter[str] = Counter()
+        self._known: set[int] = set()
+        self._reuse = Reuse()
+
+    def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
+        """Rank one request, plan several; candidates that the ledger's limits refuse are passed over."""
+        snapshot, ledger = moment.snapshot, moment.ledger
+        if len(requests) > 1:
+            plan = self._reuse.plan(requests, snapshot, ledger, self.profile, moment.now_s)
+            for position, why in plan.reasons.items():
+                self._refused(instances[position], lambda why=why: why)  # type: ignore[misc]
+            return [None if machine is None else snapshot.roster.index[machine] for machine in plan.machines]
+        request = requests[0]
+        ranking = self._reuse.rank(request, snapshot, ledger, self.profile, moment.now_s)
+        rows = [int(row) for row in ranking.best(CANDIDATES)]
+        record = instance_of(request, "", moment.now_s)
+        for row, allowed in zip(rows, limits(ranking, rows, request), strict=True):
+            if upheld(allowed, record, ledger.on_machine(snapshot.names[row])):
+                return [row]
+        self._refused(instances[0], lambda: summary(ranking))
+        return [None]
+
+    def _refused(self, instance: int, why: Callable[[], str]) -> None:
+        """Note why, if it is the instance's first refusal: words cost as much as the ranking, and many ask again."""
+        if instance not in self._known:
+            self._known.add(instance)
+            self.refusals[why()] += 1
+
+
+def upheld(allowed: Sequence[Limit], record: Instance, held: Sequence[Instance]) -> bool:
+    """Return whether a machine that holds some instances may take one more, as the reserve script decides it."""
+    for limit in allowed:
+        added = adds(record, limit.measure)
+        if added:
+            taken = added + sum(adds(each, limit.measure) for each in held)
+            if taken > most_in_units(limit):
+                return False
+    return True
+
+
+def most_in_units(limit: Limit) -> float:
+    """Return the most of a limit as the ledger counts it."""
+    most = mosts_in_script([limit], scales_in_script([(1, *limit.measure)]))[0]
+    return float("inf") if most < 0 else float(most)

@@ -1,0 +1,13 @@
+"""Converters: public load traces in the form they are passed on in, into days of load.
+
+Each module reads one kind of file; `find` tells them apart by what is in the file, in this order:
+
+| module     | file                                                            | family     |
+|------------|-----------------------------------------------------------------|------------|
+| planetlab  | ``.npz`` with ``days``, ``cpu_<day>``, ``machine_<day>``          | planetlab  |
+| smd        | ``.npz`` with ``machines``, ``columns``, ``x_<machine>``          | smd        |
+| nab        | ``.csv(.gz)`` with ``series,timestamp,value``                     | nab        |
+| recording  | any file that ``windward fleet --recording`` plays               | its name   |
+
+A recording whose names are ``gcd-<job>_<day>`` (the Google trace of 2011) has its days joined by job.
+"""

@@ -1,0 +1,68 @@
+"""openb: requests of a production cluster with their sizes and lifetimes, for worlds whose trace has none.
+
+Columns ``cpu_milli``, ``memory_mib``, ``creation_time``, ``deletion_time``, ``scheduled_time`` (s). Used are requests
+that were scheduled, created from t = 9,936,000 s on where arrivals are dense (all of them, in a file that ends before).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ops.replay.workload import WorkloadError
+from scorer.snapshot.arrays import Floats
+
+DENSE_S = 9_936_000.0
+COLUMNS = ("cpu_milli", "memory_mib", "creation_time", "deletion_time", "scheduled_time")
+LOG_MEDIAN_S, LOG_SPREAD = 720.0, 1.9
+"""Without a file: lives are log-normal with openb's median and its middle half."""
+_SIZES = ((1.0, 0.3), (2.0, 0.25), (4.0, 0.25), (8.0, 0.15), (16.0, 0.05))
+"""Without a file: cores and how often."""
+_BYTES_PER_CORE = 4 * 2.0**30
+
+
+@dataclass(frozen=True, eq=False)
+class Lives:
+    """Requests as they occur together: [N] each."""
+
+    life_s: Floats
+    cores: Floats
+    memory_bytes: Floats
+
+
+def convert(header: Sequence[str], lines: Sequence[Sequence[str]], source: str) -> Lives:
+    """Return the lives in a table; raises WorkloadError naming column and row."""
+    for name in COLUMNS:
+        if name not in header:
+            raise WorkloadError(f"{source}: has no column {name}")
+    at = [header.index(name) for name in COLUMNS]
+    rows = []
+    for row, line in enumerate(lines, 2):
+        if len(line) != len(header):
+            raise WorkloadError(f"{source}: row {row}: {len(line)} values, expected {len(header)}")
+        values = []
+        for name, place in zip(COLUMNS, at, strict=True):
+            try:
+                values.append(float(line[place]) if line[place] else np.nan)
+            except ValueError:
+                raise WorkloadError(f"{source}: {name}, row {row}: {line[place]!r} is no number") from None
+        rows.append(values)
+    table = np.array(rows, np.float64).reshape(-1, len(COLUMNS))
+    cpu, memory, created, deleted, scheduled = table.T
+    used = np.isfinite(created) & np.isfinite(scheduled) & (deleted > created) & (cpu > 0)
+    if (used & (created >= DENSE_S)).any():
+        used &= created >= DENSE_S
+    if not used.any():
+        raise WorkloadError(f"{source}: no request was scheduled and deleted")
+    return Lives((deleted - created)[used], cpu[used] / 1000, memory[used] * 2.0**20)
+
+
+def without_file(count: int = 4_096) -> Lives:
+    """Return lives and sizes that are alike to openb's in median and middle half; no data of it."""
+    generator = np.random.default_rng(2023)
+    life_s = LOG_MEDIAN_S * np.exp(LOG_SPREAD * generator.standard_normal(count))
+    sizes, often = np.array(_SIZES).T
+    cores = generator.choice(sizes, count, p=often)
+    return Lives(life_s, cores, cores * _BYTES_PER_CORE)

@@ -1,0 +1,44 @@
+"""Any recording that ``windward fleet`` plays (`streams.load_generator.recording`), as a trace.
+
+Of the public traces these are Bitbrains (``.npz`` of a week, ``.csv.gz`` of a day; sizes are in it), the Google trace
+of 2011 (``.npz``, names ``gcd-<job>_<day>``: joined by job) and the hosts of Alibaba 2018 (``.csv.gz``).
+
+Days begin at the first midnight (UTC) of the file when its times are epoch seconds, else where it begins.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.replay.traces.trace import DAY_S, Trace, joined_by_job, of_days
+from ops.replay.workload import WorkloadError
+from schemas.resources import CPU, MEMORY
+from streams.load_generator.recording import Defaults, RecordingError, load_trace
+
+_SIZES_UNKNOWN = Defaults(cores=np.nan, memory=np.nan, nic=np.nan)
+_WORDS = {"bitbrains": "bitbrains", "gcd": "gcd", "alibaba": "alibaba"}
+_CELL_S = 60.0
+"""Steps shorter than two of these, or irregular, are read as cells of this length."""
+
+
+def read(path: Path) -> Trace:
+    """Return the trace; raises WorkloadError."""
+    try:
+        found = load_trace(path, _SIZES_UNKNOWN)
+    except RecordingError as error:
+        raise WorkloadError(str(error).removeprefix("recording: ")) from None
+    cell_s, cpu, memory = found.cell_s, found.utilization[CPU], found.utilization[MEMORY]
+    if DAY_S % cell_s or cell_s % _CELL_S:
+        at = (np.arange(int(found.length_s // _CELL_S)) * _CELL_S / cell_s).astype(np.int64)
+        cell_s, cpu, memory = _CELL_S, cpu[:, at], memory[:, at]
+    cores, memory_bytes = found.capacity[CPU], found.capacity[MEMORY]
+    family = next((name for word, name in _WORDS.items() if word in path.name), path.name.partition(".")[0])
+    trace = of_days(family, cell_s, found.names, cpu, memory, _known(cores), _known(memory_bytes))
+    return joined_by_job(trace)
+
+
+def _known(sizes: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    return sizes if np.isfinite(sizes).any() else None

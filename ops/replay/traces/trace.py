@@ -1,0 +1,134 @@
+"""A trace: the load of some sources (VMs, hosts, jobs) as whole days, in percent of each source's size."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.replay.workload import WorkloadError
+from scorer.snapshot.arrays import Floats
+
+DAY_S = 86_400
+Part = Literal["all", "tuning", "held-out"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trace:
+    """D days of load; a source has one or several, in a row."""
+
+    family: str
+    cell_s: float
+    cpu: NDArray[np.float32]
+    """[D, T] 0 to 1 of the source's size; no NaN."""
+    memory: NDArray[np.float32] | None
+    """[D, T] likewise, or None: not measured."""
+    sources: Sequence[Sequence[int]]
+    """Of each source its days, as rows."""
+    names: Sequence[str]
+    """Of the sources."""
+    cores: Floats | None = None
+    memory_bytes: Floats | None = None
+    """Of the sources; None: the trace has no sizes."""
+    kinds: Sequence[str] = ()
+    """Of the sources, or empty."""
+
+
+def of_days(
+    family: str,
+    cell_s: float,
+    names: Sequence[str],
+    cpu: NDArray[np.float32],
+    memory: NDArray[np.float32] | None,
+    cores: Floats | None = None,
+    memory_bytes: Floats | None = None,
+) -> Trace:
+    """Return the trace of [S, T] series that are days on end: gaps are filled with the last value known.
+
+    A source without any reading of a resource, or with a size of zero, is left out; what is over after the last whole
+    day, too. Raises WorkloadError for less than a day.
+    """  # fmt: skip
+    cells = round(DAY_S / cell_s)
+    days = cpu.shape[1] // cells
+    if not days:
+        raise WorkloadError(f"{family}: holds {cpu.shape[1] * cell_s / 3600:.3g} hours, at least one day is needed")
+    used = np.isfinite(cpu).any(axis=1)
+    if memory is not None and np.isfinite(memory).any():
+        used &= np.isfinite(memory).any(axis=1)
+    else:
+        memory = None
+    for size in (cores, memory_bytes):
+        if size is not None:
+            used &= np.nan_to_num(size) > 0
+    if not used.any():
+        raise WorkloadError(f"{family}: no machine has any reading")
+    chosen = np.flatnonzero(used)
+    by_day = (len(chosen) * days, cells)
+    return Trace(
+        family=family,
+        cell_s=cell_s,
+        cpu=_filled(cpu[chosen, : days * cells]).reshape(by_day),
+        memory=None if memory is None else _filled(memory[chosen, : days * cells]).reshape(by_day),
+        sources=[range(at * days, (at + 1) * days) for at in range(len(chosen))],
+        names=[names[at] for at in chosen.tolist()],
+        cores=None if cores is None else cores[chosen],
+        memory_bytes=None if memory_bytes is None else memory_bytes[chosen],
+    )
+
+
+def joined_by_job(trace: Trace) -> Trace:
+    """Return the trace with sources named ``gcd-<job>_<day>`` joined to one source a job, its days in order."""
+    named = [re.fullmatch(r"(gcd-.+)_(\d+)", name) for name in trace.names]
+    if not all(named):
+        return trace
+    jobs: dict[str, list[tuple[int, int]]] = {}
+    for at, match in enumerate(named):
+        assert match is not None
+        jobs.setdefault(match[1], []).append((int(match[2]), at))
+    rows = [[row for _, at in sorted(days) for row in trace.sources[at]] for days in jobs.values()]
+    return Trace(
+        family=trace.family, cell_s=trace.cell_s, cpu=trace.cpu, memory=trace.memory, sources=rows, names=list(jobs),
+        kinds=list(jobs),
+    )  # fmt: skip
+
+
+def part_of(trace: Trace, part: Part) -> Trace:
+    """Return a part of the trace: ``tuning`` and ``held-out`` have no source and no day of a source in common.
+
+    A source is for tuning if the checksum of its name is even, and then with the first half of its days (rounded up);
+    held out are the other sources with the other half, or with their one day. With fewer than 16 sources each is in
+    both parts, with the days of that half: such a trace has no sources to spare.
+    """
+    if part == "all":
+        return trace
+    few = len(trace.sources) < 16
+    chosen, rows = [], []
+    for at, (name, days) in enumerate(zip(trace.names, trace.sources, strict=True)):
+        half = (len(days) + 1) // 2
+        tuning = zlib.crc32(name.encode()) % 2 == 0
+        if few or tuning == (part == "tuning"):
+            mine = days[:half] if part == "tuning" else (days[half:] or days)
+            chosen.append(at)
+            rows.append(list(mine))
+    return Trace(
+        family=trace.family, cell_s=trace.cell_s, cpu=trace.cpu, memory=trace.memory, sources=rows,
+        names=[trace.names[at] for at in chosen],
+        cores=None if trace.cores is None else trace.cores[chosen],
+        memory_bytes=None if trace.memory_bytes is None else trace.memory_bytes[chosen],
+        kinds=[trace.kinds[at] for at in chosen] if trace.kinds else (),
+    )  # fmt: skip
+
+
+def _filled(series: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return [S, T] with each gap as the last value before it; before the first one, as the first."""
+    known = np.isfinite(series)
+    at = np.where(known, np.arange(series.shape[1]), 0)
+    last = np.maximum.accumulate(at, axis=1)
+    first = np.argmax(known, axis=1)
+    last = np.maximum(last, first[:, None])
+    return np.take_along_axis(series, last, axis=1)

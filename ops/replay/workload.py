@@ -1,0 +1,144 @@
+"""A workload: instances with what they ask for, when they live and what they use, and the fleet they are placed on.
+
+Time is in whole minutes from the workload's origin: minute k covers [origin + 60 k, origin + 60 (k + 1)) s.
+
+Letters: R resources in the order of `schemas.resources`, M machines, K instances, N readings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.names import WINDOWS_S
+from schemas.request import Request
+from schemas.resources import CPU, MEMORY, RESOURCES
+from scorer.snapshot.arrays import Bools, Floats, Integers
+
+MINUTE_S = 60
+DAY_MINUTES = 1_440
+LEAD_MINUTES = WINDOWS_S[-1] // MINUTE_S
+"""Minutes before the origin in which the fleet is there and empty, so that no window is warming."""
+ORIGIN_S = 1_376_265_600
+"""Where a workload does not say: Monday 2013-08-12, 00:00 UTC."""
+
+
+class WorkloadError(ValueError):
+    """A workload or a trace that cannot be replayed; the message names file, column and row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Usage:
+    """What instances use, minute by minute: each has a stretch of readings, read round and round.
+
+    ``usage[r, k](t) = min(most[r, k], scale[r, k] * values[r, base[k] + (shift[k] + t) mod length[k]])``
+
+    Instances may share a stretch. A resource whose readings are NaN is not measured; others have no NaN.
+    """
+
+    values: NDArray[np.float32]
+    """[R, N] readings."""
+    base: Integers
+    length: Integers
+    shift: Integers
+    """[K] in minutes."""
+    scale: Floats
+    most: Floats
+    """[R, K]"""
+
+    def of(self, instance: int, resource: int, first: int, last: int) -> Floats:
+        """Return [last - first]: one instance's usage of one resource in the minutes from ``first``."""
+        base, length = int(self.base[instance]), int(self.length[instance])
+        at, left = (int(self.shift[instance]) + first) % length, last - first
+        if at + left <= length:
+            readings = self.values[resource, base + at : base + at + left]
+        else:
+            readings = self.values[resource, base + (at + np.arange(left)) % length]
+        found: Floats = np.minimum(
+            np.multiply(readings, self.scale[resource, instance], dtype=np.float64), self.most[resource, instance]
+        )
+        return found
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Workload:
+    """Instances and a fleet."""
+
+    name: str
+    machines: Sequence[str]
+    capacity: Floats
+    """[R, M] NaN where unknown."""
+    instances: Sequence[str]
+    asked: Floats
+    """[R, K] 0 where nothing is asked."""
+    start: Integers
+    """[K] minute of the first try, in ascending order."""
+    life: Integers
+    """[K] minutes from the placement to the end; at least 1."""
+    usage: Usage
+    minutes: int
+    """How long the workload is; what goes on afterwards is not measured."""
+    fill_minutes: int = 0
+    """The first minutes, in which the fleet fills: history, shown apart."""
+    origin_s: int = ORIGIN_S
+    seed: int = 0
+    machine_labels: Sequence[Mapping[str, str]] = ()
+    kinds: Sequence[str] = ()
+    """[K], or empty: no kinds."""
+    labels: Sequence[Mapping[str, str]] = ()
+    """[K], or empty: no labels."""
+    expected: Floats = field(default_factory=lambda: np.full((len(RESOURCES), 0), np.nan))
+    """[R, K] NaN where the deployer does not say; or [R, 0]."""
+
+    @property
+    def measured(self) -> Bools:
+        """[R] Resources that the fleet has and any instance reports."""
+        values = self.usage.values
+        reported = np.isfinite(values[:, 0]) if values.shape[1] else np.zeros(len(values), np.bool_)
+        found: Bools = np.isfinite(self.capacity).all(axis=1) & reported
+        return found
+
+    def request(self, instance: int) -> Request:
+        """Return the request of one instance."""
+        given: dict[str, Any] = {
+            name: float(self.asked[r, instance]) for r, name in enumerate(RESOURCES) if self.asked[r, instance]
+        }
+        if self.expected.shape[1]:
+            column = self.expected[:, instance]
+            given["expected"] = {name: float(column[r]) for r, name in enumerate(RESOURCES) if np.isfinite(column[r])}
+        if self.kinds:
+            given["kind"] = self.kinds[instance]
+        if self.labels:
+            given["labels"] = dict(self.labels[instance])
+        return Request(id=self.instances[instance], **given)
+
+
+def check(workload: Workload, source: str) -> Workload:
+    """Return the workload; raises WorkloadError for what cannot be simulated, naming ``source``, column and row."""
+    if not len(workload.machines):
+        raise WorkloadError(f"{source}: machine: there are no machines")
+    if not len(workload.instances):
+        raise WorkloadError(f"{source}: instance: there are no instances")
+    for what, names in (("machine", workload.machines), ("instance", workload.instances)):
+        if len(set(names)) != len(names):
+            seen: set[str] = set()
+            twice = next(row for row, name in enumerate(names) if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+            raise WorkloadError(f"{source}: {what}, row {twice + 1}: {names[twice]!r} is there twice")
+    cores = workload.capacity[CPU]
+    if not (np.isfinite(cores) & (cores > 0)).all():
+        row = int(np.flatnonzero(~(np.isfinite(cores) & (cores > 0)))[0])
+        raise WorkloadError(f"{source}: cores, row {row + 1}: expected a number above 0, got {cores[row]:g}")
+    for resource, column in ((CPU, "asked_cores"), (MEMORY, "asked_mem_mib")):
+        wrong = ~np.isfinite(workload.asked[resource]) | (workload.asked[resource] < 0)
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            value = workload.asked[resource, row]
+            raise WorkloadError(f"{source}: {column}, row {row + 1}: expected a number of 0 or more, got {value:g}")
+    if (workload.life < 1).any():
+        row = int(np.flatnonzero(workload.life < 1)[0])
+        raise WorkloadError(f"{source}: end_s, row {row + 1}: the instance ends before it has lived a minute")
+    return workload

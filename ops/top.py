@@ -1,0 +1,135 @@
+"""``windward top``: the hottest machines, the fleet's figures and the decisions as they come, in a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import redis
+
+from ops.fleet_view import join_tables
+from ops.top_settings import TopSettings
+from ops.top_view import Decision, Moment, chosen, frame, rows_of, spread_of
+from schemas.settings import SettingsError, load_settings
+from schemas.terminal import screen
+from schemas.window_table import TableError, decode_table
+from scorer.client import Client, WindwardError
+from scorer.commands import ask
+from scorer.wire import AWAY
+
+DECISIONS = 50
+RISKS_TOP = 1_000
+
+
+SETTINGS = TopSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Watch until q, or print one frame."""
+    settings = load_settings(TopSettings, "top", argv, environ)
+    if settings.once or not sys.stdout.isatty():
+        return _once(settings)
+    try:
+        from ops.top_app import TopApp
+    except ImportError:
+        raise SettingsError("the live view is not installed: pip install 'windward[top]', or give --once") from None
+    with Reader(settings) as reader:
+        TopApp(reader.read, settings).run()
+    return 0
+
+
+def _once(settings: TopSettings) -> int:
+    with Reader(settings) as reader:
+        try:
+            moment = reader.read()
+        except (*AWAY, redis.ResponseError) as error:
+            return ask.unreachable(settings.redis_url, error, "top", settings)
+    rows = chosen(moment, settings.sort, reverse=settings.reverse, text=settings.filter)
+    if settings.json:
+        import dataclasses
+
+        print(json.dumps(dataclasses.asdict(replace(moment, rows=rows[: settings.limit]))))  # noqa: T201
+    else:
+        print(frame(moment, rows, screen(wide=settings.wide), machines=settings.limit, decisions=10))  # noqa: T201
+    return 0
+
+
+class Reader:
+    """Reads one moment after the other: window tables, decisions and the queue from Redis, risks from a scorer."""
+
+    def __init__(self, settings: TopSettings) -> None:
+        self._settings, self._names = settings, settings.names
+        self._server = ask.server(settings)
+        self._client = Client(
+            prefix=settings.prefix, timeout_s=min(settings.timeout, 2.0), **settings.redis_arguments()
+        )
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.close()
+        self._client.close()
+
+    def read(self) -> Moment:
+        """Return what is there now; raises redis.RedisError when the server is away."""
+        names, server, now_s = self._names, self._server, time.time()
+        partitions = int(server.get(names.partitions) or 0)
+        raw: Any = server.mget([names.windows(p) for p in range(partitions)]) if partitions else []
+        problem = ""
+        tables = []
+        for each in raw:
+            try:
+                tables += [decode_table(each)] if each else []
+            except TableError as error:
+                problem = str(error)
+        view = join_tables(tables)
+        risks, unanswered = self._risks()
+        return Moment(
+            now_s=now_s,
+            windows_s=view.windows_s,
+            rows=rows_of(view, risks, now_s),
+            std=spread_of(view),
+            waiting=int(server.llen(names.queries)),
+            scorers=self._scorers(),
+            decisions=self._decisions(),
+            problem=problem or unanswered,
+        )
+
+    def _risks(self) -> tuple[dict[str, float], str]:
+        try:
+            answer = self._client.call("rank", {"top": RISKS_TOP})
+        except WindwardError as error:
+            return {}, f"no risk: {error.message}"
+        return {one["machine"]: one["risk"] for one in answer["candidates"] if one["risk"] is not None}, ""
+
+    def _scorers(self) -> int:
+        try:
+            return int(self._server.zcard(self._names.scorers))
+        except redis.ResponseError:
+            return 0
+
+    def _decisions(self) -> list[Decision]:
+        entries: Any = self._server.xrevrange(self._names.decisions, count=DECISIONS)
+        return [
+            Decision(
+                int(stamp.split(b"-")[0]) / 1000, _in_words(entry[b"method"].decode(), json.loads(entry[b"answer"]))
+            )
+            for stamp, entry in entries
+        ]
+
+
+def _in_words(method: str, answer: Mapping[str, Any]) -> str:
+    if "placed" not in answer:
+        return f"{answer['id']} moved from {answer.get('moved_from')} to {answer.get('machine')}"
+    placed, asked = answer["placed"], answer.get("asked", 0)
+    if len(placed) == 1 == asked:
+        return f"{placed[0]['id']} on {placed[0]['machine']}, {answer.get('summary', '')}"
+    if not placed:
+        return f"no machine fits: {answer.get('summary', '')}"
+    machines = len({one["machine"] for one in placed})
+    return f"{len(placed)} of {asked} instances on {machines} machines, {placed[0]['id']} and so on ({method})"

@@ -1,0 +1,32 @@
+"""Settings of ``windward top``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from schemas.settings import setting
+from scorer.settings import ClientSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopSettings(ClientSettings):
+    """Watch the fleet: hottest machines, their windows side by side, risk, the fleet's spread, decisions as they come.
+
+    Keys: c m n k a sort by cpu, memory, nic, risk, age; N by name; r turns the order round; / filters by name; s shows
+    stale machines only; q ends.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward top",
+        "windward top --once --sort memory --limit 10      # one frame, for a script or a mail",
+    )
+
+    once: bool = setting(False, "print one frame and exit")
+    sort: Literal["cpu", "memory", "nic", "risk", "age", "machine"] = setting("cpu", "order by", metavar="COLUMN")
+    reverse: bool = setting(False, "the other way round")
+    filter: str = setting("", "only machines whose name holds this", metavar="TEXT")
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = setting(20, "with --once: at most so many machines")
+    interval_s: Annotated[float, Meta(ge=0.2, le=3600)] = setting(2.0, "how often it looks")

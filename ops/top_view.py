@@ -1,0 +1,158 @@
+"""What ``windward top`` shows: the fleet at one moment as rows, its figures, the newest decisions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ops.fleet_view import FleetView
+from schemas.durations import duration
+from schemas.numbers import finite
+from schemas.resources import CPU, MEMORY, NIC
+from schemas.tables import Column, Screen, table
+from scorer.commands.show import age, number, ratio
+
+SORTS = ("cpu", "memory", "nic", "risk", "age", "machine")
+STALE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One machine. Utilization by window, shortest first; None where unknown."""
+
+    machine: str
+    cpu: tuple[float | None, ...]
+    cpu_std: float | None
+    memory: tuple[float | None, ...]
+    nic: float | None
+    risk: float | None
+    age_s: float
+
+    @property
+    def stale(self) -> bool:
+        """Whether its data is too old to be used."""
+        return self.age_s > STALE_S
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A placement, a refusal or a move."""
+
+    at_s: float
+    what: str
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Everything at one moment."""
+
+    now_s: float
+    windows_s: Sequence[int] = ()
+    rows: Sequence[Row] = ()
+    std: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    """Standard deviation of utilization over the fleet, by resource, then window."""
+    waiting: int = 0
+    scorers: int = 0
+    decisions: Sequence[Decision] = ()
+    problem: str = ""
+
+
+def rows_of(view: FleetView, risks: Mapping[str, float], now_s: float) -> list[Row]:
+    """Return a row for each machine of the window tables."""
+    used = view.utilization
+    with np.errstate(divide="ignore", invalid="ignore"):
+        std = view.std[0, CPU] / view.capacity[CPU] if len(view.names) else np.empty(0)
+    return [
+        Row(
+            machine=name,
+            cpu=tuple(finite(value) for value in used[:, CPU, at]),
+            cpu_std=finite(std[at]),
+            memory=tuple(finite(value) for value in used[:, MEMORY, at]),
+            nic=finite(used[0, NIC, at]),
+            risk=risks.get(name),
+            age_s=now_s - float(view.at[at]),
+        )
+        for at, name in enumerate(view.names)
+    ]
+
+
+def spread_of(view: FleetView) -> dict[str, tuple[float | None, ...]]:
+    """Return the standard deviation of utilization over the fleet: by resource, one for each window."""
+    if not len(view.names):
+        return {}
+    with np.errstate(invalid="ignore"):
+        return {
+            name: tuple(
+                finite(np.nanstd(window)) if np.isfinite(window).any() else None for window in view.utilization[:, r]
+            )
+            for name, r in (("cpu", CPU), ("memory", MEMORY), ("nic", NIC))
+        }
+
+
+def chosen(moment: Moment, by: str, *, reverse: bool = False, text: str = "", stale_only: bool = False) -> list[Row]:
+    """Return the rows whose name holds ``text``, the highest first (by name: the first)."""
+    found = [row for row in moment.rows if text.lower() in row.machine.lower() and (row.stale or not stale_only)]
+    if by == "machine":
+        return sorted(found, key=lambda row: row.machine, reverse=reverse)
+
+    def value(row: Row) -> float:
+        what = {
+            "cpu": row.cpu[:1],
+            "memory": row.memory[:1],
+            "nic": (row.nic,),
+            "risk": (row.risk,),
+            "age": (row.age_s,),
+        }[by]
+        known = what[0] if what else None
+        return -1.0 if known is None else known
+
+    return sorted(found, key=value, reverse=not reverse)
+
+
+def columns(windows_s: Sequence[int]) -> list[Column]:
+    """Return the columns: the name, CPU and memory by window, then the rest; the first window is never hidden."""
+    found = [Column("machine")]
+    for name, priority in (("cpu", 2), ("mem", 4)):
+        found += [Column(f"{name} {duration(s)}", priority if at else 0) for at, s in enumerate(windows_s)]
+        found += [Column("std", 5)] if name == "cpu" else []
+    return [*found, Column("nic", 5), Column("risk", 1), Column("age", 3)]
+
+
+def cells(row: Row) -> list[str]:
+    """Return a row's cells, in the order of `columns`."""
+    return [
+        row.machine, *map(ratio, row.cpu), ratio(row.cpu_std), *map(ratio, row.memory), ratio(row.nic),
+        number(row.risk), age(row.age_s) + "!" * row.stale,
+    ]  # fmt: skip
+
+
+def heading(moment: Moment) -> list[str]:
+    """Return the figures of the fleet, a line each."""
+    stale = sum(row.stale for row in moment.rows)
+    lines = [f"{len(moment.rows)} machines, {stale} stale   {moment.scorers} scorers, {moment.waiting} queries wait"]
+    if moment.windows_s:
+        windows = "/".join(map(duration, moment.windows_s))
+        sides = "   ".join(
+            f"{name} " + "/".join(number(v, 3) for v in values) for name, values in list(moment.std.items())[:2]
+        )
+        lines.append(f"std over the fleet ({windows}): {sides}")
+    return lines + [moment.problem] * bool(moment.problem)
+
+
+def decision_lines(moment: Moment, most: int) -> list[str]:
+    """Return the newest decisions, the newest first."""
+    return [
+        f"{duration(max(0.0, float(round(moment.now_s - one.at_s)))):>6} ago  {one.what}"
+        for one in moment.decisions[:most]
+    ]
+
+
+def frame(moment: Moment, rows: Sequence[Row], screen: Screen, *, machines: int, decisions: int) -> str:
+    """Return one frame as text."""
+    shown = table(columns(moment.windows_s), [cells(row) for row in rows[:machines]], screen)
+    lines = [*heading(moment), "", shown, "", "decisions", *decision_lines(moment, decisions)]
+    return "\n".join(
+        line if screen.width is None else line[: screen.width] if line.startswith("  ") else line for line in lines
+    )

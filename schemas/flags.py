@@ -1,0 +1,171 @@
+"""The command line of one command as an argparse parser: groups, examples, near names. Made from a settings class.
+
+A settings class may have, beside its fields:
+
+    GROUP: ClassVar[str] = "Redis"       the title of the group that its fields are in; none: the command's own, first
+    TITLE: ClassVar[str] = "the request" the title of the command's own group
+    EXAMPLES: ClassVar[tuple[str, ...]]  command lines, each with what it does behind a ``#``; shown before the settings
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import typing
+from collections.abc import Mapping, Sequence
+from types import UnionType
+from typing import Any, NoReturn
+
+from schemas.durations import duration
+
+LAST_GROUPS = ("output", "ledger", "Redis", "Kafka", "logs")
+"""The groups of what many commands share; a command's own settings stand before them."""
+
+
+class UsageError(ValueError):
+    """Wrong usage; the message is one line and shows no value, which may be a secret."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises UsageError in place of printing its usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse; raises UsageError."""
+        about = message.partition(" explicit argument ")[0].replace(": ignored", ": takes no value")
+        raise UsageError(f"{about}; --help lists the settings")
+
+
+def flag(name: str) -> str:
+    """Return the flag of a setting."""
+    return "--" + name.replace("_", "-")
+
+
+def is_duration(name: str, field: dataclasses.Field[Any]) -> bool:
+    """Whether a setting is a time in seconds: its name ends so, or it says it is one."""
+    return name.endswith("_s") or bool(field.metadata.get("duration"))
+
+
+def parser_of(cls: type, prog: str, description: str = "") -> Parser:
+    """Return the parser of a settings class."""
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    hints = typing.get_type_hints(cls, include_extras=True)
+    arguments = [
+        f"[{field.metadata.get('metavar', name.upper())} ...]" if _is_many(hints[name]) else field.metadata["metavar"]
+        for name, field in fields.items()
+        if field.metadata.get("positional")
+    ]
+    parser = Parser(
+        prog=prog,
+        usage=" ".join([prog.replace("%", "%%"), *arguments, "[--setting VALUE ...]"]),
+        description=described(cls, description),
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+        add_help=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    order = {title: place for place, title in enumerate(LAST_GROUPS, 2)}
+    titles = {name: _group(cls, name, field) for name, field in fields.items()}
+    for title in sorted(dict.fromkeys(titles.values()), key=lambda title: order.get(title, bool(title))):
+        group = parser.add_argument_group(title or getattr(cls, "TITLE", "settings"))
+        own = [name for name in fields if titles[name] == title and not fields[name].metadata.get("secret")]
+        for name in sorted(own, key=lambda name: not fields[name].metadata.get("positional")):
+            field = fields[name]
+            _add(group, name, field, hints[name])
+    more = parser.add_argument_group("help")
+    more.add_argument("--config", metavar="FILE", help="TOML file with settings")
+    more.add_argument("-h", "--help", action="help", help="show this and exit")
+    return parser
+
+
+def described(cls: type, description: str = "") -> str:
+    """Return what a command does, with its examples."""
+    lines = (description or cls.__doc__ or "").strip().replace("``", "").splitlines()
+    text = "\n".join([*lines[:1], *(line.removeprefix("    ") for line in lines[1:])])
+    examples = getattr(cls, "EXAMPLES", ())
+    return "\n".join([text, "", "examples:", *(f"  {line}" for line in examples)]) if examples else text
+
+
+def known_words(parser: argparse.ArgumentParser) -> list[str]:
+    """Return every flag of a parser."""
+    return [word for action in parser._actions for word in action.option_strings]
+
+
+def _add(group: Any, name: str, field: dataclasses.Field[Any], hint: Any) -> None:
+    kind = bare(hint)
+    many = _is_many(hint)
+    about = field.metadata.get("help", "").replace("%", "%%")
+    if said := choices(kind):
+        about += f": {said}" if about else said
+    if field.default is not dataclasses.MISSING and not (
+        isinstance(field.default, bool) or field.default in (None, "", ())
+    ):
+        default = field.default
+        if is_duration(name, field):
+            default = ", ".join(map(duration, default)) if isinstance(default, tuple) else duration(default)
+        about += f" (default {default})"
+    metavar = field.metadata.get("metavar", "DURATION" if is_duration(name, field) else name.rpartition("_")[2].upper())
+    if field.metadata.get("positional"):
+        group.add_argument(name, metavar=metavar, help=about, nargs="*" if many else None)
+    elif kind is bool and field.default is True:
+        group.add_argument(flag(name), help=argparse.SUPPRESS, action="store_true")
+        group.add_argument(flag(f"no_{name}"), help=f"do not {about}", action="store_false", dest=name)
+    elif kind is bool:
+        group.add_argument(flag(name), help=about, action="store_true")
+        group.add_argument(flag(f"no_{name}"), help=argparse.SUPPRESS, action="store_false", dest=name)
+    elif field.metadata.get("optional_value"):
+        group.add_argument(flag(name), help=about, metavar=metavar, nargs="?", const="")
+        group.add_argument(flag(f"no_{name}"), help=argparse.SUPPRESS, action="store_const", const="false", dest=name)
+    else:
+        group.add_argument(flag(name), help=about, metavar=metavar, action="append" if many else "store")
+
+
+def _group(cls: type, name: str, field: dataclasses.Field[Any]) -> str:
+    """Return the title of a setting's group: that of the class which declares it last."""
+    if (said := field.metadata.get("group")) is not None:
+        return str(said)
+    owner = next((each for each in cls.__mro__ if name in inspect.get_annotations(each)), cls)
+    return str(owner.__dict__.get("GROUP", ""))
+
+
+def _is_many(hint: Any) -> bool:
+    return typing.get_origin(bare(hint)) in (tuple, dict)
+
+
+def bare(kind: Any) -> Any:
+    """Strip Annotated and ``| None`` off a type."""
+    while True:
+        origin = typing.get_origin(kind)
+        if origin is typing.Annotated:
+            kind = typing.get_args(kind)[0]
+        elif origin in (typing.Union, UnionType):
+            kind = next(k for k in typing.get_args(kind) if k is not type(None))
+        else:
+            return kind
+
+
+def choices(kind: Any) -> str:
+    """Return the values a choice has, in words; nothing for another type."""
+    if typing.get_origin(kind) is not typing.Literal:
+        return ""
+    *others, last = map(str, filter(None, typing.get_args(kind)))
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def refused(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
+    """Return what is said of words that the parser does not know: a flag by name, with near ones; others by number."""
+    from schemas.near import did_you_mean
+
+    flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+    if not flags:
+        return f"arguments too many: {len(unknown)}; --help lists the settings"
+    hint = did_you_mean(flags[0], known_words(parser))
+    return f"unrecognized arguments: {' '.join(flags)}{hint or '; --help lists the settings'}"
+
+
+def parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> Mapping[str, Any]:
+    """Read the command line; only what was given is in the result, as text. Raises UsageError."""
+    known, unknown = parser.parse_known_args(list(argv))
+    if unknown:
+        raise UsageError(refused(parser, unknown))
+    return vars(known)

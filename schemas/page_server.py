@@ -1,0 +1,171 @@
+"""Shell: the HTTP server of the pages: waitress, with a bound on everything a client can hold.
+
+At most ``connections_max`` connections are open. One more closes the one that has been idle longest, so that a scrape
+is answered however many idle connections others hold. A connection that makes no progress for ``timeout_s`` is closed;
+half a request is no progress. An answer is one socket write, as far as the socket takes it.
+
+waitress was chosen over http.server (a thread for each connection, no limit, no timeout) and over cheroot (a worker
+waits for each connection's request, so a few idle ones stop all scrapes). It does not speak TLS: `_TlsChannel` does.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Callable, Iterable
+from threading import Thread
+from typing import Any
+
+from waitress import wasyncore
+from waitress.adjustments import Adjustments
+from waitress.channel import HTTPChannel
+from waitress.server import TcpWSGIServer
+from waitress.task import ErrorTask, WSGITask
+
+from schemas.settings import SettingsError
+
+StartResponse = Callable[[str, list[tuple[str, str]]], Any]
+WsgiApplication = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
+
+CONNECTIONS_MAX = 32
+TIMEOUT_S = 10
+THREADS = 2
+_REQUEST_BYTES_MAX = 16_384
+_OWN_DESCRIPTORS = 2
+"""The listening socket and the trigger, which waitress counts as connections."""
+_IN_MEMORY_BYTES = 2**30
+"""Longer answers would go through a temporary file, or make a worker wait for a slow reader."""
+
+
+class _OneWrite:
+    """Puts the header and the (only) part of the body into one write."""
+
+    def write(self: Any, data: bytes) -> None:
+        header = b"" if self.wrote_header else self.build_response_header()
+        self.wrote_header = True
+        self.content_bytes_written += len(data)
+        self.channel.write_soon(header + data)
+
+
+class _Task(_OneWrite, WSGITask):  # type: ignore[misc]
+    """An answer of the application."""
+
+
+class _ErrorTask(_OneWrite, ErrorTask):  # type: ignore[misc]
+    """An answer to what is not HTTP."""
+
+
+class _Channel(HTTPChannel):  # type: ignore[misc]
+    """A connection; its ``last_activity`` is when it was opened, or last answered."""
+
+    task_class = _Task
+    error_task_class = _ErrorTask
+    last_activity: float
+
+    def handle_read(self) -> None:
+        before = self.last_activity
+        super().handle_read()
+        self.last_activity = before
+
+
+class _Unready(Exception):
+    """TLS has nothing for us yet."""
+
+
+class _TlsChannel(_Channel):
+    """A connection with TLS around it; it shakes hands when its bytes arrive, so a silent one blocks no other."""
+
+    def __init__(self, server: Any, sock: Any, *arguments: Any, **more: Any) -> None:
+        sock.setblocking(False)
+        wrapped = server.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        super().__init__(server, wrapped, *arguments, **more)
+
+    def recv(self, buffer_size: int) -> Any:
+        try:
+            return super().recv(buffer_size)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise _Unready from None
+
+    def handle_read(self) -> None:
+        try:
+            super().handle_read()
+        except _Unready:
+            return
+
+    def send(self, data: bytes, do_close: bool = True) -> Any:
+        try:
+            return super().send(data, do_close)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return 0
+
+
+class _Server(TcpWSGIServer):  # type: ignore[misc]
+    """Closes the connection that is idle longest when there is one too many."""
+
+    channel_class = _Channel
+    connections_max = CONNECTIONS_MAX
+    context: ssl.SSLContext | None = None
+
+    def handle_accept(self) -> None:
+        super().handle_accept()
+        if len(self.active_channels) > self.connections_max:
+            idle = [channel for channel in self.active_channels.values() if not channel.requests]
+            if idle:
+                min(idle, key=lambda channel: channel.last_activity).handle_close()
+
+
+class PageServer:
+    """A server that listens, run by a daemon thread of its own until `stop`.
+
+    ``context`` makes it TLS. Raises SettingsError naming metrics_port when the address cannot be had.
+    """
+
+    def __init__(
+        self,
+        application: WsgiApplication,
+        host: str,
+        port: int,
+        *,
+        context: ssl.SSLContext | None = None,
+        connections_max: int = CONNECTIONS_MAX,
+        timeout_s: int = TIMEOUT_S,
+    ) -> None:
+        for name in ("waitress", "waitress.queue"):
+            logging.getLogger(name).setLevel(logging.ERROR)  # a flood of connections is no flood of log lines
+        self._sockets: dict[int, Any] = {}
+        try:
+            self._server = _Server(
+                application,
+                map=self._sockets,
+                adj=Adjustments(
+                    host=host, port=port, ident="windward", threads=THREADS, backlog=128,
+                    connection_limit=connections_max + _OWN_DESCRIPTORS + 1, channel_timeout=timeout_s,
+                    cleanup_interval=1, asyncore_use_poll=True, log_socket_errors=False,
+                    max_request_header_size=_REQUEST_BYTES_MAX, max_request_body_size=1, recv_bytes=2**16,
+                    outbuf_overflow=_IN_MEMORY_BYTES, outbuf_high_watermark=_IN_MEMORY_BYTES,
+                ),
+            )  # fmt: skip
+        except (OSError, ValueError) as error:
+            wasyncore.close_all(self._sockets)
+            why = getattr(error, "strerror", None) or error
+            raise SettingsError(f"metrics_port: cannot listen on {host}:{port}: {why}") from None
+        self._server.connections_max = connections_max
+        if context is not None:
+            self._server.context, self._server.channel_class = context, _TlsChannel
+        self._thread = Thread(target=self._server.run, name="pages", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, also when any was asked for."""
+        return int(self._server.effective_port)
+
+    def stop(self) -> None:
+        """Close all connections and end the threads."""
+        self._server.task_dispatcher.shutdown(timeout=1)
+        if self._thread.is_alive():
+            trigger = self._server.trigger
+            with trigger.lock:  # the server, which closes the trigger, waits for this write
+                trigger.thunks.append(lambda: wasyncore.close_all(self._sockets))
+                trigger.pull_trigger()
+            self._thread.join(timeout=5)

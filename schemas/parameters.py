@@ -1,0 +1,118 @@
+"""The parameters of the RPC's methods: one Struct a method, every text and every list with a largest size.
+
+``place`` and ``rank`` take a `schemas.request.Request`; ``place`` takes a list of them, too, as ``instances``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from schemas.request import NAME_LENGTH_MAX, ByResource, Labels, Name, Ports, Quantity, Request
+from schemas.resources import RESOURCES
+
+ID_LENGTH_MAX = NAME_LENGTH_MAX + 8
+"""Characters of an instance's id: that of a batch with its number."""
+BATCH_MAX = 10_000
+"""Instances in one query."""
+ROWS_MAX = 10_000
+"""Rows of one page."""
+
+Id = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH_MAX)]
+AnyId = Annotated[str, Meta(max_length=ID_LENGTH_MAX)]
+Generation = Annotated[int, Meta(ge=0)] | None
+"""The reservation that the caller means, as an answer gave it; None: whichever is live."""
+Limit = Annotated[int, Meta(ge=1, le=ROWS_MAX)]
+
+
+class Confirm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``confirm``."""
+
+    id: Id
+    machine: Name = ""
+    """Where the caller believes it is; another place is an error."""
+    started_at: Annotated[float, Meta(ge=0)] = 0.0
+    """When it started, epoch seconds; 0: now."""
+    generation: Generation = None
+    dry_run: bool = False
+
+
+class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``release``."""
+
+    id: Id
+    machine: Name = ""
+    generation: Generation = None
+    dry_run: bool = False
+
+
+_Amounts: Any = msgspec.defstruct(
+    "_Amounts", [(name, Quantity | None, None) for name in RESOURCES], frozen=True, kw_only=True
+)
+
+
+class Update(_Amounts, frozen=True, forbid_unknown_fields=True, kw_only=True):  # type: ignore[misc, call-arg]
+    """The parameters of ``update``: what is given changes, the rest stays. Each resource is a field."""
+
+    id: Id
+    machine: Name | None = None
+    """Where it goes; "" chooses the best machine."""
+    maxmemory: Quantity | None = None
+    limits: ByResource | None = None
+    expected: ByResource | None = None
+    ports: Ports | None = None
+    role: Name | None = None
+    swap_role_with: AnyId = ""
+    """Another instance: the two exchange their roles in one step, as a failover does. The same call again is a repeat;
+    the way back is the other's call, or this one with the ``role`` it is to have."""
+    cluster_masters: Annotated[int, Meta(ge=0)] | None = None
+    labels: Labels | None = None
+    profile: Name = ""
+    generation: Generation = None
+    dry_run: bool = False
+
+
+class Instances(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``instances``; all that are given must match."""
+
+    id: AnyId = ""
+    machine: Name = ""
+    state: Literal["", "reserved", "confirmed"] = ""
+    cluster: Name = ""
+    role: Name = ""
+    kind: Name = ""
+    labels: Labels = {}
+    after: AnyId = ""
+    """The last id of the page before."""
+    limit: Limit = 1000
+
+
+class MachineList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``machines``."""
+
+    names: Annotated[tuple[Name, ...], Meta(max_length=ROWS_MAX)] = ()
+    labels: Labels = {}
+    profile: Name = ""
+    window_s: Annotated[int, Meta(ge=0)] = 0
+    after: Name = ""
+    """The last machine of the page before."""
+    limit: Limit = 1000
+
+
+class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``health``: none."""
+
+
+PARAMETERS: dict[str, type[msgspec.Struct]] = {
+    "place": Request,
+    "rank": Request,
+    "confirm": Confirm,
+    "update": Update,
+    "release": Release,
+    "machines": MachineList,
+    "instances": Instances,
+    "health": Health,
+}
+"""By method."""

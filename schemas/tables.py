@@ -1,0 +1,79 @@
+"""Tables for people: the one style of every command. Pure: the caller says how wide the terminal is.
+
+Each column has a priority: those that do not fit go, the highest number first, and are named below the table. Columns
+of priority 0 stay, and no cell is ever cut: a name that is longer than the terminal is written whole.
+
+The look is that of a `rich` table without a box. It is made here because importing rich costs more than the rest of a
+command together: 25 of the 150 ms that `windward place` may take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_GAP = "  "
+BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its heading, when it goes, and on which side it stands."""
+
+    title: str
+    priority: int = 0
+    left: bool = False
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Where a table is shown: how many columns it has (None: as many as it takes), and whether it knows styles."""
+
+    width: int | None = None
+    styled: bool = False
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], screen: Screen | None = None) -> str:
+    """Return aligned columns; the first is to the left.
+
+    >>> print(table([Column("machine"), Column("score"), Column("age", 1)], [["a", "9.5", "3s"]]))
+    machine  score  age
+    a          9.5   3s
+    >>> print(table([Column("machine"), Column("score"), Column("age", 1)], [["a", "9.5", "3s"]], Screen(width=16)))
+    machine  score
+    a          9.5
+    (1 more: --wide)
+    """
+    screen = screen or Screen()
+    sizes = [max([len(column.title), *(len(row[at]) for row in rows)]) for at, column in enumerate(columns)]
+    shown = fitting(columns, sizes, screen.width)
+    lines = []
+    for number, row in enumerate(([column.title for column in columns], *rows)):
+        cells = [
+            row[at].ljust(sizes[at]) if not place or columns[at].left else row[at].rjust(sizes[at])
+            for place, at in enumerate(shown)
+        ]
+        line = _GAP.join(cells).rstrip()
+        lines.append(f"{BOLD}{line}{PLAIN}" if screen.styled and not number else line)
+    hidden = [column.title for at, column in enumerate(columns) if at not in shown]
+    if hidden:
+        note = f"(without {', '.join(hidden)}: --wide shows all)"
+        if screen.width is not None and len(note) > screen.width:
+            note = f"({len(hidden)} more: --wide)"
+        lines.append(f"{DIM}{note}{PLAIN}" if screen.styled else note)
+    return "\n".join(lines)
+
+
+def fitting(columns: Sequence[Column], sizes: Sequence[int], width: int | None) -> list[int]:
+    """Return the places of the columns that are shown, in their order.
+
+    >>> fitting([Column("a"), Column("b", 2), Column("c", 1)], [3, 3, 3], 8)
+    [0, 2]
+    """
+    shown = list(range(len(columns)))
+    while width is not None and sum(sizes[at] for at in shown) + len(_GAP) * (len(shown) - 1) > width:
+        last = max(shown, key=lambda at: (columns[at].priority, at))
+        if not columns[last].priority:
+            break
+        shown.remove(last)
+    return shown

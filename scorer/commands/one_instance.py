@@ -1,0 +1,41 @@
+"""A step in the life of one instance: the settings, the call and the line that `confirm` and `release` share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.settings import load_settings, setting
+from scorer.commands import ask
+from scorer.settings import ClientSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSettings(ClientSettings):
+    """Which instance; the step may be repeated."""
+
+    id: tuple[str, ...] = setting((), "id of the reservation or instance", positional=True)
+    machine: str = setting("", "where it must be; on another machine this fails")
+    generation: int | None = setting(None, "which reservation it must be, as `place --json` says", metavar="NUMBER")
+    dry_run: bool = setting(False, "only say what would happen")
+
+
+def run(kind: type[StepSettings], method: str, argv: list[str], environ: Mapping[str, str]) -> int:
+    """Do the step; return the exit code."""
+    settings = load_settings(kind, method, argv, environ)
+    params: dict[str, Any] = {
+        "id": ask.one_id(settings.id, method),
+        "machine": settings.machine,
+        "dry_run": settings.dry_run,
+    }
+    if settings.generation is not None:
+        params["generation"] = settings.generation
+    return ask.ask(settings, method, params, show)[0]
+
+
+def show(answer: dict[str, Any]) -> str:
+    """Return the instance in one line."""
+    notes = [note for note, holds in (("as before", answer["repeated"]), ("tried only", answer["dry_run"])) if holds]
+    line = f"{answer['id']} on {answer['machine']}: {answer['state']}"
+    return f"{line} ({', '.join(notes)})" if notes else line

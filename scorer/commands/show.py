@@ -1,0 +1,78 @@
+"""Numbers and times for people."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from schemas.durations import duration
+from schemas.resources import RESOURCES, UNITS
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """Return a number for people; an unknown one is a dash."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def size(value: float | None) -> str:
+    """Return bytes for people.
+
+    >>> size(10e9), size(512), size(None)
+    ('10.0G', '512', '-')
+    """
+    if value is None:
+        return "-"
+    for factor, suffix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.1f}{suffix}"
+    return f"{value:.0f}"
+
+
+def ratio(value: float | None) -> str:
+    """Return a ratio in percent."""
+    return "-" if value is None else f"{100 * value:.0f}%"
+
+
+def amount(resource: str, value: float | None, digits: int = 2) -> str:
+    """Return an amount of a resource in its unit.
+
+    >>> amount("cpu", 2.0), amount("memory", 10e9), amount("cpu", 64.0, 0)
+    ('2.00', '10.0G', '64')
+    """
+    return size(value) if UNITS[resource].startswith("bytes") else number(value, digits)
+
+
+def age(seconds: float | None) -> str:
+    """Return an age for people, in whole seconds.
+
+    >>> age(0.2), age(75.4), age(None)
+    ('0s', '1m15s', '-')
+    """
+    return duration(None if seconds is None else float(round(seconds)))
+
+
+def time_of(at_s: float | None) -> str:
+    """Return a time for people, in the zone of this terminal; an unknown one is a dash."""
+    return datetime.fromtimestamp(at_s).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z") if at_s else "-"
+
+
+def ago(at_s: float | None, now_s: float) -> str:
+    """Return how long ago a time is, or how long it is until then.
+
+    >>> ago(940, 1000), ago(1300, 1000), ago(None, 1000)
+    ('1m ago', 'in 5m', '-')
+    """
+    if not at_s:
+        return "-"
+    return f"in {duration(at_s - now_s)}" if at_s > now_s else f"{duration(now_s - at_s)} ago"
+
+
+def resources(always: Collection[str], requested: Mapping[str, float | None]) -> list[str]:
+    """Return the resources that a table shows, in their order: some always, any other when it was requested.
+
+    >>> resources(("cpu", "memory"), {"cpu": 2.0, "memory": 0.0, "nic": 0.0})
+    ['cpu', 'memory']
+    >>> resources(("memory",), {"nic": 1e6})
+    ['memory', 'nic']
+    """
+    return [name for name in RESOURCES if name in always or requested.get(name)]

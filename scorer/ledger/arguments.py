@@ -1,0 +1,52 @@
+"""How the scripts are told what is wanted, and how their reasons are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from scorer.ledger.instance import Instance
+from scorer.ledger.limits import measures_in_script, mosts_in_script, scales_in_script
+from scorer.ledger.transition import ALL_OR_NONE, CHANGED, Call, Candidate
+
+_encode = msgspec.json.Encoder().encode
+
+
+def in_call(call: Call) -> tuple[str, str]:
+    """Return the query's id and deadline."""
+    return call.query, repr(float(call.deadline))
+
+
+def given(generation: int | None) -> str:
+    """Return the generation that is meant; "" for whichever is live."""
+    return "" if generation is None else str(generation)
+
+
+def candidates_in_script(instance: Instance, candidates: Sequence[Candidate]) -> bytes:
+    """Return the candidates as the scripts read them: what the limits are on stands there once, not with each."""
+    headers: list[Any] = []
+    rows: list[Any] = [headers]
+    on: list[Any] | None = None
+    for machine, version, limits in candidates:
+        here = [limit[0] for limit in limits]
+        if here != on:
+            on, measures = here, measures_in_script(instance, limits)
+            headers.append(measures)
+            scales = scales_in_script(measures)
+        rows.append((machine, version, len(headers), *mosts_in_script(limits, scales)))
+    return _encode(rows)
+
+
+def reasons_in_words(raw: bytes, candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    """Return the script's reasons in words: one for each candidate that was looked at, in order."""
+    words = raw.decode()
+    if not words:
+        return ()
+    if words == ALL_OR_NONE:
+        return (ALL_OR_NONE,)
+    return tuple(
+        reason if reason == CHANGED else one.limits[int(reason) - 1].reason
+        for reason, one in zip(words.split(","), candidates, strict=False)
+    )

@@ -1,0 +1,178 @@
+"""Shell: whether the ledger's sums and counts are what its instances add up to; and their repair.
+
+The instances are read as a scorer reads them and followed. The rows are read in slices; a row is compared only with the
+instances of the same version, so others may go on writing. One whose version is not that of the instances is read again
+after the log; one that is still not by the end counts as busy. A repair is one script a machine, which writes only when
+nothing is different from what was read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from scorer.ledger.follower import Follower
+from scorer.ledger.instance import Instance, counts_of, sums_of
+from scorer.ledger.scripts import Ledger
+
+SLICE = 200
+"""Machines read at once."""
+ATTEMPTS_MAX = 20
+"""How often a row is read again that others change."""
+
+Sums = dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A machine or a cluster of which the ledger does not say what its instances add up to."""
+
+    kind: str
+    """``machine`` or ``cluster``."""
+    name: str
+    what: str
+    """What differs, in words."""
+    row: bytes
+    """The row as it was read; b"": none."""
+    sums: str
+    """What it should say, as the repair script reads it."""
+    counts: tuple[tuple[str, bytes, int], ...] = ()
+    """What is counted, the count as it was read, the true one."""
+    instance: Instance | None = None
+    """One of the instances there."""
+
+
+@dataclass
+class Checked:
+    """What a check found."""
+
+    machines: int = 0
+    clusters: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    busy: int = 0
+    """Rows that changed each time they were read: not compared."""
+    repaired: int = 0
+
+
+def read_row(row: bytes) -> tuple[int, Sums]:
+    """Return the version and the sums by class and name in a machine's row.
+
+    >>> read_row(b"7 prod:instances=1,cpu=500000")
+    (7, {'prod': {'instances': 1, 'cpu': 500000}})
+    """
+    version, *groups = row.decode().split() or ["0"]
+    sums: Sums = {}
+    for group in groups:
+        name, _, body = group.partition(":")
+        sums[name] = {what: int(amount) for what, _, amount in (one.partition("=") for one in body.split(","))}
+    return int(version), sums
+
+
+def true_sums(instances: Iterable[Instance]) -> Sums:
+    """Return what the instances of one machine add up to, by class and name; what is 0 is left out."""
+    sums: dict[str, Counter[str]] = {}
+    for one in instances:
+        sums.setdefault(one.priority_class, Counter()).update(sums_of(one))
+    return {name: {what: n for what, n in group.items() if n} for name, group in sums.items()}
+
+
+def true_counts(instances: Iterable[Instance]) -> Counter[str]:
+    """Return how many of the instances are counted under what."""
+    return Counter(what for one in instances for what in counts_of(one))
+
+
+def packed(sums: Mapping[str, Mapping[str, int]]) -> str:
+    """Return sums as a row has them, without the version."""
+    return " ".join(f"{name}:{','.join(f'{what}={n}' for what, n in group.items())}" for name, group in sums.items())
+
+
+class Check:
+    """Reads the ledger whole, then compares."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._follower = Follower(ledger)
+        self._counts: dict[str, set[str]] = {}
+
+    def run(self) -> Checked:
+        """Return what differs; nothing is written, but what has expired by then."""
+        self._ledger.expire()
+        self._follower.poll()
+        found = Checked()
+        self._counts = self._ledger.counted()
+        names = {*self._follower.view.machine_names, *self._ledger.machine_versions(), *self._counts}
+        found.machines = len(names)
+        self._all(sorted(names), self._machines, found)
+        clusters = {one.cluster for one in self._follower.view.instances.values() if one.cluster}
+        clusters |= set(self._ledger.cluster_names())
+        found.clusters = len(clusters)
+        self._all(sorted(clusters), self._clusters, found)
+        return found
+
+    def repair(self, found: Checked, number: int) -> None:
+        """Repair what was found under the lease `check`; what changed since is left to the next check.
+
+        Raises PermissionError when the lease has passed to another.
+        """
+        for one in found.differences:
+            outcome = self._ledger.repair(number, one.kind, one.name, one.row, one.sums, one.instance, one.counts)
+            if outcome == "fenced":
+                raise PermissionError("another check has begun: its lease is newer")
+            found.repaired += outcome == "done"
+
+    def _all(self, names: list[str], compare: Any, found: Checked) -> None:
+        for first in range(0, len(names), SLICE):
+            part = names[first : first + SLICE]
+            for _ in range(ATTEMPTS_MAX):
+                if not (part := compare(part, found)):
+                    break
+            found.busy += len(part)
+
+    def _machines(self, names: list[str], found: Checked) -> list[str]:
+        """Compare some machines; return those that changed meanwhile."""
+        whats = {
+            name: sorted({*self._counts.get(name, ()), *true_counts(self._follower.view.on_machine(name))})
+            for name in names
+        }
+        rows, counts = self._ledger.rows(names, [f"{name} {what}" for name in names for what in whats[name]])
+        self._follower.poll()
+        again = []
+        read = iter(counts)
+        for name, row in zip(names, rows, strict=True):
+            counted = [(what, next(read)) for what in whats[name]]
+            here = self._follower.view.on_machine(name)
+            version, sums = read_row(row)
+            if version != self._follower.version(name):
+                again.append(name)
+                continue
+            true, number = true_sums(here), true_counts(here)
+            wrong = tuple((what, raw, number[what]) for what, raw in counted if int(raw or 0) != number[what])
+            if sums == true and not wrong:
+                continue
+            what = [f"{packed(sums) or 'nothing'} is {packed(true) or 'nothing'}"] * (sums != true)
+            what += [f"{one} {raw.decode() or 0} is {n}" for one, raw, n in wrong]
+            some = here[0] if here else None
+            found.differences.append(Difference("machine", name, "; ".join(what), row, packed(true), wrong, some))
+        return again
+
+    def _clusters(self, names: list[str], found: Checked) -> list[str]:
+        self._follower.poll()
+        before = self._follower.change
+        rows = self._ledger.cluster_rows(names)
+        self._follower.poll()
+        if self._follower.change != before:
+            return names
+        members: dict[str, list[Instance]] = {name: [] for name in names}
+        for one in self._follower.view.instances.values():
+            if one.cluster in members:
+                members[one.cluster].append(one)
+        for name, row in zip(names, rows, strict=True):
+            count = int(row.split()[1]) if row else 0
+            here = members[name]
+            if count != len(here):
+                some = here[0] if here else None
+                what = f"{count} instances is {len(here)}"
+                found.differences.append(Difference("cluster", name, what, row, str(len(here)), (), some))
+        return []

@@ -1,0 +1,35 @@
+"""The digest of a request: what tells two requests under one id apart."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from schemas.request import Request
+from schemas.resources import RESOURCES
+
+_sorted = msgspec.json.Encoder(order="deterministic").encode
+
+
+def request_digest(request: Request) -> str:
+    """Return what tells two requests under one id apart; lifetime and how the answer is shown do not count.
+
+    >>> request_digest(Request(cpu=1.0, top=3, ttl_s=9)) == request_digest(Request(cpu=1.0))
+    True
+    """
+    return _digest(msgspec.structs.replace(request, ttl_s=Request().ttl_s))
+
+
+def request_digests(request: Request) -> str:
+    """Return the digest and, apart by a space, what 0.1.0 gave: there the lifetime counted, and 0 was none given."""
+    digest, zeros = request_digest(request), [name for name in RESOURCES if getattr(request, name) == 0.0]
+    if not zeros and request.ttl_s == Request().ttl_s:
+        return digest
+    former = _digest(msgspec.structs.replace(request, **dict.fromkeys(zeros)))
+    return digest if digest == former else f"{digest} {former}"
+
+
+def _digest(request: Request) -> str:
+    plain = msgspec.structs.replace(request, top=5, explain=False, dry_run=False)
+    return hashlib.blake2b(_sorted(plain), digest_size=9).hexdigest()

@@ -1,0 +1,204 @@
+"""The scorer's copy of the ledger, kept current by the change log: read before each decision, never reread.
+
+The log's entries are numbered without gaps. When the entry after the last one applied is gone (trimmed past us), when
+the ledger has another epoch (a server that came back empty) or an earlier change (one that came back with an older
+dump), and after every lost connection, the whole ledger is read again. Before that a ledger of the former format is
+taken over. One of a newer format is not read: ``refusal`` says so until it has a known one again.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from scorer.ledger.instance import LIVE, Instance
+from scorer.ledger.reader import Migrating, UnknownFormat
+from scorer.ledger.scripts import Ledger
+from scorer.ledger.transition import Transition
+from scorer.ledger.view import LedgerView
+from scorer.wire import Command
+
+log = logging.getLogger("windward.scorer")
+
+_NAMED_MAX = 1000
+"""Lost instances that are named in the log."""
+
+
+class Follower:
+    """``view`` is the ledger as of change ``change``; `version` is what the reserve step compares."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.view = LedgerView()
+        self.epoch = ""
+        self.change = 0
+        self.loaded = False
+        self.reloads = 0
+        self.refusal = ""
+        """Why the ledger cannot be read; "" when it can."""
+        self.lost = 0
+        """Live instances that this copy had and the ledger no longer has: its server came back with less."""
+        self._versions: dict[str, int] = {}
+        self._live: Counter[str] = Counter()
+
+    def version(self, machine: str) -> int:
+        """Return the machine's version: the number of the last change that touched it, 0 when it holds nothing."""
+        return self._versions.get(machine, 0)
+
+    def reads(self) -> list[Command]:
+        """Return the commands whose answers `accept` takes."""
+        return self._ledger.log_reads(self.change)
+
+    def accept(self, answers: Sequence[Any]) -> None:
+        """Apply what changed; read everything again when the log does not join on."""
+        try:
+            self._accept(answers)
+        except UnknownFormat as unknown:
+            self._refuse(str(unknown))
+        else:
+            self._refuse("")
+
+    def _refuse(self, refusal: str) -> None:
+        if refusal:
+            self.loaded = False
+        if refusal != self.refusal:
+            self.refusal = refusal
+            word = "scorer.ledger.refused" if refusal else "scorer.ledger.accepted"
+            log.warning(word, extra={"values": {"reason": refusal} if refusal else {}})
+
+    def _accept(self, answers: Sequence[Any]) -> None:
+        try:
+            epoch, change, records = self._ledger.read_log(answers)
+        except Migrating:
+            self.load()
+            return
+        if not self.loaded or epoch != self.epoch or change < self.change:
+            self.load()
+            return
+        if change == self.change:
+            return
+        if not records or records[0].version != self.change + 1:
+            self.load()
+            return
+        self._apply_all(records)
+        while self.change < change:
+            epoch, change, records = self._ledger.read_log(self._ledger.wire.ask(self.reads()))
+            if epoch != self.epoch or not records or records[0].version != self.change + 1:
+                self.load()
+                return
+            self._apply_all(records)
+
+    def poll(self) -> None:
+        """Read and apply what changed."""
+        self.accept(self._ledger.wire.ask(self.reads()))
+
+    def absorb(self, transition: Transition) -> None:
+        """Apply what a transition of our own changed, unless others came between: then read the log."""
+        if transition.epoch == self.epoch and transition.before == self.change:
+            self._apply_all(transition.changes)
+        else:
+            self.poll()
+
+    def forget(self) -> None:
+        """Trust nothing until the whole ledger was read again: the connection was lost."""
+        self.loaded = False
+
+    def load(self) -> None:
+        """Read the whole ledger. What changes meanwhile is in the log after the change noted first.
+
+        Python's cyclic collector would walk over a million new records again and again, then at every full collection
+        while queries wait: it is held off, and the records are put out of its sight.
+        """
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self._load()
+        finally:
+            gc.freeze()
+            if collecting:
+                gc.enable()
+
+    def _load(self) -> None:
+        if not self._ledger.is_open() and (taken := self._ledger.open()):
+            log.warning("scorer.ledger.taken_over", extra={"values": {"instances": taken}})
+        epoch_before, change_before, before = self.epoch, self.change, self.view.instances
+        for _ in range(10):
+            epoch, change, _records = self._ledger.read_log(self._ledger.wire.ask(self._ledger.log_reads(2**53, 1)))
+            records = self._ledger.all_instances()
+            versions = self._ledger.machine_versions()
+            leavers = [one for one in self._ledger.leavers() if one.version <= change]
+            caught_up = self._start(epoch, change, records, versions, leavers)
+            if caught_up:
+                self.loaded = True
+                self.reloads += 1
+                if epoch_before and (epoch != epoch_before or change < change_before):
+                    self._tell_lost(before, epoch == epoch_before, change_before)
+                log.info("scorer.ledger.loaded", extra={"values": {"instances": len(self.view), "change": self.change}})
+                return
+        raise RuntimeError("the ledger changes faster than its log is long: raise ledger_log_length")
+
+    def _tell_lost(self, before: dict[str, Instance], same_epoch: bool, change_before: int) -> None:
+        """Name the records that were lost: the end of the ledger, or all of it."""
+        now = self.view.instances
+        gone = [one for one in before.values() if one.id not in now or now[one.id].generation != one.generation]
+        lost = sorted(gone, key=lambda one: one.id)
+        self.lost += len(lost)
+        log.error(
+            "scorer.ledger.tail_lost" if same_epoch else "scorer.ledger.begun_anew",
+            extra={
+                "values": {
+                    "change": self.change,
+                    "change_before": change_before,
+                    "lost": len(lost),
+                    "instances": ", ".join(f"{one.id} on {one.machine} {one.state}" for one in lost[:_NAMED_MAX]),
+                }
+            },
+        )
+
+    def _start(
+        self,
+        epoch: str,
+        change: int,
+        records: dict[str, Instance],
+        versions: dict[str, int],
+        leavers: Sequence[Instance],
+    ) -> bool:
+        self.epoch, self.change = epoch, change
+        self.view = LedgerView(records.values(), leavers, self._ledger.leavers_most)
+        self._versions = versions
+        self._live = Counter(record.machine for record in records.values())
+        while True:
+            epoch, last, entries = self._ledger.read_log(self._ledger.wire.ask(self.reads()))
+            if epoch != self.epoch or last < self.change:
+                return False
+            if last == self.change:
+                return True
+            if not entries or entries[0].version != self.change + 1:
+                return False
+            self._apply_all(entries)
+
+    def _apply_all(self, records: Sequence[Instance]) -> None:
+        for record in records:
+            self._apply(record)
+            self.change = record.version
+
+    def _apply(self, record: Instance) -> None:
+        before = self.view.instances.get(record.id)
+        if before is not None and before.version > record.version:
+            return
+        machines = {record.machine}
+        if before is not None:
+            machines.add(before.machine)
+            self._live[before.machine] -= 1
+        if record.state in LIVE:
+            self._live[record.machine] += 1
+        self.view.apply(record)
+        for machine in machines:
+            if self._live[machine] > 0:
+                self._versions[machine] = max(record.version, self._versions.get(machine, 0))
+            else:
+                self._versions.pop(machine, None)
+                del self._live[machine]

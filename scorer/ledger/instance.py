@@ -1,0 +1,208 @@
+"""An instance as the ledger keeps it: what was promised, to whom, where, since when. And its JSON, the record.
+
+In a record amounts are by resource name in whole units (`scorer.ledger.units`); a name that is absent or null was not
+given, which counts as 0 and is not the same as a 0 that was given:
+
+    {"version":7,"state":"reserved","machine":"m1","reserved_at":1.0,"started_at":0.0,"expires_at":301.0,"ended_at":0.0,
+    "id":"a","amounts":{"cpu":500000,"memory":1000000000},"priority_class":"prod","counts":["port 6379"],"ports":[6379]}
+
+The first line is the scripts', the rest (the tail) the scorer's. Fields that are not known are passed over. Records of
+the ledger's format 1 are read, too: there amounts, limits and expected are lists of base units in the order cpu,
+memory, nic. What is to come is a field of the tail each, and needs no other format: ``moving_from`` of an instance
+that still holds its old machine, too (`ledger.lua` adds that one up already).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+from operator import itemgetter, truediv
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from schemas.resources import RESOURCES
+from scorer.ledger.units import RESOURCE_UNITS, UNITS, as_units
+
+State = Literal["reserved", "confirmed", "released", "expired"]
+LIVE: tuple[State, ...] = ("reserved", "confirmed")
+"""States that hold their amounts, ports and role; the scripts' `is_live`."""
+
+_NOT_DECLARED = -1.0
+
+if TYPE_CHECKING:
+    Amounts = tuple[float | None, ...]
+    Declared = tuple[float, ...]
+else:
+
+    class Amounts(tuple):
+        """Base units in the order of `schemas.resources`; None where not given. By name in a record."""
+
+        __slots__ = ()
+
+    class Declared(tuple):
+        """Base units in the order of `schemas.resources`; -1 where not declared. By name in a record."""
+
+        __slots__ = ()
+
+
+class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One instance. Amounts are in base units, one for each resource in the order of `schemas.resources`.
+
+    Reserved and confirmed instances hold their amounts; the others are remembered for a day so that a repeated call
+    gets the same answer.
+    """
+
+    id: str
+    machine: str
+    state: State
+    amounts: Amounts
+    """None where not given: counts as 0."""
+    expected: Declared = ()
+    """Expected usage by resource, -1 where not given; empty: by the profile's factors from ``amounts``."""
+    limits: Declared = ()
+    """Declared limits by resource, -1 where not declared; empty: none."""
+    maxmemory: float = 0.0
+    ports: tuple[int, ...] = ()
+    cluster: str = ""
+    role: str = ""
+    cluster_masters: int = 0
+    priority_class: str = "prod"
+    labels: dict[str, str] = {}
+    kind: str = ""
+    reserved_at: float = 0.0
+    started_at: float = 0.0
+    """When it was confirmed to run; 0 before: its credit is full until then."""
+    expires_at: float = 0.0
+    ended_at: float = 0.0
+    request: str = ""
+    """Digest of the request it was placed for: the same id with another one is an error."""
+    swap: tuple[str, ...] = ()
+    """The two ids of its last exchange of roles, until its role changes otherwise: that very call again is a repeat."""
+    version: int = 0
+    """The ledger's change number of its last transition."""
+    generation: int = 0
+    """Which reservation of its id: the number of the change that made it; 0 from before there were generations."""
+
+
+class _Tail(msgspec.Struct, omit_defaults=True):
+    """The part of a record that the scripts pass on; they read amounts, maxmemory, priority_class, counts, cluster."""
+
+    id: str
+    amounts: dict[str, int]
+    priority_class: str
+    counts: list[str] = []
+    expected: dict[str, int] = {}
+    limits: dict[str, int] = {}
+    maxmemory: int = 0
+    ports: tuple[int, ...] = ()
+    cluster: str = ""
+    role: str = ""
+    cluster_masters: int = 0
+    labels: dict[str, str] = {}
+    kind: str = ""
+    request: str = ""
+    swap: tuple[str, ...] = ()
+    generation: int = 0
+
+
+_NAMED = tuple(zip(RESOURCES, RESOURCE_UNITS, strict=True))
+_MAXMEMORY_UNITS = UNITS["maxmemory"]
+_values = itemgetter(*RESOURCES)
+
+
+def _read_amounts(kind: type[Any], given: Any) -> Any:
+    missing = None if kind is Amounts else _NOT_DECLARED
+    if isinstance(given, dict):
+        try:
+            return kind(map(truediv, _values(given), RESOURCE_UNITS))
+        except (KeyError, TypeError):  # one that was not given
+            return kind([missing if (amount := given.get(name)) is None else amount / units for name, units in _NAMED])
+    if not given:
+        return kind()
+    return kind([*given, *repeat(missing, len(RESOURCES) - len(given))][: len(RESOURCES)])
+
+
+_encode = msgspec.json.Encoder().encode
+read_record = msgspec.json.Decoder(Instance, dec_hook=_read_amounts).decode
+"""Return the instance in a record of this format or of format 1. Raises msgspec.DecodeError."""
+
+
+def record_tail(instance: Instance) -> bytes:
+    """Return a record's tail: JSON without braces, on one line."""
+    return _encode(
+        _Tail(
+            instance.id,
+            _by_name(instance.amounts),
+            instance.priority_class,
+            counts_of(instance),
+            _by_name(instance.expected) if instance.expected else {},
+            _by_name(instance.limits) if instance.limits else {},
+            as_units(instance.maxmemory, _MAXMEMORY_UNITS),
+            instance.ports,
+            instance.cluster,
+            instance.role,
+            instance.cluster_masters,
+            instance.labels,
+            instance.kind,
+            instance.request,
+            instance.swap,
+            instance.generation,
+        )
+    )[1:-1]
+
+
+def _by_name(amounts: Sequence[float | None]) -> dict[str, int]:
+    return {
+        name: int(amount * units + 0.5)
+        for (name, units), amount in zip(_NAMED, amounts, strict=False)
+        if amount is not None and amount >= 0
+    }
+
+
+def in_this_format(record: bytes) -> bytes | None:
+    """Return a record of format 1 in this format; None when it is in this format already."""
+    first_line, _, tail = record.partition(b"\n")
+    if isinstance(msgspec.json.decode(b"{" + tail).get("amounts"), dict):
+        return None
+    return first_line + b"\n" + record_tail(read_record(record)) + b"}"
+
+
+def sums_of(instance: Instance) -> dict[str, int]:
+    """Return what an instance adds to the sums of its machine, in units: what the scripts read in its record.
+
+    >>> sums_of(Instance(id="a", machine="m", state="reserved", amounts=(0.5, None), maxmemory=8.0))
+    {'cpu': 500000, 'maxmemory': 8, 'instances': 1}
+    """
+    sums = _by_name(instance.amounts)
+    sums["maxmemory"] = as_units(instance.maxmemory, _MAXMEMORY_UNITS)
+    sums["instances"] = 1
+    return sums
+
+
+def counts_of(instance: Instance) -> list[str]:
+    """Return what an instance is counted under on its machine: its ports, its role in its cluster.
+
+    >>> shop = {"cluster": "shop", "role": "master"}
+    >>> counts_of(Instance(id="a", machine="m", state="reserved", amounts=(), ports=(1,), **shop))
+    ['port 1', 'role 4 shop master']
+    """
+    counts = [port_count(port) for port in instance.ports]
+    if instance.cluster and instance.role:
+        counts.append(role_count(instance.cluster, instance.role))
+    return counts
+
+
+def port_count(port: int) -> str:
+    """Return what the instances with this port are counted under."""
+    return f"port {port}"
+
+
+def role_count(cluster: str, role: str) -> str:
+    """Return what the instances of a cluster with a role are counted under; the length tells the two names apart."""
+    return f"role {len(cluster)} {cluster} {role}"
+
+
+def copy_with(instance: Instance, **changes: Any) -> Instance:
+    """Return the record with some fields changed."""
+    return msgspec.structs.replace(instance, **changes)

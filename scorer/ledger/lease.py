@@ -1,0 +1,33 @@
+"""Shell: what only one daemon may do is done under a lease, with a fencing number.
+
+    lease = Lease(ledger, "check", scorer, 60.0)
+    if (number := lease.take()) is not None:
+        ...                        # every script that writes is given the number, and refuses an older one
+
+A lease runs out by the server's clock. A holder that was frozen or cut off may still believe that it holds it: its
+number is older than that of whoever took it since, and so its writes are refused by the scripts (`is_fenced` in
+ledger.lua). Chosen over a lock alone, which such a holder would walk through.
+"""
+
+from __future__ import annotations
+
+from scorer.ledger.scripts import Ledger
+
+
+class Lease:
+    """One lease by name; ``holder`` is who asks, ``lasts_s`` how long it is held without being kept."""
+
+    def __init__(self, ledger: Ledger, name: str, holder: str, lasts_s: float) -> None:
+        self._ledger = ledger
+        self._name = name
+        self._holder = holder
+        self._lasts_s = lasts_s
+
+    def take(self) -> int | None:
+        """Take the lease, or keep it; return its number, None while another holds it."""
+        number, _ = self._ledger.lease(self._name, self._holder, self._lasts_s)
+        return number
+
+    def give_up(self) -> None:
+        """Let another take it at once; without effect when another holds it."""
+        self._ledger.lease(self._name, self._holder, 0.0)

@@ -1,0 +1,501 @@
+--[[ What every transition of the ledger shares; put in front of each of the other scripts, after `local SCRIPT = <name>`.
+A script first plans on copies (rows, counts, clusters), then writes everything at once (commit), so it never stops
+halfway.
+
+The life of an instance; each step is one script, which says what it does in every state:
+
+                 reserve              confirm
+    (unknown) ───────────> reserved ───────────> confirmed ──┐ update: move, resize, role
+                             │    │                │     ^───┘
+                     expire  │    │ release        │ release
+                             v    v                v
+                         expired  released <───────┘          both: known for a day, then unknown
+
+An id may be reserved anew once it has ended. Each reservation is a generation of its id: the number of the change that
+made it, so a generation is never used twice, also when the ended one is no longer known.
+
+A repeated step changes nothing and gives the same answer. What a query did is remembered until a minute after its
+deadline; after its deadline a query does nothing. So a query that is delivered again, however late, never acts on
+another generation than it did before. A script decides in this order: the deadline has passed ("late"); the query has
+acted: its own generation, or "gone" when that has ended; then by the state of the id.
+
+Whichever script comes first after expires_at expires a reservation; at that very moment the reservation has ended.
+
+KEYS[1] head       hash    format: 2; epoch: name of this ledger's life; change: number of its last change;
+                           leavers: how many there are (KEYS[12]);
+                           migrating: records taken over so far, only while a ledger of format 1 is taken over
+KEYS[2] instances  hash    id -> record of each live (reserved, confirmed) instance
+KEYS[3] expiry     zset    id of each reserved instance by expires_at
+KEYS[4] machines   hash    machine -> "version class:name=amount,name=amount class:...", absent when it holds nothing
+KEYS[5] counts     hash    "machine what" -> how many instances there are counted under `what`, absent at 0
+KEYS[6] clusters   hash    cluster -> "version count", absent when it has no instance
+KEYS[7] log        stream  <change>-0: field i = the record after the change; trimmed to about ARGV[2] entries
+KEYS[8] ended      prefix  <prefix>:<id> -> record of a released or expired instance, for ARGV[3] seconds
+                   list    "<version> <id>" of each, oldest first, at most as many as ARGV[3] says; the oldest are forgotten
+KEYS[9] closed     string  where format 1 had its head, a hash: text that every script of format 1 fails on at once
+KEYS[10] queries   prefix  <prefix>:<query> -> hash of "script id" -> generation acted on, until deadline + 60 s
+KEYS[11] leases   hash    "<name> number", "<name> holder", "<name> until" of each lease (lease.lua)
+KEYS[12] leavers  zset    record of each instance that was confirmed and ended or moved away, by the end, as it was on the
+                           machine it left: what the windows still show of it; for LEAVERS_S, at most LEAVERS_MOST
+ARGV[1] "1": try only, write nothing but what has expired
+ARGV[2] log length
+ARGV[3] "<seconds> <count>": how long an ended id stays known, and how many of them
+ARGV[4...] as the script says
+
+A record is one JSON object whose first line holds what transitions change (version, state, machine, times); the rest
+(the tail) came from the scorer and is passed on byte for byte, since encoding it here would cut its numbers to 14
+digits; a new generation is put at its end here. Of the tail the scripts read: `generation`; `amounts` {resource: whole units} and `maxmemory`, null or absent: not given,
+adds nothing; `priority_class`; `counts` [what, ...]; `cluster`; `moving_from`; `request`. The units are the scorer's
+(`scorer.ledger.units`): nothing is scaled here, so scripts of releases that know different resources keep each other's
+sums. Sums are whole numbers, so adding and taking away never drifts.
+
+A machine's row has a group of sums for each priority class that is there: `instances` (how many), `maxmemory` and each
+resource. Candidates come as [[measures, ...], [machine, version, number of its measures, most, ...], ...]: a measure of a
+sum is [what the instance adds, "total", name, class, ...] (no class: over all), of a count [what the instance adds,
+"count", what]; each candidate has the most of each of its measures, below 0: no limit.
+
+A version is the number of the last change that touched a machine or cluster; an empty one has none, so that nothing
+has to be kept for it: equal versions mean equal contents.
+
+What later releases add needs no other format number, since a record's tail and the head are open, sums and counts have
+names, and nothing reads a key it does not know: a sum by class is there; the leavers are a key of their own; a move is
+`moving_from` in the tail: the machine that the instance still holds, too, which hold() adds up already.
+
+Every script returns {epoch, change before, {records changed, in order}, results}, or an error reply whose first word is
+LEDGERFORMAT: the number of the format that is there, or LEDGERMIGRATING. ]]
+local HEAD, INSTANCES, EXPIRY, MACHINES, COUNTS, CLUSTERS, LOG, ENDED, CLOSED, QUERIES, LEASES, LEAVERS =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local DRY, LOG_LENGTH = ARGV[1] == '1', ARGV[2]
+local REMEMBER_S, ENDED_MAX = string.match(ARGV[3], '^(%d+) (%d+)$')
+local FORMAT = '2'
+local CLOSED_TEXT = 'This ledger has format 2, which this release cannot read: see docs/upgrading.md of the newer release.'
+local SWEEP_MAX = 200
+local FIELDS_MAX = 200
+-- How long leavers are kept, the longest window twice, and how many at most (the scorer's setting stands here).
+local LEAVERS_S = 7200
+local LEAVERS_MOST = 100000
+-- How far ahead a deadline may be, what a query without one is given, and how much longer than it a query is remembered.
+local DEADLINE_MAX_S, DEADLINE_S, REMEMBER_MORE_S = 3600, 60, 60
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
+local stamp = time[1] .. '.' .. string.format('%06d', tonumber(time[2]))
+local head = redis.call('HMGET', HEAD, 'format', 'epoch', 'change', 'migrating')
+if head[1] and head[1] ~= FORMAT then
+  return redis.error_reply('LEDGERFORMAT ' .. head[1])
+elseif SCRIPT ~= 'migrate' and head[4] then
+  return redis.error_reply('LEDGERMIGRATING')
+elseif SCRIPT ~= 'migrate' and not head[1] and redis.call('TYPE', CLOSED).ok == 'hash' then
+  return redis.error_reply('LEDGERFORMAT 1')
+end
+local epoch = head[2] or stamp
+local before = tonumber(head[3] or '0')
+local change = before
+
+local rows, counts, clusters, changes, written, acts = {}, {}, {}, {}, {}, {}
+
+-- The row in its text; false: that of a machine that holds nothing.
+local function read_row(packed)
+  local found = {version = 0, classes = {}}
+  if packed then
+    found.version = tonumber(string.match(packed, '^%d+'))
+    for class, body in string.gmatch(packed, ' ([^ :]+):(%S+)') do
+      local sums = {}
+      for name, amount in string.gmatch(body, '([^=,]+)=(%d+)') do sums[name] = tonumber(amount) end
+      found.classes[class] = sums
+    end
+  end
+  return found
+end
+
+local function row(machine)
+  local found = rows[machine]
+  if not found then
+    found = read_row(redis.call('HGET', MACHINES, machine))
+    rows[machine] = found
+  end
+  return found
+end
+
+local function cluster_row(cluster)
+  local found = clusters[cluster]
+  if not found then
+    local packed = redis.call('HGET', CLUSTERS, cluster)
+    local version, count = string.match(packed or '0 0', '^(%d+) (%d+)$')
+    found = {version = tonumber(version), count = tonumber(count)}
+    clusters[cluster] = found
+  end
+  return found
+end
+
+local function count_of(machine, what)
+  local field = machine .. ' ' .. what
+  local found = counts[field]
+  if not found then
+    found = tonumber(redis.call('HGET', COUNTS, field) or '0')
+    counts[field] = found
+  end
+  return found, field
+end
+
+local function decode(value, id)
+  local record = cjson.decode(value)
+  record.tail = string.sub(value, string.find(value, '\n', 1, true) + 1, -2)
+  record.id = record.id or id
+  return record
+end
+
+local function encode(record)
+  return string.format(
+    '{"version":%.0f,"state":"%s","machine":%s,"reserved_at":%.6f,"started_at":%.6f,"expires_at":%.6f,"ended_at":%.6f,\n',
+    record.version or 0, record.state, cjson.encode(record.machine), record.reserved_at or 0, record.started_at or 0,
+    record.expires_at or 0, record.ended_at or 0) .. record.tail .. '}'
+end
+
+-- The generation of a record; "0" for one from before there were any.
+local function generation_of(record)
+  return string.format('%.0f', record.generation or 0)
+end
+
+local function is_live(record)
+  return record.state == 'reserved' or record.state == 'confirmed'
+end
+
+-- The cluster of a record; nil for none.
+local function cluster_of(record)
+  if record.cluster ~= '' then return record.cluster end
+  return nil
+end
+
+-- Add (sign 1) to a machine what a record holds, or take it away (sign -1).
+local function hold_on(machine, record, sign)
+  local at = row(machine)
+  local sums = at.classes[record.priority_class]
+  if not sums then
+    sums = {instances = 0}
+    at.classes[record.priority_class] = sums
+  end
+  sums.instances = sums.instances + sign
+  for name, amount in pairs(record.amounts) do
+    if amount ~= cjson.null and amount ~= 0 then sums[name] = (sums[name] or 0) + sign * amount end
+  end
+  local maxmemory = record.maxmemory
+  if maxmemory and maxmemory ~= cjson.null and maxmemory ~= 0 then
+    sums.maxmemory = (sums.maxmemory or 0) + sign * maxmemory
+  end
+  if record.counts then
+    for _, what in ipairs(record.counts) do
+      local count, field = count_of(machine, what)
+      counts[field] = count + sign
+    end
+  end
+end
+
+local function hold(record, sign)
+  hold_on(record.machine, record, sign)
+  if record.moving_from then hold_on(record.moving_from, record, sign) end
+  local cluster = cluster_of(record)
+  if cluster then
+    local members = cluster_row(cluster)
+    members.count = members.count + sign
+  end
+end
+
+-- Return why a record does not fit on a candidate: 'changed' or the number of the limit that is exceeded; nil when it
+-- fits. A version below 0 is not compared.
+local function misfit(measures, candidate, touched)
+  local machine, version = candidate[1], candidate[2]
+  local at = row(machine)
+  if version >= 0 and not touched[machine] and at.version ~= version then return 'changed' end
+  for position, measure in ipairs(measures[candidate[3]]) do
+    local added, most, name = measure[1], candidate[3 + position], measure[3]
+    if most >= 0 then
+      local held = 0
+      if measure[2] == 'count' then
+        held = count_of(machine, name)
+      elseif measure[4] then
+        for other = 4, #measure do
+          local sums = at.classes[measure[other]]
+          held = held + (sums and sums[name] or 0)
+        end
+      else
+        for _, sums in pairs(at.classes) do held = held + (sums[name] or 0) end
+      end
+      if held + added > most then return tostring(position) end
+    end
+  end
+  return nil
+end
+
+-- Note that a record changed; old: the live record in whose place it comes, if any.
+local function changed(record, old)
+  changes[#changes + 1] = {record, old}
+end
+
+local function finish(record, state, at)
+  hold(record, -1)
+  record.state, record.ended_at = state, at
+  changed(record)
+end
+
+-- Call a command on a key with as many arguments as there are, some hundred at a time.
+local function call_many(command, key, arguments)
+  for first = 1, #arguments, FIELDS_MAX do
+    redis.call(command, key, unpack(arguments, first, math.min(first + FIELDS_MAX - 1, #arguments)))
+  end
+end
+
+-- Write the rows of these machines; every count and every cluster that was looked at.
+local function write_sums(touched)
+  local set, gone = {}, {}
+  for machine in pairs(touched) do
+    local at = rows[machine]
+    local parts, empty = {string.format('%.0f', at.version)}, true
+    for class, sums in pairs(at.classes) do
+      if sums.instances > 0 then
+        empty = false
+        parts[#parts + 1] = string.format(' %s:instances=%.0f', class, sums.instances)
+        for name, sum in pairs(sums) do
+          if name ~= 'instances' and sum > 0 then parts[#parts + 1] = string.format(',%s=%.0f', name, sum) end
+        end
+      else
+        at.classes[class] = nil
+      end
+    end
+    if empty then
+      gone[#gone + 1] = machine
+      at.version = 0
+    else
+      set[#set + 1] = machine
+      set[#set + 1] = table.concat(parts)
+    end
+  end
+  call_many('HSET', MACHINES, set)
+  call_many('HDEL', MACHINES, gone)
+  set, gone = {}, {}
+  for field, count in pairs(counts) do
+    if count > 0 then
+      set[#set + 1] = field
+      set[#set + 1] = string.format('%d', count)
+    else
+      gone[#gone + 1] = field
+    end
+  end
+  call_many('HSET', COUNTS, set)
+  call_many('HDEL', COUNTS, gone)
+  set, gone = {}, {}
+  for cluster, members in pairs(clusters) do
+    if members.count > 0 then
+      set[#set + 1] = cluster
+      set[#set + 1] = string.format('%.0f %.0f', members.version, members.count)
+    else
+      gone[#gone + 1] = cluster
+      members.version = 0
+    end
+  end
+  call_many('HSET', CLUSTERS, set)
+  call_many('HDEL', CLUSTERS, gone)
+end
+
+-- Note that a query acted on a record; it stays unwritten when the query has no id or is only tried.
+local function remember(query, deadline, record)
+  if query == '' or DRY then return end
+  local of = acts[query]
+  if not of then
+    of = {deadline = tonumber(deadline), records = {}}
+    acts[query] = of
+  end
+  of.records[#of.records + 1] = record
+end
+
+-- The generation of an id that a query acted on; false when it has not acted.
+local function acted(query, id)
+  return query ~= '' and redis.call('HGET', QUERIES .. ':' .. query, SCRIPT .. ' ' .. id)
+end
+
+-- Whether another has taken a lease since its number was given.
+local function is_fenced(name, number)
+  return redis.call('HGET', LEASES, name .. ' number') ~= number
+end
+
+local function is_late(deadline)
+  deadline = tonumber(deadline)
+  return deadline > 0 and deadline <= now
+end
+
+local function write_acts()
+  for query, of in pairs(acts) do
+    local key, fields = QUERIES .. ':' .. query, {}
+    for _, record in ipairs(of.records) do
+      fields[#fields + 1] = SCRIPT .. ' ' .. record.id
+      fields[#fields + 1] = generation_of(record)
+    end
+    call_many('HSET', key, fields)
+    local until_s = of.deadline > 0 and math.min(of.deadline, now + DEADLINE_MAX_S) or now + DEADLINE_S
+    redis.call('EXPIRE', key, math.ceil(until_s - now) + REMEMBER_MORE_S)
+  end
+  acts = {}
+end
+
+-- Keep what a change leaves on a machine; old: the live record in whose place the new one comes. What was never confirmed
+-- has used nothing and leaves nothing.
+local function leave(record, old)
+  local value, ended_at
+  if not is_live(record) then
+    if (record.started_at or 0) > 0 then value, ended_at = record.value, record.ended_at end
+  elseif old and old.machine ~= record.machine and (old.started_at or 0) > 0 then
+    local left = {version = record.version, state = 'released', machine = old.machine, reserved_at = old.reserved_at,
+      started_at = old.started_at, expires_at = 0, ended_at = record.started_at, tail = old.tail}
+    value, ended_at = encode(left), record.started_at
+  end
+  if not value then return end
+  redis.call('ZADD', LEAVERS, string.format('%.6f', ended_at), value)
+  local count = redis.call('HINCRBY', HEAD, 'leavers', 1)
+  local gone = redis.call('ZRANGEBYSCORE', LEAVERS, '-inf', string.format('%.6f', now - LEAVERS_S), 'LIMIT', 0, SWEEP_MAX)
+  if count - #gone > LEAVERS_MOST then
+    gone = redis.call('ZRANGEBYSCORE', LEAVERS, '-inf', '+inf', 'LIMIT', 0, math.min(count - LEAVERS_MOST, SWEEP_MAX))
+  end
+  if #gone > 0 then
+    redis.call('ZREM', LEAVERS, unpack(gone))
+    redis.call('HINCRBY', HEAD, 'leavers', -#gone)
+  end
+end
+
+-- Keep the record of an ended instance; beyond the most there may be the oldest are forgotten, unless they ended anew.
+local function keep_ended(record)
+  redis.call('SET', ENDED .. ':' .. record.id, record.value, 'EX', REMEMBER_S)
+  local count = redis.call('RPUSH', ENDED, string.format('%.0f %s', record.version, record.id))
+  for _ = 1, math.min(count - tonumber(ENDED_MAX), 2) do
+    local version, id = string.match(redis.call('LPOP', ENDED), '^(%d+) (.*)$')
+    local oldest = redis.call('GET', ENDED .. ':' .. id)
+    if oldest and string.match(oldest, '^{"version":(%d+)') == version then redis.call('DEL', ENDED .. ':' .. id) end
+  end
+end
+
+-- Write everything noted since the last call. What has expired is written even when the rest is only tried.
+local function commit(always)
+  local noted = changes
+  changes = {}
+  if #noted == 0 or (DRY and not always) then return end
+  local touched, live, waiting, settled = {}, {}, {}, {}
+  for _, entry in ipairs(noted) do
+    local record = entry[1]
+    change = change + 1
+    record.version = change
+    if record.new then
+      record.new, record.generation = nil, change
+      record.tail = record.tail .. string.format(',"generation":%.0f', change)
+    end
+    local value = encode(record)
+    record.value = value
+    written[#written + 1] = value
+    leave(record, entry[2])
+    if is_live(record) then
+      live[record.id] = value
+      if record.revived then redis.call('DEL', ENDED .. ':' .. record.id) end
+    else
+      live[record.id] = false
+      keep_ended(record)
+    end
+    if record.state == 'reserved' then
+      waiting[#waiting + 1] = string.format('%.6f', record.expires_at)
+      waiting[#waiting + 1] = record.id
+    else
+      settled[#settled + 1] = record.id
+    end
+    redis.call('XADD', LOG, 'MAXLEN', '~', LOG_LENGTH, string.format('%.0f-0', change), 'i', value)
+    for _, one in ipairs(entry) do
+      touched[one.machine] = true
+      row(one.machine).version = change
+      if one.moving_from then
+        touched[one.moving_from] = true
+        row(one.moving_from).version = change
+      end
+      local cluster = cluster_of(one)
+      if cluster then cluster_row(cluster).version = change end
+    end
+  end
+  local set, gone = {}, {}
+  for id, value in pairs(live) do
+    if value then
+      set[#set + 1] = id
+      set[#set + 1] = value
+    else
+      gone[#gone + 1] = id
+    end
+  end
+  call_many('HSET', INSTANCES, set)
+  call_many('HDEL', INSTANCES, gone)
+  call_many('ZREM', EXPIRY, settled)
+  call_many('ZADD', EXPIRY, waiting)
+  write_sums(touched)
+  redis.call('HSET', HEAD, 'format', FORMAT, 'epoch', epoch, 'change', string.format('%.0f', change))
+  if not head[1] then redis.call('SET', CLOSED, CLOSED_TEXT) end
+end
+
+local function ended_record(id)
+  local value = redis.call('GET', ENDED .. ':' .. id)
+  return value and decode(value, id) or nil
+end
+
+-- The live records of some ids, by id. What of them is due is expired, is in the result as that, and is written at once:
+-- what a script plans and gives up later must not take it along.
+local function fetch(ids)
+  local found = {}
+  for first = 1, #ids, FIELDS_MAX do
+    local last = math.min(first + FIELDS_MAX - 1, #ids)
+    local values = redis.call('HMGET', INSTANCES, unpack(ids, first, last))
+    for position = first, last do
+      local id, value = ids[position], values[position - first + 1]
+      if value then found[id] = found[id] or decode(value, id) end
+    end
+  end
+  for _, id in ipairs(ids) do
+    local record = found[id]
+    if record and record.state == 'reserved' and record.expires_at <= now then
+      finish(record, 'expired', record.expires_at)
+    end
+  end
+  commit(true)
+  return found
+end
+
+-- The record that a step of a query is about; a result in its place, with or without a record; whether the query has
+-- taken this step before.
+local function target(id, generation, query, deadline)
+  if is_late(deadline) then return nil, 'late' end
+  local record = fetch({id})[id]
+  local before = acted(query, id)
+  if before then
+    if not record or generation_of(record) ~= before then record = ended_record(id) end
+    if not record or generation_of(record) ~= before then return nil, 'gone' end
+    return record, nil, true
+  end
+  record = record or ended_record(id)
+  if not record then return nil, 'unknown' end
+  if generation ~= '' and generation_of(record) ~= generation then return record, 'generation' end
+  return record
+end
+
+-- Expire what is due, at most so many, before anything is decided.
+local function sweep(most)
+  local due = redis.call('ZRANGEBYSCORE', EXPIRY, '-inf', stamp, 'LIMIT', 0, most)
+  local found = fetch(due)
+  for _, id in ipairs(due) do
+    local record = found[id]
+    if not record or is_live(record) then redis.call('ZREM', EXPIRY, id) end
+  end
+  return #due
+end
+
+local function answer(results)
+  commit()
+  write_acts()
+  return {epoch, string.format('%.0f', before), written, results}
+end
+
+-- The record for an answer.
+local function shown(record)
+  return record.value or encode(record)
+end
+

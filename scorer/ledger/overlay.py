@@ -1,0 +1,123 @@
+"""What is only proposed, laid over a ledger view that stays as it is.
+
+A batch is planned on the ledger with the instances planned so far, a move on the ledger without the instance that
+moves. Both are an `Overlay`: it reads like the view under it, plus what was proposed, less what was taken out.
+
+Chosen: a value of its own over the view, as Nomad's plan is over its state (``EvalContext.ProposedAllocs``). Rejected:
+adding to the live view and taking away again afterwards: an exception, or a reader in between, sees a ledger that never
+was; the order of a machine's instances changed for good, and every kept column was made twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from scorer.ledger.facets import Facet, facets_of
+from scorer.ledger.instance import Instance
+from scorer.ledger.leavers import Leavers
+from scorer.ledger.slots import PlacedInstances, Slots
+from scorer.ledger.view import GONE, Change, LedgerView
+from scorer.snapshot.arrays import Floats, Integers
+
+_BEYOND = 1 << 40
+"""Slots of proposed instances are numbered from here, beyond those of any view."""
+
+
+class Overlay:
+    """A ledger view less the instances in ``without``, plus those proposed. The view must not change meanwhile."""
+
+    def __init__(self, base: LedgerView, without: Iterable[str] = ()) -> None:
+        self.base = base
+        self._unseen: dict[str, int] = {}
+        """The numbers of machines that never held an instance of the view."""
+        self._start = base.position
+        self._without = frozenset(without) & base.instances.keys()
+        gone = [base.instances[instance_id] for instance_id in self._without]
+        self._changes: list[Change] = [(instance.machine, GONE, facets_of(instance)) for instance in gone]
+        self._missing = {base.slot_of(instance_id) for instance_id in self._without}
+        self._slots = Slots(16)
+        self._proposed: dict[str, Instance] = {}
+        self._by_machine: dict[str, list[int]] = {}
+
+    def propose(self, instance: Instance) -> None:
+        """Add an instance; its id must not be in the ledger."""
+        if instance.id in self._proposed or (instance.id in self.base.instances and instance.id not in self._without):
+            raise ValueError(f"{instance.id!r} is already in the ledger")
+        slot = self._slots.next()
+        known = self.base.numbers
+        number = known.get(instance.machine)
+        if number is None:
+            number = self._unseen.setdefault(instance.machine, len(known) + len(self._unseen))
+        self._slots.write(slot, instance, number)
+        self._proposed[instance.id] = instance
+        self._by_machine.setdefault(instance.machine, []).append(_BEYOND + slot)
+        self._changes.append((instance.machine, _BEYOND + slot, facets_of(instance)))
+
+    # ---- read as a view is
+
+    @property
+    def leavers(self) -> Leavers:
+        """Those of the view: what is only proposed has left nothing in the windows."""
+        return self.base.leavers
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """Every machine that ever held an instance, the proposed ones too, in the order of their numbers."""
+        return self.base.numbers | self._unseen if self._unseen else self.base.numbers
+
+    def holders(self, facets: frozenset[Facet]) -> list[str]:
+        """Return the machine of each instance with all these facets."""
+        found = [self.base.instances[one].machine for one in self.base.matching(facets) if one not in self._without]
+        return found + [one.machine for one in self._proposed.values() if facets <= facets_of(one)]
+
+    def slots_on(self, machine: str) -> Collection[int]:
+        """Return the slots of one machine's instances, in the order they came."""
+        own = self._by_machine.get(machine, [])
+        here = self.base.slots_on(machine)
+        if self._missing:
+            here = [slot for slot in here if slot not in self._missing]
+        return [*here, *own] if own else here
+
+    def live(self) -> tuple[Integers, Integers]:
+        """Return the slots in use, and the number of the machine of each."""
+        slots, machines = self.base.live()
+        if self._missing:
+            stay = ~np.isin(slots, list(self._missing))
+            slots, machines = slots[stay], machines[stay]
+        own = self._slots.machines[: self._slots.used]
+        return np.append(slots, _BEYOND + np.arange(own.size)), np.append(machines, own)
+
+    def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
+        """Return the instances of these slots as columns; ``rows`` has the row of each one's machine."""
+        own = slots >= _BEYOND
+        if not own.any():
+            return self.base.take(slots, rows)
+        proposed = self._slots.take(slots[own] - _BEYOND, rows[own])
+        return PlacedInstances.joined(self.base.take(slots[~own], rows[~own]), proposed)
+
+    def promised(self, slots: Integers) -> tuple[Floats, Floats]:
+        """Return [R, K] amounts and [K] maxmemory of the instances of these slots."""
+        own = slots >= _BEYOND
+        mine, others = slots[own] - _BEYOND, self.base.promised(slots[~own])
+        amounts, maxmemory = np.empty((len(others[0]), slots.size)), np.empty(slots.size)
+        amounts[:, own], maxmemory[own] = self._slots.amounts[:, mine], self._slots.maxmemory[mine]
+        amounts[:, ~own], maxmemory[~own] = others
+        return amounts, maxmemory
+
+    @property
+    def position(self) -> int:
+        """How many changes there were, those of the view among them."""
+        return self._start + len(self._changes)
+
+    def changes_since(self, position: int) -> Sequence[Change] | None:
+        """Return the changes since a position, None when that is too long ago to tell."""
+        if position >= self._start:
+            return self._changes[position - self._start :]
+        before = self.base.changes_since(position)
+        return None if before is None else [*before, *self._changes]
+
+
+Readable = LedgerView | Overlay
+"""What a ranking can be made on."""

@@ -1,0 +1,153 @@
+"""Shell: the ledger's transitions, one Lua script each; the in-memory model in the tests has the same interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from scorer.ledger.arguments import candidates_in_script, given, in_call, reasons_in_words
+from scorer.ledger.instance import Instance, read_record, record_tail
+from scorer.ledger.runner import ScriptRunner
+from scorer.ledger.transition import NO_QUERY, Call, Change, Outcome, Transition, Wanted
+
+
+class Ledger(ScriptRunner):
+    """The ledger of one prefix on one server."""
+
+    @staticmethod
+    def _transition(result: list[Any], outcomes: list[Outcome], changes: list[Instance] | None = None) -> Transition:
+        found = [read_record(raw) for raw in result[2]] if changes is None else changes
+        return Transition(result[0].decode(), int(result[1]), found, outcomes)
+
+    def reserve(
+        self,
+        wanted: Sequence[Wanted],
+        *,
+        expected_change: int = -1,
+        all_or_nothing: bool = False,
+        dry_run: bool = False,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Transition:
+        """Reserve each instance on the first of its candidates that is as the scorer saw it and has room.
+
+        ``meanwhile`` is called while the server works.
+        """
+        arguments: list[str | bytes | float] = [expected_change, int(all_or_nothing)]
+        for one in wanted:
+            instance = one.instance
+            tail, candidates = record_tail(instance), candidates_in_script(instance, one.candidates)
+            arguments += [
+                instance.id,
+                one.digests or instance.request,
+                repr(float(one.ttl_s)),
+                tail,
+                candidates,
+                *in_call(one.call),
+            ]
+        result = self._run("reserve", dry_run, *arguments, meanwhile=meanwhile)
+        outcomes = []
+        changes = [read_record(raw) for raw in result[2]]
+        known = dict(zip(result[2], changes, strict=True))  # most outcomes are changes: decoded once
+        for (raw, *rest), one in zip(result[3], wanted, strict=True):
+            kind = raw.decode()
+            if kind == "placed":
+                record = known.get(rest[0]) or read_record(rest[0])
+                outcomes.append(Outcome(kind, record, rest[1] - 1, reasons_in_words(rest[2], one.candidates)))
+            elif kind in ("known", "other"):
+                outcomes.append(Outcome(kind, known.get(rest[0]) or read_record(rest[0])))
+            else:
+                outcomes.append(Outcome(kind, reasons=reasons_in_words(rest[0], one.candidates) if rest else ()))
+        return self._transition(result, outcomes, changes)
+
+    def confirm(
+        self,
+        instance_id: str,
+        *,
+        machine: str = "",
+        started_at: float = 0.0,
+        generation: int | None = None,
+        call: Call = NO_QUERY,
+        dry_run: bool = False,
+    ) -> Transition:
+        """Turn a reservation into an instance that started at a moment (0: now)."""
+        started = repr(started_at) if started_at else ""
+        arguments = (instance_id, machine, started, given(generation), *in_call(call))
+        return self._one(self._run("confirm", dry_run, *arguments))
+
+    def release(
+        self,
+        instance_id: str,
+        *,
+        machine: str = "",
+        generation: int | None = None,
+        call: Call = NO_QUERY,
+        dry_run: bool = False,
+    ) -> Transition:
+        """End an instance or give a reservation back."""
+        arguments = (instance_id, machine, given(generation), *in_call(call))
+        return self._one(self._run("release", dry_run, *arguments))
+
+    def update(
+        self,
+        changes: Sequence[Change],
+        *,
+        generation: int | None = None,
+        call: Call = NO_QUERY,
+        dry_run: bool = False,
+    ) -> Transition:
+        """Move, resize or change the role of confirmed instances, all or none; ``generation`` is the first one's."""
+        arguments: list[str | bytes | float] = [*in_call(call), given(generation)]
+        for change in changes:
+            candidates = candidates_in_script(change.new, change.candidates)
+            tail = b"" if change.new is change.old else record_tail(change.new)
+            arguments += [change.old.id, change.old.version, tail, candidates]
+        result = self._run("update", dry_run, *arguments)
+        if result[3][0] == b"conflict":
+            refused = changes[int(result[3][1]) - 1]
+            return self._transition(
+                result, [Outcome("conflict", reasons=reasons_in_words(result[3][2], refused.candidates))]
+            )
+        return self._one(result)
+
+    def expire(self, most: int = 1000) -> Transition:
+        """Expire what is due; ``count`` says how many were."""
+        result = self._run("expire", False, most)
+        transition = self._transition(result, [])
+        return Transition(transition.epoch, transition.before, transition.changes, [], int(result[3]))
+
+    def correct(self, found: Sequence[Instance], gone: Sequence[str] = (), *, dry_run: bool = False) -> Transition:
+        """Write what an inventory found, whatever the limits say, and end what it did not find."""
+        arguments: list[str | bytes | float] = []
+        for instance in found:
+            arguments += ["set", instance.id, instance.machine, record_tail(instance)]
+        for instance_id in gone:
+            arguments += ["end", instance_id, "", ""]
+        result = self._run("correct", dry_run, *arguments)
+        return self._transition(result, [Outcome(kind.decode()) for kind in result[3]])
+
+    def lease(self, name: str, holder: str, lasts_s: float) -> tuple[int | None, str]:
+        """Take or keep a lease, or give it up (0 s); return its number, or None and who holds it."""
+        kind, what = self._run("lease", False, name, holder, lasts_s)[3]
+        return (int(what), holder) if kind == b"held" else (None, what.decode())
+
+    def repair(
+        self,
+        number: int,
+        kind: str,
+        name: str,
+        row: bytes,
+        sums: str,
+        instance: Instance | None = None,
+        counts: Sequence[tuple[str, bytes, int]] = (),
+    ) -> str:
+        """Replace the sums of a machine or cluster, as repair.lua says; return its result."""
+        some = (instance.id, instance.version) if instance is not None else ("", 0)
+        arguments = [number, kind, name, row, sums, *some, *(field for one in counts for field in one)]
+        return self._run("repair", False, *arguments)[3].decode()  # type: ignore[no-any-return]
+
+    def _one(self, result: list[Any]) -> Transition:
+        raw, *rest = result[3]
+        kind = raw.decode()
+        if kind in ("unknown", "stale", "gone", "late"):
+            return self._transition(result, [Outcome(kind)])
+        return self._transition(result, [Outcome(kind, read_record(record)) for record in rest])

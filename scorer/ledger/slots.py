@@ -1,0 +1,140 @@
+"""The live instances as growing columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from scorer.ledger.instance import Instance
+from scorer.snapshot.arrays import Bools, Floats, Integers
+
+_R = len(RESOURCES)
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedInstances:
+    """Columns over K live instances of the ledger."""
+
+    rows: Integers
+    """[K] row of the machine."""
+    started_at: Floats
+    """[K] 0 until confirmed started."""
+    reserved_at: Floats
+    amounts: Floats
+    """[R, K] 0 where not given."""
+    missing: Bools
+    """[R, K] Whether the amount was not given."""
+    limits: Floats
+    """[R, K] NaN where not declared."""
+    expected: Floats
+    """[R, K] NaN where nobody said."""
+    ended_at: Floats
+    """[K] 0 while it lives."""
+    kinds: Integers
+    """[K] `code_of_kind` of each."""
+    classes: NDArray[np.int8]
+    """[K] position in `schemas.resources.PRIORITY_CLASSES`."""
+
+    @staticmethod
+    def joined(first: PlacedInstances, second: PlacedInstances) -> PlacedInstances:
+        """Return the instances of both."""
+        if not second.rows.size:
+            return first
+        if not first.rows.size:
+            return second
+        names = (each.name for each in fields(PlacedInstances))
+        parts = {name: np.concatenate([getattr(first, name), getattr(second, name)], axis=-1) for name in names}
+        return PlacedInstances(**parts)
+
+    @property
+    def placed_at(self) -> Floats:
+        """[K] start, or reservation before it."""
+        return np.where(self.started_at > 0, self.started_at, self.reserved_at)
+
+
+def code_of_kind(kind: str) -> int:
+    """Return the number of a kind in a column, the same in every process; 0: none."""
+    return crc32(kind.encode()) if kind else 0
+
+
+class Slots:
+    """Growing columns of instances; a removed instance's slot is used again."""
+
+    def __init__(self, size: int) -> None:
+        self.used = 0
+        self.machines: Integers = np.full(size, -1, np.int64)
+        """[K] number of the machine in its view; -1 where the slot is empty."""
+        self.started_at: Floats = np.zeros(size)
+        self.reserved_at: Floats = np.zeros(size)
+        self.ended_at: Floats = np.zeros(size)
+        self.maxmemory: Floats = np.zeros(size)
+        self.kinds: Integers = np.zeros(size, np.int64)
+        self.classes: NDArray[np.int8] = np.zeros(size, np.int8)
+        self.amounts: Floats = np.zeros((_R, size))
+        self.missing: Bools = np.zeros((_R, size), np.bool_)
+        self.limits: Floats = np.full((_R, size), np.nan)
+        self.expected: Floats = np.full((_R, size), np.nan)
+
+    def next(self) -> int:
+        """Return a slot never used, growing the columns by half when they are full."""
+        if self.used == self.machines.size:
+            more = self.used // 2 + 1
+            for name in (
+                "machines",
+                "started_at",
+                "reserved_at",
+                "ended_at",
+                "maxmemory",
+                "kinds",
+                "classes",
+                "amounts",
+                "missing",
+                "limits",
+                "expected",
+            ):
+                column = getattr(self, name)
+                setattr(
+                    self, name, np.concatenate([column, np.zeros((*column.shape[:-1], more), column.dtype)], axis=-1)
+                )
+            self.machines[self.used :] = -1
+        self.used += 1
+        return self.used - 1
+
+    def write(self, slot: int, instance: Instance, machine: int) -> None:
+        """Put one instance into a slot."""
+        self.machines[slot] = machine
+        self.started_at[slot] = instance.started_at
+        self.reserved_at[slot] = instance.reserved_at
+        self.ended_at[slot] = instance.ended_at
+        self.maxmemory[slot] = instance.maxmemory
+        self.kinds[slot] = code_of_kind(instance.kind)
+        self.classes[slot] = PRIORITY_CLASSES.index(instance.priority_class)
+        self.amounts[:, slot] = [amount or 0.0 for amount in instance.amounts]
+        self.missing[:, slot] = [amount is None for amount in instance.amounts]
+        self.limits[:, slot] = [amount if amount >= 0 else np.nan for amount in instance.limits] or np.nan
+        self.expected[:, slot] = [amount if amount >= 0 else np.nan for amount in instance.expected] or np.nan
+
+    def clear(self, slot: int) -> None:
+        """Empty a slot."""
+        self.machines[slot] = -1
+        self.amounts[:, slot] = 0.0
+        self.maxmemory[slot] = 0.0
+
+    def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
+        """Return these slots as columns; ``rows`` has the row of each one's machine."""
+        return PlacedInstances(
+            rows=rows,
+            started_at=self.started_at[slots],
+            reserved_at=self.reserved_at[slots],
+            ended_at=self.ended_at[slots],
+            amounts=self.amounts[:, slots],
+            missing=self.missing[:, slots],
+            limits=self.limits[:, slots],
+            expected=self.expected[:, slots],
+            kinds=self.kinds[slots],
+            classes=self.classes[slots],
+        )

@@ -1,0 +1,221 @@
+"""The ledger's live instances in memory, kept current one changed record at a time.
+
+`LedgerView.apply` costs a few microseconds whatever the ledger's size: it writes the record and notes the change.
+Nothing here depends on a roster and nothing is computed for a reader. Sums by machine are made of the noted changes
+(`scorer.ledger.seats`); what is only proposed lies over the view (`scorer.ledger.overlay`).
+
+Chosen: the view notes (machine, slot) of every change. Rejected: sums inside the view, for the roster a reader gave
+last: reading then changed the ledger, and each reader had to know which roster the columns were for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
+
+import numpy as np
+
+from schemas.request import Request
+from schemas.resources import RESOURCES
+from scorer.ledger.facets import Facet, facets_of
+from scorer.ledger.instance import LIVE, Instance
+from scorer.ledger.leavers import MOST, Leavers, left_behind
+from scorer.ledger.slots import PlacedInstances, Slots
+from scorer.snapshot.arrays import Floats, Integers
+
+GONE = -1
+"""In place of a slot: an instance left."""
+
+CHANGES_MAX = 100_000
+"""So many changes are remembered."""
+
+Change = tuple[str, int, frozenset[Facet]]
+"""A machine, the slot that an instance on it came into (or `GONE`), and what the instance is counted by."""
+
+
+def instance_of(request: Request, machine: str, now_s: float, instance_id: str | None = None) -> Instance:
+    """Return the record that reserving this request on this machine makes."""
+    return Instance(
+        id=request.id if instance_id is None else instance_id,
+        machine=machine,
+        state="reserved",
+        amounts=request.given_amounts(),
+        expected=tuple(float(request.expected.get(name, -1.0)) for name in RESOURCES) if request.expected else (),
+        limits=tuple(float(request.limits.get(name, -1.0)) for name in RESOURCES) if request.limits else (),
+        maxmemory=float(request.maxmemory),
+        ports=request.ports,
+        cluster=request.cluster,
+        role=request.role,
+        cluster_masters=request.cluster_masters,
+        priority_class=request.priority_class,
+        labels=request.labels,
+        kind=request.kind,
+        reserved_at=now_s,
+        expires_at=now_s + request.ttl_s,
+    )
+
+
+class LedgerView:
+    """The live instances by id, machine and facet, and as columns by slot."""
+
+    def __init__(
+        self, instances: Iterable[Instance] = (), leavers: Iterable[Instance] = (), leavers_most: int = MOST
+    ) -> None:
+        self.instances: dict[str, Instance] = {}
+        """Live instances by id."""
+        self.version = 0
+        """Raised with every applied record."""
+        self.numbers: dict[str, int] = {}
+        """Every machine that ever held an instance, numbered as they came."""
+        self._slot_of: dict[str, int] = {}
+        self._free: list[int] = []
+        self._by_machine: dict[str, dict[str, int]] = {}
+        self._by_facet: dict[Facet, dict[str, None]] = {}
+        self._facets: dict[str, frozenset[Facet]] = {}
+        self._slots = Slots(256)
+        self._machine_names: tuple[str, ...] | None = ()
+        self._changes: list[Change] = []
+        self.leavers = Leavers(leavers_most)
+        """Instances that left and that the windows still show."""
+        self._forgotten = 0
+        """Changes that are remembered no more."""
+        for instance in instances:
+            self.apply(instance)
+        for leaver in leavers:
+            self._add_leaver(leaver)
+
+    def __len__(self) -> int:
+        return len(self.instances)
+
+    # ---- writing
+
+    def apply(self, instance: Instance) -> None:
+        """Take in one changed record: it replaces what was known under its id; an ended one is dropped."""
+        before = self.instances.get(instance.id)
+        if (leaver := left_behind(before, instance)) is not None:
+            self._add_leaver(leaver)
+        if before is not None:
+            self._remove(before)
+        if instance.state in LIVE:
+            self._add(instance)
+        self.version += 1
+
+    def forget(self, instance_id: str) -> None:
+        """Drop a record that is no longer in the ledger."""
+        before = self.instances.get(instance_id)
+        if before is not None:
+            self._remove(before)
+            self.version += 1
+
+    def _add_leaver(self, leaver: Instance) -> None:
+        self.leavers.add(leaver, self.numbers.setdefault(leaver.machine, len(self.numbers)))
+
+    def _add(self, instance: Instance) -> None:
+        machine = instance.machine
+        slot = self._free.pop() if self._free else self._slots.next()
+        self._slots.write(slot, instance, self.numbers.setdefault(machine, len(self.numbers)))
+        self.instances[instance.id] = instance
+        self._slot_of[instance.id] = slot
+        if machine not in self._by_machine:
+            self._by_machine[machine] = {}
+            self._machine_names = None
+        self._by_machine[machine][instance.id] = slot
+        facets = self._facets[instance.id] = facets_of(instance)
+        for facet in facets:
+            self._by_facet.setdefault(facet, {})[instance.id] = None
+        self._note(machine, slot, facets)
+
+    def _remove(self, instance: Instance) -> None:
+        slot = self._slot_of.pop(instance.id)
+        self._slots.clear(slot)
+        self._free.append(slot)
+        del self.instances[instance.id]
+        at_machine = self._by_machine[instance.machine]
+        del at_machine[instance.id]
+        if not at_machine:
+            del self._by_machine[instance.machine]
+            self._machine_names = None
+        facets = self._facets.pop(instance.id)
+        for facet in facets:
+            members = self._by_facet[facet]
+            del members[instance.id]
+            if not members:
+                del self._by_facet[facet]
+        self._note(instance.machine, GONE, facets)
+
+    def _note(self, machine: str, slot: int, facets: frozenset[Facet]) -> None:
+        self._changes.append((machine, slot, facets))
+        if len(self._changes) > CHANGES_MAX:
+            self._forgotten += len(self._changes)
+            self._changes.clear()
+
+    # ---- reading: instances
+
+    @property
+    def machine_names(self) -> tuple[str, ...]:
+        """The machines that hold instances; the same object while that set is the same."""
+        if self._machine_names is None:
+            self._machine_names = tuple(sorted(self._by_machine))
+        return self._machine_names
+
+    def on_machine(self, machine: str) -> list[Instance]:
+        """Return the live instances of one machine."""
+        return [self.instances[instance_id] for instance_id in self._by_machine.get(machine, ())]
+
+    def newest(self, machine: str, count: int) -> list[Instance]:
+        """Return the instances of one machine that were last taken in."""
+        members = self._by_machine.get(machine, {})
+        return [self.instances[instance_id] for instance_id in islice(reversed(members), count)]
+
+    def matching(self, facets: frozenset[Facet]) -> list[str]:
+        """Return the ids of the instances with all these facets."""
+        if not facets:
+            return list(self.instances)
+        members = sorted((self._by_facet.get(facet, {}) for facet in facets), key=len)
+        return [instance_id for instance_id in members[0] if all(instance_id in other for other in members[1:])]
+
+    def holders(self, facets: frozenset[Facet]) -> list[str]:
+        """Return the machine of each instance with all these facets."""
+        return [self.instances[instance_id].machine for instance_id in self.matching(facets)]
+
+    # ---- reading: columns by slot
+
+    def slots_on(self, machine: str) -> Collection[int]:
+        """Return the slots of one machine's instances, in the order they came."""
+        return self._by_machine.get(machine, {}).values()
+
+    def slot_of(self, instance_id: str) -> int:
+        """Return the slot of a live instance."""
+        return self._slot_of[instance_id]
+
+    def live(self) -> tuple[Integers, Integers]:
+        """Return the slots in use, and the number of the machine of each."""
+        machines = self._slots.machines[: self._slots.used]
+        slots = np.flatnonzero(machines >= 0)
+        return slots, machines[slots]
+
+    def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
+        """Return the instances of these slots as columns; ``rows`` has the row of each one's machine."""
+        return self._slots.take(slots, rows)
+
+    def promised(self, slots: Integers) -> tuple[Floats, Floats]:
+        """Return [R, K] amounts and [K] maxmemory of the instances of these slots."""
+        return self._slots.amounts[:, slots], self._slots.maxmemory[slots]
+
+    # ---- reading: changes
+
+    @property
+    def position(self) -> int:
+        """How many changes there were."""
+        return self._forgotten + len(self._changes)
+
+    def changes_since(self, position: int) -> Sequence[Change] | None:
+        """Return the changes since a position, None when that is too long ago to tell."""
+        return None if position < self._forgotten else self._changes[position - self._forgotten :]
+
+    def came_since(self, position: int) -> list[str] | None:
+        """Return the machine of each instance that came since; None when one left, or that is too long ago to tell."""
+        changes = self.changes_since(position)
+        if changes is None or any(slot == GONE for _, slot, _ in changes):
+            return None
+        return [machine for machine, _, _ in changes]

@@ -1,0 +1,164 @@
+"""Shell: many instances in one query: planned and reserved together, or a few at a time with others served between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from schemas.request import Request
+from scorer.ledger.follower import Follower
+from scorer.ledger.scripts import Ledger
+from scorer.ledger.transition import Call, Candidate, Wanted
+from scorer.placement.offer import as_of, candidates, expected_change, wanted
+from scorer.placement.outcomes import hopeless, settle
+from scorer.placement.placement import Late, Placement
+from scorer.placement.reuse import Reuse
+from scorer.placement.steps import Steps, drain
+from scorer.ranking.profile import Profile
+from scorer.snapshot.snapshot import Snapshot
+
+SCRIPT_INSTANCES_MAX = 64
+"""Instances reserved by one script, unless all or none are wanted: the server serves no other client meanwhile."""
+FIRST_STEP = 8
+"""Instances of a batch in its first step; the next ones follow from how long it took."""
+STEP_S = 0.008
+"""How long a step of a batch should last, with its script: other queries wait meanwhile."""
+STEP_MIN = 4
+"""Instances of a step at least: on a busy machine smaller steps would make the batch longer, not the others faster."""
+
+
+class BatchPlacing:
+    """Places what is pending of a batch; ``clock`` tells the time that deadlines are compared with."""
+
+    def __init__(self, ledger: Ledger, follower: Follower, reuse: Reuse, clock: Callable[[], float]) -> None:
+        self._ledger = ledger
+        self._follower = follower
+        self._reuse = reuse
+        self._clock = clock
+
+    def place(
+        self,
+        placement: Placement,
+        pending: list[int],
+        snapshot: Callable[[], Snapshot],
+        profile: Profile,
+        digests: Sequence[str],
+        calls: Sequence[Call],
+        deadline: float,
+    ) -> Steps[list[int]]:
+        """Plan the pending instances and reserve them; return the positions to try again."""
+        head = placement.asked[0]
+        if together(head) or head.dry_run:
+            planned = yield from self._plan(placement, pending, snapshot(), profile, digests, calls)
+            self._in_time(placement, deadline)
+            lost = yield from self._reserve(placement, planned)
+            if placement.missing and head.all_or_nothing:
+                return self._nothing(placement)
+            if lost and together(head):
+                lost = sorted({*lost, *placement.missing})
+                placement.missing.clear()
+            return lost
+        lost, first, size = [], 0, FIRST_STEP
+        while first < len(pending):
+            started = time.perf_counter()
+            part = pending[first : first + size]
+            planned = drain(self._plan(placement, part, snapshot(), profile, digests, calls))
+            self._in_time(placement, deadline)
+            lost += drain(self._reserve(placement, planned))
+            first += size
+            elapsed_s = time.perf_counter() - started
+            size = next_size(size, elapsed_s)
+            if first < len(pending):
+                yield
+        return lost
+
+    def _in_time(self, placement: Placement, deadline: float) -> None:
+        """Reserve nothing after the deadline: the caller has gone."""
+        if deadline and self._clock() > deadline:
+            raise Late(sum(record is not None for record in placement.records), len(placement.asked))
+
+    def _reserve(self, placement: Placement, planned: Mapping[int, Wanted]) -> Steps[list[int]]:
+        """Reserve what was planned; return the positions that were lost to others."""
+        head, positions = placement.asked[0], list(planned)
+        as_one = bool(together(head))
+        lost: list[int] = []
+        own: dict[str, int] = {}  # the versions that our own scripts left behind
+        step = len(positions) if as_one else SCRIPT_INSTANCES_MAX
+        for first in range(0, len(positions), max(1, step)):
+            part = positions[first : first + step]
+            change = self._follower.change
+            transition = self._ledger.reserve(
+                [as_of(own, planned[position]) for position in part],
+                expected_change=max(expected_change(change, placement.asked[position]) for position in part),
+                all_or_nothing=as_one,
+                dry_run=head.dry_run,
+                meanwhile=None if placement.answer else placement.explain,
+            )
+            own |= {record.machine: record.version for record in transition.changes}
+            current = transition.before == change
+            self._follower.absorb(transition)
+            for position, outcome in zip(part, transition.outcomes, strict=True):
+                if not settle(placement, position, outcome) and not hopeless(placement, position, outcome, current):
+                    lost.append(position)
+            if first + step < len(positions):
+                yield
+        return lost
+
+    def _plan(
+        self, placement: Placement, pending: list[int], snapshot: Snapshot, profile: Profile, digests: Sequence[str],
+        calls: Sequence[Call],
+    ) -> Steps[dict[int, Wanted]]:  # fmt: skip
+        """Return what to reserve, by position; an instance without a machine is noted as missing.
+
+        It is asked for all the same, without candidates: its id may be known to the ledger.
+        """
+        view, now_s = self._follower.view, self._clock()
+        fresh = [position for position in pending if placement.asked[position].id not in view.instances]
+        held: list[str] = []
+        if together(placement.asked[0]):
+            held = [view.instances[one.id].machine for one in placement.asked if one.id in view.instances]
+        plan = None
+        if fresh:
+            asked = [placement.asked[p] for p in fresh]
+            plan = yield from self._reuse.plan_steps(asked, snapshot, view, profile, now_s, held)
+        machines = dict(zip(fresh, plan.machines, strict=True)) if plan else {}
+        reasons = {fresh[at]: why for at, why in plan.reasons.items()} if plan else {}
+        if plan and placement.ranking is None:
+            placement.ranking = plan.ranking
+        found: dict[int, Wanted] = {}
+        for position in pending:
+            request, machine = placement.asked[position], machines.get(position)
+            offered: list[Candidate] = []
+            if machine is not None and plan is not None:
+                row = plan.ranking.machines.roster.index[machine]
+                offered = candidates(self._follower.version, plan.ranking, [row], request)
+            elif position in machines:
+                placement.missing[position] = reasons.get(position, "")
+                if request.machines_max or request.machines_min:
+                    continue  # the others are reserved together: this one must not stand in their way
+            found[position] = wanted(request, digests[position], calls[position], now_s, offered)
+        return found
+
+    @staticmethod
+    def _nothing(placement: Placement) -> list[int]:
+        """Give up a batch of which all or none were wanted."""
+        reason = next((why for why in placement.missing.values() if why), "")
+        for position, record in enumerate(placement.records):
+            if record is None:
+                placement.missing[position] = placement.missing.get(position) or f"all or nothing: {reason}"
+        return []
+
+
+def next_size(size: int, elapsed_s: float) -> int:
+    """Return how many instances the next step has, when one of ``size`` took so long.
+
+    >>> next_size(8, 0.001), next_size(32, 0.016), next_size(8, 1.0)
+    (16, 16, 4)
+    """
+    return max(STEP_MIN, min(SCRIPT_INSTANCES_MAX, 2 * size, int(size * STEP_S / elapsed_s)))
+
+
+def together(head: Request) -> str:
+    """Return the field for whose sake a batch must be reserved in one script; "" for none."""
+    fields = ("all_or_nothing", "machines_max", "machines_min")
+    return next((name for name in fields if getattr(head, name)), "")

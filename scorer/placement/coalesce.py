@@ -1,0 +1,66 @@
+"""Queries taken together: alike ones in a row are placed as one batch, and each gets its own answer.
+
+Eight deployers that place the same kind of instance at once cost one script and at most one ranking, not eight: a batch
+goes on where the last one of its kind ended (`scorer.placement.reuse`). The machines are those that one query after the
+other would get (`scorer.placement.plan`), and an id is reserved once, whichever query asks for it. Only the terms in an
+answer differ: they are those of the ranking that the row of batches began with.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from schemas.request import Request
+from schemas.rpc import Query
+from scorer.placement.placement import Placement
+from scorer.ranking.explain import answer_for
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One query for one instance."""
+
+    query: Query
+    request: Request
+    digest: str
+
+
+def runs(queries: Sequence[Query], read: Callable[[Query], Asked | None]) -> dict[str, list[Asked]]:
+    """Return the runs of at least two alike queries in a row, by the id of the first query of each.
+
+    ``read`` gives None for a query that cannot go with others.
+    """
+    found: list[list[Asked]] = []
+    for query in queries:
+        asked = read(query)
+        if asked is None:
+            found.append([])
+        elif found and found[-1] and _alike(found[-1], asked):
+            found[-1].append(asked)
+        else:
+            found.append([asked])
+    return {run[0].query.id: run for run in found if len(run) > 1}
+
+
+def _alike(run: Sequence[Asked], asked: Asked) -> bool:
+    first = msgspec.structs.replace(run[0].request, id=asked.request.id)
+    return first == asked.request and all(asked.request.id != other.request.id for other in run)
+
+
+def own(placement: Placement, position: int) -> Placement:
+    """Return what became of an instance of a batch that has a machine, as if it had been asked for alone."""
+    record, ranking = placement.records[position], placement.ranking
+    row = ranking.machines.roster.index.get(record.machine) if record is not None and ranking is not None else None
+    answer = placement.answer if ranking is None or row is None else answer_for(ranking, row)
+    return Placement(
+        [placement.asked[position]],
+        [record],
+        ranking=ranking,
+        answer=dict(answer),
+        known={0} if position in placement.known else set(),
+        lost=Counter({0: placement.lost[position]}),
+    )

@@ -1,0 +1,137 @@
+"""Feasibility and scores of all machines, kept current while copies of the requested instance are placed one by one.
+
+A copy changes its own machine, and the means of scores of scope ``means``. So filters and scores are asked about the
+machines that are likely to be next, with one copy more, two more and so on, many machines at once (`Machines.take`);
+placing a copy then only reads what they answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import KeysView
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.request import Request
+from scorer.ranking.normalise import EQUAL
+from scorer.ranking.plugins import parts, scope_for
+from scorer.ranking.ranking import Ranking, ScoreTerm
+from scorer.snapshot.arrays import Bools, Floats, Integers
+
+DEPTH = 4
+"""Filters and scores are asked about a machine with one to so many copies more, at once."""
+
+
+@dataclass
+class Part:
+    """One score over all machines, ``own - slopes @ means``, and how it enters the total."""
+
+    term: ScoreTerm
+    share: float
+    """Its weight over the sum of the weights."""
+    own: Floats
+    """[M]"""
+    slopes: Floats
+    """[K, M]; K 0 for a score that knows no fleet."""
+    means: list[float]
+    """[K]"""
+    steps: Floats
+    """[K, M] What a copy on a machine adds to the means."""
+    separable: bool
+    """Whether the score is of scope ``means``."""
+    spread: bool
+    """Whether the total has it spread over the feasible machines by min-max."""
+    low: float = 0.0
+    high: float = 0.0
+
+    @property
+    def moves(self) -> bool:
+        """Whether a copy on one machine changes what this score adds to the total of another."""
+        return self.spread or bool(self.means)
+
+    def raw(self, rows: Integers) -> Floats:
+        """Return [n]: the score as it is now."""
+        raw = self.own[rows]
+        for slope, mean in zip(self.slopes, self.means, strict=True):
+            raw = raw - slope[rows] * mean
+        return raw
+
+    def line(self, low: float, high: float) -> tuple[float, float]:
+        """Return slope and start: this score adds ``slope * raw + start`` to the total, between these ends."""
+        if not self.spread:
+            return self.share, 0.0
+        if high - low <= EQUAL * max(abs(low), abs(high)):
+            return 0.0, 100.0 * self.share
+        slope = 100.0 * self.share / (high - low)
+        return slope, -low * slope
+
+
+class IncrementalScores:
+    """All machines of a ranking, with the copies of its requested instance that were placed since."""
+
+    def __init__(self, first: Ranking, count: int) -> None:
+        machines = len(first.machines)
+        self.name_order: Integers = first.machines.roster.name_order
+        self.alive: Bools = first.feasible.copy()
+        """[M] Whether one more copy is feasible."""
+        weights = sum(term.weighted.weight for term in first.terms)
+        self.parts = [_part(term, term.weighted.weight / weights) for term in first.terms]
+        self.moving = [part for part in self.parts if part.moves]
+        self.rest: Floats = np.zeros(machines)
+        """[M] What all other scores give together."""
+        for part in self.parts:
+            if not part.moves:
+                self.rest += part.share * part.own
+        self._first = first
+        self._request: Request = first.request
+        self._depth = min(DEPTH, count)
+        self._copies = np.zeros(machines, np.int64)
+        self._answers: dict[int, list[tuple[bool, list[float]]]] = {}
+        """By row, for one more copy last: whether yet another would be feasible then, and the scores."""
+        self.known: KeysView[int] = self._answers.keys()
+        """The rows that filters and scores were asked about: one more copy can be placed there."""
+
+    def look_ahead(self, rows: Integers) -> None:
+        """Ask filters and scores about these machines with one to `DEPTH` copies more than they have."""
+        depths = np.arange(self._depth, 0, -1)
+        copies = (self._copies[rows][:, None] + depths).reshape(-1)
+        again = np.repeat(rows, self._depth)
+        allowed = np.ones(again.size, np.bool_)
+        for verdict in self._first.verdicts:
+            allowed &= verdict.filter(self._request, verdict.machines.take(again, copies))
+        columns = []
+        for part in self.parts:
+            machines, score = part.term.machines.take(again, copies), part.term.weighted.score
+            columns.append(parts(score, machines).own if part.separable else score(self._request, machines))
+        values = np.array(columns).T.tolist() if columns else [[] for _ in again]
+        answers = list(zip(allowed.tolist(), values, strict=True))
+        for place, row in enumerate(rows.tolist()):
+            self._answers[row] = answers[place * self._depth : (place + 1) * self._depth]
+
+    def place(self, row: int) -> bool:
+        """Place one copy on a machine that is known; return whether one more is feasible there."""
+        answers = self._answers[row]
+        feasible, scores = answers.pop()
+        if not answers:
+            del self._answers[row]
+        self._copies[row] += 1
+        rest = 0.0
+        for part, score in zip(self.parts, scores, strict=True):
+            part.own[row] = score
+            if part.means:
+                for k, step in enumerate(part.steps[:, row].tolist()):
+                    part.means[k] += step
+            elif not part.spread:
+                rest += part.share * score
+        self.rest[row] = rest
+        self.alive[row] = feasible
+        return feasible
+
+
+def _part(term: ScoreTerm, share: float) -> Part:
+    score, spread = term.weighted.score, term.weighted.normalise == "min-max"
+    if scope_for(score, term.machines.request, term.machines) == "means":
+        own, slopes, means, steps = parts(score, term.machines)
+        return Part(term, share, own, slopes, means.tolist(), steps, separable=True, spread=spread)
+    none = np.empty((0, len(term.machines)))
+    return Part(term, share, term.raw.copy(), none, [], none, separable=False, spread=spread)

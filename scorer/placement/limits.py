@@ -1,0 +1,44 @@
+"""Which limits the ledger must uphold for a request: those of the profile's filters, and one instance to a port."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from schemas.request import Request
+from scorer.ledger.instance import Instance
+from scorer.ledger.limits import Limit, adds, in_role, one_to_a_port
+from scorer.ranking import plugins
+from scorer.ranking.ranking import Ranking
+
+
+def limits(ranking: Ranking, rows: Sequence[int], request: Request) -> list[tuple[Limit, ...]]:
+    """Return, for each of some machines, what its sums and counts may be at most with the request.
+
+    Of two limits on one measure both hold. A machine has each port once, whatever the profile says.
+    """
+    found = [
+        limit
+        for placed in ranking.profile.filters
+        for limit in plugins.limits(placed.filter, request, ranking.machines)
+    ]
+    known = {limit.measure for limit in found}
+    found += [limit for limit in one_to_a_port(request.ports) if limit.measure not in known]
+    return [tuple([_at(limit, row) for limit in found]) for row in rows]
+
+
+def _at(limit: Limit, row: int) -> Limit:
+    measure, most, reason = limit
+    return Limit(measure, float(most[row]), reason) if isinstance(most, np.ndarray) else limit
+
+
+def of_growth(limits: Sequence[Limit], old: Instance, new: Instance) -> tuple[Limit, ...]:
+    """Return the limits on what an instance that stays where it is will hold more of than before.
+
+    What it holds already is not refused, nor is its role: both are facts.
+    """
+    role = in_role(new.cluster, new.role)
+    return tuple(
+        limit for limit in limits if limit.measure != role and adds(new, limit.measure) > adds(old, limit.measure)
+    )

@@ -1,0 +1,50 @@
+"""What the script's outcome of one instance means for its placement: settled, hopeless, or to be tried again."""
+
+from __future__ import annotations
+
+from scorer.ledger.transition import ALL_OR_NONE, CHANGED, Outcome
+from scorer.placement.placement import IdTaken, Placement
+
+GONE = "this query reserved it before, and that has ended"
+"""Why a repeated query reserves nothing."""
+
+
+def settle(placement: Placement, position: int, outcome: Outcome) -> bool:
+    """Note an outcome that is final and good; raise IdTaken for one that is final and bad."""
+    if outcome.kind == "other" and outcome.instance is not None:
+        raise IdTaken(outcome.instance)
+    if outcome.kind not in ("placed", "known"):
+        return False
+    placement.records[position] = outcome.instance
+    placement.missing.pop(position, None)
+    if outcome.kind == "known":
+        placement.known.add(position)
+    if outcome.reasons:
+        placement.lost[position] += len(outcome.reasons)
+    return True
+
+
+def hopeless(placement: Placement, position: int, outcome: Outcome, current: bool) -> bool:
+    """Note an outcome that another try would not change; count the others as conflicts."""
+    if outcome.kind in ("gone", "late"):
+        refused(placement, position, outcome)
+        return True
+    if outcome.kind == "none":
+        return position in placement.missing
+    if ALL_OR_NONE in outcome.reasons:
+        return False
+    if current and CHANGED not in outcome.reasons:
+        placement.missing[position] = f"the ledger refused its machine: {', '.join(outcome.reasons)}"
+        return True
+    placement.lost[position] += 1
+    return False
+
+
+def refused(placement: Placement, position: int, outcome: Outcome) -> None:
+    """Note why the script reserved nothing, for good."""
+    if outcome.kind == "gone":
+        placement.gone.add(position)
+        placement.missing[position] = GONE
+    else:
+        placement.late = True
+        placement.missing[position] = "the query's deadline has passed"

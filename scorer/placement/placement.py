@@ -1,0 +1,85 @@
+"""What became of a query for instances."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.request import Request
+from scorer.ledger.instance import Instance
+from scorer.ranking.explain import answer, best_first, told
+from scorer.ranking.ranking import Ranking
+
+TOLD_MAX = 500
+"""Machines on which the verdicts are told with `explain`."""
+
+
+class Conflict(Exception):
+    """Other scorers were faster every time."""
+
+
+class Late(Exception):
+    """The deadline passed before every instance was reserved."""
+
+    def __init__(self, reserved: int, asked: int) -> None:
+        super().__init__(
+            f"the deadline passed when {reserved} of {asked} instances were placed; "
+            "the same query with more time goes on from there"
+        )
+
+
+class IdTaken(Exception):
+    """Another request is live under this id."""
+
+    def __init__(self, record: Instance) -> None:
+        super().__init__(f"id: {record.id!r} was placed on {record.machine} for another request")
+
+
+@dataclass
+class Placement:
+    """What became of a query for instances."""
+
+    asked: list[Request]
+    records: list[Instance | None]
+    """By position; None where nothing was reserved."""
+    ranking: Ranking | None = None
+    """The ranking of the first instance, when one was made."""
+    answer: dict[str, Any] = field(default_factory=dict)
+    """That ranking in words, made before the ledger's view changed."""
+    missing: dict[int, str] = field(default_factory=dict)
+    """Why, by position, of those without a machine."""
+    known: set[int] = field(default_factory=set)
+    """Positions of the instances that were there before."""
+    gone: set[int] = field(default_factory=set)
+    """Positions of those that this query reserved before and that have ended: they are missing, and stay so."""
+    late: bool = False
+    """The ledger met the query after its deadline: no more was reserved."""
+    lost: Counter[int] = field(default_factory=Counter)
+    """Candidates that were lost to another scorer, by position."""
+
+    @property
+    def conflicts(self) -> int:
+        """Candidates that were lost to another scorer."""
+        return self.lost.total()
+
+    @property
+    def repeated(self) -> int:
+        """How many instances were there before."""
+        return len(self.known)
+
+    def explain(self) -> None:
+        """Put the ranking into words; done while the server reserves, so that it costs next to nothing."""
+        if self.ranking is not None:
+            self.answer = answer(self.ranking, explain_all=False)
+            if self.asked[0].explain:
+                self._tell(self.ranking)
+
+    def _tell(self, ranking: Ranking) -> None:
+        """Add the verdicts on the best machines: this is done in one step."""
+        rows = best_first(ranking)
+        self.answer["machines"] = told(ranking, rows[:TOLD_MAX])
+        if len(rows) > TOLD_MAX:
+            self.answer["warnings"] = [
+                *self.answer["warnings"], f"explained for the first {TOLD_MAX} of {len(rows)} machines; rank tells all"
+            ]  # fmt: skip

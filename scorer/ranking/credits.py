@@ -1,0 +1,240 @@
+"""Credits: the load expected of placed instances that the windows do not show yet.
+
+A placed instance is invisible in a one-hour mean for up to an hour. So each reserved or confirmed instance adds its
+expected usage to its machine, fading as the window absorbs it. Time is measured to the end of the machine's window and
+never to now: while data is late, nothing has been absorbed.
+
+| model               | a mean gets                                                                               |
+|---------------------|-------------------------------------------------------------------------------------------|
+| window              | expected * (1 - share of the window's filled slots that are later than the start)          |
+| trimaran-60s        | all, if placed after the window's end or less than 60 s before it, in whole seconds        |
+| koordinator-pending | all, if placed later than one report interval (60 s) before the newest sample              |
+| none                | nothing                                                                                    |
+
+The other statistics follow the same share (model ``window``) or the same yes or no: a percentile q gets all until the
+share exceeds 1 - q, a maximum all until the first later slot, a standard deviation nothing. A daily peak gets all
+unless the instance had started when the peak was: then it is in the peak already (`peak_credit`). An instance not
+confirmed started yet counts in full everywhere (``window``), or by the time of its reservation (the peers' models).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from schemas.names import SLOT_S
+from schemas.request import Request
+from schemas.resources import RESOURCES
+from scorer.ledger.slots import PlacedInstances
+from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.windows import ChosenWindows
+
+CreditModel = Literal["window", "trimaran-60s", "koordinator-pending", "none"]
+
+TRIMARAN_REPORTING_S = 60
+KOORDINATOR_REPORT_INTERVAL_S = 60
+PEAK_S = 60
+"""A day's peak is the highest mean of so many seconds."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The usage expected of an instance whose request does not say it: a share of its declared amounts.
+
+    ``expected = clip(base * factor)``, with base the request, or the limit where that is preferred; where no base is
+    given it is the default. An ``expected`` figure in the request or the instance always wins.
+
+    base:
+        ``request``; ``larger`` of limit and request (Koordinator, which takes a base of 0 as none given);
+        ``limit-first``: the declared limit as it is, else
+        request * factor (Trimaran's target load packing).
+    factor, default:
+        by resource name; 1 and 0 where not given.
+    round_to:
+        by resource name; the unit to round half away from zero to; exact where not given.
+
+    >>> koordinator = Estimate(base="larger", factor={"cpu": 0.85, "memory": 0.7}, default={"cpu": 0.25})
+    >>> [float(x) for x in koordinator.of((4.0, 100.0, *[0.0] * (len(RESOURCES) - 2)), {})][:3]
+    [3.4, 70.0, 0.0]
+    """
+
+    base: Literal["request", "larger", "limit-first"] = "request"
+    factor: Mapping[str, float] | None = None
+    default: Mapping[str, float] | None = None
+    round_to: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("factor", "default", "round_to"):
+            for resource, value in (getattr(self, name) or {}).items():
+                if resource not in RESOURCES:
+                    raise ValueError(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
+                if not 0 <= value < float("inf"):
+                    raise ValueError(f"{name}.{resource}: expected a number of zero or more, got {value}")
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """A hashable form, for caches."""
+        return (self.base, *(tuple(sorted((m or {}).items())) for m in (self.factor, self.default, self.round_to)))
+
+    def columns(self, requests: Floats, limits: Floats, expected: Floats, missing: Bools) -> Floats:
+        """Return [R, K] expected usage of K instances; ``limits`` and ``expected`` are NaN where not declared.
+
+        ``missing``: where no amount was requested; the request is 0 there.
+        """
+        if self._plain:
+            found: Floats = np.where(np.isnan(expected), requests, expected)
+            return found
+        factor, default, unit = self._columns
+        limited = np.isfinite(limits)
+        base = np.fmax(requests, limits) if self.base == "larger" else requests
+        scaled = _round_to(base * factor, unit)
+        if self.base == "larger":
+            scaled = np.where(limited & (limits > 0), np.minimum(scaled, limits), scaled)
+        none = base <= 0 if self.base == "larger" else missing
+        scaled = np.where(none, default, scaled)
+        if self.base == "limit-first":
+            scaled = np.where(limited, limits, scaled)
+        return np.where(np.isfinite(expected), expected, scaled)
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether an instance is expected to use what it requests."""
+        return self.base == "request" and not (self.factor or self.default or self.round_to)
+
+    @cached_property
+    def _columns(self) -> tuple[Floats, Floats, Floats]:
+        return _column(self.factor, 1.0), _column(self.default, 0.0), _column(self.round_to, 0.0)
+
+    def of(
+        self,
+        amounts: tuple[float | None, ...],
+        limits: Mapping[str, float],
+        expected: Mapping[str, float] | None = None,
+    ) -> Floats:
+        """Return [R] for one instance; an amount of None is none given."""
+        requests = np.array([amount or 0.0 for amount in amounts])
+        if self._plain and not expected:
+            return requests
+        missing = np.array([[amount is None] for amount in amounts])
+        column = self.columns(requests[:, None], _column(limits, np.nan), _column(expected or {}, np.nan), missing)
+        return column[:, 0]
+
+    def of_placed(self, placed: PlacedInstances) -> Floats:
+        """Return [R, K] for instances of the ledger."""
+        return self.columns(placed.amounts, placed.limits, placed.expected, placed.missing)
+
+    def of_request(self, request: Request) -> Floats:
+        """Return [R] for the requested instance."""
+        return self.of(request.given_amounts(), request.limits, request.expected)  # type: ignore[arg-type]
+
+
+def _column(values: Mapping[str, float] | None, absent: float) -> Floats:
+    """Return [R, 1] in the order of the resources."""
+    values = values or {}
+    return np.array([[values.get(resource, absent)] for resource in RESOURCES], np.float64)
+
+
+def _round_to(values: Floats, unit: Floats) -> Floats:
+    """Round half away from zero to multiples of the unit; a unit of 0 leaves the value."""
+    if not unit.any():
+        return values
+    safe = np.where(unit > 0, unit, 1.0)
+    return np.where(unit > 0, np.floor(values / safe + 0.5 + 1e-9) * safe, values)
+
+
+def absorbed(placed: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows) -> tuple[Floats, Floats]:
+    """Return share [R, K] and slots [K]: which share of the filled slots, and how many of any, began after the start.
+
+    The table says how many slots of each window are filled, not which. Between the lengths of two windows the filled
+    ones are taken as the latest, so the result is exact at the windows' own lengths and for a machine without gaps.
+    """
+    rows = placed.rows
+    if not placed.started_at.any():
+        return np.zeros((len(RESOURCES), rows.size)), np.zeros(rows.size)
+    step = np.fmax(np.fmax(snapshot.column("interval_s")[rows], SLOT_S), SLOT_S)
+    age = np.where(placed.started_at > 0, snapshot.column("end")[rows] - placed.started_at, 0.0)
+    age = np.fmax(age, 0.0)
+    later = np.zeros((len(RESOURCES), rows.size))
+    shorter_s, shorter_filled = 0.0, np.zeros((len(RESOURCES), rows.size))
+    for position, window_s in enumerate(snapshot.windows_s):
+        filled_here = snapshot.window("filled", position)[:, rows]
+        part = np.floor((age - shorter_s) / step + 1e-9)
+        part = np.clip(part, 0.0, np.maximum(filled_here - shorter_filled, 0.0))
+        later += np.where(position <= windows.position[rows], part, 0.0)
+        shorter_s, shorter_filled = float(window_s), filled_here
+    in_window = windows.filled[:, rows]
+    share = np.divide(later, in_window, out=np.zeros_like(later), where=in_window > 0)
+    return np.minimum(share, 1.0), np.floor(age / step + 1e-9)
+
+
+def pending(model: CreditModel, placed: PlacedInstances, snapshot: Snapshot) -> Bools:
+    """Return [K]: whether a peer's model counts the instance (in full) or not (at all)."""
+    placed_at = placed.placed_at
+    if model == "trimaran-60s":
+        end = snapshot.column("end")[placed.rows]
+        return np.isnan(end) | (np.floor(end) - np.floor(placed_at) < TRIMARAN_REPORTING_S)
+    if model == "koordinator-pending":
+        at = snapshot.column("at")[placed.rows]
+        return np.isnan(at) | (placed_at > at - KOORDINATOR_REPORT_INTERVAL_S)
+    raise ValueError(model)
+
+
+def mean_credit(
+    model: CreditModel, estimate: Estimate, placed: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows
+) -> Floats:
+    """Return [R, K]: what each instance adds to the mean usage of its machine."""
+    if model == "none":
+        return np.zeros_like(placed.amounts)
+    expected = estimate.of_placed(placed)
+    if model == "window":
+        share, _ = absorbed(placed, snapshot, windows)
+        return expected * (1.0 - share)
+    return np.where(pending(model, placed, snapshot), expected, 0.0)
+
+
+def percentile_credit(
+    model: CreditModel,
+    estimate: Estimate,
+    placed: PlacedInstances,
+    snapshot: Snapshot,
+    windows: ChosenWindows,
+    quantile: float,
+) -> Floats:
+    """Return [R, K]: what each instance adds to a percentile (0-1) of the usage; quantile 1 is the maximum."""
+    if model != "window":
+        return mean_credit(model, estimate, placed, snapshot, windows)
+    expected = estimate.of_placed(placed)
+    share, slots = absorbed(placed, snapshot, windows)
+    if quantile >= 1.0:
+        return np.where(slots < 1.0, expected, 0.0)
+    return np.where(share <= 1.0 - quantile + 1e-9, expected, 0.0)
+
+
+def peak_credit(
+    model: CreditModel,
+    estimate: Estimate,
+    placed: PlacedInstances,
+    snapshot: Snapshot,
+    day: str,
+    day_start_s: float,
+    day_end_s: float,
+) -> Floats:
+    """Return [R, K]: what each instance adds to the peak of ``today`` or ``yesterday``, the day from start to end.
+
+    An instance that had started when the peak was is in it already, and adds nothing. Where the window table does not
+    say when the peak was (an older stream app, a fleet file), an instance is taken to be in it once a whole minute of
+    that day is later than its start.
+    """
+    if model == "none":
+        return np.zeros_like(placed.amounts)
+    expected = estimate.of_placed(placed)
+    started = placed.started_at if model == "window" else placed.placed_at
+    peak_at = (snapshot.column("peak_day") + snapshot.column(f"peak_{day}_s"))[:, placed.rows]
+    minute_shown = started + PEAK_S <= np.fmin(day_end_s, snapshot.column("end")[placed.rows])
+    shown = np.where(np.isnan(peak_at), minute_shown, started <= peak_at) | (started < day_start_s)
+    return np.where((started > 0) & shown, 0.0, expected)

@@ -1,0 +1,71 @@
+"""Debits: the load of instances that ended or moved away, which the windows still show.
+
+The mirror of credits (`scorer.ranking.credits`): a window shows an instance by the share of its filled slots in which
+it ran, so that much of its expected usage is taken out, and it fades as the window forgets it:
+
+    debit = expected * (share of the slots later than the start - share of the slots later than the end)
+
+A percentile q loses all as long as that share exceeds 1 - q, a maximum as long as it is above 0. Time is measured to
+the end of the machine's window, as for credits: while data is late nothing is forgotten. A standard deviation keeps
+what it is, and so does a day's peak: an instance that ended may come back tomorrow.
+
+What is left is never below what was measured since: the same statistic over the longest window that began after the
+last of them had left; and never below 0, nor above what was measured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from scorer.ledger.slots import PlacedInstances
+from scorer.ranking.credits import Estimate, absorbed
+from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.windows import ChosenWindows
+
+
+def shown_share(left: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows) -> Floats:
+    """Return [R, K]: in which share of the window's filled slots each of the leavers ran."""
+    since_start, _ = absorbed(left, snapshot, windows)
+    since_end, _ = absorbed(dataclasses.replace(left, started_at=left.ended_at), snapshot, windows)
+    share: Floats = np.maximum(since_start - since_end, 0.0)
+    return share
+
+
+def mean_debit(estimate: Estimate, left: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows) -> Floats:
+    """Return [R, K]: what each of the leavers has in the mean usage of its machine."""
+    return estimate.of_placed(left) * shown_share(left, snapshot, windows)
+
+
+def percentile_debit(
+    estimate: Estimate, left: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows, quantile: float
+) -> Floats:
+    """Return [R, K]: what each of the leavers has in a percentile (0-1) of the usage; quantile 1 is the maximum."""
+    share = shown_share(left, snapshot, windows)
+    return np.where(share > 1.0 - quantile + 1e-9, estimate.of_placed(left), 0.0)
+
+
+def taken_out(measured: Floats, debit: Floats, since: Floats) -> Floats:
+    """Return [..., n]: the measured usage less the debit, never below what was measured since; NaN stays.
+
+    >>> taken_out(np.array([8.0, 8.0, 8.0]), np.array([3.0, 9.0, 3.0]), np.array([0.0, 2.0, 9.0])).tolist()
+    [5.0, 2.0, 8.0]
+    """
+    least = np.minimum(measured, np.maximum(since, 0.0))
+    return np.maximum(measured - debit, least)
+
+
+def since_left(column: Floats, end: Floats, windows_s: Sequence[int], at: Integers, ended_at: Floats) -> Floats:
+    """Return [R, n]: a [W, R, n] column over the longest window that began after the last end on a machine; 0 without.
+
+    ``end`` [n]: where its windows end; ``at`` and ``ended_at`` [K]: machine and end of each of the leavers.
+    """
+    last = np.zeros(end.size)
+    np.maximum.at(last, at, ended_at)
+    found = np.zeros(column.shape[1:])
+    for position, window_s in enumerate(windows_s):
+        found = np.where((end - last >= window_s) & np.isfinite(column[position]), column[position], found)
+    return found

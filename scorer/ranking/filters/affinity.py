@@ -1,0 +1,85 @@
+"""Affinity and anti-affinity: near, or far from, instances with certain labels, by machine or by a topology label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from schemas.request import Affinity as Term
+from schemas.request import Request
+from scorer.ranking.machines import Machines
+from scorer.ranking.scope import Scope
+from scorer.ranking.topology import facets, instances_near
+from scorer.snapshot.arrays import Bools
+
+
+@dataclass(frozen=True)
+class Affinity:
+    """Refuse machines that are not near an instance of every term of ``affinity``.
+
+    While no such instance is anywhere and the instance itself matches the term, any machine with the topology label
+    will do: the first of a group must be able to start.
+    """
+
+    name: ClassVar[str] = "affinity"
+    reason: ClassVar[str] = "not near the instances asked for"
+    scope: ClassVar[Scope] = "fleet"
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip a request without such terms."""
+        return bool(request.affinity)
+
+    def __call__(self, request: Request, machines: Machines) -> Bools:
+        """Return [n]."""
+        allowed = np.ones(len(machines), np.bool_)
+        for term in request.affinity:
+            wanted = facets(term)
+            if wanted <= machines.requested_instance.facets and not machines.exists(wanted):
+                allowed &= machines.label(term.topology).codes >= 0
+            else:
+                allowed &= instances_near(term, machines) > 0
+        return allowed
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show how many matching instances are near."""
+        return {_shown(term): int(instances_near(term, machines)[position]) for term in request.affinity}
+
+
+@dataclass(frozen=True)
+class AntiAffinity:
+    """Refuse machines that are near an instance of any term of ``anti_affinity``; without the label none is."""
+
+    name: ClassVar[str] = "anti_affinity"
+    reason: ClassVar[str] = "near instances to be avoided"
+    scope: ClassVar[Scope] = "fleet"
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip a request without such terms."""
+        return bool(request.anti_affinity)
+
+    def scope_for(self, request: Request, machines: Machines) -> Scope:
+        """Return ``instances`` unless instances like the requested instance avoid each other beyond the one machine."""
+        far = (
+            facets(term) <= machines.requested_instance.facets
+            for term in request.anti_affinity
+            if term.topology != "machine"
+        )
+        return "fleet" if any(far) else "instances"
+
+    def __call__(self, request: Request, machines: Machines) -> Bools:
+        """Return [n]."""
+        allowed = np.ones(len(machines), np.bool_)
+        for term in request.anti_affinity:
+            allowed &= instances_near(term, machines) == 0
+        return allowed
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show how many matching instances are near."""
+        return {_shown(term): int(instances_near(term, machines)[position]) for term in request.anti_affinity}
+
+
+def _shown(term: Term) -> str:
+    return ",".join(f"{key}={value}" for key, value in term.instances.items()) + f" by {term.topology}"

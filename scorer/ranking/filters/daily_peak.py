@@ -1,0 +1,91 @@
+"""Daily peak: the highest minute of today and yesterday, with the instance, stays below a share of allocatable."""
+
+from __future__ import annotations
+
+import zoneinfo
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from schemas.request import Request
+from schemas.resources import RESOURCES
+from scorer.ranking.days import day_start_s
+from scorer.ranking.machines import ROUNDING, Machines, numbers
+from scorer.ranking.rounding import known_or
+from scorer.ranking.scope import Scope
+from scorer.ranking.thresholds import Thresholds, as_column, check_thresholds
+from scorer.snapshot.arrays import Bools, Floats
+
+Day = Literal["today", "yesterday"]
+
+
+@dataclass(frozen=True)
+class DailyPeak:
+    """Refuse machines where ``peak + expected > threshold * allocatable`` on any of ``days``, in any resource.
+
+    ``thresholds`` are shares by resource; without any the filter is off. A peak that is not known (a new machine has no
+    yesterday) refuses no machine. Instances that had not started when the peak was
+    are added to it; the others are in it already. ``time_zone``: when a
+    day begins, as for the stream app.
+    """
+
+    name: ClassVar[str] = "daily_peak"
+    reason: ClassVar[str] = "daily peak over threshold"
+    scope: ClassVar[Scope] = "machine"
+
+    thresholds: Thresholds = field(default_factory=dict)
+    days: tuple[Day, ...] = ("today", "yesterday")
+    time_zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        check_thresholds("thresholds", self.thresholds)
+        try:
+            zoneinfo.ZoneInfo(self.time_zone)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(f"time_zone: no time zone {self.time_zone!r}") from None
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip while no threshold is set."""
+        return any(self.thresholds.values()) and not machines.requests_alone
+
+    def __call__(self, request: Request, machines: Machines) -> Bools:
+        """Return [n]."""
+        starts_s = tuple(day_start_s(machines.now_s, day, self.time_zone) for day in self.days)
+        now_s = machines.now_s
+        slack = machines.derived(("slack", *starts_s), lambda m: self._slack(m, now_s))
+        return machines.below(slack, machines.expected[self._rows], range(len(self._rows)))
+
+    @cached_property
+    def _rows(self) -> list[int]:
+        """The resources with a threshold: no others are looked at."""
+        return [RESOURCES.index(name) for name, threshold in self.thresholds.items() if threshold > 0]
+
+    def _slack(self, machines: Machines, now_s: float) -> Floats:
+        """Return [rows, n]: the least that is left below the threshold on any day; inf where no peak is known."""
+        limit = machines.constant("limit", lambda m: self._limit(m)[self._rows] * (1 + ROUNDING))
+        left = [limit - machines.peak(day, self.time_zone, now_s)[self._rows] for day in self.days]
+        return known_or(np.fmin.reduce(left), np.inf)
+
+    def _limit(self, machines: Machines) -> Floats:
+        threshold = as_column(self.thresholds)
+        limit: Floats = np.where(threshold > 0, threshold * machines.allocatable, np.inf)
+        return limit
+
+    def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
+        """Name the day."""
+        limit, found = self._limit(machines) * (1 + ROUNDING), dict[str, Bools]()
+        for day in self.days:
+            over = machines.peak(day, self.time_zone) + machines.expected[:, None] > limit
+            found[f"{day}'s peak over threshold"] = np.logical_or.reduce(over, axis=0)
+        return found
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show the peaks with the requested instance, and the limit."""
+        peaks: dict[str, Any] = {
+            day: numbers(machines.peak(day, self.time_zone)[:, position] + machines.expected) for day in self.days
+        }
+        limit = self._limit(machines)[:, position]
+        return {**peaks, "limit": {name: value for name, value in numbers(limit).items() if self.thresholds.get(name)}}

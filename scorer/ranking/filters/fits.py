@@ -1,0 +1,169 @@
+"""Fits: the request is no more than what is left of allocatable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from schemas.request import InvalidRequest, Request
+from schemas.resources import RESOURCES
+from scorer.ledger.limits import Limit, total
+from scorer.ranking.machines import ROUNDING, Machines, numbers
+from scorer.ranking.scope import Scope
+from scorer.ranking.selectors import parse_selector, select
+from scorer.snapshot.arrays import Bools, Floats
+
+RATIO_MAX = 100.0
+
+
+@dataclass(frozen=True)
+class RatioWhere:
+    """The ratios of promises of some machines."""
+
+    selector: str
+    ratio: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Refuse machines where ``taken + request > allocatable`` in any resource that is requested.
+
+    Promises may go beyond, or stay below, what is there: allocated + request to ``allocatable * ratio``. Usage with the
+    request may go to allocatable, or as far as the promises where these go beyond it.
+
+    ratio:
+        by resource; 1 where none is given. The operator's ratio of a machine wins.
+    ratio_where:
+        a list of a ``selector`` of labels and the ``ratio`` of the machines that it matches; later ones win.
+    basis:
+        ``taken`` is the larger of allocated and usage with credits; ``requests``: only what is allocated,
+        as kube-scheduler does it (NodeResourcesFit).
+    default_cpu, default_memory:
+        what an instance without an amount counts in cores and bytes, the instance and those placed (kube-scheduler
+        scores with 0.1 and 200 Mi, and filters with 0).
+
+    A requested resource of unknown capacity does not fit; nor does, by ``taken``, one of unknown use.
+    """
+
+    name: ClassVar[str] = "fits"
+    reason: ClassVar[str] = "too small"
+    scope: ClassVar[Scope] = "machine"
+
+    basis: Literal["taken", "requests"] = "taken"
+    default_cpu: float = 0.0
+    default_memory: float = 0.0
+    ratio: Mapping[str, float] = field(default_factory=dict)
+    ratio_where: tuple[RatioWhere, ...] = ()
+
+    def __post_init__(self) -> None:
+        for where, given in (("ratio", self.ratio), *(("ratio_where", each.ratio) for each in self.ratio_where)):
+            for resource, ratio in given.items():
+                if resource not in RESOURCES:
+                    raise ValueError(f"{where}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
+                if not 0 < ratio <= RATIO_MAX:
+                    raise ValueError(f"{where}.{resource}: expected more than 0 and at most {RATIO_MAX:g}, got {ratio}")
+        for each in self.ratio_where:
+            try:
+                parse_selector(each.selector)
+            except InvalidRequest as error:
+                raise ValueError(f"ratio_where: {error}") from None
+        if self.default_cpu < 0 or self.default_memory < 0:
+            raise ValueError("default_cpu and default_memory: expected zero or more")
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip a request that asks for nothing."""
+        return bool(self._amounts(machines).any())
+
+    def __call__(self, request: Request, machines: Machines) -> Bools:
+        """Return [n]."""
+        amounts = self._amounts(machines)
+        return machines.below(self._left(machines), amounts, [r for r, amount in enumerate(amounts) if amount > 0])
+
+    def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
+        """Name the resource that is short."""
+        found: dict[str, Bools] = {}
+        amounts = self._amounts(machines)
+        for resource in np.flatnonzero(amounts):
+            limit = self._most(machines)[resource]
+            found[f"{RESOURCES[resource]} capacity unknown"] = np.isnan(limit)
+            found[f"{RESOURCES[resource]} usage unknown"] = np.isnan(self._taken(machines)[resource])
+            found[f"{RESOURCES[resource]} larger than the machine"] = amounts[resource] > limit * (1 + ROUNDING)
+            found[f"{RESOURCES[resource]} too full"] = ~(self._left(machines)[resource] >= amounts[resource])
+        return found
+
+    def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:
+        """Limit the allocated amount of each requested resource; the ledger does not know the usage."""
+        for resource in np.flatnonzero(machines.amounts):
+            name = RESOURCES[resource]
+            yield Limit(total(name), self._most(machines)[resource], f"{name} too full")
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show both sides of the comparison."""
+        return {
+            "request": numbers(self._amounts(machines)),
+            "taken": numbers(self._taken(machines)[:, position]),
+            "promised": numbers(machines.allocated[:, position]),
+            "allocatable": numbers(machines.allocatable[:, position]),
+            "ratio": numbers(self._ratio(machines)[:, position]),
+            "limit": numbers(self._most(machines)[:, position]),
+        }
+
+    def _amounts(self, machines: Machines) -> Floats:
+        if self.default_cpu or self.default_memory:
+            return machines.amounts_or(self.default_cpu, self.default_memory)
+        return machines.amounts
+
+    def _taken(self, machines: Machines) -> Floats:
+        if not (self.default_cpu or self.default_memory):
+            return machines.taken if self.basis == "taken" else machines.allocated
+        requested = self._allocated(machines)
+        return np.maximum(requested, machines.mean) if self.basis == "taken" else requested
+
+    def _allocated(self, machines: Machines) -> Floats:
+        if not (self.default_cpu or self.default_memory):
+            return machines.allocated
+        return machines.requested_or(self.default_cpu, self.default_memory)
+
+    def _left(self, machines: Machines) -> Floats:
+        """Return [R, n]: what may be taken less what is."""
+        if not self._any_ratio(machines):
+            left: Floats = machines.derived("left", lambda m: m.allocatable * (1 + ROUNDING) - self._taken(m))
+        else:
+            left = machines.derived("left", self._left_of_both)
+        return left
+
+    def _left_of_both(self, machines: Machines) -> Floats:
+        """Return [R, n]: the lesser of what is left of promises and of what is there."""
+        most = self._most(machines)
+        promised = most * (1 + ROUNDING) - self._allocated(machines)
+        if self.basis == "requests":
+            return promised
+        used: Floats = np.maximum(most, machines.allocatable) * (1 + ROUNDING) - machines.mean
+        return np.minimum(promised, used)
+
+    def _any_ratio(self, machines: Machines) -> bool:
+        return bool(self.ratio or self.ratio_where or machines.rules.has_ratio)
+
+    def _most(self, machines: Machines) -> Floats:
+        """Return [R, n]: the most that may be promised."""
+        if not self._any_ratio(machines):
+            return machines.allocatable
+        most: Floats = machines.constant("most", lambda m: m.allocatable * self._ratio(m))
+        return most
+
+    def _ratio(self, machines: Machines) -> Floats:
+        """Return [R, n]: the operator's, else that of the last selector that matches, else the profile's, else 1."""
+        ratio = np.repeat(_column(self.ratio, 1.0), len(machines), axis=1)
+        for each in self.ratio_where:
+            given, matches = _column(each.ratio, np.nan), select(each.selector, machines, "ratio_where")
+            ratio = np.where(matches & np.isfinite(given), given, ratio)
+        own = machines.rule("ratio")
+        return np.where(np.isfinite(own), own, ratio)
+
+
+def _column(given: Mapping[str, float], absent: float) -> Floats:
+    """Return [R, 1] in the order of the resources."""
+    return np.array([[given.get(name, absent)] for name in RESOURCES])

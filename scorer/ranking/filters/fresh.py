@@ -1,0 +1,74 @@
+"""Fresh: the machine's data is there and recent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from schemas.request import Request
+from scorer.ranking.machines import Machines
+from scorer.ranking.scope import Scope
+from scorer.snapshot.arrays import Bools, Floats
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """Refuse machines whose newest sample is older than ``age_s_max``, or that never sent one.
+
+    While the pipeline is silent and the profile goes by the last known load (``stale = "last-known"``), age is no
+    reason: that every machine is old says nothing about one of them.
+
+    A machine that publishes rarely is given ``intervals_max`` of its own intervals where that is longer. Age is by the
+    sample's own time, corrected by the machine's learned clock skew.
+    """
+
+    name: ClassVar[str] = "fresh"
+    reason: ClassVar[str] = "stale"
+    scope: ClassVar[Scope] = "machine"
+
+    age_s_max: float = 60.0
+    intervals_max: float = 3.0
+
+    def __post_init__(self) -> None:
+        if not self.age_s_max > 0:
+            raise ValueError(f"age_s_max: expected more than 0, got {self.age_s_max}")
+        if not self.intervals_max >= 0:
+            raise ValueError(f"intervals_max: expected zero or more, got {self.intervals_max}")
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip when the profile decided to go by requests alone."""
+        return not machines.requests_alone
+
+    def __call__(self, request: Request, machines: Machines) -> Bools:
+        """Return [n]: while the last known load is gone by, all that ever sent a sample."""
+        if machines.last_known:
+            return machines.has_data
+        if machines.rows is not None:
+            return machines.age_s <= self._age_s_max(machines)
+        if machines.now_s <= machines.of_snapshot("first", lambda m: float(self._until_s(m).min(initial=np.inf))):
+            return machines.all_true
+        fresh: Bools = machines.now_s <= machines.constant("until", self._until_s)
+        return fresh
+
+    def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
+        """Tell no data from old data."""
+        return {"without data": ~machines.has_data, "stale": ~(machines.age_s <= self._age_s_max(machines))}
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show the age and its limit."""
+        age_s = float(machines.age_s[position])
+        return {
+            "age_s": age_s if np.isfinite(age_s) else None,
+            "age_s_max": float(self._age_s_max(machines)[position]),
+        }
+
+    def _age_s_max(self, machines: Machines) -> Floats:
+        """Return [n]."""
+        return np.fmax(self.age_s_max, self.intervals_max * machines.interval_s)
+
+    def _until_s(self, machines: Machines) -> Floats:
+        """Return [n] until when each machine's data is fresh."""
+        return machines.seen_at + self._age_s_max(machines)

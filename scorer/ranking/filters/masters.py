@@ -1,0 +1,56 @@
+"""Masters: one machine's failure must not take too many masters of one cluster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from schemas.request import Request
+from scorer.ledger.limits import Limit, in_role
+from scorer.ranking.machines import Machines
+from scorer.ranking.scope import Scope
+from scorer.snapshot.arrays import Bools
+
+
+@dataclass(frozen=True)
+class Masters:
+    """Refuse machines that would hold ``share`` or more of the masters that the instance's cluster has in all.
+
+    The request states cluster, role and ``cluster_masters``. The first master on a machine is always allowed.
+    """
+
+    name: ClassVar[str] = "masters"
+    reason: ClassVar[str] = "too many masters of the cluster"
+    scope: ClassVar[Scope] = "instances"
+
+    share: float = 0.5
+    role: str = "master"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"share: expected a share from 0 to 1, got {self.share}")
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip what is no master, or whose cluster does not say how many it has."""
+        return bool(request.cluster) and request.role == self.role and request.cluster_masters > 0
+
+    def __call__(self, request: Request, machines: Machines) -> Bools:
+        """Return [n]."""
+        there = machines.tally(frozenset([("cluster", request.cluster), ("role", self.role)]))
+        allowed: Bools = there + 1 <= self._most(request)
+        return allowed
+
+    def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:
+        """Limit the number of the cluster's masters."""
+        yield Limit(in_role(request.cluster, self.role), self._most(request), "too many masters")
+
+    def _most(self, request: Request) -> int:
+        """Return the largest whole number below the share of the cluster's masters, at least 1."""
+        return max(1, math.ceil(self.share * request.cluster_masters - 1e-9) - 1)
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show the masters with the requested instance, and what they must stay below."""
+        there = machines.tally(frozenset([("cluster", request.cluster), ("role", self.role)]))
+        return {"masters": int(there[position]) + 1, "below": self.share * request.cluster_masters}

@@ -1,0 +1,50 @@
+"""Maxmemory: what the instances of a machine may grow to stays below a share of its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from schemas.request import Request
+from schemas.resources import MEMORY
+from scorer.ledger.limits import Limit, total
+from scorer.ranking.machines import ROUNDING, Machines
+from scorer.ranking.scope import Scope
+from scorer.snapshot.arrays import Bools
+
+
+@dataclass(frozen=True)
+class Maxmemory:
+    """Refuse machines where the sum of maxmemory with the instance's is more than ``share`` of allocatable memory."""
+
+    name: ClassVar[str] = "maxmemory"
+    reason: ClassVar[str] = "sum of maxmemory too large"
+    scope: ClassVar[Scope] = "machine"
+
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 10:
+            raise ValueError(f"share: expected more than 0 and at most 10, got {self.share}")
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip a request without maxmemory."""
+        return float(request.maxmemory) > 0
+
+    def __call__(self, request: Request, machines: Machines) -> Bools:
+        """Return [n]."""
+        limit = machines.allocatable[MEMORY] * (self.share * (1 + ROUNDING))
+        found: Bools = machines.maxmemory + float(request.maxmemory) <= limit
+        return found
+
+    def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:
+        """Limit the sum of maxmemory to the share."""
+        yield Limit(total("maxmemory"), machines.allocatable[MEMORY] * self.share, "maxmemory over its share")
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show the sum with the requested instance, and its limit."""
+        return {
+            "maxmemory": float(machines.maxmemory[position]) + float(request.maxmemory),
+            "limit": float(machines.allocatable[MEMORY, position] * self.share),
+        }

@@ -1,0 +1,57 @@
+"""Memory pressure: a machine about to run out of memory gets nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from schemas.request import Request
+from schemas.resources import MEMORY
+from scorer.ranking.machines import Machines
+from scorer.ranking.scope import Scope
+from scorer.snapshot.arrays import Bools, Floats
+
+
+@dataclass(frozen=True)
+class MemoryPressure:
+    """Refuse machines where less than ``available_min`` of the memory (of the whole capacity) is left.
+
+    What is left is the capacity less the measured mean of the shortest window, so that pressure is seen early. Unlike a
+    threshold it counts neither the requested instance nor credits, and it looks at the real memory, not at allocatable.
+    ``best_effort_only`` refuses only requests that ask for nothing, as kube-scheduler does.
+    """
+
+    name: ClassVar[str] = "memory_pressure"
+    reason: ClassVar[str] = "under memory pressure"
+    scope: ClassVar[Scope] = "machine"
+
+    available_min: float = 0.05
+    best_effort_only: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.available_min <= 1:
+            raise ValueError(f"available_min: expected a share from 0 to 1, got {self.available_min}")
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip when switched off by 0, or for a request that asks for something."""
+        asks = bool(machines.amounts.any() or request.limits)
+        return self.available_min > 0 and not machines.requests_alone and not (self.best_effort_only and asks)
+
+    def __call__(self, request: Request, machines: Machines) -> Bools:
+        """Return [n]; unknown usage is no pressure (that is the fresh filter's business)."""
+        allowed: Bools = machines.constant("allowed", lambda m: ~(self._left(m) < self.available_min))
+        return allowed
+
+    @staticmethod
+    def _left(machines: Machines) -> Floats:
+        """Return [n]: the share of the memory that is left, over the shortest window there is."""
+        left: Floats = 1.0 - machines.shortest_mean[MEMORY] / machines.capacity[MEMORY]
+        return left
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show the share left and its limit."""
+        left = self._left(machines)[position]
+        return {"available": float(left) if np.isfinite(left) else None, "available_min": self.available_min}

@@ -1,0 +1,45 @@
+"""Taints: a machine that operators marked takes only what tolerates the mark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from schemas.operator import Taint
+from schemas.request import Request
+from scorer.ranking.machines import Machines
+from scorer.ranking.scope import Scope
+from scorer.ranking.tolerations import untolerated
+from scorer.snapshot.arrays import Bools
+
+
+@dataclass(frozen=True)
+class Taints:
+    """Refuse machines with a taint of effect ``refuse`` that the request does not tolerate."""
+
+    name: ClassVar[str] = "taints"
+    reason: ClassVar[str] = "tainted"
+    scope: ClassVar[Scope] = "machine"
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip while no machine has such a taint."""
+        return any(taint.effect == "refuse" for taints in self._sets(machines) for taint in taints)
+
+    def __call__(self, request: Request, machines: Machines) -> Bools:
+        """Return [n]: asked once of each distinct set of taints."""
+        borne = [not untolerated(taints, request.tolerations, "refuse") for taints in self._sets(machines)]
+        allowed: Bools = np.array(borne, np.bool_)[machines.rule("taint_codes")]
+        return allowed
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show the taints not tolerated."""
+        taints = self._sets(machines)[int(machines.rule("taint_codes")[position])]
+        left = untolerated(taints, request.tolerations, "refuse")
+        return {"taints": [f"{taint.key}={taint.value}" if taint.value else taint.key for taint in left]}
+
+    @staticmethod
+    def _sets(machines: Machines) -> Sequence[Sequence[Taint]]:
+        return machines.rules.taint_sets

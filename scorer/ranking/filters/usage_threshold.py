@@ -1,0 +1,237 @@
+"""Usage threshold: the machine's load with the requested instance stays below a share of allocatable, by resource."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from schemas.request import Request
+from schemas.resources import OPTIONAL, RESOURCES
+from scorer.ranking.allocation import whole
+from scorer.ranking.machines import ROUNDING, Machines, numbers
+from scorer.ranking.scope import Scope
+from scorer.ranking.statistics import KOORDINATOR_EXPIRATION_S, ResourceName, Statistic, statistic
+from scorer.ranking.thresholds import Thresholds, as_column, check_thresholds
+from scorer.snapshot.arrays import Bools, Floats
+
+
+@dataclass(frozen=True)
+class UsageThreshold:
+    """Refuse machines where ``usage + expected > threshold * allocatable`` in any resource.
+
+    ``usage`` has the credits of placed instances in it, ``expected`` is the instance's. A resource without a threshold,
+    or with 0, or without allocatable, is not looked at.
+
+    thresholds:
+        by resource, of the mean.
+    percentile_thresholds, statistic:
+        if given, these instead, of a percentile (``p50 p90 p95 p99``) or the maximum.
+    prod_thresholds:
+        for a request of class prod, if given, these before all, of the usage by class prod.
+    An operator's thresholds of a machine replace each group as a whole, there. A group of zeros is given, and switches
+    the others off.
+
+    The peer's (Koordinator LoadAwareScheduling) checks, in its order, are switched on by:
+
+    expiration_s:
+        0: age is the `fresh` filter's business. Else data of this age is refused, or passes if ``pass_expired``; but
+        a machine without any threshold passes first.
+    missing:
+        without data for the statistic: ``refuse``; ``pass``; ``estimates`` or ``mean``: pass without any data, and
+        where only this statistic is missing count the estimates of all instances placed (the peer with a length of its
+        own) or the mean (the peer without).
+    rounding:
+        compare whole percents, rounded half away from zero, of whole millicores and bytes.
+    optional:
+        resources that a machine need not report: looked at where it does, or where the instance expects to use them.
+    """
+
+    name: ClassVar[str] = "usage_threshold"
+    reason: ClassVar[str] = "over threshold"
+    scope: ClassVar[Scope] = "machine"
+
+    thresholds: Thresholds = field(default_factory=dict)
+    percentile_thresholds: Thresholds = field(default_factory=dict)
+    statistic: Statistic = "p95"
+    prod_thresholds: Thresholds = field(default_factory=dict)
+    expiration_s: float = 0.0
+    pass_expired: bool = False
+    missing: Literal["refuse", "pass", "estimates", "mean"] = "refuse"
+    rounding: bool = False
+    optional: tuple[ResourceName, ...] = OPTIONAL
+
+    def __post_init__(self) -> None:
+        for name in ("thresholds", "percentile_thresholds", "prod_thresholds"):
+            check_thresholds(name, getattr(self, name))
+        if not self.expiration_s >= 0:
+            raise ValueError(f"expiration_s: expected zero or more, got {self.expiration_s}")
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip while no threshold is set."""
+        rules = machines.rules
+        return bool(
+            any(self.thresholds.values())
+            or any(self.percentile_thresholds.values())
+            or any(self.prod_thresholds.values())
+            or rules.has_thresholds
+            or rules.has_prod_thresholds
+            or rules.has_percentile_thresholds
+        )
+
+    def __call__(self, request: Request, machines: Machines) -> Bools:
+        """Return [n]."""
+        if not (self.rounding or self.expiration_s or self.missing != "refuse"):
+            return self._below(request, machines)
+        allowed: Bools = ~np.logical_or.reduce(self._over(machines), axis=0)
+        if self.missing != "refuse" and not machines.has_data.all():
+            allowed |= ~machines.has_data
+        if self.expiration_s:
+            threshold, _ = self._groups(machines)
+            checked = machines.has_data & (threshold > 0).any(axis=0)
+            allowed = np.where(checked & self._expired(machines), self.pass_expired, allowed)
+        return allowed
+
+    def _below(self, request: Request, machines: Machines) -> Bools:
+        """Return [n], by what each machine has left below its thresholds, which is kept between decisions."""
+        slack = machines.derived(
+            ("slack", request.priority_class == "prod"), lambda m: self._slack(m, request.priority_class)
+        )
+        optional = [RESOURCES.index(name) for name in self.optional]
+        looked_at = self._limited if self._means_alone(machines) else range(len(RESOURCES))
+        unused = [row for row in optional if machines.expected[row] <= 0]
+        allowed = machines.below(slack, machines.expected, [row for row in looked_at if row not in unused])
+        for row in unused:
+            if row in looked_at:
+                allowed = allowed & ~(slack[row] < 0)
+        return allowed
+
+    @cached_property
+    def _limited(self) -> list[int]:
+        """The resources with a threshold of the mean: the others refuse no machine."""
+        return [row for row, name in enumerate(RESOURCES) if self.thresholds.get(name, 0.0) > 0]
+
+    def _slack(self, machines: Machines, priority_class: str) -> Floats:
+        """Return [R, n]: threshold less usage, inf where there is no threshold, NaN where usage is unknown."""
+        if self._means_alone(machines):
+            return _left(machines.constant("limit", self._limit), machines.mean)
+        threshold, usage = self._groups(machines, priority_class)
+        return _left(_limits(threshold, machines), usage)
+
+    def _means_alone(self, machines: Machines) -> bool:
+        """Whether the thresholds of the mean are all there are, for all machines."""
+        rules = machines.rules
+        others = bool(self.percentile_thresholds or self.prod_thresholds)
+        return not (others or rules.has_thresholds or rules.has_prod_thresholds or rules.has_percentile_thresholds)
+
+    def _limit(self, machines: Machines) -> Floats:
+        return _limits(as_column(self.thresholds), machines)
+
+    def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
+        """Name the first resource that is over."""
+        found: dict[str, Bools] = {}
+        if self.expiration_s and not self.pass_expired:
+            found["stale"] = self._expired(machines)
+        over, (_, usage) = self._over(machines), self._groups(machines)
+        for resource, name in enumerate(RESOURCES):
+            found[f"{name} usage unknown"] = over[resource] & np.isnan(usage[resource])
+            found[f"{name} over threshold"] = over[resource]
+        return found
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show both sides of the comparison, as shares of allocatable."""
+        threshold, usage = self._groups(machines)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = (usage[:, position] + machines.expected) / machines.allocatable[:, position]
+        at = position if threshold.shape[1] > 1 else 0
+        return {
+            "usage": numbers(share),
+            "threshold": {name: value for name, value in numbers(threshold[:, at]).items() if value},
+        }
+
+    def _over(self, machines: Machines) -> Bools:
+        """Return [R, n]: over its threshold, or not known to be under it."""
+        threshold, usage = self._groups(machines)
+        allocatable = machines.allocatable
+        checked = (threshold > 0) & (allocatable > 0)
+        if self.rounding:
+            under: Bools = whole_percent(usage + machines.expected[:, None], allocatable) <= threshold * 100.0 + 1e-9
+        else:
+            under = usage + machines.expected[:, None] <= threshold * allocatable * (1 + ROUNDING)
+        over: Bools = checked & ~under
+        if self.missing != "refuse":
+            return over & ~np.isnan(usage)
+        for name in self.optional:
+            resource = RESOURCES.index(name)
+            if machines.expected[resource] == 0:
+                over[resource] &= ~np.isnan(usage[resource])
+        return over
+
+    def _groups(self, machines: Machines, priority_class: str = "") -> tuple[Floats, Floats]:
+        """Return thresholds [R, n or 1] and the usage [R, n] they are for: prod, percentile or mean, by machine."""
+        priority_class = priority_class or machines.request.priority_class
+        rules = machines.rules
+        threshold, _ = _group(self.thresholds, machines, "thresholds", rules.has_thresholds)
+        usage = machines.mean
+        own, given = _group(
+            self.percentile_thresholds, machines, "percentile_thresholds", rules.has_percentile_thresholds
+        )
+        if given.any():
+            threshold, usage = _prefer(given, own, statistic(machines, self.statistic, self.missing), threshold, usage)
+        if priority_class == "prod":
+            own, given = _group(self.prod_thresholds, machines, "prod_thresholds", rules.has_prod_thresholds)
+            if given.any():
+                threshold, usage = _prefer(given, own, machines.class_mean("prod"), threshold, usage)
+        return threshold, usage
+
+    def _expired(self, machines: Machines) -> Bools:
+        """Return [n]: data as old as the expiration, or older."""
+        if machines.last_known:
+            return np.zeros(len(machines), np.bool_)
+        return machines.age_s >= (self.expiration_s or KOORDINATOR_EXPIRATION_S)
+
+
+def whole_percent(used: Floats, allocatable: Floats) -> Floats:
+    """Return [R, n]: the percent as the peer rounds it, from whole amounts and in its own floats; NaN where unknown.
+
+    So 29 of 200 are 14 %, as their quotient times 100 is a hair below 14.5, to the peer as here.
+    """
+    rows = list(range(len(RESOURCES)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        percent: Floats = np.floor(whole(used, rows) / whole(allocatable, rows) * 100.0 + 0.5)
+    return percent
+
+
+def _group(thresholds: Thresholds, machines: Machines, name: str, by_machine: bool) -> tuple[Floats, Bools]:
+    """Return thresholds [R, n or 1] and where there are any: the machine's own group as a whole where it has one."""
+    threshold, given = as_column(thresholds), np.array([bool(thresholds)])
+    if not by_machine:
+        return threshold, given
+    own = machines.rule(name)
+    has: Bools = np.isfinite(own).any(axis=0)
+    return np.where(has, np.nan_to_num(own), threshold), has | given
+
+
+def _prefer(
+    given: Bools, threshold: Floats, usage: Floats, else_threshold: Floats, else_usage: Floats
+) -> tuple[Floats, Floats]:
+    """Return the first group where it is given, by machine."""
+    if given.all():
+        return threshold, usage
+    return np.where(given, threshold, else_threshold), np.where(given, usage, else_usage)
+
+
+def _limits(threshold: Floats, machines: Machines) -> Floats:
+    """Return [R, n]: threshold times allocatable; inf without a threshold or an allocatable amount."""
+    allocatable = machines.allocatable
+    limit: Floats = np.where((threshold > 0) & (allocatable > 0), threshold * allocatable * (1 + ROUNDING), np.inf)
+    return limit
+
+
+def _left(limit: Floats, usage: Floats) -> Floats:
+    """Return the limit less the usage; inf where there is no limit, known usage or not."""
+    left: Floats = np.subtract(limit, usage, out=np.full(limit.shape, np.inf), where=np.isfinite(limit))
+    return left

@@ -1,0 +1,42 @@
+"""Warming: the window that the decision goes by is covered well enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from schemas.request import Request
+from scorer.ranking.machines import Machines
+from scorer.ranking.scope import Scope
+from scorer.snapshot.arrays import Bools
+
+
+@dataclass(frozen=True)
+class Warming:
+    """Refuse machines whose window is covered by less than ``coverage_min`` of the slots it can fill.
+
+    0, the default, lets warming machines in and the answer warn of them; 0.5 refuses every machine called warming.
+    """
+
+    name: ClassVar[str] = "warming"
+    reason: ClassVar[str] = "warming"
+    scope: ClassVar[Scope] = "machine"
+
+    coverage_min: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.coverage_min <= 1:
+            raise ValueError(f"coverage_min: expected a share from 0 to 1, got {self.coverage_min}")
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip when any coverage will do, or windows do not count."""
+        return self.coverage_min > 0 and not machines.requests_alone
+
+    def __call__(self, request: Request, machines: Machines) -> Bools:
+        """Return [n]."""
+        return machines.coverage >= self.coverage_min
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show the coverage and its limit."""
+        return {"coverage": float(machines.coverage[position]), "coverage_min": self.coverage_min}

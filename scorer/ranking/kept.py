@@ -1,0 +1,240 @@
+"""What is kept from one decision to the next: one owner for all of it, handed to `rank` as an argument.
+
+    Kept ── of each snapshot ──> fixed values         what no placement changes
+      │
+      └──── of one ledger ─────> seats                its sums by machine (`scorer.ledger.seats`)
+                        └──────> a shelf a load model derived columns, whole-fleet values, sums of single rows
+
+When the ledger changes, only the rows of the machines that changed are made again, in place; while a ranking still
+looks at a shelf, in a copy. A ranking on an overlay is made on copies, and they are dropped at the next one without.
+
+**Keys are made here.** Everything is kept under (`Owner`, name). The owner is the plugin's type with its settings; the
+scorer's own columns have an owner that no plugin can name. So two plugins, or two settings of one, never meet.
+
+Chosen: one object that the service owns and passes on. Rejected: nine dictionaries on snapshot, ledger and fleet with
+keys by hand: a score that derived "count" was given the scorer's own count, and ranking changed its arguments.
+Measured: bringing the shelf of the default profile up to one placement on 5,000 machines takes about 0.1 ms, making it
+anew about 1 ms.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scorer.ledger.overlay import Overlay, Readable
+from scorer.ledger.seats import RowSums, Seats
+from scorer.snapshot.arrays import Integers
+from scorer.snapshot.snapshot import Snapshot
+
+SNAPSHOTS_MAX = 3
+"""Fixed values are kept of so many snapshots: the one in use, the one being made, and one between them."""
+
+
+class Owner:
+    """Whose a kept value is: a plugin's type with its settings, or a part of the scorer.
+
+    Equal ones are one object, so that a look-up compares no settings: there are 40 look-ups in a decision.
+    """
+
+    __slots__ = ("__weakref__", "kind", "settings")
+    kind: type[Any] | str
+    settings: Hashable
+    _all: ClassVar[weakref.WeakValueDictionary[Hashable, Owner]] = weakref.WeakValueDictionary()
+
+    def __new__(cls, kind: type[Any] | str, settings: Hashable = ()) -> Owner:
+        """Return the owner of this kind and these settings."""
+        owner = cls._all.get((kind, settings))
+        if owner is None:
+            owner = super().__new__(cls)
+            owner.kind, owner.settings = kind, settings
+            owner = cls._all.setdefault((kind, settings), owner)
+        return owner
+
+
+class _Same:
+    """Stands for one object, when its value cannot be compared."""
+
+    def __init__(self, of: object) -> None:
+        self.of = of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.of is other.of
+
+    def __hash__(self) -> int:
+        return id(self.of)
+
+
+def owner_of(plugin: object) -> Owner:
+    """Return the owner of what a plugin keeps: its type and its settings, by value."""
+    if not dataclasses.is_dataclass(plugin):
+        return Owner(type(plugin), _Same(plugin))
+    each = ((setting.name, _frozen(getattr(plugin, setting.name))) for setting in dataclasses.fields(plugin))
+    return Owner(type(plugin), tuple(each))
+
+
+def _frozen(value: Any) -> Hashable:
+    """Return something hashable that is equal for equal settings."""
+    if isinstance(value, Mapping):
+        return (Mapping, frozenset((_frozen(key), _frozen(of)) for key, of in value.items()))
+    if isinstance(value, list | tuple):
+        return (type(value), tuple(map(_frozen, value)))
+    if isinstance(value, set | frozenset):
+        return (frozenset, frozenset(map(_frozen, value)))
+    try:
+        hash(value)
+    except TypeError:
+        return _Same(value)
+    return (type(value), value)
+
+
+Key = tuple[Owner, Hashable]
+Compute = Callable[[Any], Any]
+"""From machines (`scorer.ranking.machines`) to a value or a column [..., n] of theirs."""
+
+
+class LoadModelKey(NamedTuple):
+    """What tells one way to see the fleet from another."""
+
+    window_s: int
+    credits: str
+    debits: bool
+    estimate: Hashable
+    requests_alone: bool
+
+
+@dataclass(eq=False)
+class Shelf:
+    """What is kept of the fleet under one load model; arrays are read-only by agreement."""
+
+    seats: Seats
+    fixed: dict[Key, Any]
+    """Values that no placement changes; shared by all shelves of the snapshot that use the same windows."""
+    position: int
+    """The ledger's, that the columns are made for."""
+    derived: dict[Key, tuple[NDArray[Any], Compute]] = field(default_factory=dict)
+    """Columns [..., M] that a placement changes in the rows of its machine."""
+    overall: dict[Key, Any] = field(default_factory=dict)
+    """Values of the whole fleet, dropped with every placement."""
+    row_sums: RowSums = field(default_factory=dict)
+    viewers: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
+    """Who looks at the columns as they are now."""
+
+    def column(self, key: Key, compute: Compute, machines: Any) -> Any:
+        """Return [..., M]: ``compute(all machines)``, kept current under the key; ``machines`` are any of the fleet.
+
+        A machine's value must depend on that machine alone, and on no request: after a placement it is asked again only
+        for the machines that changed.
+        """
+        entry = self.derived.get(key)
+        if entry is None:
+            values = compute(machines.whole)
+            if not (values.flags.owndata and values.flags.writeable):
+                values = values.copy()
+            entry = self.derived[key] = (values, compute)
+        return entry[0]
+
+    def renew(self, machines: Any) -> None:
+        """Make the rows of these machines again, each column after those it is made from (they were made before it)."""
+        before, rows = list(self.derived.items()), machines.rows
+        for key, (values, compute) in before:
+            machines.owner = key[0]
+            values[..., rows] = compute(machines)
+        for key in list(self.derived)[len(before) :]:  # made meanwhile, of columns half renewed
+            del self.derived[key]
+        self.position = self.seats.position
+
+    def copy(self, seats: Seats) -> Shelf:
+        """Return a shelf with the same columns, to be renewed from these seats."""
+        derived = {key: (values.copy(), compute) for key, (values, compute) in self.derived.items()}
+        return Shelf(seats, self.fixed, self.position, derived, row_sums=dict(self.row_sums))
+
+
+class _Fixed:
+    """The fixed values of the last few snapshots. Two threads may fill those of two snapshots."""
+
+    def __init__(self) -> None:
+        self._latest: tuple[tuple[Snapshot, dict[Hashable, dict[Key, Any]]], ...] = ()
+
+    def of(self, snapshot: Snapshot, key: Hashable) -> dict[Key, Any]:
+        found = next((values for of, values in self._latest if of is snapshot), None)
+        if found is None:
+            found = {}
+            self._latest = ((snapshot, found), *self._latest)[:SNAPSHOTS_MAX]
+        return found.setdefault(key, {})
+
+
+@dataclass
+class _World:
+    """What is kept of one ledger on one snapshot."""
+
+    snapshot: Snapshot
+    seats: Seats
+    shelves: dict[LoadModelKey, Shelf] = field(default_factory=dict)
+
+
+class Kept:
+    """What is kept between decisions, for one ledger at a time. Not for two threads; give the other one `beside`."""
+
+    def __init__(self) -> None:
+        self._fixed = _Fixed()
+        self._world: _World | None = None
+        self._draft: _World | None = None
+        """The same for the overlay last ranked on."""
+
+    def beside(self) -> Kept:
+        """Return one for another thread: what follows from a snapshot alone is shared, the rest is its own."""
+        kept = Kept()
+        kept._fixed = self._fixed
+        return kept
+
+    def of_snapshot(self, snapshot: Snapshot, key: Key, compute: Callable[[], Any]) -> Any:
+        """Return ``compute()``, made once for a snapshot."""
+        fixed = self._fixed.of(snapshot, "snapshot")
+        if key not in fixed:
+            fixed[key] = compute()
+        return fixed[key]
+
+    def shelf(self, snapshot: Snapshot, ledger: Readable, load_model: LoadModelKey) -> tuple[Shelf, Integers | None]:
+        """Return the shelf of one load model, and the rows to `Shelf.renew` before it is read; None: it is current."""
+        if isinstance(ledger, Overlay):
+            world, under = self._on_overlay(snapshot, ledger)
+        else:
+            self._draft = None
+            world, under = self._on_view(snapshot, ledger), None
+        seats, shelf = world.seats, world.shelves.get(load_model)
+        if shelf is None and under is not None and load_model in under.shelves:
+            shelf = world.shelves[load_model] = under.shelves[load_model].copy(seats)
+        if shelf is not None and shelf.position == seats.position:
+            return shelf, None
+        rows = None if shelf is None else seats.changed_since(shelf.position)
+        if shelf is None or rows is None or 2 * len(rows) > len(snapshot):
+            fixed = self._fixed.of(snapshot, (load_model.window_s, load_model.requests_alone))
+            shelf = world.shelves[load_model] = Shelf(seats, fixed, seats.position)
+            return shelf, None
+        if shelf.viewers:
+            shelf = world.shelves[load_model] = shelf.copy(seats)
+        shelf.overall.clear()
+        return shelf, np.array(rows, np.int64)
+
+    def _on_view(self, snapshot: Snapshot, ledger: Readable) -> _World:
+        world = self._world
+        if world is None or world.seats.ledger is not ledger or world.seats.roster is not snapshot.roster:
+            world = self._world = _World(snapshot, Seats(ledger, snapshot.roster))
+        elif world.snapshot is not snapshot:
+            world = self._world = _World(snapshot, world.seats)
+        world.seats.catch_up()
+        return world
+
+    def _on_overlay(self, snapshot: Snapshot, overlay: Overlay) -> tuple[_World, _World]:
+        under, draft = self._on_view(snapshot, overlay.base), self._draft
+        if draft is None or draft.seats.ledger is not overlay or draft.snapshot is not snapshot:
+            draft = self._draft = _World(snapshot, under.seats.over(overlay))
+        draft.seats.catch_up()
+        return draft, under

@@ -1,0 +1,69 @@
+"""What a plugin keeps between decisions, through the machines that it is given; each under its own names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from scorer.ranking.fleet import Fleet
+from scorer.ranking.kept import Compute, Owner
+from scorer.ranking.machine_facts import MachineFacts
+from scorer.snapshot.arrays import Integers
+
+UNOWNED = Owner("unowned")
+"""The owner of what a plugin keeps that was not called by `scorer.ranking.rank`."""
+
+
+class KeptValues(MachineFacts):
+    """Machines through which values are kept."""
+
+    def __init__(self, fleet: Fleet, rows: Integers | None, copies: Integers | None, owner: Owner) -> None:
+        super().__init__(fleet, rows)
+        self.copies = copies
+        self.owner = owner
+        """The owner of all that is kept through these machines."""
+        self._made: dict[Hashable, Any] = {}
+        """What was made for this request and these rows; shared by all owners."""
+
+    @property
+    def whole(self) -> KeptValues:
+        """All machines of the fleet, whichever these are, without the requested instance."""
+        raise NotImplementedError
+
+    def derived(self, key: Hashable, compute: Compute) -> Any:
+        """Return [..., n]: ``compute(machines)``, kept for the whole fleet between decisions.
+
+        A machine's value must depend on that machine alone, and on no request: after a placement it is asked again
+        only for the machines that changed.
+        """
+        own, shelf = (self.owner, key), self.fleet.shelf
+        if self.rows is None:
+            return shelf.column(own, compute, self)
+        kept = None if self.copies is not None else shelf.derived.get(own)
+        return compute(self) if kept is None else kept[0][..., self.rows]
+
+    def constant(self, key: Hashable, compute: Compute) -> Any:
+        """Return [..., n]: as `derived`, of something that no placement changes."""
+        values = self.of_snapshot(key, compute)
+        return values if self.rows is None else values[..., self.rows]
+
+    def of_snapshot(self, key: Hashable, compute: Compute) -> Any:
+        """Return ``compute(all machines)``: any value of the whole fleet that no placement changes."""
+        fixed, own = self.fleet.shelf.fixed, (self.owner, key)
+        if own not in fixed:
+            fixed[own] = compute(self.whole)
+        return fixed[own]
+
+    def of_fleet(self, key: Hashable, compute: Compute) -> Any:
+        """Return ``compute(all machines)``: any value of the whole fleet, kept until the next placement."""
+        overall, own = self.fleet.shelf.overall, (self.owner, key)
+        if own not in overall:
+            overall[own] = compute(self.whole)
+        return overall[own]
+
+    def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """Return ``compute()``, made once for this request and these rows: for `detail`, called for many positions."""
+        own = (self.owner, key)
+        if own not in self._made:
+            self._made[own] = compute()
+        return self._made[own]

@@ -1,0 +1,75 @@
+"""The estimate with what was learned: an instance is expected to use the learned part of what it asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from schemas.learned import Learned
+from schemas.request import Request
+from schemas.resources import RESOURCES
+from scorer.ledger.slots import PlacedInstances, code_of_kind
+from scorer.ranking.credits import Estimate
+from scorer.snapshot.arrays import Floats
+
+
+@dataclass(frozen=True)
+class LearnedEstimate(Estimate):
+    """``expected = request * learned factor``, of the instance's kind where that is known to differ.
+
+    For the requested instance and for those placed alike. An explicit ``expected`` wins; so does a factor that the
+    profile gives for a resource. Of a base other than the request nothing was learned, and nothing is changed.
+    """
+
+    version: int = 0
+    factors: tuple[tuple[str, float], ...] = ()
+    kinds: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = ()
+
+    @classmethod
+    def of_learned(cls, estimate: Estimate, learned: Learned) -> LearnedEstimate:
+        """Return the profile's estimate with the learned factors."""
+        by_kind = sorted((kind, tuple(sorted(of.items()))) for kind, of in learned.kinds.items())
+        return cls(
+            estimate.base, estimate.factor, estimate.default, estimate.round_to,
+            learned.version, tuple(sorted(learned.factors.items())), tuple(by_kind),
+        )  # fmt: skip
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """A hashable form, for caches: what was learned again alike is alike."""
+        plain = Estimate(self.base, self.factor, self.default, self.round_to)
+        return (*plain.key, self.factors, self.kinds)
+
+    @cached_property
+    def own_kinds(self) -> frozenset[tuple[str, str]]:
+        """Kind and resource, where the kind has a factor of its own."""
+        return frozenset((kind, name) for kind, factors in self.kinds for name, _ in factors)
+
+    def part(self, resource: str, kind: str = "") -> float | None:
+        """Return the learned part of a resource that an instance of a kind uses; None where nothing is learned."""
+        if self.base != "request" or resource in (self.factor or {}):
+            return None
+        own = dict(dict(self.kinds).get(kind, ()))
+        return own.get(resource, dict(self.factors).get(resource))
+
+    def of_placed(self, placed: PlacedInstances) -> Floats:
+        """Return [R, K] for instances of the ledger."""
+        parts = self._column("")
+        if self.kinds:
+            parts = np.broadcast_to(parts, placed.amounts.shape).copy()
+            for kind, _ in self.kinds:
+                parts[:, placed.kinds == code_of_kind(kind)] = self._column(kind)
+        return np.where(np.isnan(placed.expected), super().of_placed(placed) * parts, placed.expected)
+
+    def of_request(self, request: Request) -> Floats:
+        """Return [R] for the requested instance."""
+        parts = self._column(request.kind)[:, 0]
+        said = np.array([name in request.expected for name in RESOURCES])
+        return super().of_request(request) * np.where(said, 1.0, parts)
+
+    def _column(self, kind: str) -> Floats:
+        """Return [R, 1]; 1 where nothing is learned."""
+        parts = [self.part(name, kind) for name in RESOURCES]
+        return np.array([[1.0 if part is None else part] for part in parts])

@@ -1,0 +1,177 @@
+"""Learning which part of what is asked instances use: a pure fit over the machines of two moments.
+
+A machine's mean usage is what was there without Windward, plus a factor of what its instances ask, each by the share of
+the window in which it ran: ``y = a + f * x``. The intercept a is the machine's own, so load that was there before
+counts as such and not as use of the instances. Between two windows that do not overlap it falls out:
+
+    dy = f * dx + noise        f = sum(dx * dy) / sum(dx^2)        error^2 = variance of the noise / sum(dx^2)
+
+over all machines and moments, older ones fading with a half-life of a day. An instance with an explicit ``expected``
+is taken out of y by that and is not in x. A factor is published only with enough evidence, and bounded to 0.05-1.5.
+
+A kind's difference from the others is fitted to what the common factor leaves over, and shrunk toward 0 by ridge
+regression with a prior deviation of `PRIOR`; it is published where it is more than `SIGNIFICANT` errors from 0.
+
+Rejected: the ratio of sums y / x, which takes all load for use of the instances; a fit with the time of day.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.learned import FACTOR_MAX, FACTOR_MIN, Learned, Sums
+from schemas.resources import RESOURCES
+from scorer.ledger.leavers import Leavers
+from scorer.ledger.slots import PlacedInstances, code_of_kind
+from scorer.ledger.view import LedgerView
+from scorer.ranking.credits import absorbed
+from scorer.ranking.debits import shown_share
+from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.snapshot import Snapshot
+
+HALF_LIFE_S = 86_400.0
+INSTANCE_HOURS_MIN = 100.0
+"""Hours that instances must have been seen to run before a factor is published."""
+ERROR_MAX = 0.2
+"""The largest standard error of a factor that is published."""
+PRIOR = 0.2
+SIGNIFICANT = 3.0
+KINDS_MAX = 64
+"""So many kinds are told apart, those seen first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """The fleet at one moment, over the longest window."""
+
+    end: Floats
+    """[M] Where each machine's window ends; NaN where it is not fully covered."""
+    usage: Floats
+    """[R, M] Mean usage less the explicit expected usage of the instances that said one."""
+    asked: Floats
+    """[R, M] What the other instances ask, by the share of the window in which each ran."""
+    asked_by_kind: Mapping[str, Floats]
+    hours: float
+    """Instance-hours in the window."""
+    names: tuple[str, ...]
+
+
+def observe(snapshot: Snapshot, ledger: LedgerView, kinds: tuple[str, ...] = ()) -> Observation | None:
+    """Return what is to be seen now; None without windows. ``kinds`` are told apart."""
+    if not snapshot.windows_s or not len(snapshot):
+        return None
+    window_s = snapshot.windows_s[-1]
+    windows = snapshot.windows(window_s)
+    index, machines = snapshot.roster.index, len(snapshot)
+    running, left = _placed(ledger, index), _left(ledger.leavers, ledger, index)
+    started = running.started_at > 0
+    share = np.where(started, absorbed(running, snapshot, windows)[0], 0.0)
+    left_share = shown_share(left, snapshot, windows)
+    asked, usage, by_kind = np.zeros((len(RESOURCES), machines)), windows.mean.copy(), dict[str, Floats]()
+    hours = 0.0
+    for placed, part in ((running, share), (left, left_share)):
+        said = np.isfinite(placed.expected)
+        usage -= _by_machine(np.where(said, placed.expected, 0.0) * part, placed, machines)
+        weighted = np.where(said, 0.0, placed.amounts) * part
+        asked += _by_machine(weighted, placed, machines)
+        hours += float(part.max(axis=0, initial=0.0).sum()) * window_s / 3600.0
+        for kind in kinds:
+            of_kind = placed.kinds == code_of_kind(kind)
+            if of_kind.any():
+                here = _by_machine(weighted * of_kind, placed, machines)
+                by_kind[kind] = by_kind.get(kind, 0.0) + here
+    covered: Bools = (windows.coverage >= 0.9) & snapshot.has_data
+    end = np.where(covered, snapshot.column("end"), np.nan)
+    return Observation(end, usage, asked, by_kind, hours, snapshot.names)
+
+
+def _placed(ledger: LedgerView, index: Mapping[str, int]) -> PlacedInstances:
+    slots, numbers = ledger.live()
+    rows = _rows(ledger, index)[numbers]
+    return ledger.take(slots[rows >= 0], rows[rows >= 0])
+
+
+def _left(leavers: Leavers, ledger: LedgerView, index: Mapping[str, int]) -> PlacedInstances:
+    slots, numbers = leavers.all()
+    rows = _rows(ledger, index)[numbers]
+    return leavers.take(slots[rows >= 0], rows[rows >= 0])
+
+
+def _rows(ledger: LedgerView, index: Mapping[str, int]) -> Integers:
+    return np.array([*(index.get(machine, -1) for machine in ledger.numbers), -1], np.int64)
+
+
+def _by_machine(values: Floats, placed: PlacedInstances, machines: int) -> Floats:
+    return np.array([np.bincount(placed.rows, part, minlength=machines) for part in values])
+
+
+def learn(before: Learned, first: Observation, second: Observation, window_s: float, now_s: float) -> Learned:
+    """Return what is known after two observations, at least a window apart on each machine that counts."""
+    known = Learned(version=before.version + 1, at=now_s)
+    fade = 0.5 ** (max(now_s - before.at, 0.0) / HALF_LIFE_S) if before.at else 1.0
+    index = {name: row for row, name in enumerate(first.names)}
+    then = np.array([index.get(name, -1) for name in second.names], np.int64)
+    apart = (then >= 0) & (second.end - np.where(then >= 0, first.end[then], np.nan) >= window_s * 0.99)
+    rows, old = np.flatnonzero(apart), then[apart]
+    dx, dy = second.asked[:, rows] - first.asked[:, old], second.usage[:, rows] - first.usage[:, old]
+    for place, name in enumerate(RESOURCES):
+        sums = _added(before.evidence.get(name, Sums()), fade, dx[place], dy[place], second.hours)
+        known.evidence[name] = sums
+        factor, error = fitted(sums)
+        if factor is None:
+            continue
+        known.factors[name], known.errors[name] = factor, error
+        for kind in {*before.evidence_of_kinds, *second.asked_by_kind}:
+            mine = second.asked_by_kind.get(kind), first.asked_by_kind.get(kind)
+            dk = (mine[0][place, rows] if mine[0] is not None else 0.0) - (
+                mine[1][place, old] if mine[1] is not None else 0.0
+            )
+            rest = dy[place] - factor * dx[place]
+            of_kind = before.evidence_of_kinds.get(kind, {}).get(name, Sums())
+            of_kind = _added(of_kind, fade, dk * np.ones(rows.size), rest, 0.0)
+            known.evidence_of_kinds.setdefault(kind, {})[name] = of_kind
+            if (own := _of_kind(factor, of_kind, sums)) is not None:
+                known.kinds.setdefault(kind, {})[name] = own
+    return known
+
+
+def _added(sums: Sums, fade: float, dx: Floats, dy: Floats, hours: float) -> Sums:
+    good = np.isfinite(dx) & np.isfinite(dy) & (dx != 0)
+    x, y = dx[good], dy[good]
+    return Sums(
+        count=sums.count * fade + x.size,
+        xx=sums.xx * fade + float(x @ x),
+        xy=sums.xy * fade + float(x @ y),
+        yy=sums.yy * fade + float(y @ y),
+        instance_hours=sums.instance_hours * fade + (hours if x.size else 0.0),
+    )
+
+
+def fitted(sums: Sums) -> tuple[float | None, float]:
+    """Return the factor and its standard error; None without enough evidence."""
+    if sums.instance_hours < INSTANCE_HOURS_MIN or sums.count < 3 or sums.xx <= 0:
+        return None, math.inf
+    factor = sums.xy / sums.xx
+    error = math.sqrt(_noise(sums) / sums.xx)
+    return (min(max(factor, FACTOR_MIN), FACTOR_MAX), error) if error <= ERROR_MAX else (None, error)
+
+
+def _noise(sums: Sums) -> float:
+    """Return the variance of what the fit leaves over."""
+    return max(sums.yy - sums.xy**2 / sums.xx, 0.0) / max(sums.count - 1.0, 1.0)
+
+
+def _of_kind(factor: float, of_kind: Sums, sums: Sums) -> float | None:
+    """Return the kind's own factor, None where it does not differ by more than chance."""
+    if of_kind.count < 3 or of_kind.xx <= 0:
+        return None
+    noise = _noise(sums)
+    shrunk = of_kind.xx + noise / PRIOR**2
+    difference, error = of_kind.xy / shrunk, math.sqrt(noise / shrunk)
+    if abs(difference) <= SIGNIFICANT * error or of_kind.xy == 0:
+        return None
+    return min(max(factor + difference, FACTOR_MIN), FACTOR_MAX)

@@ -1,0 +1,179 @@
+"""The load as columns: what was measured, with credits and debits: what the windows show not yet, or not rightly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from schemas.window_table import PERCENTILES
+from scorer.ranking.credits import mean_credit, peak_credit, percentile_credit
+from scorer.ranking.debits import mean_debit, percentile_debit, since_left, taken_out
+from scorer.ranking.machines import Machines
+from scorer.ranking.promises import placed_sum, rows_of
+from scorer.snapshot.arrays import Floats, Integers
+
+_R = len(RESOURCES)
+
+
+def credit_each(machines: Machines, *_: Any) -> Floats:
+    """Return [R]: what one more copy adds to a credited figure: all of its expected usage, nothing without credits."""
+    if machines.requests_alone:
+        return machines.requested_instance.amounts
+    return np.zeros(_R) if machines.fleet.credit_model == "none" else machines.requested_instance.expected
+
+
+def class_credit_each(machines: Machines, priority_class: str) -> Floats:
+    """Return [R]: the same for the mean of one priority class."""
+    return credit_each(machines) if machines.request.priority_class == priority_class else np.zeros(_R)
+
+
+def sums(machines: Machines) -> Floats:
+    """Return [4 R, n]: requested, credit, mean and utilization, which every placement changes, made together."""
+    fleet = machines.fleet
+    found = np.empty((4, _R, len(machines)))
+    requested, credit, mean, utilization = found
+    requested[:] = fleet.seats.allocated if machines.rows is None else fleet.seats.allocated[:, machines.rows]
+    measured = fleet.windows.mean if machines.rows is None else fleet.windows.mean[:, machines.rows]
+    if fleet.credited:
+        credit[:] = placed_sum(
+            machines,
+            "mean",
+            lambda placed: mean_credit(fleet.credit_model, fleet.estimate, placed, fleet.snapshot, fleet.windows),
+        )
+        remains = without_leavers(
+            machines, measured, "mean", lambda left: mean_debit(fleet.estimate, left, fleet.snapshot, fleet.windows)
+        )
+        np.add(remains, credit, out=mean)
+    else:
+        credit[:] = 0.0
+        mean[:] = np.where(np.isnan(machines.allocatable), np.nan, requested) if fleet.requests_alone else measured
+    np.multiply(mean, machines.inverse_allocatable, out=utilization)
+    return found.reshape(4 * _R, -1)
+
+
+def debit(machines: Machines) -> Floats:
+    """Return [R, n]: what is taken out of the mean; NaN where that is unknown."""
+    if not machines.fleet.debits:
+        return np.zeros((_R, len(machines)))
+    found: Floats = np.maximum(machines.measured_mean + machines.credit - machines.mean, 0.0)
+    return found
+
+
+def without_leavers(machines: Machines, measured: Floats, of: str | Floats, compute: Callable[[Any], Floats]) -> Floats:
+    """Return [R, n]: a measured statistic less what ended or moved away has in it, the very same array if nothing has.
+
+    ``of``: its column of the window tables [W, R, M], or the column's name; ``compute`` gives [R, K] of K leavers.
+    """
+    fleet = machines.fleet
+    if not fleet.debits or not len(fleet.seats.ledger.leavers):
+        return measured
+    left = fleet.seats.left(machines.rows)
+    if not left.rows.size:
+        return measured
+    at, count = _positions(left.rows, machines)
+    debit = np.array([np.bincount(at, part, minlength=count) for part in compute(left)])
+    column = fleet.snapshot.column(of) if isinstance(of, str) else of
+    end = fleet.snapshot.column("end")
+    if machines.rows is not None:
+        column, end = column[..., machines.rows], end[machines.rows]
+    return taken_out(measured, debit, since_left(column, end, fleet.snapshot.windows_s, at, left.ended_at))
+
+
+def _positions(rows: Integers, machines: Machines) -> tuple[Integers, int]:
+    """Return where these rows of the fleet are among the machines, and how many machines there are."""
+    if machines.rows is None:
+        return rows, len(machines)
+    order = np.argsort(machines.rows)
+    return order[np.searchsorted(machines.rows, rows, sorter=order)], machines.rows.size
+
+
+def picked(machines: Machines, name: str) -> Floats:
+    """Return a column of the window tables [..., R, n] at the windows used."""
+    fleet = machines.fleet
+    return fleet.snapshot.picked(name, fleet.windows)
+
+
+def statistic(machines: Machines, name: str, measured: Floats, quantile: float, column: Floats) -> Floats:
+    """Return [R, n]: a measured statistic with its credits and debits; ``column`` [W, R, M] has it over all windows."""
+    fleet = machines.fleet
+    if fleet.requests_alone:
+        return machines.mean
+    if not fleet.credited:
+        return measured
+    measured = without_leavers(
+        machines,
+        measured,
+        column,
+        lambda left: percentile_debit(fleet.estimate, left, fleet.snapshot, fleet.windows, quantile),
+    )
+    return measured + placed_sum(
+        machines,
+        name,
+        lambda placed: percentile_credit(
+            fleet.credit_model, fleet.estimate, placed, fleet.snapshot, fleet.windows, quantile
+        ),
+    )
+
+
+def largest(machines: Machines) -> Floats:
+    """Return [R, n]: the largest reading, with credits."""
+    return statistic(machines, "max", machines.column("picked", "max"), 1.0, machines.fleet.snapshot.column("max"))
+
+
+def percentile(machines: Machines, percent: int) -> Floats:
+    """Return [R, n]: a percentile of the slot means, with credits."""
+    place = PERCENTILES.index(percent)
+    measured = machines.column("picked", "percentile")[:, place]
+    column = machines.fleet.snapshot.column("percentile")[:, :, place]
+    return statistic(machines, f"p{percent}", measured, percent / 100, column)
+
+
+def class_mean(machines: Machines, priority_class: str) -> Floats:
+    """Return [R, n]: mean usage by the instances of one priority class, with credits; NaN where not measured."""
+    fleet, code = machines.fleet, PRIORITY_CLASSES.index(priority_class)
+    measured: Floats = machines.column("picked", "class_mean")[code]
+    if not fleet.credited:
+        return measured
+    measured = without_leavers(
+        machines,
+        measured,
+        fleet.snapshot.column("class_mean")[code],
+        lambda left: mean_debit(fleet.estimate, left, fleet.snapshot, fleet.windows) * (left.classes == code),
+    )
+    return measured + placed_sum(
+        machines,
+        ("class", code),
+        lambda placed: (
+            mean_credit(fleet.credit_model, fleet.estimate, placed, fleet.snapshot, fleet.windows)
+            * (placed.classes == code)
+        ),
+    )
+
+
+def peak(machines: Machines, day: str, day_start_s: float, day_end_s: float) -> Floats:
+    """Return [R, n]: a day's highest one-minute mean, with credits."""
+    fleet = machines.fleet
+    measured: Floats = rows_of(fleet.snapshot.column(f"peak_{day}"), machines)
+    if not fleet.credited:
+        return measured
+    return measured + placed_sum(
+        machines,
+        ("peak", day_start_s),
+        lambda placed: peak_credit(
+            fleet.credit_model, fleet.estimate, placed, fleet.snapshot, day, day_start_s, day_end_s
+        ),
+    )
+
+
+def std(machines: Machines) -> Floats:
+    """Return [R, n]: the population standard deviation, as measured."""
+    fleet = machines.fleet
+    return np.zeros((_R, len(fleet))) if fleet.requests_alone else fleet.windows.std
+
+
+def shortest_mean(machines: Machines) -> Floats:
+    """Return [R, n]: the mean over the shortest window there is, as measured."""
+    return machines.fleet.snapshot.window("mean", 0)

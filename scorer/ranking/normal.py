@@ -1,0 +1,109 @@
+"""The standard normal distribution on arrays: tails and expected excess, right far out as well, without scipy.
+
+With ``phi`` the density and Q the upper tail, the Mills ratio ``Q(z) / phi(z)`` and ``1 - z Q(z) / phi(z)`` are smooth
+and fall slowly, so one quotient of polynomials serves from 0 to infinity. Nothing is a difference of nearly equal
+numbers: a tail as a difference from 1 is lost beyond 8 deviations, and the excess ``phi(z) - z Q(z)`` beyond 5.
+
+The coefficients were fitted to the continued fraction of the Mills ratio over 0 to 10,000, for the least relative
+error: 1.1e-9 (Mills ratio) and 1.6e-6 (excess).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scorer.snapshot.arrays import Floats
+
+Singles = NDArray[np.float32]
+_MILLS = (
+    (1.2533141360165734, 1.3759453335931793, 0.7244148619124923, 0.22100990682699798, 0.03912353209862956,
+     0.0033315286809597893),
+    (1.0, 1.8957300120467193, 1.590574292419883, 0.7635256553646191, 0.22434173124348017, 0.039123529476814516,
+     0.003331528684763353),
+)  # fmt: skip
+_EXCESS = (
+    (1.0000015594203706, 0.6303405334600394, 0.1880216679572804, 0.0272997369121808),
+    (1.0, 1.8837377780320343, 1.5482309056380268, 0.7130407960201296, 0.1880065221423089, 0.02729978202845611),
+)
+"""Numerator and denominator, the lowest power first."""
+_FARTHEST = 1e4
+"""Beyond this all is 0 long since."""
+_PEAK = 0.3989422804014327
+"""The density at 0: 1 / sqrt(2 pi)."""
+_LOGARITHM = (
+    -0.9189888215283428, -1.2532802017600186, -0.28455482582278974, -0.031246688804934898, 0.0031718980778380626,
+    -0.00019292964715397775, 5.197730516149734e-06,
+)  # fmt: skip
+"""Of the logarithm of the excess from 0 to 8."""
+_FARTHEST_SINGLE = 8.0
+
+
+def mills_ratio(z: Floats) -> Floats:
+    """Return [...] ``Q(z) / phi(z)`` for z of 0 and more.
+
+    >>> mills_ratio(np.array([0.0, 40.0])).round(6).tolist()
+    [1.253314, 0.024984]
+    """
+    ratio: Floats = _quotient(_MILLS, z)
+    return ratio
+
+
+def upper_tail(z: Floats) -> Floats:
+    """Return [...] the probability of more than z deviations above the mean.
+
+    >>> [f"{tail:.5g}" for tail in upper_tail(np.array([-1.0, 0.0, 1.0, 10.0]))]
+    ['0.84134', '0.5', '0.15866', '7.6199e-24']
+    """
+    far = np.minimum(np.abs(z), _FARTHEST)
+    tail = _density(far) * mills_ratio(far)
+    found: Floats = np.where(z < 0, 1.0 - tail, tail)
+    return found
+
+
+def expected_excess(z: Floats) -> Floats:
+    """Return [...] ``E[max(0, X - z)] = phi(z) - z Q(z)`` of a standard normal X; NaN where z is.
+
+    >>> [f"{excess:.5g}" for excess in expected_excess(np.array([-3.0, 0.0, 3.0, 20.0]))]
+    ['3.0004', '0.39894', '0.00038215', '1.37e-90']
+    """
+    far = np.minimum(np.abs(z), _FARTHEST)
+    excess: Floats = _quotient(_EXCESS, far) * _density(far) - np.minimum(z, 0.0)
+    return excess
+
+
+def expected_excess_single(z: Singles) -> Singles:
+    """Return the same in single precision, to 5e-5 of the value up to 8 deviations, and what it is there beyond.
+
+    By its logarithm, which a polynomial follows closely: a quarter of the time. For scores, that ask for thousands.
+    """
+    far = np.abs(z)
+    np.minimum(far, _FARTHEST_SINGLE, out=far)
+    excess: Singles = _polynomial(_LOGARITHM, far)
+    np.exp(excess, out=excess)
+    excess -= np.minimum(z, 0.0, out=far)
+    return excess
+
+
+def _density(z: Floats) -> Floats:
+    density: Floats = _PEAK * np.exp(-0.5 * z * z)
+    return density
+
+
+def _quotient(of: tuple[tuple[float, ...], tuple[float, ...]], z: Any) -> Any:
+    numerator, denominator = _polynomial(of[0], z), _polynomial(of[1], z)
+    numerator /= denominator
+    return numerator
+
+
+def _polynomial(coefficients: tuple[float, ...], z: Any) -> Any:
+    """Return the polynomial by Horner's rule, in place."""
+    *rest, before, last = coefficients
+    value = z * last
+    value += before
+    for coefficient in reversed(rest):
+        value *= z
+        value += coefficient
+    return value

@@ -1,0 +1,144 @@
+"""Profiles: named sets of filters and weighted scores that run together. `scorer.ranking.profile_file` reads one.
+
+``total = Σ weight * score / Σ weight``, so it stays between 0 and 100.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import msgspec
+
+from schemas.learned import Learned
+from scorer.ranking.credits import CreditModel, Estimate
+from scorer.ranking.kept import Owner, owner_of
+from scorer.ranking.learned_estimate import LearnedEstimate
+from scorer.ranking.plugins import Filter, Score
+from scorer.snapshot.windows import LONGEST_COVERED
+
+StalePolicy = Literal["last-known", "refuse", "requests"]
+Ties = Literal["name", "draw"]
+Normalisation = Literal["none", "min-max", "rank"]
+
+
+class ProfileError(ValueError):
+    """A profile that cannot be used; the message is one line and names file, line and field."""
+
+
+@dataclass(frozen=True)
+class LoadModel:
+    """How load is seen: by which window, with which credits, with which estimate of what is not measured yet."""
+
+    window: int | Literal["longest-covered", "shortest"] = "longest-covered"
+    credits: CreditModel = "window"
+    debits: bool = False
+    """Whether what ended or moved away is taken out of the windows (`scorer.ranking.debits`)."""
+    estimate: Estimate = field(default_factory=Estimate)
+    learned: bool = False
+    """Whether the learned part of what is asked is the estimate, for resources without a factor in the profile."""
+
+    def estimate_with(self, learned: Learned | None) -> Estimate:
+        """Return the estimate in force with what was learned (None: nothing)."""
+        return LearnedEstimate.of_learned(self.estimate, learned) if self.learned and learned else self.estimate
+
+    def window_s(self, kept: Sequence[int]) -> int:
+        """Return which of the lengths kept (ascending) to use: the given one, else the next shorter or shortest."""
+        if self.window == "longest-covered" or not kept:
+            return LONGEST_COVERED
+        if self.window == "shortest":
+            return kept[0]
+        return max((window_s for window_s in kept if window_s <= self.window), default=kept[0])
+
+
+@dataclass(frozen=True)
+class PlacedFilter:
+    """A filter in a profile."""
+
+    filter: Filter
+    load_model: LoadModel | None = None
+    """None: as the profile's."""
+
+    @cached_property
+    def owner(self) -> Owner:
+        """Whose what the filter keeps is."""
+        return owner_of(self.filter)
+
+
+@dataclass(frozen=True)
+class WeightedScore:
+    """A score in a profile."""
+
+    score: Score
+    weight: float = 1.0
+    normalise: Normalisation = "none"
+    load_model: LoadModel | None = None
+    """None: as the profile's."""
+
+    @cached_property
+    def owner(self) -> Owner:
+        """Whose what the score keeps is."""
+        return owner_of(self.score)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What runs, in which order, with which weight."""
+
+    name: str
+    description: str = ""
+    load_model: LoadModel = field(default_factory=LoadModel)
+    stale: StalePolicy = "last-known"
+    """What is done while the pipeline is silent (`scorer.ranking.staleness`)."""
+    stale_s: float = 60.0
+    ties: Ties = "name"
+    """Which of equally good machines is taken: the first by ``name``, or one by a ``draw`` for each instance."""
+    filters: tuple[PlacedFilter, ...] = ()
+    scores: tuple[WeightedScore, ...] = ()
+
+    def effective(self) -> dict[str, Any]:
+        """Return every setting in force, JSON-ready."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            **_load_model_settings(self.load_model),
+            "stale": self.stale,
+            "stale_s": self.stale_s,
+            "ties": self.ties,
+            "filters": [
+                {
+                    "use": each.filter.name,
+                    **(_load_model_settings(each.load_model) if each.load_model else {}),
+                    **_settings(each.filter),
+                }
+                for each in self.filters
+            ],
+            "scores": [
+                {
+                    "use": each.score.name,
+                    "weight": each.weight,
+                    "normalise": each.normalise,
+                    **(_load_model_settings(each.load_model) if each.load_model else {}),
+                    **_settings(each.score),
+                }
+                for each in self.scores
+            ],
+        }
+
+
+def _settings(plugin: Any) -> dict[str, Any]:
+    return dict(msgspec.to_builtins(dataclasses.asdict(plugin)))
+
+
+def _load_model_settings(load_model: LoadModel) -> dict[str, Any]:
+    estimate = {k: v for k, v in dataclasses.asdict(load_model.estimate).items() if v is not None}
+    return {
+        "window": load_model.window,
+        "credits": load_model.credits,
+        "debits": load_model.debits,
+        "learned": load_model.learned,
+        "estimate": estimate,
+    }

@@ -1,0 +1,46 @@
+"""What was promised to the instances placed, as columns: sums by machine over what each of them was given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.resources import RESOURCES
+from scorer.ranking.machines import Machines
+from scorer.snapshot.arrays import Floats
+
+_R = len(RESOURCES)
+
+
+def rows_of(column: NDArray[Any], machines: Machines) -> Any:
+    """Return a copy of the rows of a [..., M] column."""
+    return column.copy() if machines.rows is None else column[..., machines.rows]
+
+
+def placed_sum(machines: Machines, key: Hashable, compute: Callable[[Any], Floats]) -> Floats:
+    """Return [R, n]: the sum over each machine's instances of ``compute(placed) -> [R, K]``."""
+    return machines.fleet.sums(key, compute, machines.rows)
+
+
+def estimated(machines: Machines) -> Floats:
+    """Return [R, n]: sum of what the placed instances are expected to use, whatever is measured."""
+    return placed_sum(machines, "estimated", machines.fleet.estimate.of_placed)
+
+
+def limited(machines: Machines) -> Floats:
+    """Return [R, n]: sum of the limits, each at least its request."""
+    return placed_sum(machines, "limited", lambda placed: np.fmax(placed.limits, placed.amounts))
+
+
+def requested_or(machines: Machines, cpu: float, memory: float) -> Floats:
+    """Return [R, n]: sum of the amounts, with defaults for an instance that gives no amount of cpu or of memory."""
+    default = np.array([[cpu], [memory], *[[0.0]] * (_R - 2)])
+    return placed_sum(
+        machines, ("requested-or", cpu, memory), lambda placed: np.where(placed.missing, default, placed.amounts)
+    )
+
+
+# ---- load

@@ -1,0 +1,82 @@
+"""Rank: filters, scores, normalisation, weighted total, order. The same code answers a live query, a file, a replay."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from schemas.request import Request
+from scorer.ledger.overlay import Readable
+from scorer.ledger.view import LedgerView
+from scorer.ranking.kept import Kept
+from scorer.ranking.normalise import Among, normalise, weighted_mean
+from scorer.ranking.plugins import wanted
+from scorer.ranking.profile import Profile
+from scorer.ranking.ranking import Ranking, ScoreTerm, Verdict
+from scorer.ranking.seen import Seen
+from scorer.ranking.selectors import check_selectors
+from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.snapshot import Snapshot
+
+
+def rank(
+    request: Request, snapshot: Snapshot, ledger: Readable, profile: Profile, now_s: float, kept: Kept | None = None
+) -> Ranking:
+    """Return all machines filtered and scored for this request.
+
+    Pure: nothing is reserved and no argument is changed, but for ``kept``, which is filled with what the next decision
+    can use (None: nothing is kept). The result does not depend on it. Raises InvalidRequest naming a field that this
+    fleet or profile cannot serve (a window that is not kept, a selector that cannot be parsed).
+    """
+    check_selectors(request)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        seen = Seen(request, snapshot, ledger, profile, now_s, Kept() if kept is None else kept)
+        feasible, verdicts = run_filters(request, seen, profile)
+        total, terms = run_scores(request, seen, profile, feasible)
+    return Ranking(request, profile, seen.machines(), feasible, total, verdicts, terms)
+
+
+def see(request: Request, snapshot: Snapshot, ledger: Readable, profile: Profile, now_s: float, kept: Kept) -> None:
+    """Bring what is kept of the fleet up to the ledger as it is now, so that the next decision finds it made."""
+    check_selectors(request)
+    seen = Seen(request, snapshot, ledger, profile, now_s, kept)
+    own = [each.load_model for each in profile.filters] + [each.load_model for each in profile.scores]
+    for load_model in own:
+        seen.machines(load_model)
+
+
+def warm(snapshot: Snapshot, profile: Profile, now_s: float, kept: Kept) -> None:
+    """Make what follows from a new snapshot alone, so that the first decision on it finds it made.
+
+    May run beside decisions on another snapshot.
+    """
+    beside = kept.beside()
+    for request in (Request(), Request(cpu=1.0, memory=1.0), Request(cpu=1.0, memory=1.0, nic=1.0)):
+        rank(request, snapshot, LedgerView(), profile, now_s, beside)
+
+
+def run_filters(request: Request, seen: Seen, profile: Profile) -> tuple[Bools, list[Verdict]]:
+    """Return [n] feasible, and what each filter that ran said of every machine."""
+    all_true = feasible = seen.machines().all_true
+    verdicts = []
+    for each in profile.filters:
+        machines = seen.machines(each.load_model, each.owner)
+        if wanted(each.filter, request, machines):
+            allowed = each.filter(request, machines)
+            verdicts.append(Verdict(each, machines, allowed))
+            if allowed is not machines.all_true:
+                feasible = allowed if feasible is all_true else feasible & allowed
+    return feasible, verdicts
+
+
+def run_scores(request: Request, seen: Seen, profile: Profile, feasible: Bools) -> tuple[Floats, list[ScoreTerm]]:
+    """Return [n] total, the weighted mean of the scores that ran, and what each of them said."""
+    terms = []
+    among = Among(feasible)
+    seen.machines().feasible = feasible
+    for each in profile.scores:
+        machines = seen.machines(each.load_model, each.owner)
+        machines.feasible = feasible
+        if each.weight > 0 and wanted(each.score, request, machines):
+            raw = each.score(request, machines)
+            terms.append(ScoreTerm(each, machines, *normalise(raw, among, each.normalise)))
+    return weighted_mean(terms, len(feasible)), terms

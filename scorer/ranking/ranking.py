@@ -1,0 +1,157 @@
+"""A ranking: the verdict on every machine of one decision, as data. `scorer.ranking.explain` puts it into words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.request import Request
+from scorer.ranking.machines import Machines
+from scorer.ranking.plugins import Filter
+from scorer.ranking.profile import PlacedFilter, Profile, WeightedScore
+from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.roster import hash_of
+
+TIE = 1e-9
+"""Totals closer than this are equal; the machine whose name sorts first is taken."""
+
+BEST = 5
+"""So many of the best machines are found at once: more cost next to nothing."""
+
+_BLOCK = 32
+
+
+def at_least(values: Floats, count: int) -> float:
+    """Return a bound that the largest ``count`` values reach, and few others: from the largest of each block."""
+    if count == 1:
+        return float(values.max())
+    blocks = values.size // _BLOCK
+    if count > blocks:
+        return float(np.partition(values, values.size - count)[values.size - count])
+    largest = values[: blocks * _BLOCK].reshape(_BLOCK, blocks).max(axis=0)
+    return float(np.partition(largest, blocks - count)[blocks - count])
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What one filter said."""
+
+    placed: PlacedFilter
+    seen: Machines
+    allowed: Bools
+    """[n]"""
+
+    @property
+    def filter(self) -> Filter:
+        """The filter."""
+        return self.placed.filter
+
+    @cached_property
+    def machines(self) -> Machines:
+        """The machines as the filter saw them."""
+        return self.seen.owned_by(self.placed.owner)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTerm:
+    """What one score said: its part of the total is ``slope * raw + start``, times the weight's share."""
+
+    weighted: WeightedScore
+    seen: Machines
+    raw: Floats
+    slope: float
+    start: float
+
+    @cached_property
+    def machines(self) -> Machines:
+        """The machines as the score saw them."""
+        return self.seen.owned_by(self.weighted.owner)
+
+    def value(self, row: int) -> float:
+        """Return one machine's normalised value."""
+        return float(self.raw[row]) * self.slope + self.start
+
+
+@dataclass(eq=False)
+class Ranking:
+    """The verdict on every machine."""
+
+    request: Request
+    profile: Profile
+    machines: Machines
+    feasible: Bools
+    """[n]"""
+    total: Floats
+    """[n] 0 to 100, higher is better; meaningless where not feasible."""
+    verdicts: list[Verdict] = field(repr=False)
+    terms: list[ScoreTerm] = field(repr=False)
+    said: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+    """What `scorer.ranking.explain` said of it already."""
+    _best_rows: Integers = field(default_factory=lambda: np.empty(0, np.int64), init=False, repr=False)
+
+    @cached_property
+    def feasible_count(self) -> int:
+        """How many machines all filters allow."""
+        return int(np.count_nonzero(self.feasible))
+
+    @property
+    def chosen(self) -> str | None:
+        """The best machine, None when none is feasible."""
+        rows = self.best(1)
+        return self.machines.name(int(rows[0])) if rows.size else None
+
+    @cached_property
+    def order(self) -> Integers:
+        """Rows of all feasible machines, best first."""
+        return self.best(len(self.machines))
+
+    def best(self, count: int) -> Integers:
+        """Return the rows of the best ``count`` feasible machines, best first; equals by name."""
+        if self._best_rows.size < min(count, self.feasible_count):
+            self._best_rows = self._best(self.feasible, self.feasible_count, max(count, BEST))
+        return self._best_rows[:count]
+
+    def best_among(self, only: Bools, count: int) -> Integers:
+        """Return the rows of the best feasible machines among ``only`` [n]."""
+        feasible = self.feasible & only
+        return self._best(feasible, int(np.count_nonzero(feasible)), count)
+
+    def _best(self, feasible: Bools, feasible_count: int, count: int) -> Integers:
+        if count < 1 or not feasible_count:
+            return np.empty(0, np.int64)
+        total = self.total
+        if feasible_count < total.size:
+            total = total.copy()
+            total[~feasible] = -np.inf
+        if count < feasible_count:
+            rows = np.flatnonzero(total >= at_least(total, count) - TIE)
+        else:
+            rows = np.flatnonzero(feasible)
+        steps = np.rint(total[rows] / TIE)
+        names = self.machines.roster.name_order[rows]
+        if self.profile.ties == "draw":
+            return rows[np.lexsort((names, self._lots(rows), -steps))][:count]
+        return rows[np.lexsort((names, -steps))][:count]
+
+    def _lots(self, rows: Integers) -> NDArray[np.uint64]:
+        """Return [len(rows)] the lots of the machines for this instance: the same wherever it is ranked."""
+        lot = self.machines.roster.name_hash[rows] ^ np.uint64(hash_of(self.request.id))
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finaliser of splitmix64
+            lot = (lot ^ (lot >> np.uint64(shift))) * np.uint64(factor)
+        return lot ^ (lot >> np.uint64(31))
+
+
+@dataclass(eq=False)
+class ContinuedRanking(Ranking):
+    """The ranking that a row of alike placements began with, and the machine that is the best by now."""
+
+    base: Ranking
+    row: int
+
+    def best(self, count: int) -> Integers:
+        """Return the one row that is known."""
+        return np.array([self.row][:count], np.int64)

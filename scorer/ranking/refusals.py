@@ -1,0 +1,94 @@
+"""Refusals: how many machines each filter refused, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from schemas.request import Request
+from scorer.ledger.overlay import Readable
+from scorer.ranking import plugins
+from scorer.ranking.kept import Owner
+from scorer.ranking.profile import Profile
+from scorer.ranking.ranking import Ranking
+from scorer.snapshot.arrays import Bools
+
+_LAST = (Owner("refusals"), "last")
+"""Under what the refusals of the last decision are kept."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """So many machines for one reason; each machine counts once, for the first filter that refused it."""
+
+    filter: str
+    reason: str
+    machines: int
+
+
+def refusals(ranking: Ranking) -> list[Refusal]:
+    """Return the refused machines by filter and reason, most first.
+
+    From one decision to the next it is mostly the same machines for the same reasons: what was found last is taken
+    again while the request, the second and the refused are the same and nothing was placed on them.
+    """
+    if ranking.feasible_count == len(ranking.machines):
+        return []
+    if (said := ranking.said.get(_LAST)) is not None:
+        return list(said)
+    shelf, request = ranking.machines.fleet.shelf, msgspec.structs.replace(ranking.request, id="")
+    ledger = shelf.seats.ledger
+    told = (request, int(ranking.machines.now_s), ranking.feasible.tobytes())
+    last: _Told | None = shelf.fixed.get(_LAST)
+    again = last is not None and last.profile is ranking.profile and last.ledger is ledger and last.told == told
+    if last is None or not again or _touched(ranking, last.position):
+        last = _Told(ranking.profile, told, ledger, 0, _refusals(ranking))
+    shelf.fixed[_LAST] = last._replace(position=shelf.seats.position)
+    ranking.said[_LAST] = last.found
+    return last.found
+
+
+class _Told(NamedTuple):
+    """The refusals of the last decision."""
+
+    profile: Profile
+    told: tuple[Request, int, bytes]
+    """Request, second and feasible machines they were given for."""
+    ledger: Readable
+    position: int
+    """The ledger's, then."""
+    found: list[Refusal]
+
+
+def _touched(ranking: Ranking, position: int) -> bool:
+    """Return whether anything was placed on a refused machine since; or a filter looks beyond the one machine."""
+    changed = ranking.machines.fleet.seats.changed_since(position)
+    if changed is None or any(plugins.looks_at_fleet(verdict.filter) for verdict in ranking.verdicts):
+        return True
+    return bool(changed) and not bool(ranking.feasible[changed].all())
+
+
+def _refusals(ranking: Ranking) -> list[Refusal]:
+    left: Bools | None = None
+    found: Counter[tuple[str, str]] = Counter()
+    for verdict in ranking.verdicts:
+        each = verdict.filter
+        rows = np.flatnonzero(~verdict.allowed if left is None else left & ~verdict.allowed)
+        if not rows.size:
+            continue
+        left = verdict.allowed if left is None else left & verdict.allowed
+        why = plugins.reasons(each, ranking.request, verdict.machines.take(rows), verdict.allowed[rows])
+        refused = np.ones(rows.size, np.bool_)
+        for reason, mask in why.items():
+            count = int(np.count_nonzero(refused & mask))
+            refused &= ~mask
+            if count:
+                found[each.name, reason] += count
+        if rest := int(np.count_nonzero(refused)):
+            found[each.name, each.reason] += rest
+    order = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    return [Refusal(name, reason, count) for (name, reason), count in order]

@@ -1,0 +1,52 @@
+"""The instance that a request asks for, as numbers in the order of the resources."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from schemas.request import Request
+from schemas.resources import RESOURCES
+from scorer.ledger.facets import Facet, facets_of
+from scorer.ranking.credits import Estimate
+from scorer.snapshot.arrays import Bools, Floats
+
+
+class RequestedInstance:
+    """What one more instance of the request adds to a machine."""
+
+    def __init__(self, request: Request, estimate: Estimate) -> None:
+        self.request = request
+        self._estimate = estimate
+
+    @cached_property
+    def amounts(self) -> Floats:
+        """[R] What it requests; 0 where it gives no amount."""
+        return np.array(self.request.amounts())
+
+    @cached_property
+    def missing(self) -> Bools:
+        """[R] Whether it gives no amount."""
+        return np.array([amount is None for amount in self.request.given_amounts()])
+
+    @cached_property
+    def expected(self) -> Floats:
+        """[R] What it is expected to use."""
+        return self._estimate.of_request(self.request)
+
+    @cached_property
+    def limits(self) -> Floats:
+        """[R] Its limits, at least its request."""
+        declared = [float(self.request.limits.get(name, 0.0)) for name in RESOURCES]
+        found: Floats = np.maximum(np.array(declared), self.amounts)
+        return found
+
+    @cached_property
+    def facets(self) -> frozenset[Facet]:
+        """What it would be counted by."""
+        return facets_of(self.request)
+
+    def amounts_or(self, cpu: float, memory: float) -> Floats:
+        """Return [R]: what it requests, ``cpu`` cores or ``memory`` bytes where it gives no amount."""
+        return np.where(self.missing, np.array([cpu, memory, *[0.0] * (len(RESOURCES) - 2)]), self.amounts)

@@ -1,0 +1,39 @@
+"""Scores: how good a place a machine is, 0 to 100. One a file, all of them in `SCORES`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scorer.ranking.scores.balanced_allocation import BalancedAllocation
+from scorer.ranking.scores.data_locality import DataLocality
+from scorer.ranking.scores.expected_overload import ExpectedOverload
+from scorer.ranking.scores.global_variance import GlobalVariance
+from scorer.ranking.scores.least_allocated import LeastAllocated
+from scorer.ranking.scores.load_aware import LoadAware
+from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
+from scorer.ranking.scores.low_risk_overcommitment import LowRiskOvercommitment
+from scorer.ranking.scores.machine_preference import MachinePreference
+from scorer.ranking.scores.most_allocated import MostAllocated
+from scorer.ranking.scores.peaks import Peaks
+from scorer.ranking.scores.requested_to_capacity_ratio import RequestedToCapacityRatio
+from scorer.ranking.scores.spread import Spread
+from scorer.ranking.scores.taint_preference import TaintPreference
+from scorer.ranking.scores.target_load_packing import TargetLoadPacking
+
+SCORES: tuple[type[Any], ...] = (
+    GlobalVariance,
+    ExpectedOverload,
+    LoadVariationRisk,
+    TargetLoadPacking,
+    LowRiskOvercommitment,
+    Peaks,
+    LoadAware,
+    LeastAllocated,
+    MostAllocated,
+    BalancedAllocation,
+    RequestedToCapacityRatio,
+    MachinePreference,
+    TaintPreference,
+    DataLocality,
+    Spread,
+)

@@ -1,0 +1,39 @@
+"""Data locality: where the images and data sets that the requested instance uses already are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from schemas.request import Request
+from scorer.ranking.machines import Machines
+from scorer.ranking.scope import Scope
+from scorer.snapshot.arrays import Floats
+
+
+@dataclass(frozen=True)
+class DataLocality:
+    """Prefer machines that hold what the request's ``data_labels`` name: 100 times the share of them there.
+
+    A machine holds ``NAME`` when it has a label of that key with any value but ``false``; with ``NAME=VALUE`` it must
+    have that value.
+    """
+
+    name: ClassVar[str] = "data_locality"
+    scope: ClassVar[Scope] = "machine"
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip a request that names none."""
+        return bool(request.data_labels)
+
+    def __call__(self, request: Request, machines: Machines) -> Floats:
+        """Return [n]."""
+        held = np.zeros(len(machines))
+        for text in request.data_labels:
+            key, equals, value = text.partition("=")
+            column = machines.label(key)
+            good = [each == value if equals else each != "false" for each in column.values] or [False]
+            held += (column.codes >= 0) & np.array(good)[column.codes]
+        return 100.0 * held / len(request.data_labels)

@@ -1,0 +1,98 @@
+"""Load aware: Koordinator's LoadAwareScheduling score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from schemas.request import Request
+from schemas.resources import RESOURCES
+from scorer.ranking.allocation import check_weights, percent_of, whole
+from scorer.ranking.machines import Machines, numbers
+from scorer.ranking.scope import Scope
+from scorer.ranking.statistics import Statistic, statistic
+from scorer.snapshot.arrays import Floats
+
+
+@dataclass(frozen=True)
+class LoadAware:
+    """Prefer machines with much left by usage: the weighted mean of ``(allocatable - used) * 100 / allocatable``.
+
+    ``used`` is a statistic of the usage with credits, plus what the instance is expected to use. A resource over its
+    limit, or without one, scores 0; so does a machine without data or with data as old as ``expiration_s`` (0: of any
+    age). The peer's numbers come with its estimate and credits ``koordinator-pending``, which the profile
+    ``koordinator`` sets.
+
+    weights, dominant_weight:
+        by resource, cpu and memory 1 each where neither is given; the dominant weight is that of the least of the
+        resources (cpu and memory always among them).
+    statistic:
+        ``mean`` or a percentile or the maximum, of the window that the profile chooses.
+    prod_usage:
+        for a request of class prod, go by the mean usage of class prod.
+    missing:
+        a machine whose statistic is missing is judged by the ``estimates`` of the instances placed (the peer, asked for
+        a window of a certain length) or by the ``mean`` (the peer, asked for any); or scores ``zero``.
+    rounding:
+        the peer's integers: every division truncates.
+
+    Reference: Koordinator, pkg/scheduler/plugins/loadaware/load_aware.go.
+    """
+
+    name: ClassVar[str] = "load_aware"
+    scope: ClassVar[Scope] = "machine"
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    dominant_weight: float = 0.0
+    statistic: Statistic = "mean"
+    prod_usage: bool = False
+    expiration_s: float = 180.0
+    missing: Literal["zero", "estimates", "mean"] = "zero"
+    rounding: bool = False
+
+    def __post_init__(self) -> None:
+        if self.weights:
+            check_weights("weights", self.weights)
+        if not 0 <= self.dominant_weight < float("inf"):
+            raise ValueError(f"dominant_weight: expected a number of zero or more, got {self.dominant_weight}")
+        if not self.expiration_s >= 0:
+            raise ValueError(f"expiration_s: expected zero or more, got {self.expiration_s}")
+
+    def __call__(self, request: Request, machines: Machines) -> Floats:
+        """Return [n]."""
+        parts, rows = self._parts(machines)
+        by_name = self._weights
+        weights = np.array([[by_name.get(RESOURCES[row], 0.0)] for row in rows])
+        total = float(weights.sum()) + self.dominant_weight
+        score = ((parts * weights).sum(axis=0) + self.dominant_weight * np.minimum(parts.min(axis=0), 100.0)) / total
+        if self.rounding:
+            score = np.floor(score + 1e-9)
+        known = machines.has_data & (machines.age_s < (self.expiration_s or np.inf))
+        found: Floats = np.where(known | machines.requests_alone, score, 0.0)
+        return found
+
+    @property
+    def _weights(self) -> Mapping[str, float]:
+        return self.weights if self.weights or self.dominant_weight else {"cpu": 1.0, "memory": 1.0}
+
+    def _parts(self, machines: Machines) -> tuple[Floats, list[int]]:
+        """Return [resources, n] in 0-100, and which resources."""
+        rows = [row for row, name in enumerate(RESOURCES) if name in self.weights or name in ("cpu", "memory")]
+        if self.prod_usage and machines.request.priority_class == "prod":
+            usage = machines.class_mean("prod")
+        else:
+            usage = statistic(machines, self.statistic, self.missing)
+        used = usage[rows] + machines.expected[rows, None]
+        limit = machines.allocatable[rows]
+        if self.rounding:
+            used, limit = whole(used, rows), whole(limit, rows)
+        left = percent_of(np.where(used <= limit, limit - used, 0.0), limit, self.rounding)
+        return np.nan_to_num(left), rows
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+        """Show what is left by resource."""
+        parts, rows = self._parts(machines)
+        return {"left_percent": numbers(parts[:, position], tuple(RESOURCES[row] for row in rows))}

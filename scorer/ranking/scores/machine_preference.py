@@ -1,0 +1,40 @@
+"""Machine preference: the labels that the request would rather have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from schemas.request import Request
+from scorer.ranking.machines import Machines
+from scorer.ranking.scope import Scope
+from scorer.ranking.selectors import select
+from scorer.ranking.share import share_of_largest
+from scorer.snapshot.arrays import Floats
+
+
+@dataclass(frozen=True)
+class MachinePreference:
+    """Prefer machines that the request's ``prefer`` selectors match: the sum of their weights, 100 for the largest.
+
+    kube-scheduler's NodeAffinity score. The largest sum among the feasible machines scores 100;
+    ``rounding`` truncates as the peer does.
+    """
+
+    name: ClassVar[str] = "machine_preference"
+    scope: ClassVar[Scope] = "fleet"
+
+    rounding: bool = False
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip a request without preferences."""
+        return bool(request.prefer)
+
+    def __call__(self, request: Request, machines: Machines) -> Floats:
+        """Return [n]."""
+        total = np.zeros(len(machines))
+        for number, preference in enumerate(request.prefer):
+            total += preference.weight * select(preference.selector, machines, f"prefer[{number}].selector")
+        return share_of_largest(total, machines.feasible, self.rounding)

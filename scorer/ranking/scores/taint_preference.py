@@ -1,0 +1,39 @@
+"""Taint preference: rather not onto machines marked to be avoided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from schemas.request import Request
+from scorer.ranking.machines import Machines
+from scorer.ranking.scope import Scope
+from scorer.ranking.share import share_of_largest
+from scorer.ranking.tolerations import untolerated
+from scorer.snapshot.arrays import Floats
+
+
+@dataclass(frozen=True)
+class TaintPreference:
+    """Prefer machines with few taints of effect ``avoid`` that the request does not tolerate.
+
+    kube-scheduler's TaintToleration score: 100 without any, 0 for the most among the feasible machines;
+    ``rounding`` truncates as it does.
+    """
+
+    name: ClassVar[str] = "taint_preference"
+    scope: ClassVar[Scope] = "fleet"
+
+    rounding: bool = False
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip while no machine has such a taint."""
+        return any(taint.effect == "avoid" for taints in machines.rules.taint_sets for taint in taints)
+
+    def __call__(self, request: Request, machines: Machines) -> Floats:
+        """Return [n]."""
+        sets = machines.rules.taint_sets
+        counts = np.array([len(untolerated(taints, request.tolerations, "avoid")) for taints in sets], np.float64)
+        return share_of_largest(counts[machines.rule("taint_codes")], machines.feasible, self.rounding, reverse=True)

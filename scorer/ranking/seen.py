@@ -1,0 +1,93 @@
+"""The machines as a decision sees them, under each load model of its profile."""
+
+from __future__ import annotations
+
+from schemas.request import InvalidRequest, Request
+from scorer.ledger.overlay import Readable
+from scorer.ranking.columns import COLUMNS
+from scorer.ranking.fleet import Fleet
+from scorer.ranking.kept import Kept, LoadModelKey, Owner
+from scorer.ranking.kept_values import UNOWNED
+from scorer.ranking.machines import NOTHING, Machines
+from scorer.ranking.profile import LoadModel, Profile
+from scorer.ranking.staleness import silent
+from scorer.snapshot.snapshot import Snapshot
+
+
+class Seen:
+    """The machines under each load model, made when first asked for.
+
+    Raises InvalidRequest for a ``window_s`` that the snapshot does not have.
+    """
+
+    def __init__(
+        self, request: Request, snapshot: Snapshot, ledger: Readable, profile: Profile, now_s: float, kept: Kept
+    ) -> None:
+        self._request = request
+        self._profile = profile
+        self._snapshot = snapshot
+        self._ledger = ledger
+        self._now_s = now_s
+        self._kept = kept
+        self._requests_alone = profile.stale == "requests" and not _any_fresh(snapshot, profile, now_s)
+        self._last_known = profile.stale == "last-known" and silent(snapshot, profile.stale_s, now_s, kept)
+        self._machines: dict[int, Machines] = {}
+
+    def machines(self, load_model: LoadModel | None = None, owner: Owner = UNOWNED) -> Machines:
+        """Return the machines under one load model (None: the profile's), asked by this owner from now on.
+
+        The request's own window is for the profile's load model.
+        """
+        load_model = load_model or self._profile.load_model
+        machines = self._machines.get(id(load_model))
+        if machines is None:
+            window_s = self._request.window_s if load_model is self._profile.load_model else 0
+            fleet = fleet_of(self._snapshot, self._ledger, load_model, window_s, self._requests_alone, self._kept)
+            fleet.last_known = self._last_known
+            machines = self._machines[id(load_model)] = Machines(fleet, self._request, self._now_s)
+        machines.owner = owner
+        return machines
+
+
+def _any_fresh(snapshot: Snapshot, profile: Profile, now_s: float) -> bool:
+    """Return whether the pipeline gave any machine data lately."""
+    seen_at = snapshot.seen_at
+    return bool(seen_at.size) and bool(now_s - seen_at.max() <= profile.stale_s)
+
+
+def fleet_of(
+    snapshot: Snapshot,
+    ledger: Readable,
+    load_model: LoadModel,
+    window_s: int = 0,
+    requests_alone: bool = False,
+    kept: Kept | None = None,
+) -> Fleet:
+    """Return the fleet under one load model, with what is kept of it brought up to the ledger.
+
+    Raises InvalidRequest for a ``window_s`` that the snapshot does not have.
+    """
+    if window_s and snapshot.windows_s and window_s not in snapshot.windows_s:
+        there = ", ".join(map(str, snapshot.windows_s))
+        raise InvalidRequest(f"window_s: no window of {window_s} s is kept; there are {there}")
+    wanted_s = window_s if window_s and snapshot.windows_s else load_model.window_s(snapshot.windows_s)
+    kept, estimate = Kept() if kept is None else kept, load_model.estimate_with(snapshot.learned)
+    shelf, rows = kept.shelf(
+        snapshot,
+        ledger,
+        LoadModelKey(wanted_s, load_model.credits, load_model.debits, estimate.key, requests_alone),
+    )
+    windows = snapshot.windows(wanted_s)
+    fleet = Fleet(
+        snapshot,
+        windows,
+        load_model.credits,
+        estimate,
+        shelf,
+        COLUMNS,
+        requests_alone=requests_alone,
+        debits=load_model.debits,
+    )
+    if rows is not None:
+        shelf.renew(Machines(fleet, NOTHING, 0.0, rows=rows))
+    return fleet

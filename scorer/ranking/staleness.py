@@ -1,0 +1,54 @@
+"""Staleness of the whole fleet: when the pipeline is silent, the last known load is better than none.
+
+A machine's data is stale when its newest sample is older than the profile's ``stale_s`` and than three of its own
+intervals. Where few machines are stale, those are at fault, and the `fresh` filter refuses them. Where 90 % or more
+are, the pipeline is (broker, stream app, Redis). Under ``stale = "last-known"`` the usage is then that of the last
+window, with the credits of all that was placed since, and every answer warns.
+
+Rejected as the default: to refuse all machines, which turns a broken broker into an outage of every deployer; to go by
+requests alone, by which a loaded fleet with an empty ledger looks idle.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from scorer.ranking.kept import Kept, Owner
+from scorer.ranking.profile import Profile
+from scorer.snapshot.snapshot import Snapshot
+
+SILENT_SHARE = 0.9
+"""The pipeline is silent when so many of the machines with data are stale."""
+_INTERVALS_MAX = 3.0
+_STALENESS = Owner("staleness")
+
+
+def silent(snapshot: Snapshot, stale_s: float, now_s: float, kept: Kept) -> bool:
+    """Return whether the pipeline is silent; False where no machine ever had data."""
+    until_s: float = kept.of_snapshot(snapshot, (_STALENESS, stale_s), lambda: _heard_until_s(snapshot, stale_s))
+    return now_s > until_s
+
+
+def _heard_until_s(snapshot: Snapshot, stale_s: float) -> float:
+    """Return the time from which on the pipeline is silent, unless data come."""
+    known = snapshot.has_data
+    count = int(np.count_nonzero(known))
+    if not count:
+        return math.inf
+    until_s = snapshot.seen_at + np.fmax(stale_s, _INTERVALS_MAX * snapshot.column("interval_s"))
+    place = math.ceil(SILENT_SHARE * count) - 1
+    return float(np.partition(until_s[known], place)[place])
+
+
+def degraded(snapshot: Snapshot, profile: Profile, now_s: float, kept: Kept) -> str:
+    """Return what is wrong with the data as a whole, in words; "" where nothing is."""
+    if not len(snapshot):
+        return "no machine is known"
+    if not snapshot.has_data.any():
+        return "no machine has data"
+    if not silent(snapshot, profile.stale_s, now_s, kept):
+        return ""
+    age_s = now_s - float(snapshot.seen_at.max())
+    return f"at least {SILENT_SHARE:.0%} of the machines have stale data; the newest sample is {age_s:.0f} s old"

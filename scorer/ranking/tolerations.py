@@ -1,0 +1,21 @@
+"""Which taints a request tolerates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schemas.operator import Taint
+from schemas.request import Toleration
+
+
+def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
+    """Return whether any toleration bears this taint."""
+    return any(
+        bears.key in ("", taint.key) and bears.value in (None, taint.value) and bears.effect in (None, taint.effect)
+        for bears in tolerations
+    )
+
+
+def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration], effect: str) -> list[Taint]:
+    """Return the taints of one effect that nothing bears."""
+    return [taint for taint in taints if taint.effect == effect and not tolerated(taint, tolerations)]

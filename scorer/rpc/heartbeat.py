@@ -1,0 +1,85 @@
+"""Shell: who is alive. The queries that a dead scorer took go back to the queue."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+import redis
+
+from schemas.names import Names
+from scorer.metrics import Metrics
+from scorer.wire import AWAY, Wire
+
+log = logging.getLogger("windward.scorer")
+
+_REMEMBERED_S = 3600.0
+"""A name silent for so long is forgotten."""
+
+
+class Heartbeat(threading.Thread):
+    """Says every ``heartbeat_s`` that this scorer lives, and returns to the queue what dead scorers had taken."""
+
+    def __init__(
+        self, wire: Wire, names: Names, scorer: str, metrics: Metrics, *, heartbeat_s: float, silent_s: float
+    ) -> None:
+        super().__init__(name="heartbeat", daemon=True)
+        self._wire = wire
+        self._names = names
+        self._scorer = scorer
+        self._metrics = metrics
+        self._heartbeat_s = heartbeat_s
+        self._silent_s = silent_s
+        self._stop_event = threading.Event()
+
+    def beat(self) -> None:
+        """Write one heartbeat and look after the silent.
+
+        A silent scorer's name is kept for an hour: it may only have slept, and take a query before its next heartbeat.
+        """
+        seconds, micros = self._wire.one("TIME")
+        now_s = int(seconds) + int(micros) / 1e6
+        names = self._names.scorers
+        _, _, silent = self._wire.ask(
+            [
+                ("ZADD", names, now_s, self._scorer),
+                ("ZREMRANGEBYSCORE", names, "-inf", now_s - _REMEMBERED_S),
+                ("ZRANGEBYSCORE", names, "-inf", now_s - self._silent_s),
+            ]
+        )
+        if isinstance(silent, list) and silent:
+            self._return([name.decode() for name in silent])
+
+    def _return(self, silent: Sequence[str]) -> None:
+        """Move what silent scorers had taken back to the queue; several scorers may do so side by side."""
+        while silent:
+            moved = self._wire.ask(
+                [("LMOVE", self._names.taken(name), self._names.queries, "LEFT", "RIGHT") for name in silent]
+            )
+            silent = [name for name, query in zip(silent, moved, strict=True) if isinstance(query, bytes)]
+            for name in silent:
+                self._metrics.returned.inc()
+                log.warning("scorer.query.returned", extra={"values": {"silent": name}})
+
+    def run(self) -> None:
+        """Beat until `stop`."""
+        while not self._stop_event.is_set():
+            try:
+                self.beat()
+            except AWAY:
+                pass
+            except redis.ResponseError as error:
+                log.warning("scorer.heartbeat.refused", extra={"values": {"error": str(error)}})
+            self._stop_event.wait(self._heartbeat_s)
+
+    def stop(self) -> None:
+        """End the thread and take the name off the list."""
+        self._stop_event.set()
+        self.join(timeout=10)
+        try:
+            self._wire.one("ZREM", self._names.scorers, self._scorer)
+        except (*AWAY, redis.ResponseError):
+            pass
+        finally:
+            self._wire.close()

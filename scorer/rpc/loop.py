@@ -1,0 +1,297 @@
+"""Shell: queries off the list, answers onto theirs.
+
+    LPUSH queries ──> BLMOVE ──> taken:<scorer> ──> handler ──> LPUSH reply:<id> + EXPIRE + LREM taken, one write
+
+One turn of the loop is one round trip: the taking of the next query and, sent with it, whatever the ledger wants read
+before a decision. The last answer goes in the same write, and while the server works the scorer makes ready for what
+comes next.
+
+A query stays on the scorer's own list until its answer is written; when the scorer's heartbeat stops, another scorer
+moves the list back to the queue (`scorer.rpc.heartbeat`), so a killed scorer loses nothing. The price is that a query
+may be decided twice; placements are idempotent by id, so it is never reserved twice.
+
+A long query is answered in steps (`scorer.rpc.long`): while one is under way, the queue is looked at after each step,
+and the queries that came meanwhile are answered first.
+
+Chosen over a stream with a consumer group: BLMOVE costs what BLPOP costs, XREADGROUP and XACK twice that.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
+
+import msgspec
+import redis
+
+from schemas.names import Names
+from schemas.request import InvalidRequest
+from schemas.rpc import DEADLINE_MAX_S, DEADLINE_S, REPLY_TTL_S, Error, Query, Reply
+from scorer.metrics import Metrics
+from scorer.placement.steps import Steps
+from scorer.rpc.errors import CallError
+from scorer.rpc.long import LATER, LongQueries, LongQuery
+from scorer.rpc.query import read_query, refusal
+from scorer.wire import AWAY, Command, Wire
+
+log = logging.getLogger("windward.scorer")
+
+_BLOCK_S = 0.25
+_FIRST_TAKEN_S = 86_400
+
+
+class Service(Protocol):
+    """What answers the queries."""
+
+    @property
+    def methods(self) -> Collection[str]:
+        """The methods there are."""
+
+    def reads(self) -> Sequence[Command]:
+        """Return commands to be sent with the taking of a query, after it; their answers go to `accept`."""
+
+    def accept(self, answers: Sequence[Any]) -> None:
+        """Take the answers of `reads`, before any of the taken queries is answered."""
+
+    def taken(self, queries: Sequence[Query]) -> None:
+        """Note the queries that were taken together, before the first of them is answered."""
+
+    def steps(self, query: Query) -> Steps[bytes]:
+        """Return the result as JSON, in steps; raise CallError or InvalidRequest."""
+
+    def writes(self) -> Sequence[Command]:
+        """Return commands to be sent with the answer; what they return is ignored."""
+
+    def prepare(self) -> None:
+        """Make ready for the next query; no query waits now."""
+
+    def lost(self) -> None:
+        """The connection was lost: what was read may be from another life of the server."""
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Rpc:
+    """The loop of one scorer. `run` returns when ``stop`` is set and every taken query has its answer."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        names: Names,
+        scorer: str,
+        service: Service,
+        metrics: Metrics,
+        *,
+        queue_length_max: int = 10_000,
+        drain_max: int = 32,
+    ) -> None:
+        self._wire = wire
+        self._names = names
+        self._scorer = scorer
+        self._service = service
+        self._metrics = metrics
+        self._queue_length_max = queue_length_max
+        self._drain_max = drain_max
+        self._more = 0
+        self._pause_s = 0.0
+        self._bounded: set[str] = set()
+        taken = names.taken(scorer)
+        self._long = LongQueries()
+        self._take: Command = ("BLMOVE", names.queries, taken, "RIGHT", "LEFT", _BLOCK_S)
+        self._take_one_more: Command = ("LMOVE", names.queries, taken, "RIGHT", "LEFT")
+        self._shed: Command = ("LMOVE", names.queries, taken, "LEFT", "LEFT")
+        self._length: Command = ("LLEN", names.queries)
+
+    def run(self, stop: threading.Event) -> None:
+        """Answer queries until ``stop``; without a server wait for it and go on."""
+        while not stop.is_set():
+            try:
+                self._give_back()
+                self._serve(stop)
+            except (*AWAY, redis.ResponseError) as error:
+                self._wire.close()
+                self._service.lost()
+                self._long.clear()  # they are still on this scorer's list, and are given back
+                self._metrics.ready.set(0)
+                if not self._pause_s:
+                    log.warning("scorer.redis.away", extra={"values": {"error": _in_words(error)}})
+                self._pause_s = min(1.0, self._pause_s * 2 or 0.05)
+                stop.wait(self._pause_s)
+
+    def _give_back(self) -> None:
+        """Be known as a scorer, and return what an earlier life of it, or of its connection, did not answer."""
+        seconds, micros = self._wire.one("TIME")
+        self._wire.one("ZADD", self._names.scorers, int(seconds) + int(micros) / 1e6, self._scorer)
+        taken = self._names.taken(self._scorer)
+        while self._wire.one("LMOVE", taken, self._names.queries, "LEFT", "RIGHT") is not None:
+            self._metrics.returned.inc()
+
+    def _serve(self, stop: threading.Event) -> None:
+        prepare: Callable[[], None] | None = None
+        while not stop.is_set():
+            reads = self._service.reads()
+            first = self._take_one_more if self._long else self._take
+            takes = [first, *[self._take_one_more] * self._more]
+            got = self._wire.ask([*takes, self._length, *reads], _BLOCK_S, prepare)
+            taken = [raw for raw in got[: len(takes)] if isinstance(raw, bytes)]
+            self._check(got[: len(takes)])
+            self._adapt(len(taken), len(takes))
+            self._service.accept(got[len(takes) + 1 :])
+            if self._pause_s:  # the ledger's server, too, has answered
+                self._pause_s = 0.0
+                log.warning("scorer.redis.back")
+            waiting = got[len(takes)]
+            if isinstance(waiting, int):
+                self._metrics.waiting.set(waiting)
+                if waiting > self._queue_length_max:
+                    self._shed_load(waiting - self._queue_length_max)
+            read = [(raw, self._bound(read_query(raw))) for raw in taken]
+            self._service.taken([query for _, query in read if isinstance(query, Query)])
+            for raw, query in read[:-1]:
+                self._wire.post(self._answer(raw, query))
+            if read and self._long:
+                self._wire.post(self._answer(*read[-1]))
+            elif read:
+                self._wire.hold(self._answer(*read[-1]))  # sent in one write with the command that takes the next query
+            self._go_on()
+            self._report()
+            prepare = self._service.prepare if len(taken) == 1 and waiting == 0 and not self._long else None
+        while self._long:
+            self._go_on()
+        self._wire.ask([self._length])  # the answers have arrived when this one has
+
+    def _adapt(self, taken: int, asked: int) -> None:
+        """Take twice as many together while the queue has them, half as many when it has not.
+
+        A lone client pays for one; eight clients are drained in one write.
+        """
+        if taken == asked:
+            self._more = min(self._drain_max - 1, self._more * 2 + 1)
+        elif taken <= asked // 2:
+            self._more //= 2
+
+    def _go_on(self) -> None:
+        """Do one step of one long query."""
+        if self._long and (done := self._long.step(self._step)) is not None:
+            long, reply = done
+            self._wire.post(self._finish(long.raw, reply))
+        self._metrics.long.set(len(self._long))
+
+    def _bound(self, query: Query | Reply | None) -> Query | Reply | None:
+        """Give a query without a deadline, or with a far one, the latest it may have since it was first taken.
+
+        What it does is remembered no longer than that, so a query given back by a dead scorer must not begin anew.
+        """
+        now_s = time.time()
+        if not isinstance(query, Query) or 0 < query.deadline <= now_s + DEADLINE_MAX_S:
+            return query
+        key = self._names.first_taken(query.id)
+        first = self._wire.one("SET", key, repr(now_s), "NX", "GET", "EX", _FIRST_TAKEN_S)
+        self._bounded.add(query.id)
+        at_most = DEADLINE_MAX_S if query.deadline else DEADLINE_S
+        return msgspec.structs.replace(query, deadline=float(first or now_s) + at_most)
+
+    def _answer(self, raw: bytes, query: Query | Reply | None) -> list[Command]:
+        """Return the commands that answer a query and take it off the scorer's list; none when it is a long one."""
+        reply = self._reply(raw, query)
+        return [] if reply is LATER else self._finish(raw, reply)
+
+    def _finish(self, raw: bytes, reply: Reply | None) -> list[Command]:
+        commands = self._send(reply) if reply is not None else []
+        query = read_query(raw) if self._bounded else None
+        if isinstance(query, Query) and query.id in self._bounded:
+            self._bounded.discard(query.id)
+            commands.append(("DEL", self._names.first_taken(query.id)))
+        return [*commands, ("LREM", self._names.taken(self._scorer), 1, raw), *self._service.writes()]
+
+    def _send(self, reply: Reply) -> list[Command]:
+        key = self._names.reply(reply.id)
+        return [("LPUSH", key, _encode(reply)), ("EXPIRE", key, REPLY_TTL_S)]
+
+    def _reply(self, raw: bytes, query: Query | Reply | None) -> Reply | None:
+        started = time.perf_counter()
+        if query is None:
+            self._metrics.malformed.inc()
+            log.warning("scorer.query.malformed", extra={"values": {"query": repr(raw[:200])}})
+            return None
+        if isinstance(query, Query) and query.method not in (known := self._service.methods):
+            query = refusal(query.id, "UNIMPLEMENTED", f"method: {query.method!r} is none of {', '.join(known)}")
+        if isinstance(query, Reply):
+            code = query.error.code if query.error else "INTERNAL"
+            self._metrics.answered("unknown", code, time.perf_counter() - started)
+            return query
+        if query.deadline and query.deadline < time.time():
+            self._metrics.expired.inc()
+            return None
+        long = LongQuery(raw, query, self._service.steps(query), started)
+        reply = self._step(long)
+        if reply is not LATER:
+            return reply
+        if self._long.full:
+            long.steps.close()
+            self._metrics.answered(query.method, "RESOURCE_EXHAUSTED", time.perf_counter() - started)
+            message = f"{len(self._long)} long queries are being answered"
+            return refusal(query.id, "RESOURCE_EXHAUSTED", message, retryable=True)
+        self._long.add(long)
+        return LATER
+
+    def _step(self, long: LongQuery) -> Reply:
+        """Do one step of a query; return its answer, or `LATER`."""
+        query, error, result = long.query, None, b""
+        try:
+            next(long.steps)
+        except StopIteration as done:
+            result = done.value
+        except CallError as refused:
+            error = refused.error
+        except InvalidRequest as invalid:
+            error = Error(code="INVALID_ARGUMENT", message=str(invalid))
+        except AWAY:
+            raise
+        except redis.exceptions.OutOfMemoryError as full:
+            error = Error(code="UNAVAILABLE", message=f"Redis is full: {full}", retryable=True)
+        except Exception as failure:
+            log.exception("scorer.query.failed", extra={"values": {"method": query.method, "query": query.id}})
+            error = Error(code="INTERNAL", message=f"{type(failure).__name__}: {failure}")
+        else:
+            return LATER
+        self._metrics.answered(query.method, error.code if error else "OK", time.perf_counter() - long.started)
+        if error:
+            return refusal(query.id, error.code, error.message, retryable=error.retryable)
+        return Reply(id=query.id, ok=True, result=msgspec.Raw(result))
+
+    def _shed_load(self, count: int) -> None:
+        """Refuse the newest queries beyond the limit, at once."""
+        commands: list[Command] = []
+        taken = self._names.taken(self._scorer)
+        for raw in self._wire.ask([self._shed] * min(count, 1000)):
+            if not isinstance(raw, bytes):
+                continue
+            self._metrics.refused.inc()
+            query = read_query(raw)
+            if query is not None:
+                reply = refusal(query.id, "RESOURCE_EXHAUSTED", "too many queries are waiting", retryable=True)
+                commands += self._send(reply)
+            commands.append(("LREM", taken, 1, raw))
+        self._wire.post(commands)
+
+    def _check(self, answers: Sequence[Any]) -> None:
+        """Fail as if the server were away when it refuses to give queries (wrong ACL, wrong type, no memory)."""
+        for answer in answers:
+            if isinstance(answer, redis.ResponseError):
+                raise redis.ConnectionError(f"{self._names.queries}: {answer}")
+
+    def _report(self) -> None:
+        for error in self._wire.refused:
+            log.warning("scorer.answer.refused", extra={"values": {"error": str(error)}})
+        self._wire.refused.clear()
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, redis.exceptions.MovedError | redis.exceptions.ClusterCrossSlotError):
+        return "this is a node of a Redis Cluster, which is not supported: name a single server or a proxy"
+    return str(error)

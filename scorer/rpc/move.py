@@ -1,0 +1,86 @@
+"""Where an instance that changes may be: the limits on what grows in its place, the machines it may move to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from schemas.request import Request
+from schemas.resources import RESOURCES
+from scorer.ledger.follower import Follower
+from scorer.ledger.instance import Instance
+from scorer.ledger.limits import Limit, one_to_a_port
+from scorer.ledger.overlay import Overlay
+from scorer.ledger.transition import Candidate
+from scorer.placement.limits import limits, of_growth
+from scorer.ranking import explain
+from scorer.ranking.catalogue import Profiles
+from scorer.ranking.kept import Kept
+from scorer.ranking.rank import rank
+from scorer.rpc.errors import CallError
+from scorer.snapshot.snapshot import Snapshot
+
+
+def limits_of_growth(
+    old: Instance, new: Instance, profile: str, follower: Follower, snapshot: Snapshot, profiles: Profiles,
+    now_s: float, kept: Kept | None,
+) -> tuple[Limit, ...]:  # fmt: skip
+    """Return the limits on what grows where the instance is."""
+    grows = any((b or 0.0) > (a or 0.0) for a, b in zip(old.amounts, new.amounts, strict=True))
+    if not grows and new.maxmemory <= old.maxmemory:
+        return of_growth(one_to_a_port(new.ports), old, new)
+    row = snapshot.roster.index.get(old.machine)
+    if row is None:
+        raise CallError("RESOURCE_EXHAUSTED", f"machine {old.machine!r} is not known: its limits cannot be checked")
+    request = as_request(new, old.machine)
+    ranking = rank(request, snapshot, follower.view, profiles.choose(profile), now_s, kept)
+    return of_growth(limits(ranking, [row], request)[0], old, new)
+
+
+def targets(
+    old: Instance,
+    new: Instance,
+    machine: str,
+    profile: str,
+    other: Instance | None,
+    follower: Follower,
+    snapshot: Snapshot,
+    profiles: Profiles,
+    now_s: float,
+    kept: Kept | None,
+) -> tuple[list[Candidate], dict[str, Any]]:
+    """Rank the machines for the moved instance, with itself away from where it is; put the ranking into words."""
+    request = as_request(new, machine)
+    ranking = rank(request, snapshot, Overlay(follower.view, without=[old.id]), profiles.choose(profile), now_s, kept)
+    rows = [int(row) for row in ranking.best(8)]
+    terms = explain.answer(ranking)
+    candidates = []
+    for row in rows:
+        name = ranking.machines.name(row)
+        if machine and name != machine:
+            continue
+        (allowed,) = limits(ranking, [row], request)
+        if other is not None:  # it may arrive with the other's role
+            allowed += limits(ranking, [row], msgspec.structs.replace(request, role=other.role))[0]
+        candidates.append(Candidate(name, follower.version(name), allowed))
+    if not candidates:
+        why = "none of that name fits" if rows else terms["summary"]
+        raise CallError("RESOURCE_EXHAUSTED", f"no machine for {old.id!r}: {why}")
+    return candidates, terms
+
+
+def as_request(new: Instance, machine: str) -> Request:
+    """Return the request that an instance stands for, for one machine ("": any)."""
+    fields = {name: getattr(new, name) for name in _IN_BOTH}
+    fields |= {name: amount for name, amount in zip(RESOURCES, new.amounts, strict=True) if amount is not None}
+    for name in ("limits", "expected"):
+        declared = zip(RESOURCES, getattr(new, name), strict=False)
+        fields[name] = {resource: amount for resource, amount in declared if amount >= 0}
+    return Request(**fields, machine=machine)
+
+
+_IN_BOTH = sorted(
+    {*Request.__struct_fields__} & {*Instance.__struct_fields__} - {*RESOURCES, "limits", "expected", "machine"}
+)
+"""What a request and its instance say alike."""

@@ -1,0 +1,175 @@
+"""Answers of `rank` and `place`. Queries taken together are read once, and alike ones in a row are placed together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from schemas.request import InvalidRequest, read_request
+from schemas.results import RankResult, empty
+from schemas.rpc import Query
+from scorer.ledger.reader import UnknownFormat
+from scorer.ledger.scripts import Ledger
+from scorer.ledger.transition import Call
+from scorer.metrics import Metrics
+from scorer.placement.coalesce import Asked, own, runs
+from scorer.placement.outcomes import GONE
+from scorer.placement.placement import Conflict, IdTaken, Late, Placement
+from scorer.placement.placer import Placing
+from scorer.placement.reasons import RANKED, REUSED, result
+from scorer.placement.reuse import Reuse
+from scorer.placement.steps import Steps, drain
+from scorer.ranking.explain import answer, best_first, told
+from scorer.ranking.profile import ProfileError
+from scorer.rpc.decisions import DecisionLog
+from scorer.rpc.errors import CallError
+from scorer.rpc.listings import in_slices
+from scorer.rpc.place import Batch, place_answer, read_batch, read_steps
+from scorer.rpc.query import read_object
+from scorer.rpc.world import World
+
+_encode = msgspec.json.Encoder().encode
+
+_ANSWER_ALONE = 500
+"""The answer to more instances than this is a step of its own."""
+
+
+class Placements:
+    """Ranks and places on the current world; counts and logs what was decided."""
+
+    def __init__(
+        self, world: World, ledger: Ledger, decisions: DecisionLog, metrics: Metrics, *, attempts_max: int
+    ) -> None:
+        self._world = world
+        self._decisions = decisions
+        self._metrics = metrics
+        self._reuse = Reuse(world.kept)
+        self._reuse_counts = {why: metrics.reuse.labels(result(why), why) for why in (*REUSED, *RANKED)}
+        self._placing = Placing(ledger, world.follower, attempts_max, world.clock, self._reuse)
+        self._read: dict[int, tuple[Query, Batch]] = {}
+        """Of the queries taken together, those that were read and are not answered.
+
+        By the identity of the query: its id is the caller's, and two callers may choose the same.
+        """
+        self._runs: dict[str, list[Asked]] = {}
+        self._answers: dict[int, msgspec.Raw] = {}
+        """The answers of a run, by the identity of the query."""
+
+    def prepare(self) -> None:
+        """Make what the next decision will need, while no query waits."""
+        self._reuse.prepare(self._world.snapshot, self._world.ledger, self._world.clock())
+
+    def taken(self, queries: Sequence[Query]) -> None:
+        """Read the queries taken together, and note which of them can be placed together."""
+        self._read.clear()
+        self._answers.clear()
+        self._runs = runs(queries, self._alone) if len(queries) > 1 else {}
+
+    def _alone(self, query: Query) -> Asked | None:
+        """Return a query for one instance that may be placed together with others like it; None for any other."""
+        if query.method != "place":
+            return None
+        try:
+            params = read_object(query)
+            if "instances" in params or params.get("count", 1) != 1:
+                return None  # read when its turn comes: it may be long
+            batch = read_batch(params, query.id)
+        except InvalidRequest:
+            return None  # refused when its turn comes
+        self._read[id(query)] = query, batch
+        request = batch.requests[0]
+        together = request.all_or_nothing or request.machines_max or request.machines_min
+        special = request.explain or request.dry_run or together
+        expired = query.deadline and query.deadline < self._world.clock()
+        if not batch.single or special or expired or request.id in self._world.ledger.instances:
+            return None
+        return Asked(query, request, batch.digests[0])
+
+    def place(self, query: Query) -> msgspec.Raw:
+        """Reserve a machine for each instance asked for.
+
+        Raises InvalidRequest, ProfileError, IdTaken, Conflict, Late; CallError when the query acted before and what it
+        reserved has ended (of a batch: all of it), or when its deadline has passed.
+        """
+        return drain(self.steps(query))
+
+    def steps(self, query: Query) -> Steps[msgspec.Raw]:
+        """Do the same in steps; a query for one instance has a single one."""
+        if run := self._runs.pop(query.id, None):
+            self._place_run(run)
+        if answer := self._answers.pop(id(query), None):
+            return answer
+        if read := self._read.pop(id(query), None):
+            _, batch = read
+        else:
+            params = read_object(query)
+            if "instances" in params:
+                batch = yield from read_steps(params, query.id)
+            else:
+                batch = read_batch(params, query.id)
+        profile = self._world.profiles.choose(batch.requests[0].profile)
+        placement = yield from self._placing.steps(
+            batch.requests, lambda: self._world.snapshot, profile, digests=batch.digests,
+            calls=[Call(query.id, query.deadline)] * len(batch.requests), deadline=query.deadline,
+        )  # fmt: skip
+        self._metrics.conflicts.inc(placement.conflicts)
+        if placement.late:
+            raise Late(sum(record is not None for record in placement.records), len(placement.asked))
+        if placement.gone and (batch.requests[0].all_or_nothing or not any(placement.records)):
+            first = batch.requests[min(placement.gone)].id
+            raise CallError("ABORTED", f"{first!r}: {GONE}; ask again under another query id")
+        if len(batch.requests) > _ANSWER_ALONE:
+            yield
+        return self._placed(query, placement, batch.single, profile.name)
+
+    def _place_run(self, run: Sequence[Asked]) -> None:
+        """Place alike queries as a batch and keep their answers; those without one are placed each by itself.
+
+        Their deadlines do not end it: what was reserved by then would be answered as known already.
+        """
+        requests, digests = [one.request for one in run], [one.digest for one in run]
+        try:
+            profile = self._world.profiles.choose(requests[0].profile)
+            calls = [Call(one.query.id, one.query.deadline) for one in run]
+            placement = self._placing.place(requests, self._world.snapshot, profile, digests=digests, calls=calls)
+        except (ProfileError, InvalidRequest, IdTaken, Conflict, UnknownFormat):
+            return
+        self._metrics.conflicts.inc(placement.conflicts)
+        for position, one in enumerate(run):
+            if position not in placement.missing:
+                answer = self._placed(one.query, own(placement, position), True, profile.name)
+                self._answers[id(one.query)] = answer
+
+    def _placed(self, query: Query, placement: Placement, single: bool, profile: str) -> msgspec.Raw:
+        """Count, put on the log of decisions and answer what was placed."""
+        placed = sum(record is not None for record in placement.records)
+        self._metrics.placements.labels("placed").inc(placed)
+        if placed < len(placement.asked):
+            self._metrics.placements.labels("missing").inc(len(placement.asked) - placed)
+        answer = place_answer(placement, single, profile)
+        encoded = _encode(answer)
+        decided = [one.id for position, one in enumerate(placement.asked) if position not in placement.known]
+        if decided and not placement.asked[0].dry_run:
+            self._decisions.note(query, decided, encoded, answer)
+        return msgspec.Raw(encoded)
+
+    def rank(self, query: Query) -> Steps[dict[str, object]]:
+        """Rank the machines for a request, reserving nothing.
+
+        Raises InvalidRequest, ProfileError.
+        """
+        request = read_request(read_object(query))
+        world = self._world
+        profile = world.profiles.choose(request.profile)
+        found = self._reuse.rank(request, world.snapshot, world.ledger, profile, world.clock(), whole=True)
+        result = empty(RankResult) | answer(found, explain_all=False)
+        if request.explain:
+            result["machines"] = yield from in_slices(best_first(found), lambda rows: told(found, rows))
+        return result
+
+    def count_reuse(self) -> None:
+        """Count why the rankings made since this was last called were new ones, or were not needed."""
+        for reason, count in self._reuse.reasons.items():
+            self._reuse_counts[reason].inc(count)
+        self._reuse.reasons.clear()

@@ -1,0 +1,53 @@
+"""An instance's record as callers see it, and in words what a step on it was refused for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from scorer.ledger.instance import Instance
+from scorer.ledger.transition import Outcome, Transition
+from scorer.rpc.errors import CallError
+
+
+def shown_record(record: Instance) -> dict[str, Any]:
+    """Return a record as callers see it; an amount that was not given is 0."""
+    shown: dict[str, Any] = msgspec.to_builtins(record)
+    shown.pop("request", None)
+    shown.pop("swap", None)
+    shown["generation"] = record.generation
+    return shown | {"amounts": [amount or 0.0 for amount in record.amounts], "maxmemory": record.maxmemory}
+
+
+def answer_to(transition: Transition, instance_id: str, step: str, dry_run: bool) -> dict[str, Any]:
+    """Return the record after a step, or raise what it was refused for."""
+    outcome = transition.outcomes[0]
+    record = outcome.instance
+    if outcome.kind in ("done", "repeat") and record is not None:
+        return _line(outcome, dry_run)
+    if outcome.kind == "late":
+        raise CallError("DEADLINE_EXCEEDED", f"the deadline passed before {instance_id!r} was touched", retryable=True)
+    if outcome.kind == "gone":
+        raise CallError("ABORTED", f"{instance_id!r}: what this query acted on has ended, and others came after it")
+    if record is None:
+        raise CallError("NOT_FOUND", f"no instance {instance_id!r}, nor one that ended and is still known")
+    if outcome.kind == "generation":
+        raise CallError("FAILED_PRECONDITION", other_generation(record))
+    if outcome.kind == "elsewhere":
+        raise CallError("FAILED_PRECONDITION", f"{instance_id!r} is on {record.machine}")
+    if outcome.kind == "reserved":
+        raise CallError("FAILED_PRECONDITION", f"{instance_id!r} is reserved; confirm it before you {step} it")
+    when = f" at {record.ended_at:.3f}" if record.ended_at else ""
+    raise CallError("FAILED_PRECONDITION", f"{instance_id!r} has {record.state}{when}".replace("has r", "was r"))
+
+
+def other_generation(record: Instance) -> str:
+    """Return why a step on a former reservation of an id is refused."""
+    return f"{record.id!r} is another reservation by now: generation {record.generation}, {record.state}"
+
+
+def _line(outcome: Outcome, dry_run: bool) -> dict[str, Any]:
+    record = outcome.instance
+    assert record is not None
+    return shown_record(record) | {"repeated": outcome.kind == "repeat", "dry_run": dry_run}

@@ -1,0 +1,197 @@
+"""What the scorer answers: the table of the RPC's methods, and the object that the loop calls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from schemas.names import Names
+from schemas.request import InvalidRequest
+from schemas.results import ConfirmResult, ReleaseResult, UpdateResult, empty
+from schemas.rpc import Query
+from scorer.ledger.follower import Follower
+from scorer.ledger.marker import Marker
+from scorer.ledger.reader import UnknownFormat
+from scorer.ledger.scripts import Ledger
+from scorer.ledger.transition import Call
+from scorer.metrics import Metrics
+from scorer.placement.placement import Conflict, IdTaken, Late
+from scorer.placement.steps import Steps, drain
+from scorer.ranking.catalogue import Profiles
+from scorer.ranking.profile import ProfileError
+from scorer.rpc import listings, transitions
+from scorer.rpc.decisions import DecisionLog
+from scorer.rpc.errors import CallError
+from scorer.rpc.placements import Placements
+from scorer.rpc.query import read_object
+from scorer.rpc.update import update
+from scorer.rpc.world import Source, World
+from scorer.wire import Command
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ScorerService:
+    """Answers queries; the RPC loop calls it, one query after the other."""
+
+    def __init__(
+        self,
+        *,
+        names: Names,
+        scorer: str,
+        version: str,
+        follower: Follower,
+        ledger: Ledger,
+        source: Source,
+        profiles: Profiles,
+        metrics: Metrics,
+        same_server: bool,
+        attempts_max: int = 20,
+        decisions_length: int = 100_000,
+        decisions_bytes: int = 256 * 2**20,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.world = World(
+            follower=follower, source=source, profiles=profiles, metrics=metrics, same_server=same_server, clock=clock
+        )
+        self._scorer = scorer
+        self._version = version
+        self._ledger = ledger
+        self._decisions = DecisionLog(names, scorer, decisions_length, decisions_bytes)
+        self._placements = Placements(self.world, ledger, self._decisions, metrics, attempts_max=attempts_max)
+        self._started_at = clock()
+        self._metrics = metrics
+        self._marker = Marker(names)
+        self._marks: list[Command] = []
+        self.checked: dict[str, Any] | None = None
+        """What the last check of the ledger found; None where none is known."""
+
+    # ---- what the loop asks for (`scorer.rpc.loop.Service`)
+
+    @property
+    def methods(self) -> Mapping[str, Any]:
+        """The methods there are, by name."""
+        return METHODS
+
+    def reads(self) -> Sequence[Command]:
+        """Return the commands that read the ledger's log and its marker."""
+        return [self._marker.read(), *self.world.reads()]
+
+    def accept(self, answers: Sequence[Any]) -> None:
+        """Bring the world up to date."""
+        self.world.accept(answers[1:])
+        follower = self.world.follower
+        if follower.loaded:
+            self._marks = self._marker.accept(answers[0], follower.epoch, len(follower.view))
+            self._metrics.unaccepted.set(float(bool(self._marker.refusal)))
+
+    def taken(self, queries: Sequence[Query]) -> None:
+        """Note which of the queries taken together can be placed together."""
+        self._placements.taken(queries)
+
+    def writes(self) -> Sequence[Command]:
+        """The decision log, and the ledger's marker."""
+        marks, self._marks = self._marks, []
+        return [*marks, *self._decisions.take()]
+
+    def prepare(self) -> None:
+        """Make what the next decision will need, while no query waits."""
+        if self.world.ready:
+            self._placements.prepare()
+
+    def lost(self) -> None:
+        """Read the ledger again: the server may have come back without it."""
+        self.world.follower.forget()
+
+    def answer(self, query: Query) -> bytes:
+        """Return the result as JSON."""
+        return drain(self.steps(query))
+
+    def steps(self, query: Query) -> Steps[bytes]:
+        """Return the result as JSON, in steps between which other queries may be answered."""
+        if (refusal := self.world.follower.refusal) and query.method != "health":
+            raise CallError("UNAVAILABLE", refusal, retryable=True)
+        try:
+            result = METHODS[query.method](self, query)
+            if isinstance(result, Generator):
+                result = yield from result
+            return _encode(result)
+        except ProfileError as error:
+            raise InvalidRequest(str(error)) from None
+        except IdTaken as taken:
+            raise CallError("ALREADY_EXISTS", str(taken)) from None
+        except Late as late:
+            raise CallError("DEADLINE_EXCEEDED", str(late), retryable=True) from None
+        except (Conflict, UnknownFormat) as failure:
+            raise CallError("UNAVAILABLE", str(failure), retryable=True) from None
+        finally:
+            self._placements.count_reuse()
+
+    # ---- the methods
+
+    def _place(self, query: Query) -> Any:
+        if self._marker.refusal:
+            raise CallError("FAILED_PRECONDITION", self._marker.refusal)
+        return self._placements.steps(query)
+
+    def _rank(self, query: Query) -> Any:
+        return self._placements.rank(query)
+
+    def _confirm(self, query: Query) -> Any:
+        found = transitions.confirm(self._ledger, self.world.follower, read_object(query), _call(query))
+        return empty(ConfirmResult) | found
+
+    def _release(self, query: Query) -> Any:
+        found = transitions.release(self._ledger, self.world.follower, read_object(query), _call(query))
+        return empty(ReleaseResult) | found
+
+    def _update(self, query: Query) -> Any:
+        world = self.world
+        answer = update(
+            self._ledger, world.follower, read_object(query), world.snapshot, world.profiles, world.clock(), world.kept,
+            _call(query),
+        )  # fmt: skip
+        answer = empty(UpdateResult) | answer
+        if answer["moved_from"] and not answer["dry_run"]:
+            self._decisions.note(query, [answer["id"]], _encode(answer))
+        return answer
+
+    def _machines(self, query: Query) -> Any:
+        world, params = self.world, read_object(query)
+        profile = world.profiles.choose(str(params.get("profile", "")))
+        return listings.machines(params, world.snapshot, world.ledger, profile, world.clock(), world.kept)
+
+    def _instances(self, query: Query) -> Any:
+        return listings.instances(read_object(query), self.world.ledger, self._ledger.find)
+
+    def _health(self, query: Query) -> Any:
+        if params := read_object(query):
+            raise InvalidRequest(f"{next(iter(params))}: health takes no parameters")
+        world, now_s = self.world, self.world.clock()
+        own: dict[str, Any] = {"scorer": self._scorer, "version": self._version, "uptime_s": now_s - self._started_at}
+        own |= {"ledger_check": self.checked, "ledger_unaccepted": self._marker.refusal}
+        return (
+            {"ready": world.ready}
+            | own
+            | listings.health(world.snapshot, world.follower, world.profiles, now_s, world.kept)
+        )
+
+
+def _call(query: Query) -> Call:
+    return Call(query.id, query.deadline)
+
+
+METHODS: Mapping[str, Callable[[ScorerService, Query], Any]] = {
+    "place": ScorerService._place,
+    "rank": ScorerService._rank,
+    "confirm": ScorerService._confirm,
+    "update": ScorerService._update,
+    "release": ScorerService._release,
+    "machines": ScorerService._machines,
+    "instances": ScorerService._instances,
+    "health": ScorerService._health,
+}
+"""The methods of the RPC: the only list of them. `scorer.client` has one method for each, under the same name."""

@@ -1,0 +1,33 @@
+"""Confirm and release: parameters in, one transition, an answer or an error in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.parameters import Confirm, Release
+from scorer.ledger.follower import Follower
+from scorer.ledger.scripts import Ledger
+from scorer.ledger.transition import NO_QUERY, Call
+from scorer.rpc.query import read_params
+from scorer.rpc.records import answer_to
+
+
+def confirm(ledger: Ledger, follower: Follower, params: dict[str, Any], call: Call = NO_QUERY) -> dict[str, Any]:
+    """Turn a reservation into an instance."""
+    asked: Confirm = read_params(Confirm, params)
+    transition = ledger.confirm(
+        asked.id, machine=asked.machine, started_at=asked.started_at, generation=asked.generation, call=call,
+        dry_run=asked.dry_run,
+    )  # fmt: skip
+    follower.absorb(transition)
+    return answer_to(transition, asked.id, "confirm", asked.dry_run)
+
+
+def release(ledger: Ledger, follower: Follower, params: dict[str, Any], call: Call = NO_QUERY) -> dict[str, Any]:
+    """End an instance or give a reservation back."""
+    asked: Release = read_params(Release, params)
+    transition = ledger.release(
+        asked.id, machine=asked.machine, generation=asked.generation, call=call, dry_run=asked.dry_run
+    )
+    follower.absorb(transition)
+    return answer_to(transition, asked.id, "release", asked.dry_run)

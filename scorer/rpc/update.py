@@ -1,0 +1,149 @@
+"""Update: what changes of a confirmed instance, in one transition; a move is ranked like a placement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from schemas.parameters import Update
+from schemas.request import InvalidRequest, Quantity, check_labels, read_amount
+from schemas.resources import RESOURCES
+from scorer.ledger.follower import Follower
+from scorer.ledger.instance import Instance
+from scorer.ledger.scripts import Ledger
+from scorer.ledger.transition import CHANGED, NO_QUERY, Call, Candidate, Change
+from scorer.ledger.units import too_large
+from scorer.placement.placement import Conflict
+from scorer.ranking.catalogue import Profiles
+from scorer.ranking.kept import Kept
+from scorer.rpc.errors import CallError
+from scorer.rpc.move import limits_of_growth, targets
+from scorer.rpc.query import read_params
+from scorer.rpc.records import answer_to, other_generation
+from scorer.snapshot.snapshot import Snapshot
+
+ATTEMPTS_MAX = 10
+
+
+def update(
+    ledger: Ledger,
+    follower: Follower,
+    params: dict[str, Any],
+    snapshot: Snapshot,
+    profiles: Profiles,
+    now_s: float,
+    kept: Kept | None = None,
+    call: Call = NO_QUERY,
+) -> dict[str, Any]:
+    """Move, resize or change the role of a confirmed instance.
+
+    A move and a growth are checked like a placement; a change of role is a fact and is not refused. The answer to a
+    move has the terms of the ranking that chose the machine, as that of `place`.
+    """
+    asked: Update = read_params(Update, params)
+    check_labels(asked.labels or {})
+    if ledger.acted("update", asked.id, call):  # whatever changed since, it is not done again
+        old = _confirmed(ledger, follower, asked.id)
+        transition = ledger.update([Change(old, old, [])], generation=asked.generation, call=call)
+        follower.absorb(transition)
+        return answer_to(transition, asked.id, "update", asked.dry_run)
+    for _ in range(ATTEMPTS_MAX):
+        old = _confirmed(ledger, follower, asked.id)
+        if asked.generation is not None and old.generation != asked.generation:
+            raise CallError("FAILED_PRECONDITION", other_generation(old))
+        other = _confirmed(ledger, follower, asked.swap_role_with) if asked.swap_role_with else None
+        change, terms = _change(old, asked, other, follower, snapshot, profiles, now_s, kept)
+        changes = _swap(change, other, asked.role) if other is not None else [change]
+        if all(_same(change) for change in changes):
+            changes = [Change(old, old, [])]
+        transition = ledger.update(changes, generation=asked.generation, call=call, dry_run=asked.dry_run)
+        follower.absorb(transition)
+        kind, reasons = transition.outcomes[0].kind, transition.outcomes[0].reasons
+        if kind == "stale" or (kind == "conflict" and CHANGED in reasons):
+            continue
+        if kind == "conflict":
+            reason = ", ".join(dict.fromkeys(reasons))
+            raise CallError("RESOURCE_EXHAUSTED", f"{asked.id!r} cannot be updated: {reason}")
+        answer = answer_to(transition, asked.id, "update", asked.dry_run)
+        if kind == "repeat":
+            return answer
+        if answer["machine"] == old.machine:
+            return answer | {"moved_from": None}
+        return terms | answer | {"moved_from": old.machine}
+    raise Conflict(f"{asked.id!r} was changed by others {ATTEMPTS_MAX} times")
+
+
+def _confirmed(ledger: Ledger, follower: Follower, instance_id: str) -> Instance:
+    record = follower.view.instances.get(instance_id) or ledger.find(instance_id)
+    if record is None:
+        raise CallError("NOT_FOUND", f"no instance {instance_id!r}")
+    if record.state != "confirmed":
+        raise CallError("FAILED_PRECONDITION", f"{instance_id!r} is {record.state}, not confirmed")
+    return record
+
+
+def _change(
+    old: Instance, asked: Update, other: Instance | None, follower: Follower, snapshot: Snapshot, profiles: Profiles,
+    now_s: float, kept: Kept | None,
+) -> tuple[Change, dict[str, Any]]:  # fmt: skip
+    """Return the change, and why it goes where it goes when it moves."""
+    amounts = tuple(
+        old.amounts[position] if getattr(asked, name) is None else read_amount(name, getattr(asked, name))
+        for position, name in enumerate(RESOURCES)
+    )
+    given: dict[str, Any] = {"amounts": amounts}
+    if asked.maxmemory is not None:
+        given["maxmemory"] = read_amount("maxmemory", asked.maxmemory)
+    for name in ("ports", "role", "cluster_masters", "labels"):
+        if getattr(asked, name) is not None:
+            given[name] = getattr(asked, name)
+    for name in ("limits", "expected"):
+        if (by_name := getattr(asked, name)) is not None:
+            given[name] = _by_resource(name, by_name)
+    if given.get("role", old.role) != old.role:
+        given["swap"] = ()
+    new = msgspec.structs.replace(old, **given)
+    if large := too_large(new.amounts, new.maxmemory):
+        raise InvalidRequest(large)
+    if asked.machine is None or asked.machine == old.machine:
+        stays = Candidate(
+            old.machine, -1, limits_of_growth(old, new, asked.profile, follower, snapshot, profiles, now_s, kept)
+        )
+        return Change(old, new, [stays]), {}
+    candidates, terms = targets(
+        old, new, asked.machine, asked.profile, other, follower, snapshot, profiles, now_s, kept
+    )
+    return Change(old, new, candidates), terms
+
+
+def _swap(change: Change, other: Instance, role: str | None) -> list[Change]:
+    """Let the two exchange roles, unless they have done so by this very call or the first has the role asked for."""
+    old, new = change.old, change.new
+    if other.cluster != old.cluster or not old.cluster:
+        raise CallError("FAILED_PRECONDITION", f"{other.id!r} is not of {old.id!r}'s cluster {old.cluster!r}")
+    if other.id == old.id:
+        raise InvalidRequest("swap_role_with: is the instance itself")
+    pair = (old.id, other.id)
+    if old.swap == other.swap == pair if role is None else role == old.role:
+        return [change]
+    if role not in (None, other.role):
+        raise CallError("FAILED_PRECONDITION", f"role: {other.id!r} is {other.role!r}, not {role!r}")
+    anywhere = Candidate(other.machine, -1)
+    return [
+        Change(old, msgspec.structs.replace(new, role=other.role, swap=pair), change.candidates),
+        Change(other, msgspec.structs.replace(other, role=old.role, swap=pair), [anywhere]),
+    ]
+
+
+def _same(change: Change) -> bool:
+    return change.candidates[0].machine == change.old.machine and change.old == change.new
+
+
+def _by_resource(name: str, given: Mapping[str, Quantity]) -> tuple[float, ...]:
+    for resource in given:
+        if resource not in RESOURCES:
+            raise InvalidRequest(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
+    amounts = tuple(read_amount(f"{name}.{r}", given[r]) if r in given else -1.0 for r in RESOURCES)
+    return amounts if given else ()

@@ -1,0 +1,112 @@
+"""Building a snapshot from window tables, facts and what operators say, taking over what did not change.
+
+A snapshot is built every few tens of milliseconds, mostly of the same machines under the same rules: names, labels and
+operator columns are taken from the snapshot before while nothing in them changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.learned import Learned
+from schemas.operator import OperatorFacts
+from schemas.sample import MachineFacts
+from schemas.window_table import WindowTable
+from scorer.snapshot.arrays import Integers
+from scorer.snapshot.roster import Roster
+from scorer.snapshot.rules import MachineRules
+from scorer.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True, eq=False)
+class _Sources:
+    """What roster and rules were made from, to tell whether they can be used again."""
+
+    names: tuple[bytes, ...]
+    facts: Mapping[str, MachineFacts]
+    operator: Mapping[str, OperatorFacts]
+    ledger_machines: Iterable[str]
+    rows: Mapping[str, list[int]]
+    """Machines that are in several tables, with their rows in the joined order."""
+    gather: Integers | None
+
+
+def build_snapshot(
+    tables: Sequence[WindowTable],
+    facts: Mapping[str, MachineFacts],
+    operator: Mapping[str, OperatorFacts],
+    *,
+    ledger_machines: Iterable[str] = (),
+    previous: Snapshot | None = None,
+    learned: Learned | None = None,
+) -> Snapshot:
+    """Return the snapshot of these tables; takes 50 µs when only the numbers changed.
+
+    Names, labels and rules of ``previous`` are used again when the tables' ``names`` bytes are equal, ``facts`` and
+    ``operator`` are the very same objects (pass new ones only when their content changed), and no machine is new.
+    A machine of several tables is that of the newest ``at``. One that only facts, the operator or the ledger know is
+    there without data.
+    """
+    names = tuple(table.names for table in tables)
+    old: _Sources | None = previous.sources if previous else None
+    same_machines = (
+        previous is not None
+        and old is not None
+        and old.names == names
+        and old.facts is facts
+        and old.operator is operator
+        and (old.ledger_machines is ledger_machines or all(name in previous.roster.index for name in ledger_machines))
+    )
+    if same_machines and old is not None and previous is not None:
+        roster, rules = previous.roster, previous.rules
+        gather = _choose_newest(tables, old.gather, old.rows, roster)
+        return Snapshot(tables, roster, rules, gather, old, learned)
+    joined = [name for table in tables for name in table.machines]
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(joined):
+        rows.setdefault(name, []).append(row)
+    known = [name for name in (*facts, *operator, *ledger_machines) if name != "*" and name not in rows]
+    ordered = (*rows, *dict.fromkeys(known))
+    roster = previous.roster if previous is not None and previous.names == ordered else Roster(ordered)
+    duplicates = {name: at for name, at in rows.items() if len(at) > 1}
+    gather = None
+    if known or duplicates:
+        gather = np.array([*(at[-1] for at in rows.values()), *(len(joined) for _ in dict.fromkeys(known))], np.int64)
+    sources = _Sources(names, facts, operator, ledger_machines, duplicates, gather)
+    gather = _choose_newest(tables, gather, duplicates, roster)
+    if previous is not None and old is not None and previous.roster is roster and old.operator is operator:
+        rules = _with_facts(previous.rules, roster, old.facts, facts)
+    else:
+        rules = MachineRules(roster, facts, operator)
+    return Snapshot(tables, roster, rules, gather, sources, learned)
+
+
+def _with_facts(
+    rules: MachineRules, roster: Roster, before: Mapping[str, MachineFacts], facts: Mapping[str, MachineFacts]
+) -> MachineRules:
+    """Return the rules with what changed in the facts: one machine's new label costs one row, not the fleet."""
+    changed = {
+        row: fact for row, name in enumerate(roster.names) if _used(fact := facts.get(name)) != _used(before.get(name))
+    }
+    return rules.with_facts(changed) if changed else rules
+
+
+def _used(fact: MachineFacts | None) -> tuple[Mapping[str, str], Mapping[str, float]] | None:
+    """Return what rules are made of."""
+    return None if fact is None else (fact.labels, fact.capacity)
+
+
+def _choose_newest(
+    tables: Sequence[WindowTable], gather: Integers | None, duplicates: Mapping[str, list[int]], roster: Roster
+) -> Integers | None:
+    """Point each machine of several tables at its row with the newest ``at``."""
+    if gather is None or not duplicates:
+        return gather
+    at = np.concatenate([table.columns["at"] for table in tables])
+    chosen = gather.copy()
+    for name, rows in duplicates.items():
+        chosen[roster.index[name]] = max(rows, key=lambda row: (np.nan_to_num(at[row], nan=-np.inf), row))
+    return chosen

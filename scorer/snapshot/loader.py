@@ -1,0 +1,175 @@
+"""Shell: window tables, facts and operator's words from Redis into a `scorer.snapshot.snapshot.Snapshot`.
+
+A look costs one round trip: the head of each partition's table and the counters. Only what changed is read, and nothing
+is built when nothing did.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import redis
+
+from schemas.learned import Learned, read_learned
+from schemas.names import Names
+from schemas.operator import OperatorFacts, known_operator_facts
+from schemas.sample import MachineFacts, Rejected, decode
+from schemas.window_table import TableError, WindowTable, decode_table
+from scorer.snapshot.builder import build_snapshot
+from scorer.snapshot.snapshot import Snapshot
+from scorer.wire import Command, Wire
+
+log = logging.getLogger("windward.scorer")
+
+HEAD_BYTES = 2048
+"""Enough of a table to hold its header, which tells every write from the one before."""
+
+
+class Loader:
+    """Keeps what was read last; `refresh` returns a new snapshot when something changed, else None.
+
+    Facts are read every ``facts_s`` at most: an agent that changes its labels all the time keeps no scorer busy.
+    """
+
+    def __init__(self, wire: Wire, names: Names, *, facts_s: float = 0.0) -> None:
+        self._facts_s = facts_s
+        self._facts_read_at = -math.inf
+        self._wire = wire
+        self._names = names
+        self._heads: dict[int, bytes] = {}
+        self._tables: dict[int, WindowTable] = {}
+        self._facts_versions: dict[int, int] = {}
+        self._facts_by_partition: dict[int, dict[str, MachineFacts]] = {}
+        self._facts: Mapping[str, MachineFacts] = {}
+        self._operator_version: bytes | None = b"unread"
+        self._operator: Mapping[str, OperatorFacts] = {}
+        self._ledger_machines: Iterable[str] = ()
+        self._learned_raw: bytes | None = None
+        self._learned: Learned | None = None
+        self._snapshot: Snapshot | None = None
+
+    def refresh(self, ledger_machines: Iterable[str] = ()) -> Snapshot | None:
+        """Look once. A table that cannot be read is logged and its last good version kept.
+
+        Raises one of `scorer.wire.AWAY` when the server is away.
+        """
+        changed = self._snapshot is None
+        if ledger_machines is not self._ledger_machines:
+            self._ledger_machines = ledger_machines
+            known = self._snapshot.roster.index if self._snapshot is not None else {}
+            changed |= any(machine not in known for machine in ledger_machines)
+        count, operator_version = self._ask(("GET", self._names.partitions), ("GET", self._names.operator_version))
+        partitions = int(count or 0)
+        changed |= self._read_tables(partitions)
+        changed |= self._read_facts(partitions)
+        if operator_version != self._operator_version:
+            self._read_operator()
+            self._operator_version = operator_version
+            changed = True
+        changed |= self._read_learned()
+        if not changed:
+            return None
+        tables = [self._tables[partition] for partition in sorted(self._tables)]
+        self._snapshot = build_snapshot(
+            tables,
+            self._facts,
+            self._operator,
+            ledger_machines=ledger_machines,
+            previous=self._snapshot,
+            learned=self._learned,
+        )
+        return self._snapshot
+
+    def _ask(self, *commands: Command) -> list[Any]:
+        answers = self._wire.ask(commands) if commands else []
+        for answer in answers:
+            if isinstance(answer, redis.ResponseError):
+                raise redis.ConnectionError(f"windows: {answer}")
+        return answers
+
+    def _read_tables(self, partitions: int) -> bool:
+        keys = [self._names.windows(partition) for partition in range(partitions)]
+        heads = self._ask(*[("GETRANGE", key, 0, HEAD_BYTES - 1) for key in keys])
+        stale = [partition for partition, head in enumerate(heads) if head != self._heads.get(partition, b"")]
+        gone = [partition for partition in self._heads if partition >= partitions]
+        for partition in gone:
+            self._heads.pop(partition)
+            self._tables.pop(partition, None)
+        for partition, raw in zip(stale, self._ask(*[("GET", keys[partition]) for partition in stale]), strict=True):
+            self._heads[partition] = raw[:HEAD_BYTES] if raw else b""
+            if not raw:
+                self._tables.pop(partition, None)
+                continue
+            try:
+                self._tables[partition] = decode_table(raw)
+            except TableError as error:
+                log.warning("scorer.table.refused", extra={"values": {"partition": partition, "error": str(error)}})
+        return bool(stale or gone)
+
+    def _read_facts(self, partitions: int) -> bool:
+        versions = {
+            partition: table.header.facts for partition, table in self._tables.items() if partition < partitions
+        }
+        stale = [p for p, version in versions.items() if self._facts_versions.get(p) != version]
+        gone = [p for p in self._facts_by_partition if p not in versions]
+        if not stale and not gone:
+            return False
+        if time.monotonic() - self._facts_read_at < self._facts_s:
+            return False  # they are still stale at the next look
+        self._facts_read_at = time.monotonic()
+        for partition in gone:
+            del self._facts_by_partition[partition], self._facts_versions[partition]
+        answers = self._ask(*[("HGETALL", self._names.facts(partition)) for partition in stale])
+        for partition, flat in zip(stale, answers, strict=True):
+            self._facts_by_partition[partition] = dict(_read_facts(flat[1::2]))
+            self._facts_versions[partition] = versions[partition]
+        merged: dict[str, MachineFacts] = {}
+        for facts in self._facts_by_partition.values():
+            for name, said in facts.items():
+                if name not in merged or said.at >= merged[name].at:
+                    merged[name] = said
+        self._facts = merged
+        return True
+
+    def _read_learned(self) -> bool:
+        """Read the learned value; a user that may not read it learns nothing."""
+        (raw,) = self._wire.ask([("GET", self._names.learned)])
+        raw = None if isinstance(raw, redis.ResponseError) else raw
+        if raw == self._learned_raw:
+            return False
+        self._learned_raw, self._learned = raw, read_learned(raw)
+        if raw and self._learned is None:
+            log.warning("scorer.learned.refused")
+        return True
+
+    def _read_operator(self) -> None:
+        (flat,) = self._ask(("HGETALL", self._names.operator))
+        operator: dict[str, OperatorFacts] = {}
+        for name, raw in zip(flat[::2], flat[1::2], strict=True):
+            machine = name.decode(errors="replace")
+            try:
+                operator[machine], unread = known_operator_facts(msgspec.json.decode(raw))
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                values = {"machine": machine, "error": str(error)}
+                log.warning("scorer.operator.refused", extra={"values": values})
+                continue
+            if unread:
+                values = {"machine": machine, "unread": "; ".join(unread)}
+                log.warning("scorer.operator.unread", extra={"values": values})
+        self._operator = operator
+
+
+def _read_facts(raws: Iterable[bytes]) -> Iterable[tuple[str, MachineFacts]]:
+    for raw in raws:
+        try:
+            facts = decode(raw)
+        except Rejected as error:
+            log.warning("scorer.facts.refused", extra={"values": {"error": str(error)}})
+            continue
+        if isinstance(facts, MachineFacts):
+            yield facts.machine, facts

@@ -1,0 +1,68 @@
+"""Shell: a new snapshot every few tens of milliseconds, made on a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from scorer.metrics import Metrics
+from scorer.snapshot.loader import Loader
+from scorer.snapshot.snapshot import Snapshot
+from scorer.wire import AWAY, Wire
+
+log = logging.getLogger("windward.scorer")
+
+
+class Refresher(threading.Thread):
+    """Looks every ``refresh_s``; the newest snapshot is `latest`. Assigning and reading it is atomic.
+
+    ``warm`` is called with each new snapshot before it becomes the latest.
+    """
+
+    def __init__(self, loader: Loader, wire: Wire, metrics: Metrics, refresh_s: float) -> None:
+        super().__init__(name="refresher", daemon=True)
+        self.warm: Callable[[Snapshot], object] = len
+        self.latest: Snapshot | None = None
+        self.ledger_machines: Iterable[str] = ()
+        self._loader = loader
+        self._wire = wire
+        self._metrics = metrics
+        self._refresh_s = refresh_s
+        self._stop_event = threading.Event()
+
+    def look(self) -> None:
+        """Refresh once, whatever happens to it."""
+        started = time.perf_counter()
+        try:
+            snapshot = self._loader.refresh(self.ledger_machines)
+            if snapshot is not None:
+                self.warm(snapshot)
+        except AWAY:
+            self._metrics.refresh_failures.labels("redis").inc()
+            return
+        except Exception:
+            self._metrics.refresh_failures.labels("internal").inc()
+            log.exception("scorer.refresh.failed")
+            return
+        if snapshot is not None:
+            self.latest = snapshot
+            self._metrics.refresh_s.observe(time.perf_counter() - started)
+            self._metrics.refreshed.set(time.time())
+            self._metrics.machines.set(len(snapshot))
+            if len(snapshot) and snapshot.has_data.any():
+                self._metrics.newest.set(float(snapshot.seen_at.max()))
+
+    def run(self) -> None:
+        """Look again and again until `stop`."""
+        while not self._stop_event.is_set():
+            started = time.monotonic()
+            self.look()
+            self._stop_event.wait(max(0.001, self._refresh_s - (time.monotonic() - started)))
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop_event.set()
+        self.join(timeout=10)
+        self._wire.close()

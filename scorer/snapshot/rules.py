@@ -1,0 +1,108 @@
+"""The slow columns of the machines: what agents and operators say of them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schemas.operator import OperatorFacts, Taint, effective
+from schemas.resources import RESOURCES
+from schemas.sample import MachineFacts
+from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.roster import Roster
+
+_R = len(RESOURCES)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelColumn:
+    """One label of all machines: ``codes`` [M] indexes ``values``; -1 where a machine has no such label."""
+
+    values: tuple[str, ...]
+    codes: Integers
+
+
+class MachineRules:
+    """The slow columns: labels, taints, cordon, shares, thresholds. Made anew only when one of them changes."""
+
+    def __init__(
+        self, roster: Roster, facts: Mapping[str, MachineFacts], operator: Mapping[str, OperatorFacts]
+    ) -> None:
+        said = (
+            [effective(operator, name) for name in roster.names] if operator else [OperatorFacts()] * len(roster.names)
+        )
+        self._said = said
+        reported = [facts.get(name) for name in roster.names]
+        self._labels: list[Mapping[str, str]] = [
+            (fact.labels | rule.labels) if fact else rule.labels for fact, rule in zip(reported, said, strict=True)
+        ]
+        self._label_keys = frozenset(key for labels in self._labels for key in labels)
+        self._label_columns: dict[str, LabelColumn] = {}
+        self._unlabelled = LabelColumn((), np.full(len(roster.names), -1, np.int64))
+        self.cordon: Bools = np.array([rule.cordon for rule in said], np.bool_)
+        self.has_cordon = bool(self.cordon.any())
+        self.share = _by_resource([rule.share for rule in said], 1.0)
+        self.ratio = _by_resource([rule.ratio for rule in said], np.nan)
+        """[R, M] NaN where the operator gives none."""
+        self.has_ratio = bool(np.isfinite(self.ratio).any())
+        self.reserve = _by_resource([rule.reserve for rule in said], 0.0)
+        self.capacity_operator = _by_resource([rule.capacity for rule in said], np.nan)
+        self.capacity_agent = _by_resource([fact.capacity if fact else {} for fact in reported], np.nan)
+        self.thresholds = _by_resource([rule.thresholds for rule in said], np.nan)
+        self.prod_thresholds = _by_resource([rule.prod_thresholds for rule in said], np.nan)
+        self.percentile_thresholds = _by_resource([rule.percentile_thresholds for rule in said], np.nan)
+        self.has_thresholds = bool(np.isfinite(self.thresholds).any())
+        self.has_prod_thresholds = bool(np.isfinite(self.prod_thresholds).any())
+        self.has_percentile_thresholds = bool(np.isfinite(self.percentile_thresholds).any())
+        power = [(rule.power.k0, rule.power.k1, rule.power.k2) if rule.power else (0.0, 0.0, 0.0) for rule in said]
+        self.power: Floats = np.ascontiguousarray(np.array(power, np.float64).reshape(-1, 3).T)
+        self.plain_allocatable = not any(rule.share or rule.reserve or rule.capacity for rule in said)
+        codes: dict[tuple[Taint, ...], int] = {}
+        self.taint_codes: Integers = np.array([codes.setdefault(rule.taints, len(codes)) for rule in said], np.int64)
+        self.taint_sets: tuple[tuple[Taint, ...], ...] = tuple(codes)
+
+    def with_facts(self, facts: Mapping[int, MachineFacts | None]) -> MachineRules:
+        """Return the rules with other facts in some rows; what does not follow from these is shared."""
+        rules = copy.copy(self)
+        rules._labels = list(self._labels)
+        rules.capacity_agent = self.capacity_agent.copy()
+        touched: set[str] = set()
+        for row, fact in facts.items():
+            own = self._said[row].labels
+            labels = fact.labels | own if fact else own
+            before = self._labels[row]
+            touched.update(key for key in {*before, *labels} if before.get(key) != labels.get(key))
+            rules._labels[row] = labels
+            rules.capacity_agent[:, row] = _by_resource([fact.capacity if fact else {}], np.nan)[:, 0]
+        rules._label_keys = frozenset(key for labels in rules._labels for key in labels)
+        rules._label_columns = {key: column for key, column in self._label_columns.items() if key not in touched}
+        return rules
+
+    def label(self, key: str) -> LabelColumn:
+        """Return one label as a column; made at the first asking. One that no machine has takes no memory."""
+        if key not in self._label_keys:
+            return self._unlabelled
+        column = self._label_columns.get(key)
+        if column is None:
+            codes: dict[str, int] = {}
+            rows = [codes.setdefault(labels[key], len(codes)) if key in labels else -1 for labels in self._labels]
+            column = self._label_columns[key] = LabelColumn(tuple(codes), np.array(rows, np.int64))
+        return column
+
+    def labels(self, row: int) -> Mapping[str, str]:
+        """Return the labels of one machine."""
+        return self._labels[row]
+
+
+def _by_resource(rows: Sequence[Mapping[str, Any]], absent: float) -> Floats:
+    """Return [R, M] from one mapping a machine."""
+    column = np.full((_R, len(rows)), absent)
+    for row, mapping in enumerate(rows):
+        for resource, value in mapping.items():
+            if resource in RESOURCES:
+                column[RESOURCES.index(resource), row] = float(value)
+    return column

@@ -1,0 +1,140 @@
+"""The Snapshot: what is known of every machine at one moment, as read-only numpy columns, the machine the last axis.
+
+It is built every few tens of milliseconds (`scorer.snapshot.builder`), so it copies nothing it need not: a column is
+joined from the window tables when it is first read. Letters as in `schemas.window_table`: W windows,
+R resources, Q percentiles, M machines.
+
+It keeps what it joined itself, since that is its content. What others make of it has another owner
+(`scorer.ranking.kept`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from schemas.learned import Learned
+from schemas.window_table import WindowTable
+from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.joining import joined, joined_window
+from scorer.snapshot.roster import Roster
+from scorer.snapshot.rules import MachineRules
+from scorer.snapshot.windows import LONGEST_COVERED, ChosenWindows, choose_windows
+
+
+class Snapshot:
+    """Everything known of all machines. Read-only; made by `scorer.snapshot.builder.build_snapshot`."""
+
+    def __init__(
+        self,
+        tables: Sequence[WindowTable],
+        roster: Roster,
+        rules: MachineRules,
+        gather: Integers | None,
+        sources: Any,
+        learned: Learned | None = None,
+    ) -> None:
+        self.roster = roster
+        self.rules = rules
+        self.windows_s: tuple[int, ...] = tuple(sorted({w for table in tables for w in table.header.windows_s}))
+        self._tables = tables
+        self._gather = gather
+        self.sources = sources
+        self.learned = learned
+        """How much of what is asked instances use; None while nothing is learned."""
+        self._columns: dict[str, Floats] = {}
+        self._in_window: dict[tuple[str, int], Floats] = {}
+        self._chosen: dict[int, ChosenWindows] = {}
+
+    def __len__(self) -> int:
+        return len(self.roster.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The machines in row order."""
+        return self.roster.names
+
+    def column(self, name: str) -> Floats:
+        """Return a column of the window tables over all machines, as float64; joined at the first asking."""
+        column = self._columns.get(name)
+        if column is None:
+            column = joined(name, self._tables, self._gather, self.windows_s)
+            column.flags.writeable = False
+            self._columns[name] = column
+        return column
+
+    @cached_property
+    def partition(self) -> Integers:
+        """[M] Partition of the table that each machine's row is read from; -1 for a machine without one."""
+        parts = [np.full(table.header.machines, table.header.partition, np.int64) for table in self._tables]
+        joined = np.concatenate([*parts, np.full(1, -1, np.int64)])
+        return joined[:-1] if self._gather is None else joined[self._gather]
+
+    @cached_property
+    def has_data(self) -> Bools:
+        """[M] Whether any sample was ever seen."""
+        return np.isfinite(self.column("at"))
+
+    @cached_property
+    def seen_at(self) -> Floats:
+        """[M] Event time of the newest sample on the broker's clock: age is now less this; -inf without data."""
+        return np.where(self.has_data, self.column("at") - np.nan_to_num(self.column("skew")), -np.inf)
+
+    @cached_property
+    def capacity(self) -> Floats:
+        """[R, M] The operator's figure, else the window table's, else the agent's fact; NaN where unknown."""
+        capacity = self.column("capacity")
+        agent, operator = self.rules.capacity_agent, self.rules.capacity_operator
+        if np.isnan(capacity.sum()):
+            capacity = np.where(np.isfinite(capacity), capacity, agent)
+        return capacity if self.rules.plain_allocatable else np.where(np.isfinite(operator), operator, capacity)
+
+    @cached_property
+    def allocatable(self) -> Floats:
+        """[R, M] capacity * share - reserve, never below 0: the one basis of every comparison."""
+        if self.rules.plain_allocatable:
+            return self.capacity
+        return np.maximum(self.capacity * self.rules.share - self.rules.reserve, 0.0)
+
+    @cached_property
+    def inverse_allocatable(self) -> Floats:
+        """[R, M] 1 / allocatable; NaN where unknown or 0."""
+        with np.errstate(divide="ignore"):
+            inverse = 1.0 / self.allocatable
+        if np.isinf(inverse).any():
+            inverse[np.isinf(inverse)] = np.nan
+        return inverse
+
+    def windows(self, window_s: int = LONGEST_COVERED) -> ChosenWindows:
+        """Return the columns of one window length, or of each machine's longest covered window.
+
+        Where no window is covered it is the longest of those with the best coverage, and the machine is warming.
+
+        Raises KeyError for a length that no table has.
+        """
+        chosen = self._chosen.get(window_s)
+        if chosen is None:
+            if window_s != LONGEST_COVERED and window_s not in self.windows_s:
+                raise KeyError(window_s)
+            chosen = self._chosen[window_s] = choose_windows(self.window, self.windows_s, window_s, len(self))
+        return chosen
+
+    def window(self, name: str, place: int) -> Floats:
+        """Return [..., M]: one window of a column with a W axis, by its place in `windows_s`; joined at first asking.
+
+        Without windows it is that of machines without data.
+        """
+        column = self._in_window.get((name, place))
+        if column is None:
+            window_s = self.windows_s[place] if self.windows_s else 0
+            column = self._in_window[name, place] = joined_window(name, self._tables, self._gather, window_s)
+            column.flags.writeable = False
+        return column
+
+    @staticmethod
+    def picked(name: str, windows: ChosenWindows) -> Floats:
+        """Return any other W column at the chosen windows: ``max`` [R, M], ``percentile`` [R, Q, M], ..."""
+        return windows.picked(name)

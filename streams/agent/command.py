@@ -1,0 +1,25 @@
+"""``windward-agent``: the agent as a command of its own, for machines that have nothing else of Windward."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from schemas.settings import SettingsError
+from schemas.version import product_version
+
+
+def main() -> int:
+    """Run the agent with the process's arguments; the exit codes are those of `windward agent`."""
+    from streams.agent.__main__ import main as run
+
+    if sys.argv[1:] == ["--version"]:
+        print(product_version())  # noqa: T201
+        return 0
+    try:
+        return run(sys.argv[1:], os.environ)
+    except SettingsError as error:
+        print(f"windward-agent: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    except KeyboardInterrupt:
+        return 130

@@ -1,0 +1,116 @@
+"""The producer of Kafka records that a publisher gives its records to: how it is made, and how it is asked. Shell.
+
+- ``enable_idempotence=False, acks=1``: an idempotent producer can refuse for good after its broker came back without
+  its memory. A record sent twice does no harm: a slot is set, not added to.
+- ``max_in_flight_requests_per_connection=1``: with more, a batch that is sent again arrives behind the one after it.
+- Topics are never created from here: by the broker's own rule they would get its partition count, not ours. A topic
+  that is not there yet is a broker that is not there yet.
+- The record's timestamp is left to the producer: the time of sending. The reader compares ``at`` with it to learn how
+  far the machine's clock is off, and to refuse what claims to be from the future.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Protocol
+
+from kafka import KafkaProducer
+from kafka.errors import InvalidRecordError, KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+from kafka.partitioner.default import DefaultPartitioner
+
+from schemas.connections import KafkaSettings
+
+log = logging.getLogger("windward.publisher")
+
+REFUSALS = (MessageSizeTooLargeError, RecordListTooLargeError, InvalidRecordError)
+"""The record is at fault, not the broker: sending it again would fail for ever."""
+
+
+class Future(Protocol):
+    """The result of one send."""
+
+    is_done: bool
+    exception: BaseException | None
+
+    def get(self, timeout: float | None = None) -> object:
+        """Wait for the result."""
+        ...
+
+
+class Producer(Protocol):
+    """The part of kafka-python's producer that is used."""
+
+    def send(self, topic: str, value: bytes, key: bytes) -> Future:
+        """Queue one record."""
+        ...
+
+    def close(self, timeout: float) -> None:
+        """Give up what is queued."""
+        ...
+
+
+class CachingPartitioner(DefaultPartitioner):  # type: ignore[misc]
+    """Kafka's own partitioner, asked once for each machine: its hash in Python costs more than the rest of a send."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[bytes, int] = {}
+        self._count = 0
+
+    def partition(self, topic: str, key: Any, serialized_key: bytes, value: Any, raw: bytes, cluster: Any) -> int:
+        """Return the partition of a key."""
+        count = len(cluster.partitions_for_topic(topic) or ())
+        if count != self._count:
+            self._partitions.clear()
+            self._count = count
+        found = self._partitions.get(serialized_key)
+        if found is None:
+            found = super().partition(topic, key, serialized_key, value, raw, cluster)
+            self._partitions[serialized_key] = found
+        return found
+
+
+def connect(settings: KafkaSettings, client_id: str, linger_ms: int = 5, batch_bytes: int = 65_536) -> KafkaProducer:
+    """Return a producer; raises KafkaError when no broker answers within two seconds."""
+    return KafkaProducer(
+        **settings.kafka_python_arguments(),
+        client_id=client_id,
+        enable_idempotence=False,
+        acks=1,
+        max_in_flight_requests_per_connection=1,
+        linger_ms=linger_ms,
+        batch_size=batch_bytes,
+        max_block_ms=1_000,
+        request_timeout_ms=8_000,
+        delivery_timeout_ms=10_000,
+        bootstrap_timeout_ms=2_000,
+        reconnect_backoff_max_ms=2_000,
+        allow_auto_create_topics=False,
+        metrics_enabled=False,
+        partitioner=CachingPartitioner(),
+    )
+
+
+def wait(future: Future, timeout_s: float) -> None:
+    """Wait for a result; which one it is, is read off the future."""
+    try:
+        future.get(timeout_s)
+    except Exception:
+        return
+
+
+def close(producer: Producer) -> None:
+    """Give the producer up; it complains of records without a result, which are back in the backlog."""
+    try:
+        producer.close(timeout=0)
+    except KafkaError as error:
+        log.debug("publisher.close.failed", extra={"values": {"error": in_words(error)}})
+
+
+def succeeded(future: Future) -> bool:
+    """Whether the broker has acknowledged the record."""
+    return future.is_done and future.exception is None
+
+
+def in_words(error: BaseException | None) -> str:
+    """Return an error with its kind."""
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,1 @@
+"""Hosts that have another agent already: its measurements from Kafka, as samples."""

@@ -1,0 +1,145 @@
+"""``windward bridge telegraf|otel``: another agent's measurements, read from Kafka, as samples. Shell."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError
+
+from schemas.logs import configure_logs
+from schemas.sample import Message, encode
+from schemas.settings import SettingsError, load_settings
+from schemas.version import product_version
+from streams.agent.__main__ import check_connection_settings, stop_event
+from streams.agent.backlog import Record
+from streams.agent.producer import connect
+from streams.agent.publisher import Publisher
+from streams.agent.quiet import quieten
+from streams.bridge import otel, telegraf
+from streams.bridge.assembler import Assembler
+from streams.bridge.points import UnreadableError
+from streams.bridge.settings import AGENTS, BridgeSettings
+
+log = logging.getLogger("windward.bridge")
+
+POLL_MS = 500
+REPORT_S = 60.0
+AWAY_S = 2.0
+FUTURE_TOLERANCE_S = 10.0
+"""How far the clock of a host may be ahead of this one's: the stream app refuses what is more."""
+
+READERS = {"telegraf": (telegraf.read_points, "host"), "otel": (otel.read_points, "host.name")}
+
+
+SETTINGS = BridgeSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the bridge until told to stop; return 1 when samples were left undelivered."""
+    if not argv or argv[0] not in AGENTS:
+        if argv[:1] not in (["-h"], ["--help"]):
+            raise SettingsError(f"say whose messages to read: windward bridge {'|'.join(AGENTS)}")
+        argv = ["telegraf", "--help"]
+    agent = argv[0]
+    settings = load_settings(BridgeSettings, f"bridge {agent}", argv[1:], environ, table="bridge")
+    configure_logs(settings.log_level, settings.log_format)
+    quieten("kafka")
+    check_connection_settings(settings)
+    stop = stop_event()
+    assembler = Assembler(
+        int(time.time()),
+        settings.interval_s,
+        facts_interval_s=settings.facts_interval_s,
+        nic_speed=settings.nic_bytes_s,
+        cores=settings.cores,
+        excluded=settings.excluded,
+        labels=settings.labels,
+        agent_version=f"bridge-{agent}-{product_version()}",
+    )
+    publisher = Publisher(
+        partial(connect, settings, "windward-bridge"), settings.names.samples_topic, settings.backlog_records
+    )
+    publisher.start()
+    log.info("bridge.started", extra={"values": {"agent": agent, "topic": settings.source(agent)}})  # type: ignore[arg-type]
+    Bridge(settings, agent, assembler, publisher).run(stop)
+    left = publisher.close(settings.flush_s)
+    log.info("bridge.stopped", extra={"values": {"delivered": publisher.counts.delivered, "undelivered": left}})
+    return 1 if left else 0
+
+
+class Bridge:
+    """Reads until told to stop; a broker that is away is asked again."""
+
+    def __init__(self, settings: BridgeSettings, agent: str, assembler: Assembler, publisher: Publisher) -> None:
+        self._settings = settings
+        self._agent = agent
+        self._read, key = READERS[agent]
+        self._key = settings.machine_key or key
+        self._assembler = assembler
+        self._publisher = publisher
+        self._unreadable = 0
+        self._reported_s = time.monotonic()
+
+    def run(self, stop: threading.Event) -> None:
+        """Read, assemble, publish."""
+        while not stop.is_set():
+            try:
+                self._consume(stop)
+            except (KafkaError, OSError) as error:
+                log.warning("bridge.broker.away", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
+                stop.wait(AWAY_S)
+        self._publish(self._assembler.flush(time.monotonic(), 0.0))
+
+    def _consume(self, stop: threading.Event) -> None:
+        settings = self._settings
+        consumer = KafkaConsumer(
+            settings.source(self._agent),  # type: ignore[arg-type]
+            **settings.kafka_python_arguments(),
+            group_id=settings.group or f"{settings.prefix}-bridge",
+            auto_offset_reset="earliest" if settings.from_start else "latest",
+            bootstrap_timeout_ms=5_000,
+            session_timeout_ms=10_000,
+        )
+        try:
+            while not stop.is_set():
+                for records in consumer.poll(POLL_MS).values():
+                    self._take(records)
+                self._publish(self._assembler.flush(time.monotonic()))
+                self._report()
+        finally:
+            consumer.close()
+
+    def _take(self, records: Sequence[Any]) -> None:
+        for record in records:
+            try:
+                points = self._read(record.value or b"", self._key)
+            except UnreadableError as error:
+                self._unreadable += 1
+                if self._unreadable == 1:
+                    log.warning("bridge.unreadable", extra={"values": {"error": str(error)[:200]}})
+            else:
+                self._publish(self._assembler.take(points, time.monotonic(), time.time() + FUTURE_TOLERANCE_S))
+
+    def _publish(self, messages: Sequence[Message]) -> None:
+        if messages:
+            self._publisher.publish([Record(one.machine.encode(), encode(one)) for one in messages])
+
+    def _report(self) -> None:
+        """Say now and then what became of what was read."""
+        if time.monotonic() - self._reported_s >= REPORT_S:
+            self._reported_s = time.monotonic()
+            values = {**self._assembler.counts, "unreadable": self._unreadable}
+            log.info("bridge.counts", extra={"values": values})
+
+
+if __name__ == "__main__":
+    import os
+
+    sys.exit(main(sys.argv[1:], os.environ))

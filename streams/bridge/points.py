@@ -1,0 +1,40 @@
+"""What the bridge understands of another agent's message, whichever agent it was. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Quantity = Literal[
+    "cpu_busy_share",  # share of all cores, 0 to 1
+    "cpu_busy_s",  # counter of one core or of all
+    "cpu_total_s",  # the same, busy and idle together
+    "cores",
+    "memory_used",  # bytes
+    "memory_total",
+    "received",  # counter of one interface, bytes
+    "sent",
+    "nic_speed",  # of one interface, bytes/s
+    "disk_busy_s",  # counter of one disk
+]
+COUNTERS = frozenset(("cpu_busy_s", "cpu_total_s", "received", "sent", "disk_busy_s"))
+"""Quantities that only rise, but for resets."""
+
+ALL_CORES = "all"
+
+
+class Point(NamedTuple):
+    """One measured value."""
+
+    machine: str
+    at: float
+    """Epoch s."""
+    quantity: Quantity
+    part: str
+    """Core, interface or disk; empty for the machine as a whole."""
+    value: float
+    started: float = 0.0
+    """Since when a counter counts, epoch s; 0 where its agent does not say."""
+
+
+class UnreadableError(ValueError):
+    """A message that is not what its agent writes; the text says why."""

@@ -1,0 +1,62 @@
+"""The bridge's settings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from schemas.quantity import parse_quantity
+from schemas.settings import setting
+from streams.agent.settings import PublishSettings
+from streams.bridge.assembler import NOT_PHYSICAL
+
+AGENTS = ("telegraf", "otel")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BridgeSettings(PublishSettings):
+    """Publish samples from what another agent measures and writes to Kafka as JSON."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward bridge telegraf --kafka broker:9092 --topic telegraf",
+        "windward bridge otel --kafka broker:9092 --nic-speed 10G",
+    )
+
+    topic: str = setting("", "topic that the other agent writes to (default: telegraf, or otlp_metrics)")
+    group: str | None = setting(None, "consumer group (default: PREFIX-bridge)")
+    from_start: bool = setting(False, "read the topic from its beginning where the group has no place in it yet")
+    machine_key: str = setting("", "tag or attribute that names the machine (default: host, or host.name)")
+    backlog_records: Annotated[int, Meta(ge=1)] = setting(
+        100_000, "records kept while the broker is away; the oldest give way"
+    )
+    cores: Annotated[float, Meta(gt=0)] | None = setting(None, "cores of a machine whose agent does not say")
+    nic_speed: str | None = setting(None, "link speed in bit/s such as 10G of every machine", metavar="SPEED")
+    excluded: str = setting(NOT_PHYSICAL, "regular expression of interfaces and disks that do not count")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            re.compile(self.excluded)
+        except re.error as error:
+            raise ValueError(f"excluded: not a regular expression: {error}") from None
+        _ = self.nic_bytes_s
+
+    @property
+    def nic_bytes_s(self) -> float | None:
+        """The link speed in bytes/s."""
+        if self.nic_speed is None:
+            return None
+        try:
+            speed = parse_quantity(self.nic_speed)
+        except ValueError as error:
+            raise ValueError(f"nic_speed: {error}") from None
+        if speed <= 0:
+            raise ValueError(f"nic_speed: expected more than nothing, got {self.nic_speed!r}")
+        return speed / 8
+
+    def source(self, agent: Literal["telegraf", "otel"]) -> str:
+        """The topic to read."""
+        return self.topic or {"telegraf": "telegraf", "otel": "otlp_metrics"}[agent]

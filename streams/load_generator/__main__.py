@@ -1,0 +1,86 @@
+"""``windward fleet``: publish many machines' load from one process until told to stop."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from schemas.logs import configure_logs
+from schemas.settings import SettingsError, load_settings
+from streams.agent.__main__ import check_connection_settings, stop_event
+from streams.agent.quiet import quieten
+from streams.load_generator.generator import Generator
+from streams.load_generator.loop import Fleet
+from streams.load_generator.messages import Messages
+from streams.load_generator.recording import Recording, RecordingError, load_trace
+from streams.load_generator.replay import Replay
+from streams.load_generator.settings import MACHINES, FleetSettings
+from streams.load_generator.sink import build_sink
+from streams.load_generator.source import Source
+
+log = logging.getLogger("windward.fleet")
+
+
+SETTINGS = FleetSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the fleet; return 0 after a clean stop, 1 when records were left undelivered."""
+    settings = load_settings(FleetSettings, "fleet", argv, environ)
+    configure_logs(settings.log_level, settings.log_format)
+    quieten("kafka")
+    check_connection_settings(settings)
+    now_s = time.time()
+    source = build_source(settings, now_s)
+    replay = Replay(source, settings.interval_s, settings.reading_s)
+    # A simulated agent has run since the first thing it tells of.
+    boot = int(now_s - settings.backfill_s - 2 * settings.interval_s)
+    messages = Messages(
+        source.machines, boot, settings.interval_s, classes=settings.classes, extra_labels=settings.labels
+    )
+    sink = build_sink(settings)
+    fleet = Fleet(settings, replay, messages, sink, stop_event(), source.over)
+    values = {"machines": len(source.machines.names), "interval_s": settings.interval_s}
+    log.info("fleet.started", extra={"values": values})
+    fleet.run(now_s)
+    if settings.once:
+        fleet.finish_past(settings.flush_s)
+    left = sink.close(settings.flush_s)
+    counts = sink.counts
+    values = {
+        "delivered": counts.delivered,
+        "dropped": counts.dropped,
+        "refused": counts.refused,
+        "undelivered": left,
+    }
+    log.log(logging.WARNING if left else logging.INFO, "fleet.stopped", extra={"values": values})
+    return 1 if left and (settings.once or settings.duration_s) else 0
+
+
+def build_source(settings: FleetSettings, now_s: float) -> Source:
+    """Return what the settings ask for; raises SettingsError for a recording that cannot be replayed."""
+    if settings.recording is None:
+        prefix = "sim-" if settings.prefix_name is None else settings.prefix_name
+        return Generator(settings.machines or MACHINES, settings.seed, prefix)
+    try:
+        return Recording(
+            load_trace(Path(settings.recording), settings.recorded_defaults),
+            # The oldest interval that is published begins where the recording is told to start.
+            origin_s=now_s - settings.backfill_s - 2 * settings.interval_s,
+            start_s=settings.start_s,
+            speed=settings.speed,
+            at_end=settings.at_end,
+            count=settings.machines,
+            prefix=settings.prefix_name or "",
+        )
+    except RecordingError as error:
+        raise SettingsError(str(error)) from None
+
+
+if __name__ == "__main__":
+    import os
+
+    sys.exit(main(sys.argv[1:], os.environ))

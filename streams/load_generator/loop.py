@@ -1,0 +1,134 @@
+"""The loop over intervals: the past at once, the present at its pace. Shell: reads the clock and waits."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from streams.agent.backlog import Record
+from streams.load_generator.messages import Messages
+from streams.load_generator.progress import Progress
+from streams.load_generator.replay import Block, Replay
+from streams.load_generator.settings import FleetSettings
+from streams.load_generator.sink import Sink
+
+log = logging.getLogger("windward.fleet")
+
+WAIT_S_MIN = 0.02
+"""Machines whose intervals end this close together are published together."""
+
+
+class Fleet:
+    """The loop over intervals; ``stop`` ends it at the next wait."""
+
+    def __init__(
+        self,
+        settings: FleetSettings,
+        replay: Replay,
+        messages: Messages,
+        sink: Sink,
+        stop: threading.Event,
+        over: Callable[[float], bool],
+    ) -> None:
+        self._settings = settings
+        self._replay = replay
+        self._messages = messages
+        self._sink = sink
+        self._stop = stop
+        self._over = over
+        self._facts_every = max(round(settings.facts_interval_s / settings.interval_s), 1)
+        self._live_until_s: float | None = None
+        self._handed_over = 0
+        self._past_records: int | None = None
+        """Records handed over before the present was reached; None while it is not."""
+        self._progress: Progress | None = None
+
+    def run(self, now_s: float) -> None:
+        """Publish the facts of all machines, the past, and then the present until there is a reason to stop."""
+        last = self._replay.last_full(now_s)
+        past = max(self._replay.intervals(self._settings.backfill_s), 1 if self._settings.once else 0)
+        machines = sum(len(block.rows) for block in self._replay.blocks)
+        if past:
+            self._progress = Progress((past + 1) * machines, sys.stderr, time.monotonic())
+        for block in self._replay.blocks:
+            self._publish(self._messages.facts(block.rows.tolist(), now_s), wait=True)
+        for seq, number in enumerate(itertools.count(last - past + 1)):
+            if self._settings.once and number > last:
+                return
+            for block in self._replay.blocks:
+                if not self._publish_block(number, block, seq):
+                    return
+
+    def finish_past(self, timeout_s: float) -> None:
+        """Wait until the past is delivered, showing how far it is."""
+        self._past_records = self._handed_over
+        until_s = time.monotonic() + timeout_s
+        while not self._sink.wait_until_empty(0.1) and not self._stop.is_set() and time.monotonic() < until_s:
+            self._show_progress()
+        self._show_progress()
+
+    def _publish_block(self, number: int, block: Block, seq: int) -> bool:
+        """Publish one interval of some machines, each when it has ended; return False when it is time to stop."""
+        ends_s = self._replay.ends_s(number, block)
+        records: list[Record | None] | None = None
+        position = 0
+        while position < len(ends_s):
+            now_s = time.time()
+            if self._stop.is_set() or self._over(ends_s[position]):
+                return False
+            past = now_s - ends_s[position] > self._settings.interval_s
+            if not past and not self._keep_pace(now_s):
+                return False
+            if records is None:
+                records = self._messages.samples(block.rows, ends_s, self._replay.columns(number, block), seq)
+            ready = int(np.searchsorted(ends_s, now_s, "right"))
+            if ready > position:
+                chosen = [record for record in records[position:ready] if record is not None]
+                facts = [row for row in block.rows[position:ready].tolist() if (number + row) % self._facts_every == 0]
+                if facts and not past:
+                    chosen += self._messages.facts(facts, now_s)
+                self._publish(chosen, wait=past)
+                position = ready
+            else:
+                self._show_progress()
+                next_s = min(ends_s[position], self._live_until_s or ends_s[position])
+                self._stop.wait(max(next_s - now_s, WAIT_S_MIN))
+        return True
+
+    def _publish(self, records: list[Record], *, wait: bool) -> None:
+        """Hand records over; the past waits for room, the present pushes out the oldest."""
+        while wait and not self._sink.wait_for_room(len(records), 0.1):
+            self._show_progress()
+            if self._stop.is_set():
+                return
+        self._sink.publish(records)
+        self._handed_over += len(records)
+        self._show_progress()
+
+    def _keep_pace(self, now_s: float) -> bool:
+        """Note that the present is reached; return False once it has lasted as long as asked."""
+        if self._live_until_s is None:
+            self._past_records = self._handed_over
+            duration_s = self._settings.duration_s
+            self._live_until_s = now_s + duration_s if duration_s else float("inf")
+            if not self._settings.once:
+                log.info("fleet.live")
+        return now_s < self._live_until_s
+
+    def _show_progress(self) -> None:
+        """Show how much of the past is delivered, until all of it is; the present may have begun meanwhile."""
+        if self._progress is None:
+            return
+        counts, now_s = self._sink.counts, time.monotonic()
+        settled = counts.delivered + counts.dropped + counts.refused
+        if self._past_records is not None and settled >= self._past_records:
+            self._progress.finish(self._past_records, now_s)
+            self._progress = None
+        else:
+            self._progress.update(counts.delivered, now_s)

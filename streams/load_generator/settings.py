@@ -1,0 +1,71 @@
+"""The fleet's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from schemas.quantity import parse_quantity
+from schemas.settings import setting
+from streams.agent.settings import PublishSettings, check_machine
+from streams.load_generator.recording import Defaults
+
+MACHINES = 200
+BACKFILL_S_MAX = 3 * 3600
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetSettings(PublishSettings):
+    """Publish the load of a simulated or recorded fleet from one process."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward fleet --machines 20 --dry-run --once        # print the messages",
+        "windward fleet --machines 200 --backfill-s 1h",
+    )
+
+    backlog_records: Annotated[int, Meta(ge=1)] = setting(
+        100_000, "records kept while the broker is away; the oldest give way"
+    )
+    machines: Annotated[int, Meta(ge=1, le=100_000)] | None = setting(
+        None, f"how many machines (default: {MACHINES}, or all of the recording)"
+    )
+    prefix_name: str | None = setting(None, "first part of every machine's id (default: sim-, or none for a recording)")
+    seed: int = setting(1, "the simulation's seed: the same seed is the same fleet")
+    backfill_s: Annotated[float, Meta(ge=0, le=BACKFILL_S_MAX)] = setting(
+        0.0, "how long a past to publish first, as fast as the broker takes them"
+    )
+    duration_s: Annotated[float, Meta(ge=0)] = setting(0.0, "stop after so long a present; 0: never")
+    once: bool = setting(False, "publish the past and each machine's last full interval, then exit")
+    dry_run: bool = setting(False, "print the messages as JSON lines instead of publishing them")
+    classes: bool = setting(False, "split the usage by priority class too")
+    recording: str | None = setting(None, "trace to replay, .npz, .csv or .csv.gz", metavar="FILE")
+    speed: Annotated[float, Meta(gt=0)] = setting(1.0, "seconds of the recording that pass in one second")
+    start_s: Annotated[float, Meta(ge=0)] = setting(0.0, "how far into the recording to start")
+    at_end: Literal["loop", "stop"] = setting("loop", "what to do at the end of the recording")
+    cores: Annotated[float, Meta(gt=0)] = setting(8.0, "cores of a recorded machine where the recording does not say")
+    memory: str = setting("32Gi", "memory of a recorded machine where the recording does not say")
+    nic_speed: str = setting("1G", "link speed of a recorded machine, bit/s: no recording says", metavar="SPEED")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.prefix_name:
+            try:
+                check_machine(self.prefix_name)
+            except ValueError as error:
+                raise ValueError(f"prefix_name: {str(error).removeprefix('machine: ')}") from None
+        _ = self.recorded_defaults
+
+    @property
+    def recorded_defaults(self) -> Defaults:
+        """Capacities where the recording gives none."""
+        amounts = {}
+        for name in ("memory", "nic_speed"):
+            try:
+                amounts[name] = parse_quantity(getattr(self, name))
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+            if amounts[name] <= 0:
+                raise ValueError(f"{name}: expected more than nothing, got {getattr(self, name)!r}")
+        return Defaults(cores=self.cores, memory=amounts["memory"], nic=amounts["nic_speed"] / 8)

@@ -1,0 +1,78 @@
+"""Where a fleet's records go: to the broker by the agent's own publisher, or to standard output. Shell."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
+
+from streams.agent.backlog import Record
+from streams.agent.counts import Counts
+from streams.agent.producer import connect
+from streams.agent.publisher import Publisher
+from streams.load_generator.settings import FleetSettings
+
+IN_FLIGHT_MOST = 20_000
+BATCH_BYTES = 262_144
+
+
+class Sink(Protocol):
+    """Where the records go."""
+
+    counts: Counts
+
+    def publish(self, records: Sequence[Record]) -> None:
+        """Take records over."""
+        ...
+
+    def wait_for_room(self, records: int, timeout_s: float) -> bool:
+        """Wait until so many records fit."""
+        ...
+
+    def wait_until_empty(self, timeout_s: float) -> bool:
+        """Wait until everything is delivered."""
+        ...
+
+    def close(self, deadline_s: float) -> int:
+        """Stop; return how many records were given up."""
+        ...
+
+
+class Printer:
+    """Prints the messages as JSON lines."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+
+    def publish(self, records: Sequence[Record]) -> None:
+        """Print records."""
+        sys.stdout.write("".join(record.value.decode() + "\n" for record in records))
+        sys.stdout.flush()
+        self.counts.delivered += len(records)
+
+    def wait_for_room(self, records: int, timeout_s: float) -> bool:
+        """There is always room."""
+        return True
+
+    def wait_until_empty(self, timeout_s: float) -> bool:
+        """Nothing waits."""
+        return True
+
+    def close(self, deadline_s: float) -> int:
+        """Nothing is left."""
+        return 0
+
+
+def build_sink(settings: FleetSettings) -> Sink:
+    """Return the agent's own publisher, sized for a fleet, or the printer."""
+    if settings.dry_run:
+        return Printer()
+    publisher = Publisher(
+        partial(connect, settings, "windward-fleet", batch_bytes=BATCH_BYTES),
+        settings.names.samples_topic,
+        settings.backlog_records,
+        in_flight_most=IN_FLIGHT_MOST,
+    )
+    publisher.start()
+    return publisher

@@ -1,0 +1,27 @@
+"""What the settings of a Redis mean for the windows in it, and what to change. Pure.
+
+They are read from INFO, which every user may ask; CONFIG GET needs a right that a narrow ACL does not give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def wrong_settings(info: Mapping[str, Any]) -> list[str]:
+    """Return one sentence for each setting that endangers windows; ``info`` is what INFO says.
+
+    Persistence is not asked for: windows that Redis loses are written again by the workers that hold them.
+
+    >>> wrong_settings({"maxmemory_policy": "volatile-lru", "maxmemory": 1000})
+    ['maxmemory_policy is volatile-lru: eviction can take windows; set it to noeviction']
+    >>> wrong_settings({"maxmemory_policy": "noeviction", "maxmemory": 1000})
+    []
+    """
+    policy = str(info.get("maxmemory_policy", "noeviction"))
+    problems = []
+    if policy != "noeviction":
+        limit = "" if info.get("maxmemory") else " as soon as maxmemory is set"
+        problems.append(f"maxmemory_policy is {policy}: eviction can take windows{limit}; set it to noeviction")
+    return problems

@@ -1,0 +1,147 @@
+"""What a worker resumes from: the stored values that hold what their manifest says, and what was lost. Pure.
+
+A value is lost when it is absent or is not what was written; without a manifest of the same write, when it cannot be
+read. What is lost is blank, so no window counts it as covered, and the partition is read again from the start of its
+log: samples set their slots anew, those that stand change nothing.
+
+    vitals    say which row is whose: without them every slot and peak is lost, too
+    slots     filled again as far as Kafka reaches; what stays blank is uncovered
+    peaks     hours older than the ring cannot be filled again: the peaks are known from after the lost hour on
+    facts     told again by the log and, every few minutes, by the agents
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.sample import MachineFacts
+from schemas.window_table import TableError
+from streams.checkpoint import blank_place, decode_vitals, restore_minutes, restore_place
+from streams.manifest import Manifest, checksum
+from streams.ring import HOURS, MINUTE_SLOTS, NO_SLOT, PEAKS, SLOTS, Ring, S
+
+KINDS = ("state", "vitals", "slots", "peaks", "facts")
+"""What can be lost."""
+
+
+@dataclass
+class Stored:
+    """The values of a partition as they were read."""
+
+    vitals: bytes | None
+    positions: Mapping[int, bytes | None]
+    hours: Mapping[int, bytes | None]
+    facts: Mapping[bytes, bytes]
+
+
+@dataclass
+class Resumed:
+    """What is left of them."""
+
+    ring: Ring
+    facts: dict[str, bytes]
+    lost: Counter[str] = field(default_factory=Counter)
+    """By kind, how many values were lost."""
+    lost_positions: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(S, np.bool_))
+
+
+def resume(stored: Stored, manifest: Manifest | None) -> Resumed:
+    """Return what holds; ``manifest`` is that of the write the values are of, None when there is none."""
+    resumed = Resumed(Ring(), {})
+    _resume_facts(stored.facts, manifest, resumed)
+    found = _resume_vitals(stored.vitals, manifest)
+    if found is None:
+        resumed.lost["vitals"] += 1
+        return resumed
+    ring = resumed.ring = found
+    slot_sums, hour_sums = (manifest.positions, manifest.hours) if manifest else (None, None)
+    for position in range(S):
+        if not _restore(ring, position, stored.positions.get(position), slot_sums, SLOTS):
+            resumed.lost_positions[position] = True
+    resumed.lost["slots"] += int(resumed.lost_positions.sum())
+    for place in range(HOURS):
+        if not _restore(ring, place, stored.hours.get(place), hour_sums, PEAKS):
+            resumed.lost["peaks"] += 1
+            _forget_hour(ring, place)
+    restore_minutes(ring)
+    return resumed
+
+
+def _resume_vitals(value: bytes | None, manifest: Manifest | None) -> Ring | None:
+    """Return a ring of the machines that the vitals name; None when they are lost."""
+    if value is None or (manifest and checksum(value) != manifest.vitals):
+        return None
+    try:
+        return decode_vitals(value)
+    except TableError:
+        return None
+
+
+def _restore(
+    ring: Ring, place: int, value: bytes | None, sums: NDArray[np.uint32] | None, columns: Mapping[str, object]
+) -> bool:
+    """Take one value into the ring; return False when it is lost."""
+    if sums is not None and not sums[place]:
+        return True  # nothing was in it
+    if value is None:
+        return sums is None
+    if sums is not None and checksum(value) != sums[place]:
+        return False
+    try:
+        restore_place(ring, value, place)
+    except TableError:
+        blank_place(ring, place, columns)
+        return False
+    return True
+
+
+def _forget_hour(ring: Ring, place: int) -> None:
+    """Have the peaks known only from after the newest hour of this place on."""
+    used = len(ring)
+    newest = ring.peak_hour[:used]
+    hour = newest - (newest - place) % HOURS
+    after = np.where(newest > NO_SLOT, (hour + 1) * 60, ring.first_minute[:used])
+    ring.first_minute[:used] = np.where(
+        ring.first_minute[:used] == -NO_SLOT, -NO_SLOT, np.maximum(ring.first_minute[:used], after)
+    )
+
+
+def uncover(ring: Ring, lost_positions: NDArray[np.bool_]) -> int:
+    """Have the peaks known only from after the lost positions that stayed blank on; return how many stayed blank."""
+    used = len(ring)
+    blank = [int(p) for p in np.flatnonzero(lost_positions) if not ring.n[:used, :, p].any()]
+    head = ring.head[:used]
+    for position in blank:
+        minute = (head - (head - position) % S) // MINUTE_SLOTS + 1
+        known = (head > NO_SLOT) & (ring.first_minute[:used] != -NO_SLOT)
+        ring.first_minute[:used] = np.where(
+            known, np.maximum(ring.first_minute[:used], minute), ring.first_minute[:used]
+        )
+    return len(blank)
+
+
+def _resume_facts(values: Mapping[bytes, bytes], manifest: Manifest | None, resumed: Resumed) -> None:
+    total = 0
+    for raw_machine, value in values.items():
+        total += checksum(raw_machine + b"\0" + value)
+        machine = _machine_of(value)
+        if machine is not None and machine.encode() == raw_machine:
+            resumed.facts[machine] = value
+        else:
+            resumed.lost["facts"] += 1
+    if manifest and (total, len(values)) != (manifest.facts_sum, manifest.facts_count):
+        resumed.lost["facts"] += max(1, manifest.facts_count - len(values))
+
+
+def _machine_of(value: bytes) -> str | None:
+    """Return which machine facts are of; None for what are none."""
+    try:
+        return msgspec.json.decode(value, type=MachineFacts).machine
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

@@ -1,0 +1,161 @@
+"""Placements while scorers are killed and frozen and Redis is frozen: what was acknowledged is there, once.
+
+    python -m tests.bench.chaos [--seconds 180] [--scorers 4] [--clients 8] [--machines 200] [--seed 1]
+        [--spare-redis]
+
+Clients place, confirm and release under a name of their own each time. Every second or so a scorer is killed (and
+started again), frozen for up to three seconds, or Redis is frozen for up to one. In the end each instance whose
+confirmation was acknowledged, and whose release was not asked for, must be in the ledger on the machine that was
+answered; the history of the ledger is replayed against its laws; SLOWLOG tells every script of 50 ms or more. The exit
+code says whether all of it held. A Redis that is frozen in the middle of a command counts the time as the command's:
+SLOWLOG is judged with --spare-redis alone, by which it is not frozen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from schemas.names import Names
+from scorer.client import Client, WindwardError
+from scorer.ledger.scripts import Ledger
+from scorer.wire import Wire
+from tests.bench.bench_scorers import CAPACITY, SIZES, check_history, read_history
+from tests.conftest import free_port, start_valkey, stop
+from tests.window_tables import publish, window_table
+
+SLOW_US = 50_000
+
+
+def client_process(url: str, number: int, until: float, out: multiprocessing.Queue[Any]) -> None:
+    """Place, confirm and release until then; tell what is surely held, what surely is not, and how often what came."""
+    dice, counts = random.Random(number), Counter[str]()
+    held: dict[str, str] = {}
+    released: set[str] = set()
+    turn = 0
+    with Client(url, timeout_s=8) as client:
+        while time.time() < until:
+            turn += 1
+            name, (cpu, memory) = f"c{number}-{turn}", dice.choice(SIZES)
+            try:
+                answer = client.place(id=name, cpu=cpu / 10, memory=memory / 10, ttl_s=20, top=1)
+                if answer.machine is None:
+                    counts["no machine"] += 1
+                else:
+                    counts["placed"] += 1
+                    answer.confirm()
+                    counts["confirmed"] += 1
+                    held[name] = answer.machine
+                if len(held) > 150 or (held and answer.machine is None):
+                    gone = dice.choice(list(held))
+                    held.pop(gone)  # from here on nobody knows
+                    client.release(gone)
+                    counts["released"] += 1
+                    released.add(gone)
+            except WindwardError as error:
+                counts[error.code] += 1
+    out.put((counts, held, released))
+
+
+def disturb(
+    scorers: list[Any], start: Any, server: Any, until: float, dice: random.Random, spare: bool
+) -> Counter[str]:
+    """Kill, freeze, wake; return how often."""
+    done: Counter[str] = Counter()
+    while time.time() < until - 5:
+        time.sleep(dice.uniform(0.3, 1.5))
+        place, kind = dice.randrange(len(scorers)), dice.random() * (0.75 if spare else 1)
+        if kind < 0.35:
+            scorers[place].send_signal(signal.SIGKILL)
+            scorers[place].wait()
+            scorers[place] = start(place)
+            done["scorers killed"] += 1
+        elif kind < 0.75:
+            scorers[place].send_signal(signal.SIGSTOP)
+            time.sleep(dice.uniform(0.1, 3.0))
+            scorers[place].send_signal(signal.SIGCONT)
+            done["scorers frozen"] += 1
+        else:
+            server.send_signal(signal.SIGSTOP)
+            time.sleep(dice.uniform(0.05, 1.0))
+            server.send_signal(signal.SIGCONT)
+            done["Redis frozen"] += 1
+    return done
+
+
+def main() -> int:
+    """Run it on a server of its own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name, default in (("seconds", 180), ("scorers", 4), ("clients", 8), ("machines", 200), ("seed", 1)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--spare-redis", action="store_true")
+    asked = parser.parse_args()
+    port, names = free_port(), Names()
+    url = f"redis://127.0.0.1:{port}/0"
+    environ = {
+        **os.environ, "WINDWARD_REDIS_URL": url, "WINDWARD_LOG_LEVEL": "error", "WINDWARD_HEARTBEAT_S": "0.2",
+        "WINDWARD_SILENT_S": "1", "WINDWARD_LEDGER_LOG_LENGTH": "10000000",
+    }  # fmt: skip
+
+    def start(number: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-m", "scorer", "--name", f"s{number}-{time.time_ns()}"], env=environ)
+
+    with tempfile.TemporaryDirectory() as directory:
+        server = start_valkey(port, Path(directory))
+        wire = Wire({"url": url})
+        publish(
+            wire, names,
+            [window_table([f"m{n:04d}" for n in range(asked.machines)], utilization=0.0, capacity=CAPACITY,
+                          at=time.time() + 3600)],
+        )  # fmt: skip
+        wire.one("CONFIG", "SET", "slowlog-log-slower-than", SLOW_US)
+        scorers = [start(number) for number in range(asked.scorers)]
+        try:
+            with Client(url, timeout_s=60) as client:
+                client.health()
+            until = time.time() + asked.seconds
+            out: multiprocessing.Queue[Any] = multiprocessing.Queue()
+            clients = [
+                multiprocessing.Process(target=client_process, args=(url, number, until, out), daemon=True)
+                for number in range(asked.clients)
+            ]
+            for process in clients:
+                process.start()
+            done = disturb(scorers, start, server, until, random.Random(asked.seed), asked.spare_redis)
+            counts, held, released = Counter[str](), dict[str, str](), set[str]()
+            for _ in clients:
+                one, mine, gone = out.get(timeout=120)
+                counts, held, released = counts + one, held | mine, released | gone
+            ledger = Ledger(wire, names, log_length=10_000_000)
+            live = ledger.all_instances()
+            lost = [name for name, machine in held.items() if name not in live or live[name].machine != machine]
+            back = [name for name in released if name in live]
+            report = check_history(read_history(ledger), held, CAPACITY)
+            faults = [one for one in report.faults if "instances are left" not in one]
+            slow = wire.one("SLOWLOG", "GET", 128)
+        finally:
+            for process in scorers:
+                process.kill()
+                process.wait()
+            stop(server)
+    print(f"{asked.seconds} s, {dict(done)}; clients: {dict(counts)}")
+    print(
+        f"{report.changes} changes; acknowledged and held {len(held)}: lost {len(lost)}, back after release {len(back)}"
+    )
+    print(f"SLOWLOG of {SLOW_US / 1000:.0f} ms and more: {[(entry[2], entry[3][0]) for entry in slow]}")
+    print("\n".join(faults[:20]) or "no law was broken: nothing doubled, no machine over its limits")
+    return 1 if faults or lost or back or (slow and asked.spare_redis) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

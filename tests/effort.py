@@ -1,0 +1,20 @@
+"""How much work a test does: moderate in ``make test``, four times that in ``make test-fuzz``, all of it by night.
+
+``WINDWARD_TEST_LONG`` is 1 for four times, as in CI: the same examples in each run, so that a change is judged by what
+it changed. It is 2 for the largest size with other examples in each run (``make test-fuzz LONG=2``).
+"""
+
+from __future__ import annotations
+
+import os
+
+LEVEL = int(os.environ.get("WINDWARD_TEST_LONG") or 0)
+LONG = LEVEL > 0
+NIGHT = LEVEL > 1
+
+
+def effort(moderate: int, most: int) -> int:
+    """Return the number of examples, messages or steps for this run. Such a test is marked ``long``."""
+    if not LONG:
+        return moderate
+    return most if NIGHT or most < moderate else min(4 * moderate, most)

@@ -1,0 +1,24 @@
+"""A command of ``windward`` run in the test's own process: a start of one takes half a second and more."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
+from unittest import mock
+
+from ops import cli
+
+
+def run_command(*words: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Return exit code and output of a command under an environment."""
+    out, err = io.StringIO(), io.StringIO()
+    with mock.patch.dict(os.environ, environ), redirect_stdout(out), redirect_stderr(err):
+        try:
+            code: Any = cli.main(list(words))
+        except SystemExit as ended:
+            code = ended.code
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())

@@ -1,0 +1,210 @@
+"""The whole stack with a simulated fleet, scraped by a real Prometheus: every query of every dashboard has its data."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.grafana.__main__ import FOLDER
+from ops.grafana.asked import Asked, legend, queries
+from ops.grafana.prometheus import Prometheus, Series
+from ops.local.process import wait_until
+from ops.stack import Stack
+from ops.stack_settings import StackSettings
+from scorer.client import Client
+from scorer.commands import machines as machines_command
+from tests.ops.metrics import exposed_metrics
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(
+        not shutil.which("prometheus"), reason="NOT RUN: no prometheus on the PATH (Debian: apt-get install prometheus)"
+    ),
+]
+
+MACHINES = 30
+HERE = "sim-00003"
+STEP_S = 1
+
+
+@dataclass
+class Run:
+    """A stack at work, and its Prometheus."""
+
+    prometheus: Prometheus
+    redis_url: str
+    start_s: float
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """Start everything, let it place, confirm, refuse and release for a while."""
+    settings = StackSettings(
+        kafka_port=0, redis_port=0, metrics_port=0, prometheus=True, prometheus_port=0, prometheus_interval_s=STEP_S,
+        machines=MACHINES, backfill_s=4000, scorers=2, state_dir=tmp_path_factory.mktemp("stack"),
+    )  # fmt: skip
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
+    with Stack(settings, environ) as stack, Client(stack.redis_url, timeout_s=20) as client:
+        assert stack.prometheus is not None
+        found = Run(Prometheus(stack.prometheus.url), stack.redis_url, time.time())
+        wait_until(lambda: client.rank(cpu=1)["feasible"] >= MACHINES, 90, "the fleet can be used")
+        assert machines_command.main(["cordon", HERE, "--redis-url", stack.redis_url], {}) == 0
+        begin = client.rank(cpu=1)
+        assert begin["feasible"]
+        number = 0
+
+        def work() -> bool:
+            nonlocal number
+            number += 1
+            client.place(cpu=0.5, memory="1G", id=f"i{number}")
+            client.confirm(f"i{number}")
+            if number % 3 == 0:
+                client.release(f"i{number}")
+            client.place(cpu=10_000, id=f"huge{number}")
+            return number > 20 and not missing_metrics(found.prometheus)
+
+        client.place(cpu=0.5, memory="1G", id="here", machine="sim-00004")
+        wait_until(work, 120, "every metric is there")
+        wait_until(lambda: settled(found), 60, "rates have their samples")
+        yield found
+
+
+def missing_metrics(prometheus: Prometheus) -> set[str]:
+    """Return what we expose and Prometheus does not have yet; a threshold of one machine nobody has set."""
+    return set(exposed_metrics()) - prometheus.metrics() - {"windward_machine_threshold_ratio"}
+
+
+def settled(run: Run) -> bool:
+    """Whether the slowest to come are there: what is recorded from rates, of placements and releases."""
+    now = time.time()
+    recorded = run.prometheus.over("windward:scorer_query_duration_seconds:p99_rate5m >= 0", now - 60, now, STEP_S)
+    enough = [labels["method"] for labels, points in recorded if len(points) > 2]
+    return "release" in enough and bool(run.prometheus.at("windward:scorer_conflicts:ratio_rate5m", now))
+
+
+def values(machine: str = "sim-00004") -> dict[str, str]:
+    """Return the choices a user may have made."""
+    return {
+        "window": "5m", "resource": "cpu", "label": "zone", "value": ".*", "machine": machine,
+        "__rate_interval": f"{8 * STEP_S}s",
+    }  # fmt: skip
+
+
+def cases() -> list[Any]:
+    """Every query of every dashboard."""
+    found = []
+    for path in sorted(FOLDER.glob("*.json")):
+        dashboard = json.loads(path.read_text())
+        for asked in queries(dashboard, values()):
+            found.append(pytest.param(asked, id=f"{path.stem}-{asked.kind}-{asked.title}-{asked.reference}"))
+    return found
+
+
+def once(series: Sequence[Series], asked: Asked) -> None:
+    """Every series has a name of its own, made of labels it has."""
+    names = [legend(asked.legend, labels) for labels, _ in series]
+    assert len(set(names)) == len(names), names
+    assert "" not in names
+
+
+def is_timeseries(series: Sequence[Series], asked: Asked) -> None:
+    """Lines with names of their own and a number at the end."""
+    once(series, asked)
+    assert all(len(points) >= 2 for _, points in series)
+    assert any(math.isfinite(points[-1][1]) for _, points in series)
+
+
+def is_heatmap(series: Sequence[Series], asked: Asked) -> None:
+    """Buckets that hold more the higher they reach, up to all machines."""
+    once(series, asked)
+    buckets = sorted((float(labels["le"]), points[-1][1]) for labels, points in series)
+    assert math.isinf(buckets[-1][0])
+    assert [count for _, count in buckets] == sorted(count for _, count in buckets)
+    assert buckets[-1][1] >= MACHINES
+
+
+def is_table(series: Sequence[Series], asked: Asked) -> None:
+    """Rows by a label they all have, each once."""
+    (by,) = {"job" if "build_info" in asked.expression else "machine"}
+    rows = [labels[by] for labels, _ in series]
+    assert len(set(rows)) == len(rows)
+
+
+SHAPES: dict[str, Callable[[Sequence[Series], Asked], None]] = {
+    "timeseries": is_timeseries,
+    "stat": is_timeseries,
+    "bargauge": once,
+    "heatmap": is_heatmap,
+    "table": is_table,
+}
+
+
+@pytest.mark.parametrize("asked", cases())
+def test_a_query_has_data_of_its_shape(run: Run, asked: Asked) -> None:
+    """Each is executed as Grafana would; an empty answer is a mistake in the query, or a metric that is gone."""
+    now = time.time()
+    if asked.kind == "variable":
+        found = run.prometheus.variable(asked.expression)
+        assert found
+        assert values().get(asked.title, ".*") in [*found, ".*"]
+        return
+    if asked.kind == "annotation":
+        series = run.prometheus.over(asked.expression, run.start_s, now, STEP_S)
+        (points,) = [points for _, points in series]
+        if asked.title == "Placements":
+            assert run.start_s < points[-1][1] / 1000 < now
+        return
+    if asked.instant:
+        series = run.prometheus.at(asked.expression, now)
+    else:
+        series = run.prometheus.over(asked.expression, max(run.start_s, now - 60), now, STEP_S)
+    assert series, asked.expression
+    SHAPES[asked.type](series, asked)
+
+
+def test_a_cordon_is_an_annotation(run: Run) -> None:
+    """Of the machine that is cordoned: 1, which Grafana draws; of others 0, which it does not."""
+    for machine, value in ((HERE, 1.0), ("sim-00004", 0.0)):
+        dashboard = json.loads((FOLDER / "machine.json").read_text())
+        (asked,) = [each for each in queries(dashboard, values(machine)) if each.title == "Cordoned"]
+        assert run.prometheus.at(asked.expression, time.time())[0][1][0][1] == value
+
+
+def test_every_rule_is_evaluated(run: Run) -> None:
+    """Prometheus has read both files and no rule fails; a healthy stack fires nothing critical."""
+    rules = [rule for group in run.prometheus.get("rules")["groups"] for rule in group["rules"]]
+    assert len(rules) >= 25
+    assert [rule["name"] for rule in rules if rule["health"] != "ok"] == []
+    firing = [rule["name"] for rule in rules if rule.get("state") == "firing"]
+    critical = [rule["name"] for rule in rules if rule.get("labels", {}).get("severity") == "critical"]
+    assert critical
+    assert not set(firing) & set(critical)
+
+
+def test_every_process_is_scraped_without_a_warning(run: Run) -> None:
+    """All targets are up: agent, stream app, two scorers, exporter."""
+    targets = run.prometheus.get("targets")["activeTargets"]
+    assert sorted(each["labels"]["job"] for each in targets) == [
+        "windward-agent", "windward-exporter", "windward-scorer", "windward-scorer", "windward-stream",
+    ]  # fmt: skip
+    assert [each["lastError"] for each in targets if each["health"] != "up"] == []
+
+
+def test_the_stack_says_where_prometheus_is(run: Run, tmp_path: Path) -> None:
+    """A second one on the same port is refused by the setting's name."""
+    port = int(run.prometheus._url.rpartition(":")[2])
+    settings = StackSettings(
+        kafka_port=0, redis_port=0, metrics_port=0, prometheus=True, prometheus_port=port, streams=0, scorers=0,
+        agent=False, exporter=False, state_dir=tmp_path,
+    )  # fmt: skip
+    with pytest.raises(Exception, match=f"prometheus_port: something listens on 127.0.0.1:{port} already"):
+        Stack(settings, {}).start()

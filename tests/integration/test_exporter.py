@@ -1,0 +1,268 @@
+"""The exporter as a process before a real server: pages, Redis away and back, shards, TLS and password, signals."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gzip
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from ops.exporter.__main__ import main
+from ops.local.ports import listens
+from ops.local.process import LOOPBACK, LocalProcess, free_port, wait_until
+from ops.local.valkey import LocalValkey
+from schemas.names import Names
+from schemas.settings import SettingsError
+from scorer.wire import Wire
+from tests.conftest import Valkey
+from tests.window_tables import publish, window_table
+
+pytestmark = pytest.mark.integration
+
+
+@contextmanager
+def exporter(url: str, *flags: str, **environ: str) -> Iterator[tuple[LocalProcess, int]]:
+    """Run an exporter; yields the process and its port."""
+    port = free_port()
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "ops.cli",
+        "exporter",
+        "--redis-url",
+        url,
+        "--metrics-port",
+        str(port),
+        *flags,
+    ]
+    own = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")} | environ
+    with LocalProcess("exporter", command, environ=own, ready=lambda: listens(port)) as process:
+        yield process, port
+
+
+def get(url: str, *, context: ssl.SSLContext | None = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """Return status, headers and body."""
+    request = urllib.request.Request(url, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    try:
+        with urllib.request.urlopen(request, timeout=20, context=context) as answer:
+            return answer.status, dict(answer.headers), answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, dict(error.headers), error.read()
+
+
+def samples(body: bytes) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Return labels and values by metric."""
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in parse_text(body.decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
+def fill(url: str, names: Names, *partitions: list[str]) -> None:
+    """Write a window table a partition."""
+    wire = Wire({"url": url})
+    publish(wire, names, [window_table(machines, partition=p) for p, machines in enumerate(partitions)])
+    wire.close()
+
+
+def test_pages(valkey: Valkey, names: Names) -> None:
+    """Text, OpenMetrics, gzip, HEAD, query strings, unknown pages and methods; ids with quotes and backslashes."""
+    fill(valkey.url, names, ["a", 'b"\\c'], ["d"])
+    with exporter(valkey.url, "--prefix", names.prefix) as (_, port):
+        page = f"http://{LOOPBACK}:{port}/metrics"
+        status, headers, body = get(page + "?name[]=x")
+        assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+        found = samples(body)
+        assert {labels["machine"] for labels, _ in found["windward_machine_fresh"]} == {"a", 'b"\\c', "d"}
+        assert found["windward_exporter_up"] == [({}, 1.0)]
+        assert sum(value for _, value in found["windward_redis_memory_used_bytes"]) > 100_000
+        status, headers, body = get(page, Accept="application/openmetrics-text;version=1.0.0", Accept_Encoding="gzip")
+        assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+        assert headers["Content-Encoding"] == "gzip"
+        text = gzip.decompress(body).decode()
+        assert len(text) > 5 * len(body)
+        assert len(list(parse_open_metrics(text))) > 20
+        assert get(f"http://{LOOPBACK}:{port}/live")[0] == 200
+        assert get(f"http://{LOOPBACK}:{port}/ready")[0] == 200
+        assert get(f"http://{LOOPBACK}:{port}/other")[0] == 404
+        for method, status in (("HEAD", b"200"), ("POST", b"405")):
+            with socket.create_connection((LOOPBACK, port), 10) as connection:
+                connection.sendall(f"{method} /metrics HTTP/1.0\r\n\r\n".encode())
+                reply = b"".join(iter(lambda: connection.recv(65_536), b""))
+            head, _, rest = reply.partition(b"\r\n\r\n")
+            assert head.split()[1] == status
+            assert method != "HEAD" or not rest
+
+
+def test_redis_away_shows_no_old_value(tmp_path: Path) -> None:
+    """Up is 0 and no machine is shown; when the server is back, so are the machines. The log says each once."""
+    with LocalValkey(directory=tmp_path / "valkey", append_only=True) as valkey:
+        fill(valkey.url, Names(), ["a"])
+        with exporter(valkey.url) as (process, port):
+            page = f"http://{LOOPBACK}:{port}"
+            assert "windward_machine_fresh" in samples(get(f"{page}/metrics")[2])
+            valkey.kill()
+            for _ in range(2):
+                status, _, body = get(f"{page}/metrics")
+                found = samples(body)
+                assert status == 200
+                assert found["windward_exporter_up"] == [({}, 0.0)]
+                assert not [name for name in found if name.startswith(("windward_machine", "windward_fleet"))]
+            assert get(f"{page}/ready")[0] == 503
+            assert b"redis_url: " in get(f"{page}/ready")[2]
+            assert get(f"{page}/live")[0] == 200
+            valkey.start()
+            assert "windward_machine_fresh" in samples(get(f"{page}/metrics")[2])
+            said = process.log.read_text()
+            assert said.count("exporter.redis.away") == 1
+            assert said.count("exporter.redis.back") == 1
+
+
+def test_shards_share_the_machines(valkey: Valkey, names: Names) -> None:
+    """Two exporters of one fleet show each machine once together, and the whole fleet's figures each."""
+    fill(valkey.url, names, ["a", "b"], ["c"], ["d", "e"])
+    machines: list[str] = []
+    for shard in ("1/2", "2/2"):
+        with exporter(valkey.url, "--prefix", names.prefix, "--shard", shard) as (_, port):
+            found = samples(get(f"http://{LOOPBACK}:{port}/metrics")[2])
+        machines += [labels["machine"] for labels, _ in found["windward_machine_fresh"]]
+        assert ({"state": "fresh"}, 5.0) in found["windward_fleet_machines"]
+    assert sorted(machines) == ["a", "b", "c", "d", "e"]
+
+
+def certificate(folder: Path) -> tuple[str, str]:
+    """Return the files of a new certificate for loopback and its key."""
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    more = ["-addext", f"subjectAltName=IP:{LOOPBACK}", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run([*command.split(), *more], check=True, capture_output=True)
+    return str(cert), str(key)
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl here to make a certificate")
+def test_tls_and_password(valkey: Valkey, names: Names, tmp_path: Path) -> None:
+    """Served by TLS only, to whoever knows the password; a client silent in its handshake holds up no other."""
+    fill(valkey.url, names, ["a"])
+    cert, key = certificate(tmp_path)
+    secret = tmp_path / "secret"
+    secret.write_text("pass: word\n")
+    flags = ["--metrics-tls-cert-file", cert, "--metrics-tls-key-file", key, "--metrics-username", "prometheus"]
+    with exporter(valkey.url, "--prefix", names.prefix, *flags, WINDWARD_METRICS_PASSWORD_FILE=str(secret)) as (
+        process,
+        port,
+    ):
+        page, trust = f"https://{LOOPBACK}:{port}", ssl.create_default_context(cafile=cert)
+
+        def basic(text: str) -> str:
+            return "Basic " + base64.b64encode(text.encode()).decode()
+
+        with socket.create_connection((LOOPBACK, port)):
+            begin = time.monotonic()
+            status, _, body = get(f"{page}/metrics", context=trust, Authorization=basic("prometheus:pass: word"))
+            assert time.monotonic() - begin < 8  # a silent connection is dropped after 10 s
+        assert status == 200
+        assert "windward_machine_fresh" in samples(body)
+        for wrong in ("", "Basic ", "Basic %%", basic("prometheus:word"), basic("other:pass: word"), "Bearer x"):
+            status, headers, body = get(f"{page}/metrics", context=trust, Authorization=wrong)
+            assert (status, headers["Www-Authenticate"][:5]) == (401, "Basic")
+            assert b"windward_" not in body
+        assert get(f"{page}/ready", context=trust)[0] == 401
+        assert get(f"{page}/live", context=trust)[0] == 200
+        with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+            get(f"{page}/metrics", context=ssl.create_default_context())
+        with socket.create_connection((LOOPBACK, port), 10) as plain:
+            plain.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            with contextlib.suppress(ConnectionError):  # it may be closed without a word
+                assert b"windward_" not in plain.recv(1000)
+        assert "pass: word" not in process.log.read_text()
+
+
+def test_connections_are_limited_and_time_out(valkey: Valkey, names: Names) -> None:
+    """Silent connections in every place are dropped after the timeout, and the page answers again."""
+    fill(valkey.url, names, ["a"])
+    flags = ["--prefix", names.prefix, "--connections-max", "2", "--timeout-s", "1"]
+    with exporter(valkey.url, *flags) as (_, port):
+        silent = [socket.create_connection((LOOPBACK, port), 10) for _ in range(4)]
+        try:
+            wait_until(lambda: silent[0].recv(100) is not None, 10, "the first is dropped")
+            assert get(f"http://{LOOPBACK}:{port}/metrics")[0] == 200
+        finally:
+            for connection in silent:
+                connection.close()
+
+
+def test_profiles_are_read_again_on_sighup_and_sigterm_ends_with_0(
+    valkey: Valkey, names: Names, tmp_path: Path
+) -> None:
+    """A file with a mistake replaces nothing; a good one is used by the next page."""
+    fill(valkey.url, names, ["a"])
+    profile = tmp_path / "mine.toml"
+    profile.write_text('[[filters]]\nuse = "cordon"\n')
+    flags = ["--prefix", names.prefix, "--profiles", str(profile), "--profile", "mine"]
+    with exporter(valkey.url, *flags) as (process, port):
+
+        def filters() -> set[str]:
+            found = samples(get(f"http://{LOOPBACK}:{port}/metrics")[2])
+            return {labels["filter"] for labels, _ in found["windward_fleet_probe_refusals"]}
+
+        assert filters() == {"cordon"}
+        profile.write_text('[[filters]]\nuse = "nonsense"\n')
+        process.signal(signal.SIGHUP)
+        wait_until(lambda: "exporter.profiles.refused" in process.log.read_text(), 10, "refused")
+        assert filters() == {"cordon"}
+        profile.write_text('[[filters]]\nuse = "cordon"\n[[filters]]\nuse = "fresh"\n')
+        process.signal(signal.SIGHUP)
+        wait_until(lambda: "exporter.profiles.reloaded" in process.log.read_text(), 10, "reloaded")
+        assert filters() == {"cordon", "fresh"}
+        process.ask_to_stop()
+        assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        pytest.param(["--shard", "3/2"], "shard: expected I/N", id="shard"),
+        pytest.param(["--statistics", "median"], "statistics: ", id="statistic"),
+        pytest.param(["--labels", "a.b,a-b"], "labels: 'a.b' and 'a-b'", id="labels"),
+        pytest.param(["--probe", "cpu=lots"], "probe: cpu", id="probe"),
+        pytest.param(["--metrics-tls-cert-file", "none.pem"], "metrics_tls_cert_file: there is no", id="no-cert"),
+        pytest.param(["--metrics-tls-cert-file", __file__], "metrics_tls_key_file: certificate and", id="no-key"),
+        pytest.param(
+            ["--metrics-tls-cert-file", __file__, "--metrics-tls-key-file", __file__],
+            "metrics_tls_cert_file: ", id="not-a-cert",
+        ),
+        pytest.param(["--metrics-username", "x"], "metrics_password: user and password", id="no-password"),
+        pytest.param(["--profile", "none"], "profiles: ", id="profile"),
+        pytest.param(["--metrics-port", "0"], "metrics_port: ", id="no-port"),
+    ],
+)  # fmt: skip
+def test_a_wrong_setting_is_named(flags: list[str], said: str) -> None:
+    """Nothing is served; the message begins with the setting."""
+    with pytest.raises(SettingsError) as error:
+        main(["--redis-url", f"redis://{LOOPBACK}:1/0", *flags], {})
+    assert str(error.value).startswith(said)
+
+
+def test_a_port_that_is_taken_is_named(valkey: Valkey) -> None:
+    """The message names the setting and the address."""
+    with pytest.raises(SettingsError, match=f"^metrics_port: cannot listen on {LOOPBACK}:{valkey.port}"):
+        main(["--redis-url", valkey.url, "--metrics-port", str(valkey.port)], {})

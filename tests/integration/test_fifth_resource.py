@@ -1,0 +1,89 @@
+"""A resource more than there is: from the request into the ledger's sums, beside scorers that do not know it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from schemas.names import Names
+from scorer.ledger.instance import Instance
+from scorer.ledger.scripts import Ledger
+from scorer.ledger.transition import Candidate, Change
+from scorer.wire import Wire
+from tests.conftest import Valkey
+from tests.integration.test_ledger import sums_in
+
+pytestmark = pytest.mark.integration
+
+WITH_TAPE = """
+import json, sys
+import msgspec
+import schemas.resources
+schemas.resources.RESOURCES += ("tape",)
+import schemas.request as request
+request.DECIMALS["tape"] = 3
+request.Request = msgspec.defstruct(
+    "Request", [("tape", request.Quantity, 0.0)], bases=(request.Request,),
+    frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True,
+)
+from schemas.names import Names
+from scorer.ledger.limits import Limit, total
+from scorer.ledger.scripts import Ledger
+from scorer.ledger.transition import Candidate, Wanted
+from scorer.ledger.seats import Seats
+from scorer.ledger.view import LedgerView, instance_of
+from scorer.rpc.move import as_request
+from scorer.rpc.query import read_params
+from scorer.rpc.update import Update
+from scorer.snapshot.roster import Roster
+from scorer.wire import Wire
+
+url, prefix = json.loads(sys.stdin.read())
+ledger = Ledger(Wire({"url": url}), Names(prefix))
+limits = [Limit(total("tape"), 4.0, "tape too full")]
+kinds = []
+for name, tape in (("a", "1500m"), ("b", 2.5), ("c", 0.001)):
+    asked = request.read_request({"id": name, "cpu": 1, "tape": tape})
+    outcome = ledger.reserve([Wanted(instance_of(asked, "", 0.0), 60.0, [Candidate("m1", -1, limits)])]).outcomes[0]
+    kinds.append((outcome.kind, outcome.reasons))
+view = LedgerView(ledger.all_instances().values())
+seats = Seats(view, Roster(("m1",)))
+again = as_request(view.instances["a"], "m1")
+print(json.dumps([kinds, seats.allocated[-1].tolist(), again.tape, read_params(Update, {"id": "a", "tape": 7}).tape]))
+"""
+
+
+@pytest.fixture
+def wire(valkey: Valkey) -> Iterator[Wire]:
+    """A connection."""
+    wire = Wire({"url": valkey.url})
+    yield wire
+    wire.close()
+
+
+def test_a_resource_more_is_summed_and_limited_by_its_name(wire: Wire, names: Names, valkey: Valkey) -> None:
+    """It is asked for, reserved, limited and shown; scorers without it keep its sums when they write."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_TAPE], input=json.dumps([valkey.url, names.prefix]), text=True,
+        capture_output=True, env={**os.environ}, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    kinds, summed, again, update = json.loads(done.stdout)
+    assert kinds == [["placed", []], ["placed", []], ["conflict", ["tape too full"]]]
+    assert (summed, again, update) == ([4.0], 1.5, 7)
+    ledger = Ledger(wire, names)  # knows no tape
+    assert sums_in(wire.one("HGET", ledger.machines, "m1"))["prod", "tape"] == 4000
+    ledger.confirm("a")
+    ledger.release("b")
+    assert sums_in(wire.one("HGET", ledger.machines, "m1"))["prod", "tape"] == 1500
+    known = ledger.find("a")
+    assert known is not None
+    grown = Instance(id="a", machine="m1", state="confirmed", amounts=known.amounts, role="master")
+    assert ledger.update([Change(known, grown, [Candidate("m1", -1)])]).outcomes[0].kind == "done"
+    ledger.release("a")
+    assert ledger.machine_versions() == {}

@@ -1,0 +1,254 @@
+"""The check of the ledger's sums, their repair, and the lease under which it is done; on a real server."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from schemas.names import Names
+from scorer.ledger import checker
+from scorer.ledger.check import Check
+from scorer.ledger.checker import Checker, LastCheck, PacedWire
+from scorer.ledger.follower import Follower
+from scorer.ledger.instance import copy_with
+from scorer.ledger.lease import Lease
+from scorer.ledger.scripts import Ledger
+from scorer.metrics import Metrics
+from scorer.wire import Wire
+from tests.conftest import Valkey
+from tests.integration.test_ledger import simple
+from tests.integration.test_previous_release import check_sums
+from tests.integration.test_rpc import eventually
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def wire(valkey: Valkey) -> Iterator[Wire]:
+    """A connection."""
+    wire = Wire({"url": valkey.url})
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+def ledger(wire: Wire, names: Names) -> Ledger:
+    """A ledger with instances on seven machines, in two clusters, with ports."""
+    ledger = Ledger(wire, names)
+    filled = []
+    for n in range(40):
+        one = simple(f"a{n}", f"m{n % 7}")
+        cluster = f"c{n % 2}"
+        record = copy_with(one.instance, ports=(7000 + n,), cluster=cluster, role="replica", maxmemory=1e6)
+        filled.append(one._replace(instance=record, candidates=[one.candidates[0]._replace(limits=())]))
+    ledger.reserve(filled)
+    for n in range(0, 40, 3):
+        ledger.release(f"a{n}")
+    return ledger
+
+
+DAMAGE: list[tuple[str, Callable[[Ledger, Wire], object]]] = [
+    ("sum too high", lambda led, w: w.one("HSET", led.machines, "m1", change_of(led, w) + b" prod:instances=99,cpu=5")),
+    ("sum of another class", lambda led, w: w.one("HSET", led.machines, "m1", row_of(led, w) + b" free:instances=1")),
+    ("row gone", lambda led, w: w.one("HDEL", led.machines, "m1")),
+    ("row of nothing", lambda led, w: w.one("HSET", led.machines, "m9", b"3 prod:instances=1,cpu=7")),
+    ("count too high", lambda led, w: w.one("HSET", led._keys[4], "m1 port 7001", 5)),
+    ("count gone", lambda led, w: w.one("HDEL", led._keys[4], "m1 port 7001")),
+    ("count of nothing", lambda led, w: w.one("HSET", led._keys[4], "m8 port 1", 1)),
+    ("cluster too small", lambda led, w: w.one("HSET", led.clusters, "c1", b"5 1")),
+    ("cluster gone", lambda led, w: w.one("HDEL", led.clusters, "c1")),
+    ("cluster of nothing", lambda led, w: w.one("HSET", led.clusters, "c9", b"5 1")),
+]  # fmt: skip
+
+
+def row_of(ledger: Ledger, wire: Wire) -> bytes:
+    """Return the row of m1."""
+    return bytes(wire.one("HGET", ledger.machines, "m1"))
+
+
+def change_of(ledger: Ledger, wire: Wire) -> bytes:
+    """Return the version in the row of m1."""
+    return bytes(wire.one("HGET", ledger.machines, "m1").split(b" ")[0])
+
+
+@pytest.mark.parametrize("damage", [row[1] for row in DAMAGE], ids=[row[0] for row in DAMAGE])
+def test_what_is_wrong_is_found_and_repaired(
+    ledger: Ledger, wire: Wire, damage: Callable[[Ledger, Wire], object]
+) -> None:
+    """One wrong row, count or cluster is one difference; afterwards all is right and every scorer sees the version."""
+    follower = Follower(ledger)
+    follower.poll()
+    assert Check(ledger).run().differences == []
+    damage(ledger, wire)
+    check = Check(ledger)
+    found = check.run()
+    assert len(found.differences) == 1, [one.what for one in found.differences]
+    number = Lease(ledger, "check", "here", 60).take()
+    assert number is not None
+    check.repair(found, number)
+    assert found.repaired == 1
+    again = Check(ledger).run()
+    assert (again.differences, again.busy) == ([], 0)
+    follower.poll()
+    assert follower.view.instances == check_sums(wire, ledger)
+    assert {m: follower.version(m) for m in ledger.machine_versions()} == ledger.machine_versions()
+
+
+def test_a_repair_gives_way_to_a_change(ledger: Ledger, wire: Wire) -> None:
+    """What changed after it was read is left as it is."""
+    wire.one("HSET", ledger.machines, "m1", change_of(ledger, wire) + b" prod:instances=99,cpu=5")
+    check = Check(ledger)
+    found = check.run()
+    ledger.reserve([simple("later", "m1")._replace(candidates=[simple("x", "m1").candidates[0]._replace(limits=())])])
+    row = wire.one("HGET", ledger.machines, "m1")
+    number = Lease(ledger, "check", "here", 60).take()
+    assert number is not None
+    check.repair(found, number)
+    assert found.repaired == 0
+    assert wire.one("HGET", ledger.machines, "m1") == row
+
+
+def test_a_timer_finds_what_went_wrong_and_a_repair_clears_it_everywhere(
+    ledger: Ledger, wire: Wire, names: Names, valkey: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two scorers tell the same, without a restart; a check leaves four fifths of the time to others."""
+    monkeypatch.setattr(checker, "_LOOK_S", 0.05)
+    monkeypatch.setattr(checker, "_WAIT_S", 0.01)
+    told: list[dict[str, Any]] = [{}, {}]
+    metrics = [Metrics(), Metrics()]
+    threads = [
+        Checker(
+            Ledger(Wire({"url": valkey.url}), names), Ledger(PacedWire({"url": valkey.url}), names), f"s{k}", each, 1.0
+        )
+        for k, each in enumerate(metrics)
+    ]
+
+    def shown() -> list[tuple[float, int | None]]:
+        return [
+            (each.differences._value.get(), found.get("differences")) for each, found in zip(metrics, told, strict=True)
+        ]
+
+    for thread, found in zip(threads, told, strict=True):
+        thread.tell = found.update
+        thread.start()
+    try:
+        eventually(lambda: shown() == [(0, 0)] * 2)
+        wire.one("HSET", ledger.machines, "m1", change_of(ledger, wire) + b" prod:instances=99,cpu=5")
+        eventually(lambda: shown() == [(1, 1)] * 2)
+        number = eventually(Lease(ledger, "check", "repair", 60).take)
+        check = Check(ledger)
+        found_now = check.run()
+        check.repair(found_now, number)
+        LastCheck(ledger).write(found_now)
+        eventually(lambda: shown() == [(0, 0)] * 2)
+    finally:
+        for thread in threads:
+            thread.stop()
+
+
+def test_a_check_pauses_as_long_as_it_is_told(wire: Wire, names: Names, valkey: Valkey) -> None:
+    """Before each round trip but the first, by the work since the last one."""
+    paced = PacedWire({"url": valkey.url})
+    worked: list[float] = []
+    paced.pause = worked.append
+    assert Check(Ledger(paced, names)).run().differences == []
+    assert len(worked) > 3
+    assert all(one >= 0 for one in worked)
+    paced.close()
+
+
+def test_others_may_write_while_it_is_checked(ledger: Ledger, names: Names, valkey: Valkey) -> None:
+    """A storm of changes is no difference."""
+    other = Wire({"url": valkey.url})
+    stop = threading.Event()
+
+    def storm() -> None:
+        busy, number = Ledger(other, names), 0
+        while not stop.is_set():
+            busy.reserve([simple(f"s{number}", f"m{number % 7}")])
+            busy.release(f"s{number - 3}")
+            number += 1
+
+    thread = threading.Thread(target=storm)
+    thread.start()
+    try:
+        found = [Check(ledger).run().differences for _ in range(5)]
+    finally:
+        stop.set()
+        thread.join()
+        other.close()
+    assert found == [[]] * 5
+
+
+# ---- the lease
+
+
+def test_one_holds_a_lease_and_its_number_rises(ledger: Ledger) -> None:
+    """Kept by its holder under one number; free when it is given up or has run out, under the next."""
+    one, other = Lease(ledger, "x", "one", 60), Lease(ledger, "x", "other", 60)
+    assert [one.take(), one.take(), other.take()] == [1, 1, None]
+    other.give_up()
+    assert other.take() is None
+    one.give_up()
+    assert [other.take(), one.take()] == [2, None]
+    assert Lease(ledger, "y", "one", 60).take() == 1
+
+
+HOLD = """
+import json, sys, time
+from schemas.names import Names
+from scorer.ledger.check import Check
+from scorer.ledger.lease import Lease
+from scorer.ledger.scripts import Ledger
+from scorer.wire import Wire
+url, prefix = sys.argv[1:]
+ledger = Ledger(Wire({"url": url}), Names(prefix))
+number = Lease(ledger, "check", "holder", 1.0).take()
+check = Check(ledger)
+found = check.run()
+print(number, flush=True)
+sys.stdin.readline()
+try:
+    check.repair(found, number)
+except PermissionError as error:
+    print("refused", error, flush=True)
+else:
+    print("repaired", found.repaired, flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_holder_is_killed_or_frozen(
+    ledger: Ledger, wire: Wire, names: Names, valkey: Valkey, how: signal.Signals
+) -> None:
+    """Another gets the lease when it has run out; the frozen one wakes and its repair is refused by its number."""
+    wire.one("HSET", ledger.machines, "m1", change_of(ledger, wire) + b" prod:instances=99,cpu=5")
+    row = wire.one("HGET", ledger.machines, "m1")
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, valkey.url, names.prefix],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert holder.stdout is not None
+        first = int(holder.stdout.readline())
+        holder.send_signal(how)
+        number = eventually(Lease(ledger, "check", "other", 60).take)
+        assert number == first + 1
+        if how == signal.SIGSTOP:
+            holder.send_signal(signal.SIGCONT)
+            said, _ = holder.communicate("go\n", timeout=30)
+            assert said.startswith("refused")
+        assert wire.one("HGET", ledger.machines, "m1") == row
+        check = Check(ledger)
+        found = check.run()
+        check.repair(found, number)
+        assert found.repaired == 1
+    finally:
+        holder.kill()
+        holder.communicate()

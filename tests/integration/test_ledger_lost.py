@@ -1,0 +1,166 @@
+"""A ledger whose server comes back with less, or with nothing, is noticed and said; on real servers."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from schemas.names import Names
+from scorer.client import Client, WindwardError
+from scorer.ledger.follower import Follower
+from scorer.ledger.scripts import Ledger
+from scorer.wire import Wire
+from tests.conftest import Valkey, free_port, start_valkey, stop
+from tests.integration.test_ledger import simple
+from tests.integration.test_rpc import eventually
+from tests.window_tables import publish, window_table
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def wire(valkey: Valkey) -> Iterator[Wire]:
+    """A connection."""
+    wire = Wire({"url": valkey.url})
+    yield wire
+    wire.close()
+
+
+def cut(wire: Wire, ledger: Ledger, ids: list[str]) -> None:
+    """Make the ledger what it was before the last instances: what a failover or a lost second of the file leaves."""
+    change = int(wire.one("HGET", ledger.head, "change")) - len(ids)
+    wire.ask(
+        [
+            ("HSET", ledger.head, "change", change), ("HDEL", ledger.instances, *ids),
+            ("ZREM", ledger.expiry, *ids), ("XTRIM", ledger.log, "MAXLEN", change),
+            *[("XDEL", ledger.log, f"{change + n + 1}-0") for n in range(len(ids))],
+        ]
+    )  # fmt: skip
+
+
+def test_a_lost_end_of_the_ledger_is_named(wire: Wire, names: Names, caplog: pytest.LogCaptureFixture) -> None:
+    """The same epoch with a lower change: an error that names each lost record; the rest is followed."""
+    ledger = Ledger(wire, names)
+    follower = Follower(ledger)
+    ledger.reserve([simple(f"a{n}") for n in range(5)])
+    follower.poll()
+    cut(wire, ledger, ["a3", "a4"])
+    with caplog.at_level(logging.ERROR):
+        follower.poll()
+    assert follower.lost == 2
+    # By name: a library's thread of another test may log in the same process.
+    (record,) = [record for record in caplog.records if record.getMessage().startswith("scorer.ledger.")]
+    assert record.getMessage() == "scorer.ledger.tail_lost"
+    assert "a3 on m1 reserved, a4 on m1 reserved" in str(record.__dict__["values"]["instances"])
+    assert sorted(follower.view.instances) == ["a0", "a1", "a2"]
+
+
+def test_a_lost_end_is_noticed_when_the_connection_was_lost_too(wire: Wire, names: Names) -> None:
+    """The server was away: what the scorer had seen before is compared, also when others wrote since."""
+    ledger = Ledger(wire, names)
+    follower = Follower(ledger)
+    ledger.reserve([simple(f"a{n}") for n in range(5)])
+    follower.poll()
+    cut(wire, ledger, ["a3", "a4"])
+    follower.forget()
+    follower.poll()
+    assert follower.lost == 2
+
+
+@dataclass
+class Apart:
+    """A scorer with a ledger server of its own."""
+
+    url: str
+    ledger_url: str
+    names: Names
+    log: Path
+    metrics_port: int
+
+    def windward(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command on these servers."""
+        settings = ["--redis-url", self.url, "--ledger-url", self.ledger_url, "--prefix", self.names.prefix]
+        return subprocess.run(
+            [sys.executable, "-m", "ops.cli", *words, *settings], env=dict(os.environ), capture_output=True,
+            text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    def metric(self, name: str) -> float:
+        """Return a metric of the scorer."""
+        page = urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5).read().decode()
+        return float(next(line.split()[1] for line in page.splitlines() if line.startswith(f"{name} ")))
+
+
+@pytest.fixture
+def apart(valkey: Valkey, names: Names, tmp_path: Path) -> Iterator[Apart]:
+    """Run them."""
+    port, metrics_port = free_port(), free_port()
+    server = start_valkey(port, tmp_path)
+    found = Apart(valkey.url, f"redis://127.0.0.1:{port}/0", names, tmp_path / "log", metrics_port)
+    wire = Wire({"url": valkey.url})
+    publish(wire, names, [window_table(["m0", "m1"], at=time.time() + 60)])
+    wire.close()
+    arguments = ["--redis-url", found.url, "--ledger-url", found.ledger_url, "--prefix", names.prefix]
+    with found.log.open("wb") as log:
+        scorer = subprocess.Popen(
+            [sys.executable, "-m", "scorer", *arguments, "--metrics-port", str(metrics_port)], stderr=log
+        )
+    try:
+        yield found
+    finally:
+        stop(scorer)
+        stop(server)
+
+
+def test_an_emptied_ledger_is_not_placed_on_until_it_is_accepted(apart: Apart) -> None:
+    """Twenty instances vanish: placing is refused in words, the rest answers, and `ledger accept` ends it."""
+    with Client(apart.url, apart.names.prefix, timeout_s=30) as client:
+        for n in range(20):
+            client.place(id=f"a{n}", cpu=0.1)
+            client.confirm(f"a{n}")
+        marker = Wire({"url": apart.url})
+        eventually(lambda: client.health()["ready"] and marker.one("GET", apart.names.ledger_marker).endswith(b" 20"))
+        marker.close()
+        assert apart.metric("windward_scorer_ledger_lost_instances_total") == 0
+        emptied = Wire({"url": apart.ledger_url})
+        emptied.one("FLUSHALL")
+        emptied.close()
+        for _ in range(2):
+            with pytest.raises(WindwardError, match=r"FAILED_PRECONDITION.*where 20 were.*windward ledger accept"):
+                client.place(id="b", cpu=0.1)
+        assert client.instances()["total"] == 0
+        assert client.rank(cpu=0.1)["machine"]
+        assert "where 20 were" in client.health()["ledger_unaccepted"]
+        assert apart.metric("windward_scorer_ledger_unaccepted") == 1
+        assert apart.metric("windward_scorer_ledger_lost_instances_total") == 20
+        assert "scorer.ledger.begun_anew" in apart.log.read_text()
+        accepted = apart.windward("ledger", "accept")
+        assert (accepted.returncode, accepted.stdout) == (0, "accepted: the ledger has 0 instances\n")
+        assert client.place(id="b", cpu=0.1)["machine"]
+        assert apart.metric("windward_scorer_ledger_unaccepted") == 0
+
+
+def test_a_scorer_checks_at_start_and_the_command_repairs(apart: Apart) -> None:
+    """Health and metric say what the check at start found; `ledger check` names it and `--repair` mends it."""
+    with Client(apart.url, apart.names.prefix, timeout_s=30) as client:
+        client.place(id="a", cpu=0.1)
+        checked = eventually(lambda: client.health()["ledger_check"])
+        assert (checked["differences"], apart.metric("windward_scorer_ledger_differences")) == (0, 0)
+        wire = Wire({"url": apart.ledger_url})
+        wire.one("HSET", Ledger(wire, apart.names).clusters, "ghost", "3 2")
+        wire.close()
+        found = apart.windward("ledger", "check")
+        assert found.returncode == 1
+        assert "cluster ghost: 2 instances is 0" in found.stdout
+        assert apart.windward("ledger", "check", "--repair").returncode == 0
+        assert "0 differ" in apart.windward("ledger", "check").stdout
+        assert client.health()["ledger_check"]["at"] >= checked["at"]

@@ -1,0 +1,107 @@
+"""State that Redis lost in part, or that somebody wrote over, is never served as truth. Real processes throughout."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from ops.local.valkey import LocalValkey
+from schemas.names import Names
+from scorer.commands.forget import note_forgotten
+from tests.integration.pipeline import Pipeline, await_condition, make_samples
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def pipeline(broker: Any, names: Names, tmp_path: Path) -> Iterator[Pipeline]:
+    """The pipeline without a worker, of one partition."""
+    with LocalValkey(directory=tmp_path / "valkey") as store:
+        one = Pipeline(broker, store.url, names, tmp_path, partitions=1)
+        yield one
+        one.close()
+
+
+def quarter_of_the_slots(client: redis.Redis, names: Names) -> None:
+    """As an eviction leaves it."""
+    client.delete(*[names.slots(0, position) for position in random.Random(1).sample(range(360), 90)])
+
+
+def all_facts_and_hours(client: redis.Redis, names: Names) -> None:
+    """The rest that an eviction may take."""
+    client.delete(names.facts(0), *[names.peaks(0, place) for place in range(50)])
+
+
+def garbage_everywhere(client: redis.Redis, names: Names) -> None:
+    """Other bytes, another type, another offset."""
+    client.set(names.slots(0, 5), b"garbage")
+    client.delete(names.facts(0))
+    client.set(names.facts(0), b"garbage")
+    client.set(names.vitals(0), b"garbage")
+    client.hset(names.state(0), mapping={"offset": b"garbage", "facts": b"\xff"})
+
+
+def state_of_another_type(client: redis.Redis, names: Names) -> None:
+    """No hash where the hash was."""
+    client.delete(names.state(0))
+    client.set(names.state(0), b"garbage")
+
+
+@pytest.mark.parametrize(
+    "damage", [quarter_of_the_slots, all_facts_and_hours, garbage_everywhere, state_of_another_type]
+)
+def test_what_is_lost_is_read_again(pipeline: Pipeline, damage: Callable[[redis.Redis, Names], None]) -> None:
+    """The next worker finds it, says so, and ends with the windows of an undisturbed run."""
+    samples = make_samples(3, 360)
+    pipeline.start_worker()
+    pipeline.publish(samples)
+    pipeline.await_exact()
+    pipeline.workers[0].stop()
+    with redis.Redis.from_url(pipeline.redis_url) as client:
+        client.delete(pipeline.names.windows(0))
+        damage(client, pipeline.names)
+    worker = pipeline.start_worker()
+    pipeline.await_exact()
+    assert any(event in worker.log.read_text() for event in ("store.damaged", "store.foreign"))
+    pipeline.publish(make_samples(3, 1))
+    assert worker.running
+
+
+def test_a_forgotten_machine_leaves_the_windows(pipeline: Pipeline) -> None:
+    """By the next look; a rebuild from the log does not keep it, a new sample brings it back."""
+    samples = make_samples(4, 30)
+    pipeline.start_worker()
+    pipeline.publish(samples)
+    pipeline.await_exact()
+    names = pipeline.names
+    with redis.Redis.from_url(pipeline.redis_url) as client:
+        note_forgotten(client, names, "m001")
+        gone = lambda: set(pipeline.rows()) == {"m000", "m002", "m003"}  # noqa: E731
+        await_condition(gone, "m001 is gone")
+        pipeline.workers[0].kill()
+        client.delete(names.vitals(0))  # all is read again from the log
+        worker = pipeline.start_worker()
+        await_condition(lambda: "stream.rebuilt" in worker.log.read_text(), "rebuilt")
+        await_condition(gone, "m001 is gone again")
+    pipeline.publish([one for one in make_samples(4, 1, end=time.time() + 10) if one.machine == "m001"])
+    await_condition(lambda: "m001" in pipeline.rows(), "m001 sends again")
+
+
+def test_what_leaves_redis_under_a_worker_is_written_again(pipeline: Pipeline) -> None:
+    """Within half a minute, without a new sample."""
+    pipeline.start_worker()
+    pipeline.publish(make_samples(3, 360))
+    pipeline.await_exact()
+    names = pipeline.names
+    with redis.Redis.from_url(pipeline.redis_url) as client:
+        before = client.get(names.slots(0, 5))
+        assert before
+        client.delete(names.slots(0, 5), names.vitals(0), names.windows(0))
+        await_condition(lambda: client.exists(names.slots(0, 5), names.vitals(0), names.windows(0)) == 3, "all back")
+        assert client.get(names.slots(0, 5)) == before

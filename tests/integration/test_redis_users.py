@@ -1,0 +1,240 @@
+"""The shipped Redis users: each does its own work on a real server, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from ops.local.broker import LocalBroker
+from schemas.names import Names
+from schemas.sample import MachineFacts
+from scorer.client import Client
+from scorer.ledger.follower import Follower
+from scorer.ledger.scripts import Ledger
+from scorer.snapshot.loader import Loader
+from scorer.wire import Wire
+from tests.conftest import free_port, start_valkey, stop
+from tests.in_process import run_command
+from tests.integration.pipeline import Pipeline, await_condition, make_samples
+from tests.integration.test_rpc import ask_raw, eventually, scorer_process
+from tests.window_tables import publish, window_table
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+USERS = ("stream", "scorer", "deployer", "operator", "exporter")
+NAMES = Names()
+HANDSHAKE = ("client|setinfo", "client|maint_notifications", "client|maint-notifications")
+"""What redis-py tries and does without: an ACL of Redis 7.0 cannot allow the first, others do not know the last."""
+
+
+def password(user: str) -> str:
+    """Every user has one of its own."""
+    return f"{user}'s own"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a server with the shipped users; the default user stays, for the test to look."""
+    folder = tmp_path_factory.mktemp("users")
+    lines = [
+        (ROOT / f"ops/redis/{user}.acl")
+        .read_text()
+        .replace("PASSWORD_SHA256", hashlib.sha256(password(user).encode()).hexdigest())
+        for user in USERS
+    ]
+    (folder / "users.acl").write_text("".join(lines))
+    port = free_port()
+    process = start_valkey(port, folder, "--aclfile", str(folder / "users.acl"))
+    yield port
+    stop(process)
+
+
+@pytest.fixture
+def admin(server: int) -> Iterator[redis.Redis]:
+    """The default user, on an empty server."""
+    with redis.Redis(port=server) as client:
+        client.flushall()
+        client.execute_command("ACL LOG RESET")
+        yield client
+
+
+def environment(user: str) -> dict[str, str]:
+    """The settings that make a process this user."""
+    return {"WINDWARD_REDIS_USERNAME": user, "WINDWARD_REDIS_PASSWORD": password(user)}
+
+
+def url(port: int) -> str:
+    """The server's URL."""
+    return f"redis://127.0.0.1:{port}/0"
+
+
+def denied(admin: redis.Redis) -> list[tuple[str, str, str]]:
+    """Return user, reason and object of everything that was refused, but for the handshake's frills."""
+    entries: Any = admin.acl_log()
+    found = [(entry["username"], entry["reason"], entry["object"]) for entry in entries]
+    return [each for each in found if each[2] not in HANDSHAKE]
+
+
+@contextmanager
+def scorer(port: int) -> Iterator[None]:
+    """A scorer under its user, on a fleet of three machines."""
+    wire = Wire({"url": url(port)})
+    publish(wire, NAMES, [window_table(["m1", "m2", "m3"], at=time.time())])
+    wire.close()
+    with scorer_process(url(port), NAMES, env=environment("scorer")), deployer(port) as client:
+        eventually(lambda: client.health()["ready"])
+        yield
+
+
+def deployer(port: int, user: str = "deployer") -> Client:
+    """A client under a user."""
+    return Client(url(port), username=user, password=password(user), timeout_s=10)
+
+
+def test_a_deployer_reaches_every_method(server: int, admin: redis.Redis) -> None:
+    """Scorer and deployer under their users: each method, expiry, the log, and nothing was refused to either."""
+    with scorer(server), deployer(server) as client:
+        assert client.rank(cpu=1)["machine"]
+        place = {"cpu": 1, "memory": "1G", "cluster": "c", "role": "master", "ports": [7000]}
+        assert client.place(id="a", **place)["machine"]
+        assert client.place(id="short", cpu=1, ttl_s=1)["machine"]
+        assert client.confirm("a")["state"] == "confirmed"
+        assert client.update("a", cpu=2)["id"] == "a"
+        without_deadline = {"v": 1, "id": "q", "method": "update", "params": {"id": "a", "cpu": 2}}
+        for _ in range(2):  # the second time the ledger knows the query
+            assert ask_raw(admin, NAMES, json.dumps(without_deadline), "q")["ok"]
+        assert client.instances(id="a")["instances"]
+        assert client.machines()["total"] == 3
+        eventually(lambda: admin.zcard(NAMES.ledger("expiry")) == 0)  # the sweeper
+        assert client.release("a")["state"] == "released"
+        assert client.place(id="a", **place)
+        assert client.health()["ready"]
+    assert admin.xlen(NAMES.decisions)
+    assert denied(admin) == []
+
+
+def test_a_scorer_takes_over_a_ledger_of_format_1(server: int, admin: redis.Redis) -> None:
+    """The script that migrates is allowed all that it does."""
+    admin.hset(NAMES.ledger("head"), mapping={"epoch": "e", "change": 3})
+    admin.hset(NAMES.ledger("machines"), "m1", "1")
+    with scorer(server), deployer(server) as client:
+        assert client.health()["ready"]
+    assert admin.hget(NAMES.ledger("current"), "format") == b"2"
+    assert denied(admin) == []
+
+
+def test_an_operator_has_its_commands(server: int, admin: redis.Redis, tmp_path: Path) -> None:
+    """Labels, taints, cordons, an import, why, the ledger's repair, and all that a deployer has."""
+    inventory = tmp_path / "inventory.json"
+    inventory.write_text(json.dumps([{"id": "found", "machine": "m1", "cpu": 1, "memory": "1G"}]))
+    commands = [
+        ["machines", "label", "m1", "rack=a"], ["machines", "taint", "m1", "disk=slow:avoid"],
+        ["machines", "cordon", "m2"], ["machines", "uncordon", "m2"], ["machines", "show", "m1"],
+        ["machines", "forget", "m1"], ["machines"], ["place", "--id", "p", "--cpu", "1"], ["why", "p"],
+        ["confirm", "p"], ["instances", "import", str(inventory), "--apply", "--reservations"],
+        ["instances"], ["instances", "release", "found"], ["health"], ["rank", "--cpu", "1"],
+        ["ledger", "check"], ["ledger", "check", "--repair"], ["ledger", "accept"],
+    ]  # fmt: skip
+    with scorer(server):
+        for command in commands:
+            done = run_command(*command, environ={**environment("operator"), "WINDWARD_REDIS_URL": url(server)})
+            assert done.returncode == 0, (command, done.stderr)
+    assert denied(admin) == []
+
+
+def test_a_stream_worker_writes_and_resumes(
+    server: int, admin: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows, state and facts are written, and read again by the next worker."""
+    for name, value in environment("stream").items():
+        monkeypatch.setenv(name, value)
+    samples = make_samples(4, 12)
+    facts = MachineFacts(v=1, machine="m000", boot=1, at=samples[-1].at, labels={"rack": "a"})
+    with LocalBroker(log=tmp_path / "broker.log") as broker:
+        pipeline = Pipeline(broker, url(server), NAMES, tmp_path)
+        try:
+            worker = pipeline.start_worker()
+            pipeline.publish(samples[:24])
+            pipeline.publish([facts], keep=False)  # type: ignore[list-item]
+            pipeline.await_folded(25)
+            worker.stop()
+            pipeline.start_worker()
+            pipeline.publish(samples[24:])
+            pipeline.await_folded(49)
+            newest = {f"m{m:03d}": max(s.at for s in samples if s.machine == f"m{m:03d}") for m in range(4)}
+            await_condition(lambda: {m: row["at"] for m, row in pipeline.rows().items()} == newest, "the tables")
+            await_condition(lambda: any(admin.hgetall(NAMES.facts(p)) for p in range(4)), "the facts")
+        finally:
+            pipeline.close()
+    assert denied(admin) == []
+
+
+def test_an_exporter_reads_windows_and_ledger(server: int, admin: redis.Redis) -> None:
+    """With the parts that it is made of; the ledger is there."""
+    with scorer(server), deployer(server) as client:
+        client.place(id="a", cpu=1)
+    arguments = {"url": url(server), "username": "exporter", "password": password("exporter")}
+    wire = Wire(arguments)
+    snapshot = Loader(wire, NAMES).refresh()
+    assert snapshot is not None
+    assert len(snapshot) == 3
+    follower = Follower(Ledger(wire, NAMES))
+    follower.poll()
+    assert follower.loaded
+    assert "a" in follower.view.instances
+    assert wire.one("INFO", "memory")
+    wire.close()
+    assert denied(admin) == []
+
+
+DANGEROUS = [("KEYS", "*"), ("SCAN", "0"), ("FLUSHALL",), ("FLUSHDB",), ("CONFIG", "GET", "*"), ("SHUTDOWN",),
+             ("ACL", "LIST"), ("MONITOR",), ("CLIENT", "LIST"), ("CLIENT", "KILL", "ID", "1"),
+             ("SUBSCRIBE", "x"), ("PUBLISH", "x", "y"), ("SCRIPT", "FLUSH"), ("SAVE",), ("REPLICAOF", "NO", "ONE"),
+             ("GET", "foreign"), ("HGETALL", "foreign"), ("SET", "foreign", "x"), ("DEL", "foreign"),
+             ("LPUSH", "foreign", "x"), ("EVAL", "return redis.call('SET', 'foreign', 'x')", "0"),
+             ("EVAL", "return redis.call('KEYS', '*')", "0"), ("GET", "other:v1:partitions")]  # fmt: skip
+SETS = ("HSET", NAMES.ledger("instances"), "a", "x")
+OWN = [
+    ("deployer", ("EVAL", "return 1", "0")), ("deployer", ("BLPOP", NAMES.queries, "0.01")),
+    ("deployer", ("LRANGE", NAMES.queries, "0", "-1")), ("deployer", ("LPUSH", NAMES.reply("x"), "forged")),
+    ("deployer", ("DEL", NAMES.queries)), ("deployer", SETS), ("deployer", ("GET", NAMES.windows(0))),
+    ("deployer", ("HGETALL", NAMES.operator)), ("stream", ("EVAL", "return 1", "0")), ("stream", SETS),
+    ("stream", ("LPUSH", NAMES.queries, "x")), ("stream", ("HSET", NAMES.operator, "m", "{}")),
+    ("scorer", ("SET", NAMES.windows(0), "x")), ("scorer", ("HSET", NAMES.operator, "m", "{}")),
+    ("scorer", ("LPUSH", NAMES.queries, "x")), ("scorer", ("DEL", NAMES.decisions)),
+    ("scorer", ("HSET", NAMES.state(0), "offset", "0")), ("operator", ("GET", NAMES.first_taken("x"))),
+    ("deployer", ("SET", NAMES.ledger_marker, "e 0")), ("exporter", ("SET", NAMES.ledger_marker, "e 0")),
+    ("scorer", ("EXPIRE", NAMES.ledger_marker, "1")), ("operator", ("SET", NAMES.windows(0), "x")),
+    ("operator", ("DEL", NAMES.decisions)), ("operator", ("BLPOP", NAMES.queries, "0.01")), ("exporter", SETS),
+    ("exporter", ("SET", NAMES.windows(0), "x")), ("exporter", ("LPUSH", NAMES.queries, "x")),
+    ("exporter", ("EVAL", "return 1", "1", NAMES.ledger("current"))), ("exporter", ("INCR", NAMES.operator_version)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("user", "command"), [*((u, c) for u in USERS for c in DANGEROUS), *OWN])
+def test_a_user_may_do_nothing_else(server: int, user: str, command: tuple[str, ...]) -> None:
+    """Foreign keys, other users' keys, and what stops or empties a server."""
+    client = redis.Redis(port=server, username=user, password=password(user))
+    with (
+        client,
+        pytest.raises(redis.ResponseError, match=r"(?i)no permissions|can't run this command|ACL failure|script"),
+    ):
+        client.execute_command(*command)
+
+
+def test_nobody_gets_in_without_a_password(server: int) -> None:
+    """Nor with another user's; a file that was not given one is refused by the server."""
+    for wrong in ("", "PASSWORD_SHA256", password("stream")):
+        with redis.Redis(port=server, username="scorer", password=wrong) as client, pytest.raises(redis.RedisError):
+            client.ping()
+    with redis.Redis(port=server) as client, pytest.raises(redis.ResponseError, match="Error in ACL SETUSER"):
+        client.execute_command("ACL", "SETUSER", "x", "on", "#PASSWORD_SHA256")

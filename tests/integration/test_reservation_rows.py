@@ -1,0 +1,90 @@
+"""The in-house study's reservations, row by row, on the ledger itself: what others reserved is not given away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from schemas.names import Names
+from schemas.request import Request
+from scorer.ledger.digest import request_digest
+from scorer.ledger.follower import Follower
+from scorer.ledger.instance import copy_with
+from scorer.ledger.scripts import Ledger
+from scorer.ledger.transition import Candidate, Wanted
+from scorer.ledger.view import instance_of
+from scorer.placement.placer import Placing
+from scorer.ranking.profile_file import parse_profile
+from scorer.wire import Wire
+from tests.conftest import Valkey
+from tests.integration.test_ledger import clocked_ledger
+from tests.scorer.fleets import by_name, cases, fleet, machine, request, toml
+
+pytestmark = pytest.mark.integration
+
+FITS = parse_profile(toml({"filters": [{"use": "fits", "basis": "requests"}]}), "fits")
+DIFFERENT = {
+    "derived: reservation expiring exactly now still counts": "a reservation that ends this very second has ended",
+    "derived: no reservations -> pass even if the pod does not fit": "room is looked for where nothing is reserved too",
+}
+"""Rows that Windward deliberately answers otherwise, and why: the other verdict is expected here."""
+
+
+class World:
+    """One machine, a ledger whose clock a row moves, and a placer."""
+
+    def __init__(self, wire: Wire, names: Names, inputs: dict[str, Any]) -> None:
+        node, self._wire, self._clock_key = inputs["machine"], wire, names.key("clock")
+        capacity = node["allocatable"]
+        self.fleet = fleet(machine(node["name"], capacity["cpu_millicores"] / 1000, capacity["memory_bytes"]))
+        self.machine = node["name"]
+        self.ledger: Ledger = clocked_ledger(wire, names)
+        self.follower = Follower(self.ledger)
+        self.set_clock(inputs["now_unix_s"] - 100)
+        self.placing = Placing(self.ledger, self.follower, clock=lambda: self.now_s)
+
+    def set_clock(self, now_s: float) -> None:
+        """Move the time of the ledger and of the placer."""
+        self.now_s = float(now_s)
+        self._wire.one("SET", self._clock_key, f"{self.now_s:.6f}")
+
+    def reserve(self, asked: Request) -> None:
+        """Reserve, whatever the room, as it was done when there was room."""
+        anyhow = Candidate(self.machine, self.follower.version(self.machine))
+        record = copy_with(instance_of(asked, "", self.now_s), request=request_digest(asked))
+        wanted = Wanted(record, asked.ttl_s, [anyhow])
+        self.follower.absorb(self.ledger.reserve([wanted]))
+
+
+@pytest.fixture
+def wire(valkey: Valkey) -> Iterator[Wire]:
+    """A connection."""
+    wire = Wire({"url": valkey.url})
+    yield wire
+    wire.close()
+
+
+@pytest.mark.parametrize("row", cases("reservation", "unicore_filter"), ids=by_name)
+def test_reservations_of_others_are_kept(wire: Wire, names: Names, row: dict[str, Any]) -> None:
+    """Nobody gets what is reserved for others, in whatever order; who comes with its own id gets its reservation."""
+    inputs = row["inputs"]
+    world = World(wire, names, inputs)
+    world.follower.poll()
+    own = None
+    for reserved in inputs["reservations"]:
+        amounts = {"cpu": reserved["cpu_millicores"] / 1000, "memory": reserved["memory_bytes"]}
+        asked = request(id=reserved["pod"], ttl_s=reserved["expire_at_unix_s"] - world.now_s, **amounts)
+        own = asked if reserved["pod"] == inputs["pod"]["name"] else own
+        world.reserve(asked)
+    assert len(world.ledger.all_instances()) == len(inputs["reservations"])
+    world.set_clock(inputs["now_unix_s"])
+    world.follower.absorb(world.ledger.expire())
+    need = inputs["pod"]["need"]
+    amounts = {"cpu": need["cpu_millicores"] / 1000, "memory": need["memory_bytes"]}
+    asked = own or request(id=inputs["pod"]["name"], **amounts)
+    assert asked.amounts()[:2] == (amounts["cpu"], amounts["memory"])
+    (record,) = world.placing.place([asked], world.fleet.snapshot, FITS).records
+    intended = row["expected"]["intended_verdict"] == "pass"
+    assert (record is not None) == (intended != (row["name"] in DIFFERENT))

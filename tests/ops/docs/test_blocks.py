@@ -1,0 +1,66 @@
+"""The blocks of code on the pages: Python and data are run here, shell by `tests.ops.test_readme` against a stack."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from sybil import Document, Sybil
+from sybil.example import Example
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
+
+from tests.ops.code_blocks import BLOCKS, MARKED, PAGES
+
+LANGUAGES = {"python", "sh", "json", "toml", "yaml", ""}
+MARKED_MAX = 12
+"""So many blocks of shell are not run at most."""
+
+
+def documents() -> list[Document]:
+    """Return the pages with a block of Python or of data, parsed."""
+    sybil = Sybil(
+        parsers=[
+            PythonCodeBlockParser(),
+            CodeBlockParser("toml", _toml),
+            CodeBlockParser("json", _json),
+            CodeBlockParser("yaml", _yaml),
+        ]
+    )
+    parsed = [sybil.parse(page) for page in PAGES if page.parent.name != "client"]  # `make packages` runs the client
+    return [document for document in parsed if list(document.examples())]
+
+
+def _toml(example: Example) -> None:
+    tomllib.loads(example.parsed)
+
+
+def _json(example: Example) -> None:
+    json.loads(example.parsed)
+
+
+def _yaml(example: Example) -> None:
+    yaml.safe_load(example.parsed)
+
+
+DOCUMENTS = documents()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=[Path(each.path).name for each in DOCUMENTS])
+def test_python_and_data_on_a_page_hold(document: Document) -> None:
+    """Each example gives what the page says; later ones go on from earlier ones."""
+    for example in document.examples():
+        example.evaluate()
+
+
+def test_every_block_is_of_a_language_that_is_checked() -> None:
+    """No block hides behind another name."""
+    for block in BLOCKS:
+        assert block.language in LANGUAGES, f"{block.page}: {block.language}"
+
+
+def test_the_blocks_that_are_not_run_are_counted() -> None:
+    """Those that need Docker, root or a cluster; `.ci/run` prints their number."""
+    assert 0 < len(MARKED) <= MARKED_MAX

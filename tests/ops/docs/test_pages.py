@@ -1,0 +1,88 @@
+"""The pages that are made from the product: complete, and with the numbers that the product gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from ops.docs import decision_page, plugin_pages, profiles_page, rpc_page
+from ops.docs.shapes import SHAPES, drawn
+from ops.docs.site import navigation
+from scorer.ranking.catalogue import built_in_profiles
+from scorer.ranking.filters import FILTERS
+from scorer.ranking.scores import SCORES
+
+ROOT = Path(__file__).parents[3]
+PLUGINS = [(each, "filter") for each in FILTERS] + [(each, "score") for each in SCORES]
+SCHEMAS = {
+    path.name.removesuffix(".v1.schema.json"): json.loads(path.read_text())
+    for path in sorted((ROOT / "schemas").glob("*.v1.schema.json"))
+}
+
+
+@pytest.mark.parametrize(("plugin", "kind"), PLUGINS, ids=[each.name for each, _ in PLUGINS])
+def test_the_picture_of_a_plugin_shows_a_difference(plugin: type, kind: str) -> None:
+    """What is drawn is finite, in range, and not the same everywhere: else the picture would show nothing."""
+    seen = drawn(plugin, is_filter=kind == "filter")
+    values = [value for line in seen.lines.values() for value in line]
+    assert all(math.isfinite(value) and 0 <= value <= 100.0 + 1e-6 for value in values)
+    assert max(values) > min(values)
+    assert all(len(line) == len(seen.x) for line in seen.lines.values())
+
+
+@pytest.mark.parametrize(("plugin", "kind"), PLUGINS, ids=[each.name for each, _ in PLUGINS])
+def test_the_page_of_a_plugin_has_its_docstring_and_every_setting(plugin: type, kind: str) -> None:
+    """Each setting is in the table; no literal of the docstring's markup is left."""
+    text = plugin_pages.page(plugin, kind, drawn(plugin, is_filter=kind == "filter"), built_in_profiles())
+    assert text.startswith(f"# {plugin.name}\n")
+    for name in [each.name for each in dataclasses.fields(plugin)]:
+        assert f"| `{name}` |" in text
+    assert "``" not in text.replace("```", "")
+
+
+def test_no_shape_is_of_a_plugin_that_is_gone() -> None:
+    """The table of shapes names filters and scores that there are."""
+    assert set(SHAPES) <= {each.name for each, _ in PLUGINS}
+
+
+def test_the_numbers_of_the_decision_are_those_of_the_ranking() -> None:
+    """The chosen machine has the highest total; credit and measured mean add up to what is seen."""
+    text = decision_page.page()
+    row = next(line for line in text.splitlines() if line.startswith("| `taken` |"))
+    measured, credit, seen = (float(cell) for cell in row.split("|")[2:5])
+    assert credit == pytest.approx(8 * 5 / 6, abs=0.001)
+    assert measured + credit == pytest.approx(seen, abs=0.01)
+    totals = next(line for line in text.splitlines() if line.startswith("| **total**"))
+    found = [float(value) for value in re.findall(r"\*\*([\d.]+)\*\*", totals)]
+    assert found == sorted(found, reverse=True)
+    assert "3/5 feasible: 1 cpu too full, 1 stale" in text
+
+
+def test_the_profiles_are_compared_on_one_fleet() -> None:
+    """Each profile has a row with a machine that it chose."""
+    text = profiles_page.page(built_in_profiles())
+    for name in built_in_profiles():
+        assert re.search(rf"\| {name} \|.*\*\*[\d.]+\*\*.*\|", text)
+
+
+def test_the_rpc_page_has_every_method_and_every_field() -> None:
+    """Each result's schema is a section, each of its fields a row."""
+    text = rpc_page.page(SCHEMAS)
+    for name, schema in SCHEMAS.items():
+        if name.endswith(".result"):
+            assert f"## {name.removesuffix('.result')}: its result" in text
+            for definition in schema["$defs"].values():
+                assert all(f"| `{field}` |" in text for field in definition.get("properties", ()))
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    """A page that nobody has given a place is under More."""
+    pages = ["index.md", "filters.md", "filters/fits.md", "new.md", "sizing.md"]
+    text = json.dumps(navigation(pages))
+    assert all(text.count(json.dumps(page)) == 1 for page in pages)
+    assert {"More": ["new.md"]} in navigation(pages)

@@ -1,0 +1,97 @@
+"""The text of the page: what is written is read back by both of Prometheus' own parsers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from ops.exporter.exposition import RATIO, SECONDS, Family, MachineNames, fixed, page
+from tests.effort import effort
+
+NAMES = st.lists(
+    st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), min_size=1, max_size=12),
+    min_size=1, max_size=8, unique=True,
+)  # fmt: skip
+VALUES = st.floats(allow_nan=True, allow_infinity=True) | st.floats(0, 1) | st.integers(0, 2**50).map(float)
+
+
+def read(families: list[Family]) -> dict[tuple[str, ...], float]:
+    """Return every sample, by name and labels; both formats must agree."""
+    found = []
+    for parse, body in (
+        (parse_text, page(families)),
+        (parse_open_metrics, page(families, open_metrics=True)),
+    ):
+        samples = [sample for family in parse(body.decode()) for sample in family.samples]
+        by_key = {(each.name, *sorted(f"{k}={v}" for k, v in each.labels.items())): each.value for each in samples}
+        assert len(by_key) == len(samples)
+        found.append(by_key)
+    assert found[0] == found[1]
+    return found[0]
+
+
+@settings(max_examples=effort(20, 500), deadline=None)
+@given(NAMES, st.data())
+def test_a_column_is_read_back(names: list[str], data: st.DataObject) -> None:
+    """Whatever the names and values: known values of the chosen rows are there, within seven decimals; no other."""
+    values = np.array([data.draw(VALUES) for _ in names])
+    rows = np.array([data.draw(st.booleans()) for _ in names])
+    family = Family("m", "about")
+    family.add_column(MachineNames(names), values, rows, labels={"resource": 'a"b\\c\nd'})
+    wanted = {
+        ("m", f"machine={name}", 'resource=a"b\\c\nd'): value
+        for name, value, row in zip(names, values.tolist(), rows.tolist(), strict=True)
+        if row and math.isfinite(value)
+    }
+    got = read([family]) if family.parts else {}
+    assert got.keys() == wanted.keys()
+    for key, value in wanted.items():
+        assert got[key] == pytest.approx(value, rel=1e-15, abs=5.1e-8)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0, 9.9999999), min_size=1))
+def test_digits_are_those_of_a_format(values: list[float]) -> None:
+    """The digits made by columns are Python's, to the last."""
+    rows = fixed(np.array(values), *RATIO)
+    for row, value in zip(rows, values, strict=True):
+        assert float(row.tobytes()) == pytest.approx(value, abs=5.1e-8)
+        assert len(row.tobytes()) == len("0.1234567")
+
+
+def test_a_value_too_wide_for_its_digits_is_written_in_full() -> None:
+    """A machine at 25 times its capacity, or below zero, is shown as it is; a time keeps its milliseconds."""
+    family = Family("m", "about")
+    family.add_column(MachineNames(["a", "b", "c"]), np.array([25.5, -0.25, 9.99999999]))
+    times = Family("t", "about")
+    times.add_column(MachineNames(["a"]), np.array([1_700_000_000.125]), None, SECONDS)
+    assert read([family, times]) == {
+        ("m", "machine=a"): 25.5, ("m", "machine=b"): -0.25, ("m", "machine=c"): 9.99999999,
+        ("t", "machine=a"): 1_700_000_000.125,
+    }  # fmt: skip
+
+
+def test_labels_of_machines_follow_their_names() -> None:
+    """Each machine has the labels it has; their values are escaped already."""
+    family = Family("info", "about")
+    family.add_texts(MachineNames(["a", "bb"]), [b',zone="1"', b""], np.array([True, True]))
+    assert read([family]) == {("info", "machine=a", "zone=1"): 1.0, ("info", "machine=bb"): 1.0}
+
+
+def test_a_counter_is_named_as_each_format_wants() -> None:
+    """OpenMetrics names the family without ``_total``; text, with it; a family without lines is in neither."""
+    counter = Family("pages_total", "about", "counter")
+    counter.add(3, outcome="complete")
+    empty = Family("empty", "about")
+    assert page([counter, empty]) == (
+        b'# HELP pages_total about\n# TYPE pages_total counter\npages_total{outcome="complete"} 3\n'
+    )
+    assert page([counter, empty], open_metrics=True) == (
+        b'# HELP pages about\n# TYPE pages counter\npages_total{outcome="complete"} 3\n# EOF\n'
+    )

@@ -1,0 +1,268 @@
+"""The figures of machines and fleet: those of ``windward machines show``, and what is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ops.exporter import fleet
+from ops.exporter.exposition import page
+from ops.exporter.machines import MachineFamilies
+from ops.exporter.selection import Selection, window_name
+from ops.exporter.settings import Statistic
+from ops.exporter.state import State
+from schemas.operator import OperatorFacts
+from schemas.request import read_request
+from schemas.resources import RESOURCES
+from schemas.sample import MachineFacts
+from schemas.window_table import decode_table
+from scorer.ledger.view import LedgerView, instance_of
+from scorer.placement.steps import drain
+from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.rank import rank
+from scorer.rpc.listings import machines as shown_by_scorer
+from scorer.snapshot.builder import build_snapshot
+from tests.window_tables import WINDOWS_S, window_table
+
+NOW_S = 1_700_000_000.0
+ODD = 'odd"name\\1'
+PROFILE = load_profiles().choose()
+ALL = Statistic.__args__
+
+Page = dict[str, dict[tuple[tuple[str, str], ...], float]]
+
+
+def table(names: list[str], *, partition: int = 0, age_s: float = 5.0, seed: int = 0) -> Any:
+    """Return a table of machines under random load."""
+    load = np.random.default_rng(seed).uniform(0.05, 0.95, len(names))
+    capacity = [16.0, 2.0**36, 1.25e9, *[1.0] * (len(RESOURCES) - 3)]
+    raw = window_table(names, utilization=load, capacity=capacity, at=NOW_S - age_s, partition=partition)
+    return decode_table(raw)
+
+
+def state(tables: list[Any], **more: Any) -> State:
+    """Return the state of these tables."""
+    ledger = LedgerView(more.pop("instances", ()))
+    facts, operator = more.pop("facts", {}), more.pop("operator", {})
+    snapshot = build_snapshot(tables, facts, operator, ledger_machines=ledger.machine_names)
+    return State(snapshot, ledger, PROFILE, NOW_S, **more)
+
+
+def read(body: bytes) -> Page:
+    """Return values by metric and labels."""
+    found: Page = {}
+    for family in text_string_to_metric_families(body.decode()):
+        for sample in family.samples:
+            values = found.setdefault(sample.name, {})
+            key = tuple(sorted(sample.labels.items()))
+            assert key not in values, f"{sample.name} twice: {key}"
+            values[key] = sample.value
+    return found
+
+
+def of_machines(seen: State, **selection: Any) -> Page:
+    """Return what a page says of single machines."""
+    return read(page(MachineFamilies(Selection(**selection)).families(seen)))
+
+
+def of_fleet(seen: State, **selection: Any) -> Page:
+    """Return what a page says of the fleet."""
+    return read(page(fleet.families(seen, Selection(probe=read_request({"cpu": "1"}), **selection))))
+
+
+def at(values: dict[tuple[tuple[str, str], ...], float], **labels: str) -> float:
+    """Return the one value with these labels."""
+    return values[tuple(sorted(labels.items()))]
+
+
+def names_in(found: Page, metric: str) -> set[str]:
+    """Return the machines that a metric has."""
+    return {dict(labels)["machine"] for labels in found.get(metric, {})}
+
+
+def placed(name: str, machine: str, **request: Any) -> Any:
+    """Return an instance reserved a minute ago."""
+    return instance_of(read_request({"id": name} | request), machine, NOW_S - 60)
+
+
+def test_values_are_those_of_machines_show() -> None:
+    """For one state and time each figure is what the scorer's listing says, by allocatable, in every window."""
+    names = [f"m{number}" for number in range(20)] + [ODD]
+    seen = state(
+        [table(names)],
+        operator={"m1": OperatorFacts(share={"cpu": 0.5}, cordon=True), "m2": OperatorFacts(reserve={"memory": 2e9})},
+        instances=[placed("i1", "m3", cpu=2, memory="4G"), placed("i2", ODD, cpu=1, memory="1G")],
+    )
+    found = of_machines(seen, statistics=ALL)
+    for window_s in WINDOWS_S:
+        answer = drain(shown_by_scorer({"window_s": window_s}, seen.snapshot, seen.ledger, PROFILE, NOW_S))
+        listing = msgspec.json.decode(msgspec.json.encode(answer["machines"]))
+        assert len(listing) == len(names)
+        for one in listing:
+            for resource, told in one["resources"].items():
+                here = {"machine": one["machine"], "resource": resource, "window": window_name(window_s)}
+                if told["mean"] is None:
+                    continue
+                mean = at(found["windward_machine_utilization_ratio"], **here, statistic="mean")
+                std = at(found["windward_machine_utilization_stddev_ratio"], **here)
+                assert mean == pytest.approx(told["mean"] / told["allocatable"], abs=6e-8)
+                assert std == pytest.approx(told["std"] / told["allocatable"], abs=6e-8)
+            coverage = at(
+                found["windward_machine_coverage_ratio"], machine=one["machine"], window=window_name(window_s)
+            )
+            assert coverage == pytest.approx(one["coverage"], abs=6e-8)
+    answer = drain(shown_by_scorer({}, seen.snapshot, seen.ledger, PROFILE, NOW_S))
+    listing = msgspec.json.decode(msgspec.json.encode(answer["machines"]))
+    for one in listing:
+        machine = {"machine": one["machine"]}
+        assert at(found["windward_machine_instances"], **machine) == one["instances"]
+        assert at(found["windward_machine_cordoned"], **machine) == one["cordon"]
+        assert NOW_S - at(found["windward_machine_last_sample_timestamp_seconds"], **machine) == pytest.approx(
+            one["age_s"], abs=1e-3
+        )
+        for resource, told in one["resources"].items():
+            here = machine | {"resource": resource}
+            if told["allocatable"] is None:
+                continue
+            credit = at(found["windward_machine_credit_ratio"], **here)
+            requested = at(found["windward_machine_requested_ratio"], **here)
+            assert credit == pytest.approx(told["credit"] / told["allocatable"], abs=6e-8)
+            assert requested == pytest.approx(told["promised"] / told["allocatable"], abs=6e-8)
+            (allocatable,) = [
+                values for name, values in found.items() if name.startswith(f"windward_machine_allocatable_{resource}_")
+            ]
+            assert at(allocatable, **machine) == told["allocatable"]
+
+
+def test_risk_is_what_an_explained_ranking_tells() -> None:
+    """Of a request that wants nothing, by the profile's own load variation risk."""
+    seen = state([table(["a", "b", "c"])])
+    ranking = rank(read_request({"explain": True}), seen.snapshot, seen.ledger, PROFILE, NOW_S)
+    found = of_machines(seen)
+    (term,) = [term for term in ranking.terms if term.weighted.score.name == "load_variation_risk"]
+    told = term.weighted.score.risks(term.machines)
+    for row, name in enumerate(seen.snapshot.names):
+        for position, resource in enumerate(RESOURCES):
+            if position >= len(told):
+                continue
+            risk = at(found["windward_machine_risk_ratio"], machine=name, resource=resource)
+            assert risk == pytest.approx(told[position, row], abs=6e-8)
+
+
+def test_a_stale_machine_keeps_its_facts_and_loses_its_load() -> None:
+    """Its load is left out, not frozen; the time of its last sample, its state and its promises stay."""
+    seen = state([table(["new"]), table(["old"], age_s=600, partition=1)], instances=[placed("i", "old", cpu=1)])
+    found = of_machines(seen, statistics=ALL)
+    for metric, values in found.items():
+        machines = {dict(labels)["machine"] for labels in values}
+        load = any(part in metric for part in ("utilization", "risk", "credit", "coverage", "peak", "threshold"))
+        assert ("old" in machines) == (not load), metric
+    assert at(found["windward_machine_fresh"], machine="old") == 0
+    assert at(found["windward_machine_instances"], machine="old") == 1
+    whole = of_fleet(seen)
+    assert at(whole["windward_fleet_machines"], state="stale") == 1
+    assert at(whole["windward_fleet_machines"], state="fresh") == 1
+    here = {"resource": "cpu", "window": "5m"}
+    assert at(whole["windward_fleet_machines_by_utilization"], **here, le="+Inf") == 1
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 7])
+def test_each_machine_is_in_one_shard(shards: int) -> None:
+    """A machine of two partitions, one without data and one only the ledger knows: each is once over all shards."""
+    tables = [
+        table(["a", "b", "both"], partition=0, age_s=20),
+        table(["c", "both"], partition=1, age_s=5),
+        table(["d", "e"], partition=2),
+    ]
+    facts = {"facts-only": MachineFacts(v=1, machine="facts-only", boot=1, at=NOW_S)}
+    seen = state(tables, facts=facts, instances=[placed("i", "ledger-only", cpu=1)])
+    pages = [of_machines(seen, shard=shard, shards=shards) for shard in range(shards)]
+    for metric, wanted in (
+        ("windward_machine_info", {"a", "b", "c", "d", "e", "both", "facts-only", "ledger-only"}),
+        ("windward_machine_utilization_ratio", {"a", "b", "c", "d", "e", "both"}),
+    ):
+        each = [names_in(found, metric) for found in pages]
+        assert set().union(*each) == wanted
+        assert sum(map(len, each)) == len(wanted)
+    if shards == 3:
+        assert "both" in names_in(pages[1], "windward_machine_info")
+
+
+def test_figures_of_the_fleet_are_over_its_fresh_machines() -> None:
+    """Quantiles are machines' own values, the deviation is over machines, the heatmap adds up."""
+    load = [0.1, 0.2, 0.3, 0.95]
+    fresh = decode_table(window_table(["a", "b", "c", "d"], utilization=load, at=NOW_S))
+    seen = state([fresh, table(["old"], age_s=1e4, partition=1)], operator={"ghost": OperatorFacts(cordon=True)})
+    found = of_fleet(seen)
+    here = {"resource": "cpu", "window": "15m"}
+    quantiles = {q: at(found["windward_fleet_utilization_ratio"], **here, quantile=q) for q in ("0.0", "0.5", "1.0")}
+    assert quantiles == pytest.approx({"0.0": 0.1, "0.5": 0.2, "1.0": 0.95})
+    assert at(found["windward_fleet_utilization_stddev_ratio"], **here) == pytest.approx(np.std(load))
+    assert at(found["windward_fleet_utilization_mean_ratio"], **here) == pytest.approx(np.mean(load))
+    heat = {
+        le: at(found["windward_fleet_machines_by_utilization"], **here, le=le) for le in ("0.05", "0.3", "0.9", "+Inf")
+    }
+    assert heat == {"0.05": 0, "0.3": 3, "0.9": 3, "+Inf": 4}
+    states = {dict(labels)["state"]: value for labels, value in found["windward_fleet_machines"].items()}
+    assert states == {"fresh": 4, "stale": 1, "silent": 1, "warming": 0, "cordoned": 1}
+
+
+def test_the_probe_meets_what_a_query_meets() -> None:
+    """Refusals by filter add up with the feasible to all machines; every filter of the profile is there, from 0 on."""
+    seen = state([table([f"m{n}" for n in range(30)])], operator={"m3": OperatorFacts(cordon=True)})
+    found = of_fleet(seen)
+    ranking = rank(read_request({"cpu": "1"}), seen.snapshot, seen.ledger, PROFILE, NOW_S)
+    refusals = {dict(labels)["filter"]: value for labels, value in found["windward_fleet_probe_refusals"].items()}
+    assert refusals.keys() == {each.filter.name for each in PROFILE.filters}
+    assert refusals["cordon"] == 1
+    feasible = at(found["windward_fleet_probe_feasible_machines"], profile="windward")
+    assert feasible == ranking.feasible_count
+    assert feasible + sum(refusals.values()) == 30
+
+
+@pytest.mark.parametrize("machines", [1, 50, 400])
+def test_the_fleet_has_as_many_series_whatever_its_size(machines: int) -> None:
+    """About three hundred."""
+    found = of_fleet(state([table([f"m{n}" for n in range(machines)])]))
+    assert 250 <= sum(map(len, found.values())) <= 100 + 250 * len(RESOURCES) // 3
+
+
+def test_an_empty_fleet_has_a_page() -> None:
+    """Before the first sample nothing is known, and that is what is said."""
+    seen = state([])
+    assert of_machines(seen) == {}
+    assert at(of_fleet(seen)["windward_fleet_machines"], state="fresh") == 0
+
+
+def test_labels_of_the_allow_list_are_shown() -> None:
+    """Under valid names; labels not asked for stay away."""
+    labels = {"zone": 'a"1', "rack/row": "7", "secret": "x"}
+    facts = {"m": MachineFacts(v=1, machine="m", boot=1, at=NOW_S, labels=labels)}
+    found = of_machines(state([table(["m", "n"])], facts=facts), labels={"zone": "zone", "rack/row": "rack_row"})
+    assert found["windward_machine_info"] == {
+        (("machine", "m"), ("rack_row", "7"), ("zone", 'a"1')): 1.0,
+        (("machine", "n"),): 1.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("per_machine", "machines_max", "shown"),
+    [("auto", 10, True), ("auto", 2, False), ("always", 2, True), ("never", 10, False)],
+)
+def test_a_large_fleet_shows_its_machines_on_request(per_machine: str, machines_max: int, shown: bool) -> None:
+    """Above the limit the setting decides."""
+    seen = state([table(["a", "b", "c"])])
+    assert Selection(per_machine=per_machine, machines_max=machines_max).shows_machines(seen.snapshot) is shown
+
+
+def test_only_the_wanted_windows_and_statistics_are_shown() -> None:
+    """Each costs its series: what nobody asked for is not there."""
+    found = of_machines(state([table(["a"])]), windows_s=(300,), statistics=("max",))
+    labels = [dict(each) for each in found["windward_machine_utilization_ratio"]]
+    assert {(each["window"], each["statistic"]) for each in labels} == {("5m", "max")}
+    assert "windward_machine_utilization_stddev_ratio" not in found
+    assert "windward_machine_peak_ratio" not in found

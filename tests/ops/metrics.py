@@ -1,0 +1,103 @@
+"""Every metric our processes expose, and which of them no panel and no rule uses."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import promql_parser
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from ops.exporter import fleet
+from ops.exporter.exporter import Exporter
+from ops.exporter.machines import MachineFamilies
+from ops.exporter.selection import Selection
+from ops.exporter.settings import Statistic
+from ops.exporter.state import Memory, State
+from schemas.operator import OperatorFacts
+from schemas.resources import RESOURCES
+from schemas.window_table import decode_table
+from scorer.ledger.view import LedgerView
+from scorer.metrics import Metrics as ScorerMetrics
+from scorer.ranking.catalogue import load_profiles
+from scorer.rpc.service import METHODS
+from scorer.snapshot.builder import build_snapshot
+from streams.agent.counts import Counts
+from streams.agent.metrics import CountsCollector
+from streams.metrics import Metrics as StreamMetrics
+from tests.window_tables import window_table
+
+_QUANTILES = "panels show quantiles, which come from the buckets"
+UNUSED: dict[str, str] = {
+    "windward_scorer_query_duration_seconds_count": "the same as windward_scorer_queries_total, which knows the code",
+    "windward_scorer_query_duration_seconds_sum": _QUANTILES,
+    "windward_scorer_refresh_duration_seconds_count": _QUANTILES,
+    "windward_scorer_refresh_duration_seconds_sum": _QUANTILES,
+    "windward_stream_flush_duration_seconds_count": _QUANTILES,
+    "windward_stream_flush_duration_seconds_sum": _QUANTILES,
+    "windward_stream_fold_duration_seconds_count": _QUANTILES,
+    "windward_stream_fold_duration_seconds_sum": _QUANTILES,
+    "windward_stream_load_duration_seconds_bucket": "partitions are loaded a few times in a worker's life",
+}
+"""Metric to the reason why no panel and no rule shows it."""
+
+
+PROCESS = frozenset(sample.name for family in ProcessCollector(registry=None).collect() for sample in family.samples)
+"""What every process's page has of the process itself, from prometheus_client."""
+
+
+@cache
+def exposed_metrics() -> frozenset[str]:
+    """Return the name of every sample that agent, stream app, scorer and exporter may show."""
+    registry = CollectorRegistry()
+    registry.register(CountsCollector(Counts(), "1"))
+    stream, scorer = StreamMetrics("1"), ScorerMetrics("1", METHODS)
+    scorer.reuse.labels("reused", "kept")
+    for gauge in (stream.lag, stream.lag_s):
+        gauge.labels("0")
+    for state in ("active", "silent"):
+        stream.machines.labels(state)
+    found = {
+        sample.name
+        for each in (registry, stream.registry, scorer.registry)
+        for family in each.collect()
+        for sample in family.samples
+    }
+    return frozenset({name for name in found if not name.endswith("_created")} | exporters())
+
+
+def exporters() -> set[str]:
+    """Return those of the exporter."""
+    profiles = load_profiles()
+    operator = {"a": OperatorFacts(thresholds=dict.fromkeys(RESOURCES, 0.5))}
+    table = window_table(["a"], capacity=[1.0] * len(RESOURCES), at=1e9)
+    snapshot = build_snapshot([decode_table(table)], {}, operator)
+    memory = {"windows": Memory(1, 2)}
+    from tests.ops.exporter.test_families import placed
+
+    state = State(snapshot, LedgerView([placed("i", "a")]), profiles.choose(), 1e9, memory)
+    selection = Selection(statistics=Statistic.__args__)
+    reader: Any = None
+    own = Exporter(reader, selection, profiles, "1")._own(0.1, 0.1, up=True)
+    families = [*fleet.families(state, selection), *MachineFamilies(selection).families(state), *own]
+    assert not [family.name for family in families if not family.parts]
+    return {family.name for family in families}
+
+
+def names_in(node: Any) -> set[str]:
+    """Return the metrics of a parsed query."""
+    if isinstance(node, promql_parser.VectorSelector):
+        named = [matcher.value for matcher in node.matchers.matchers if matcher.name == "__name__"]
+        return {node.name} if node.name else {part for text in named for part in _alternatives(text)}
+    children = [getattr(node, name, None) for name in ("expr", "lhs", "rhs", "param", "vector_selector")]
+    children += list(getattr(node, "args", None) or ())
+    return set().union(*(names_in(child) for child in children if child is not None)) if children else set()
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """Return what ``head_(a|b)_tail`` matches."""
+    head, found, rest = pattern.partition("(")
+    if not found:
+        return [pattern]
+    inside, _, tail = rest.partition(")")
+    return [f"{head}{each}{tail}" for each in inside.split("|")]

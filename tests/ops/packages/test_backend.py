@@ -1,0 +1,90 @@
+"""The build backend of `windward`: what it drops, replaces and adds in a wheel that setuptools made."""
+
+from __future__ import annotations
+
+import tomllib
+import zipfile
+from pathlib import Path
+
+from ops.packages.backend import ADDED_TO_CHECKOUT, HELD_BY_AGENT, published, record_row, rewrite, without_siblings
+
+ROOT = Path(__file__).parents[3]
+PROJECTS = {
+    name: tomllib.loads((ROOT / folder / "pyproject.toml").read_text())
+    for name, folder in (
+        ("windward", "."), ("windward-agent", "ops/packages/agent"), ("windward-client", "ops/packages/client"),
+    )
+}  # fmt: skip
+METADATA = "w-1.dist-info/METADATA"
+RECORD = "w-1.dist-info/RECORD"
+
+
+def wheel(folder: Path, files: dict[str, bytes]) -> Path:
+    """Write a wheel with these files and their record."""
+    path = folder / "w-1-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as whole:
+        for name, content in files.items():
+            whole.writestr(name, content)
+        whole.writestr(RECORD, "".join(",".join(record_row(*one)) + "\n" for one in files.items()))
+    return path
+
+
+def content(path: Path) -> dict[str, bytes]:
+    """Return the files of a wheel."""
+    with zipfile.ZipFile(path) as whole:
+        assert whole.testzip() is None
+        return {name: whole.read(name) for name in whole.namelist()}
+
+
+def test_a_published_wheel_leaves_out_what_the_others_hold(tmp_path: Path) -> None:
+    """Files of the agent are gone, the client is another name of the other's, and the record tells of what is left."""
+    names = ("schemas/sample.py", "streams/__init__.py", "streams/agent/loop.py", "streams/app.py", "scorer/client.py")
+    path = wheel(tmp_path, dict.fromkeys((*names, METADATA), b"x"))
+    rewrite(path, published)
+    files = content(path)
+    assert set(files) == {"streams/app.py", "scorer/client.py", METADATA, RECORD}
+    assert b"windward_client" in files["scorer/client.py"]
+    expected = [",".join(record_row(name, files[name])) for name in files if name != RECORD] + [f"{RECORD},,"]
+    assert sorted(files[RECORD].decode().splitlines()) == sorted(expected)
+
+
+def test_a_checkout_requires_no_sibling_and_has_the_client(tmp_path: Path) -> None:
+    """Only those two requirements are gone; the module of the client is there."""
+    metadata = b"Name: windward\nRequires-Dist: windward-agent==0.1.0\nRequires-Dist: redis<9\n"
+    path = wheel(tmp_path, {METADATA: metadata, "finder.py": b""})
+    rewrite(path, without_siblings, ADDED_TO_CHECKOUT)
+    files = content(path)
+    assert files[METADATA] == b"Name: windward\nRequires-Dist: redis<9\n"
+    assert b"import scorer.client" in files["windward_client.py"]
+
+
+def test_an_extra_of_ours_is_no_sibling() -> None:
+    """``windward[stream]`` in an extra stays."""
+    line = b'Requires-Dist: windward[stream]; extra == "local"\n'
+    assert without_siblings(METADATA, line) == line
+
+
+def test_what_one_leaves_out_the_other_holds() -> None:
+    """The backend drops what the agent's project takes in, and it requires both at its own version."""
+    taken = PROJECTS["windward-agent"]["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert {name.rstrip("/") for name in HELD_BY_AGENT} == set(taken.values())
+    version = PROJECTS["windward"]["project"]["version"]
+    for sibling in ("windward-agent", "windward-client"):
+        assert PROJECTS[sibling]["project"]["version"] == version
+        assert f"{sibling}=={version}" in PROJECTS["windward"]["project"]["dependencies"]
+
+
+def test_the_distributions_agree_on_what_they_need() -> None:
+    """A package that two of them require has the same bounds in both."""
+    bounds: dict[str, str] = {}
+    for project in PROJECTS.values():
+        for line in project["project"]["dependencies"]:
+            plain = line.replace("[hiredis]", "")
+            name = plain.split(">")[0].split("=")[0]
+            assert bounds.setdefault(name, plain) == plain
+
+
+def test_the_client_needs_two_packages() -> None:
+    """That is redis and msgspec."""
+    lines = PROJECTS["windward-client"]["project"]["dependencies"]
+    assert sorted(line.split(">")[0] for line in lines) == ["msgspec", "redis"]

@@ -1,0 +1,72 @@
+"""``windward replay`` from end to end, on a workload of three tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ops.cli import main
+from tests.ops.replay.test_workload_file import folder
+
+
+def test_a_workload_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The profiles asked for and the three references, with ratios to the first."""
+    path = folder(tmp_path / "mine")
+    assert main(["replay", str(path), "--profile", "kubernetes", "--profile", "windward", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    rows = found["comparison"]["steady"]["mine"]
+    assert found["baseline"] == "kubernetes"
+    assert [row["policy"] for row in rows] == [
+        "kubernetes", "windward", "random feasible", "best fit by true peak", "oracle",
+    ]  # fmt: skip
+    assert [row["reference"] for row in rows] == [False, False, True, True, True]
+    assert rows[0]["ratios"]["std"]["ratio"] == 1.0
+
+
+def test_the_table_is_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Titles say what is compared; the page of plots is drawn on demand."""
+    path, page = folder(tmp_path / "mine"), tmp_path / "page.png"
+    assert main(["replay", str(path), "--profile", "windward", "--plot", str(page)]) == 0
+    shown = capsys.readouterr().out
+    assert "ratios to windward" in shown
+    assert "oracle" in shown
+    assert page.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a trace or a workload"),
+        (["nothing.npz"], "nothing.npz cannot be read"),
+        (["mine/usage.json"], "mine/usage.json cannot be read"),
+        (["mine", "--profile", "none"], "none"),
+        (["mine", "--profile", "windward", "--plot", "page.gif"], "expected one of .png, .svg, .pdf"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    """Exit 2 and what was wrong."""
+    folder(tmp_path / "mine")
+    monkeypatch.chdir(tmp_path)
+    assert main(["replay", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_results_of_parts_are_put_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What two runs printed with --json is one comparison of both worlds."""
+    path = folder(tmp_path / "mine")
+    assert main(["replay", str(path), "--profile", "windward", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    second = json.loads(json.dumps(first).replace('"seed": 0', '"seed": 1'))
+    for name, found in (("a", first), ("b", second)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(found))
+    assert main(["replay", str(tmp_path / "a.json"), str(tmp_path / "b.json"), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["comparison"]["steady"]["all"]
+    assert [row["ratios"]["std"]["worlds"] for row in rows] == [2, 2, 2, 2]

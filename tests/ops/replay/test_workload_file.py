@@ -1,0 +1,105 @@
+"""Workloads from files: what is read, and what a wrong file is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ops.replay.workload import WorkloadError
+from ops.replay.workload_file import is_workload, read_workload
+from schemas.resources import CPU, MEMORY
+
+TABLES = {
+    "machines": "machine,cores,mem_capacity_mib,labels\nm1,8,1024,zone=a\nm2,16,2048,zone=b\n",
+    "instances": "instance,asked_cores,asked_mem_mib,start_s,end_s,kind,labels\n"
+    "web,2,512,0,1200,nginx,app=web\ndb,4,256,300,900,redis,\n",
+    "usage": "instance,ts,cpu_cores,mem_mib\n"
+    "web,0,1,100\nweb,300,1,100\nweb,600,1,100\nweb,900,1,100\ndb,300,2,50\ndb,600,2,50\n",
+}
+
+HEAD = "instance,asked_cores,start_s,end_s"
+
+
+def folder(at: Path, **changed: str) -> Path:
+    """Those tables, some of them changed, in a folder."""
+    at.mkdir(exist_ok=True)
+    for name, text in (TABLES | changed).items():
+        (at / f"{name}.csv").write_text(text)
+    return at
+
+
+def test_a_folder_of_tables_is_a_workload(tmp_path: Path) -> None:
+    """Amounts, times, labels and usage are those of the tables."""
+    path = folder(tmp_path / "mine")
+    assert is_workload(path)
+    found = read_workload(path)
+    assert list(found.machines) == ["m1", "m2"]
+    assert found.capacity[[CPU, MEMORY]].tolist() == [[8.0, 16.0], [2.0**30, 2.0**31]]
+    assert (found.start.tolist(), found.life.tolist(), found.minutes) == ([0, 5], [20, 10], 20)
+    assert found.request(0).amounts()[:2] == (2.0, 2.0**29)
+    assert (found.request(0).kind, found.request(0).labels, found.request(1).labels) == ("nginx", {"app": "web"}, {})
+    assert found.machine_labels[1] == {"zone": "b"}
+    assert found.usage.of(0, CPU, 0, 20).tolist() == [1.0] * 20
+    assert found.usage.of(1, CPU, 5, 20).tolist() == [2.0] * 15  # the last value holds
+    assert found.usage.of(1, MEMORY, 5, 6).tolist() == [50 * 2.0**20]
+
+
+def test_arrays_hold_the_same(tmp_path: Path) -> None:
+    """An ``.npz`` with instances is a workload; expected use goes into the request."""
+    path = tmp_path / "mine.npz"
+    np.savez(
+        path, machine=["m1"], cores=[8.0], ts=np.arange(3) * 60.0, instance=["a"], asked_cores=[1.0], start_s=[0.0],
+        end_s=[180.0], cpu_cores=[[0.1, 0.2, 0.3]], expected_cores=[0.5],
+    )  # fmt: skip
+    assert is_workload(path)
+    found = read_workload(path)
+    assert found.usage.of(0, CPU, 0, 3) == pytest.approx([0.1, 0.2, 0.3])
+    assert found.request(0).expected == {"cpu": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("table", "text", "message"),
+    [
+        ("machines", "machine,cores\nm1,8\nm1,9\n",
+         "mine: machine, row 2: 'm1' is there twice"),
+        ("machines", "machine,cores\nm1,0\n",
+         "mine: cores, row 1: expected a number above 0, got 0"),
+        ("machines", "machine,cores\nm1,many\n",
+         "mine/machines.csv: cores, row 2: 'many' is no number"),
+        ("machines", "machine,cores\nm1\n",
+         "mine/machines.csv: row 2: 1 values, the header has 2"),
+        ("machines", "machine\nm1\n",
+         "mine: has no cores"),
+        ("instances", HEAD + "\nweb,1,9,5\ndb,1,0,9\n",
+         "mine: end_s, row 1: the instance ends before it starts"),
+        ("instances", HEAD + "\nweb,-1,0,60\ndb,1,0,9\n",
+         "mine: asked_cores, row 1: expected a number of 0 or more, got -1"),
+        ("instances", HEAD + "\nweb,1,,60\ndb,1,0,9\n",
+         "mine: start_s, row 1: expected a number"),
+        ("instances", HEAD + ",labels\nweb,1,0,60,zone\ndb,1,0,9,\n",
+         "mine: labels, row 1: expected key=value,key=value, got 'zone'"),
+        ("usage", "instance,ts,cpu_cores\ncache,0,1\n",
+         "mine/usage.csv: instance, row 2: 'cache' is not in instances.csv"),
+        ("usage", "instance,ts\nweb,0\n",
+         "mine/usage.csv: has no column cpu_cores"),
+        ("usage", "instance,ts,cpu_cores\nweb,0,-1\n",
+         "mine: cpu_cores, row 1, cell 1: expected 0 or more, got -1"),
+        ("usage", "instance,ts,cpu_cores\nweb,noon,1\n",
+         "mine/usage.csv: ts, row 2: 'noon' is no number"),
+    ],
+)  # fmt: skip
+def test_a_wrong_table_is_told_where(tmp_path: Path, table: str, text: str, message: str) -> None:
+    """The message names file, column and row."""
+    with pytest.raises(WorkloadError) as caught:
+        read_workload(folder(tmp_path / "mine", **{table: text}))
+    assert str(caught.value) == message
+
+
+def test_a_missing_table_is_named(tmp_path: Path) -> None:
+    """A folder without one of the three."""
+    path = folder(tmp_path / "mine")
+    (path / "usage.csv").unlink()
+    with pytest.raises(WorkloadError, match=r"^mine: has no usage.csv$"):
+        read_workload(path)

@@ -1,0 +1,127 @@
+"""The Kubernetes manifests: what the API's schema takes, and what our processes are told by them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from ops.cli import COMMANDS
+from ops.exporter.settings import ExporterSettings
+from schemas.settings import load_settings
+from scorer.settings import ScorerSettings
+from streams.agent.settings import AgentSettings
+from streams.settings import StreamSettings
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "ops/kubernetes"
+SETTINGS: dict[str, type] = {
+    "agent": AgentSettings, "stream": StreamSettings, "scorer": ScorerSettings, "exporter": ExporterSettings,
+}  # fmt: skip
+CUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
+OBJECTS: dict[str, dict[str, Any]] = {
+    f"{each['kind']}/{each['metadata']['name']}": each
+    for name in CUSTOMIZATION["resources"]
+    for each in yaml.safe_load_all((FOLDER / name).read_text())
+}
+WORKLOADS = {name: each for name, each in OBJECTS.items() if each["kind"] in ("DaemonSet", "Deployment")}
+VERSIONS = ("1.29", "1.33", "1.37")
+
+
+def pod(workload: dict[str, Any]) -> dict[str, Any]:
+    """Return the pod that a workload makes."""
+    return workload["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", OBJECTS)
+def test_the_schema_of_the_api_takes_each_object(name: str, version: str) -> None:
+    """Strictly: a field that the API does not know is refused as well."""
+    kubernetes_validate.validate(OBJECTS[name], version, strict=True)
+
+
+def test_the_schema_refuses_a_mistake() -> None:
+    """The check above would see one: a field in the wrong place."""
+    wrong = OBJECTS["DaemonSet/windward-agent"] | {"replicas": 3}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, VERSIONS[-1], strict=True)
+
+
+def test_every_file_is_applied() -> None:
+    """The customization lists all files of the folder, and all objects are in the namespace."""
+    assert {path.name for path in FOLDER.glob("*.yaml")} == {"kustomization.yaml", *CUSTOMIZATION["resources"]}
+    for each in OBJECTS.values():
+        if each["kind"] != "Namespace":
+            assert each["metadata"]["namespace"] == CUSTOMIZATION["namespace"]
+
+
+def test_the_agent_is_on_every_node_and_the_rest_are_deployments() -> None:
+    """One workload for each process."""
+    kinds = {name: each["kind"] for name, each in WORKLOADS.items()}
+    assert kinds == {
+        "DaemonSet/windward-agent": "DaemonSet",
+        "Deployment/windward-stream": "Deployment",
+        "Deployment/windward-scorer": "Deployment",
+        "Deployment/windward-exporter": "Deployment",
+    }
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_workload_selects_its_own_pods(name: str) -> None:
+    """Its selector, and that of its disruption budget, are labels that its pods have."""
+    labels = WORKLOADS[name]["spec"]["template"]["metadata"]["labels"]
+    assert WORKLOADS[name]["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    budget = OBJECTS.get(f"PodDisruptionBudget/{name.partition('/')[2]}")
+    if budget:
+        assert budget["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_pod_has_no_right_that_it_does_not_need(name: str) -> None:
+    """It is nobody in particular, cannot become more, writes to /tmp only, and is bounded in memory."""
+    spec = pod(WORKLOADS[name])
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["automountServiceAccountToken"] is False
+    for container in spec["containers"]:
+        rights = container["securityContext"]
+        assert rights == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert "memory" in container["resources"]["limits"]
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_process_takes_the_settings_it_is_given(name: str, tmp_path: Path) -> None:
+    """Every variable is a setting of that command, with a value that it takes."""
+    (container,) = pod(WORKLOADS[name])["containers"]
+    (command,) = container["args"]
+    assert command in COMMANDS
+    (tmp_path / "password").write_text("secret")
+    environ = dict(OBJECTS["ConfigMap/windward"]["data"])
+    for one in container["env"]:
+        value = one.get("value", "10.0.0.1").replace("$(POD_IP)", "10.0.0.1")
+        environ[one["name"]] = value.replace("/run/secrets/redis", str(tmp_path))
+    settings = load_settings(SETTINGS[command], command, [], environ)
+    (port,) = container["ports"]
+    assert getattr(settings, "metrics_port") == port["containerPort"]  # noqa: B009
+    known = {field.upper() for kind in SETTINGS.values() for field in kind.__dataclass_fields__}
+    mine = {field.upper() for field in SETTINGS[command].__dataclass_fields__}
+    for variable in container["env"]:
+        if variable["name"].startswith("WINDWARD_"):
+            assert variable["name"].removeprefix("WINDWARD_").removesuffix("_FILE") in mine
+    for variable in OBJECTS["ConfigMap/windward"]["data"]:
+        assert variable.removeprefix("WINDWARD_") in known
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_probes_ask_pages_that_exist(name: str) -> None:
+    """Readiness and liveness are what the processes serve, on a port of the container's."""
+    (container,) = pod(WORKLOADS[name])["containers"]
+    assert container["readinessProbe"]["httpGet"] == {"path": "/ready", "port": "metrics"}
+    assert container["livenessProbe"]["httpGet"] == {"path": "/live", "port": "metrics"}
+    assert [port["name"] for port in container["ports"]] == ["metrics"]

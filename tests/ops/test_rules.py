@@ -1,0 +1,103 @@
+"""Alerts and recording rules: promtool takes them, each alert fires and not, each has an entry in the runbook."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ops.local.process import LocalError
+from ops.local.prometheus import RULES, configuration, prometheus_binary
+
+ROOT = Path(__file__).parents[2]
+ALERTS: list[dict[str, Any]] = [
+    rule for group in yaml.safe_load((RULES / "alerts.yml").read_text())["groups"] for rule in group["rules"]
+]
+NAMES = [alert["alert"] for alert in ALERTS]
+TESTS = yaml.safe_load((ROOT / "ops/prometheus/tests/alerts.yml").read_text())["tests"]
+RUNBOOK = (ROOT / "docs/runbook.md").read_text()
+
+needs_promtool = pytest.mark.skipif(
+    not shutil.which("promtool"), reason="NOT RUN: no promtool on the PATH (Debian: apt-get install prometheus)"
+)
+
+
+def promtool(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run promtool."""
+    return subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+@needs_promtool
+def test_rules_are_valid_and_do_what_their_tests_say() -> None:
+    """``promtool check rules`` and ``promtool test rules``."""
+    for arguments in (
+        ("check", "rules", *sorted(RULES.glob("*.yml"))),
+        ("test", "rules", *sorted((ROOT / "ops/prometheus/tests").glob("*.yml"))),
+    ):
+        done = promtool(*arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_alert_has_a_test_of_firing_and_one_of_silence(name: str) -> None:
+    """Both are among promtool's tests."""
+    about = [test["name"] for test in TESTS if test["name"].startswith(f"{name} ")]
+    assert {f"{name} fires", f"{name} is silent"} <= set(about)
+    for test in TESTS:
+        if test["name"].startswith(f"{name} "):
+            (asked,) = test["promql_expr_test"]
+            assert f'alertname="{name}"' in asked["expr"]
+            assert bool(asked["exp_samples"]) == test["name"].endswith("fires")
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=NAMES)
+def test_each_alert_tells_what_to_do(alert: dict[str, Any]) -> None:
+    """Severity, a delay, words for a person, and its entry in the runbook: what it means, where to look, what to do."""
+    assert alert["labels"]["severity"] in ("critical", "warning", "info")
+    assert alert["for"]
+    assert {"summary", "description", "runbook_url"} == alert["annotations"].keys()
+    assert alert["annotations"]["runbook_url"] == f"docs/runbook.md#{alert['alert'].lower()}"
+    entry = re.search(rf"^## {alert['alert']}\n(.*?)(?=^## |\Z)", RUNBOOK, re.S | re.M)
+    assert entry, "no entry in docs/runbook.md"
+    assert re.findall(r"^\*\*(\w+)\.\*\*", entry[1], re.M) == ["Means", "Look", "Do"]
+
+
+def test_the_runbook_has_no_other_entry() -> None:
+    """Alerts that are gone leave it, links lead to entries."""
+    headings = re.findall(r"^## (\w+)$", RUNBOOK, re.M)
+    assert headings == NAMES
+    assert set(re.findall(r"\]\(#(\w+)\)", RUNBOOK)) <= {name.lower() for name in NAMES}
+
+
+def test_panels_that_the_runbook_names_are_there() -> None:
+    """What stands in italics after *Look* is a panel, a row or a dashboard."""
+    found = set()
+    for path in (ROOT / "ops/grafana/dashboards").glob("*.json"):
+        found |= {panel["title"].partition(":")[0] for panel in json.loads(path.read_text())["panels"]}
+    found |= {"Mean by label", "Placements", "Answers"}
+    for entry in re.findall(r"\*\*Look\.\*\*(.*?)\n\n", RUNBOOK, re.S):
+        for title in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", entry):
+            assert " ".join(title.split()) in found, title
+
+
+@needs_promtool
+def test_the_local_configuration_is_valid(tmp_path: Path) -> None:
+    """What ``windward up --prometheus`` writes, jobs named as in the shipped configuration."""
+    written = configuration({"scorer-1": 9464, "scorer-2": 9465, "agent": 9466}, 5)
+    assert [job["job_name"] for job in written["scrape_configs"]] == ["windward-scorer", "windward-agent"]
+    (tmp_path / "prometheus.yml").write_text(json.dumps(written))
+    done = promtool("check", "config", tmp_path / "prometheus.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_missing_prometheus_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the way to get it."""
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(LocalError, match=r"^prometheus: .*apt-get install prometheus"):
+        prometheus_binary()

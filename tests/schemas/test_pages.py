@@ -1,0 +1,286 @@
+"""The page server: what a scraper may ask for, and what a client can hold of it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import http.client
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from schemas.page_server import PageServer
+from schemas.pages import Pages, metrics_of, serve_pages
+from schemas.settings import SettingsError
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    """A registry with one counter."""
+    registry = CollectorRegistry()
+    Counter("windward_test_things", "Things", registry=registry).inc(3)
+    return registry
+
+
+@pytest.fixture
+def port(registry: CollectorRegistry) -> Iterator[int]:
+    """The port of a running server."""
+    server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}))
+    yield server.port
+    server.stop()
+
+
+def ask(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """Ask once; return status, headers with lower-case names, and the body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+    finally:
+        connection.close()
+
+
+def closed_after_s(connection: socket.socket, deadline_s: float) -> float:
+    """Return after how long the other side closed a connection; fail at the deadline."""
+    started = time.monotonic()
+    connection.settimeout(deadline_s)
+    while connection.recv(65_536):
+        pass
+    return time.monotonic() - started
+
+
+def test_a_query_string_chooses_families(port: int) -> None:
+    """As Prometheus's own client has it; an unknown name is an empty page."""
+    status, _, body = ask(port, "/metrics?name[]=windward_test_things_total")
+    assert (status, b"windward_test_things_total 3.0" in body, b"process_" in body) == (200, True, False)
+    assert ask(port, "/metrics?name[]=x")[::2] == (200, b"")
+    assert ask(port, "/ready?x=1")[0] == ask(port, "/live?x=1")[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/metrics?name[]=windward_test_things_total", "/live", "/ready", "/else"])
+def test_head_is_get_without_the_body(port: int, path: str) -> None:
+    """The same status and length, and nothing after the header."""
+    status, headers, body = ask(port, path)
+    for_head, its_headers, nothing = ask(port, path, "HEAD")
+    assert (for_head, its_headers["content-length"], nothing) == (status, headers["content-length"], b"")
+    assert int(headers["content-length"]) == len(body)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "X"])
+def test_other_methods_are_refused(port: int, method: str) -> None:
+    """The answer says which there are."""
+    status, headers, _ = ask(port, "/metrics", method)
+    assert (status, headers["allow"]) == (405, "GET, HEAD")
+
+
+def test_gzip_is_given_to_those_who_ask(port: int) -> None:
+    """The same page, smaller."""
+    _, headers, body = ask(port, "/metrics", **{"Accept-Encoding": "gzip"})
+    assert headers["content-encoding"] == "gzip"
+    assert b"windward_test_things_total 3.0" in gzip.decompress(body)
+    assert "content-encoding" not in ask(port, "/metrics")[1]
+
+
+def test_open_metrics_is_given_to_those_who_ask(port: int) -> None:
+    """Its parser reads the page to the end; text is the default."""
+    _, headers, body = ask(port, "/metrics", Accept="application/openmetrics-text; version=1.0.0")
+    assert headers["content-type"].startswith("application/openmetrics-text")
+    names = {family.name for family in text_string_to_metric_families(body.decode())}
+    assert {"windward_test_things", "process_resident_memory_bytes", "python_info", "python_gc_collections"} <= names
+    assert ask(port, "/metrics")[1]["content-type"].startswith("text/plain; version=0.0.4")
+
+
+def test_no_series_is_doubled_by_its_time_of_creation(port: int) -> None:
+    """``_created`` is in neither format."""
+    for accept in ("text/plain", "application/openmetrics-text; version=1.0.0"):
+        assert b"_created" not in ask(port, "/metrics", Accept=accept)[2]
+
+
+def test_one_answer_is_one_write(port: int) -> None:
+    """Header and body arrive in one read: two writes would wait for each other's acknowledgement."""
+    with socket.create_connection(("127.0.0.1", port), 5) as connection:
+        for _ in range(20):
+            connection.sendall(b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert connection.recv(65_536).endswith(b'\r\n\r\n{"live":true}')
+
+
+def test_a_server_that_is_woken_while_it_is_told_to_stop(registry: CollectorRegistry) -> None:
+    """Its descriptors are closed after the last write to them: a number that is free again may be another file's."""
+    server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}))
+    trigger = server._server.trigger
+    write = trigger._physical_pull
+
+    def woken_by_another_too() -> None:
+        write()
+        server._thread.join(0.3)
+        write()
+
+    trigger._physical_pull = woken_by_another_too
+    server.stop()
+    assert not server._thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"nonsense\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"431"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 1000000000\r\n\r\n", b"413"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"400"),
+    ],
+)
+def test_a_bad_request_is_refused_and_the_next_is_served(port: int, request_: bytes, status: bytes) -> None:
+    """Not HTTP, a header without end, a body nobody wants, TLS on a plain port."""
+    with socket.create_connection(("127.0.0.1", port), 5) as connection:
+        connection.sendall(request_)
+        assert connection.recv(100).split()[1] == status
+    assert ask(port, "/live")[0] == 200
+
+
+@pytest.fixture
+def hurried() -> Iterator[PageServer]:
+    """A server with room for four connections, which waits a second for each."""
+    server = PageServer(
+        Pages(metrics_of(CollectorRegistry()), lambda: (True, {})), "127.0.0.1", 0, connections_max=4, timeout_s=1
+    )
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize("slowly", [b"", b"G", b"GET /live HTTP/1.1\r\nX: 1\r\n"])
+def test_a_connection_that_asks_nothing_is_closed(hurried: PageServer, slowly: bytes) -> None:
+    """Silent, or with half a request, however often it sends a byte more of it."""
+    with socket.create_connection(("127.0.0.1", hurried.port), 5) as connection:
+        started = time.monotonic()
+        connection.setblocking(False)
+        ended = False
+        while not ended and time.monotonic() < started + 10:
+            try:
+                if slowly:
+                    connection.send(slowly[:1])
+                ended = connection.recv(100) == b""
+            except BlockingIOError:
+                time.sleep(0.05)
+            except ConnectionError:
+                ended = True
+        assert ended
+        assert 0.9 < time.monotonic() - started < 8
+
+
+def test_a_connection_is_kept_between_scrapes(hurried: PageServer) -> None:
+    """Within the timeout the same one serves again; then it is closed."""
+    with socket.create_connection(("127.0.0.1", hurried.port), 5) as connection:
+        for _ in range(3):
+            connection.sendall(b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"200 OK" in connection.recv(65_536)
+        assert closed_after_s(connection, 8) > 0.8
+
+
+def test_a_scrape_gets_past_idle_connections(hurried: PageServer) -> None:
+    """At the limit the longest idle one is closed, so the newest is always served."""
+    idle = [socket.create_connection(("127.0.0.1", hurried.port), 5) for _ in range(40)]
+    try:
+        assert ask(hurried.port, "/live")[0] == 200
+    finally:
+        for connection in idle:
+            connection.close()
+
+
+def test_a_reader_that_does_not_read_stops_no_other(registry: CollectorRegistry) -> None:
+    """Its answer waits in memory, no worker does."""
+    body = b"x" * 20_000_000
+
+    def big(environ: dict[str, Any], start: Callable[..., object]) -> list[bytes]:
+        start("200 OK", [("Content-Length", str(len(body)))])
+        return [body]
+
+    server = PageServer(Pages(big, lambda: (True, {})), "127.0.0.1", 0, timeout_s=1)
+    readers = [socket.create_connection(("127.0.0.1", server.port), 5) for _ in range(4)]
+    try:
+        for reader in readers:
+            reader.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert ask(server.port, "/live")[0] == 200
+        assert ask(server.port, "/metrics")[2] == body
+        time.sleep(2.5)  # they have read nothing for longer than the timeout
+        assert all(closed_after_s(reader, 5) < 5 for reader in readers)
+    finally:
+        for reader in readers:
+            reader.close()
+        server.stop()
+
+
+@pytest.mark.parametrize("given", ["", "Basic", "Basic !", "Bearer x", "Basic " + base64.b64encode(b"a:c").decode()])
+def test_pages_with_a_password_want_it(registry: CollectorRegistry, given: str) -> None:
+    """All but ``/live``."""
+    pages = Pages(metrics_of(registry), lambda: (True, {}), ("a", "b"))
+    server = PageServer(pages, "127.0.0.1", 0)
+    try:
+        for path in ("/metrics", "/ready", "/"):
+            assert ask(server.port, path, **({"Authorization": given} if given else {}))[0] == 401
+        right = "Basic " + base64.b64encode(b"a:b").decode()
+        assert ask(server.port, "/metrics", Authorization=right)[0] == ask(server.port, "/live")[0] == 200
+    finally:
+        server.stop()
+
+
+def test_tls_is_spoken_and_a_silent_client_blocks_no_other(tmp_path: Path) -> None:
+    """A large page arrives whole; one that never shakes hands, and one without TLS, are dropped."""
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run(made, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    body = bytes(range(256)) * 20_000
+
+    def big(environ: dict[str, Any], start: Callable[..., object]) -> list[bytes]:
+        start("200 OK", [])
+        return [body]
+
+    server = PageServer(Pages(big, lambda: (True, {})), "127.0.0.1", 0, context=context, timeout_s=1)
+    silent = socket.create_connection(("127.0.0.1", server.port), 5)
+    plain = socket.create_connection(("127.0.0.1", server.port), 5)
+    try:
+        plain.sendall(b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n")
+        trusting = ssl.create_default_context(cafile=str(cert))
+        connection = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=5, context=trusting)
+        for _ in range(3):
+            connection.request("GET", "/metrics")
+            assert connection.getresponse().read() == body
+        connection.close()
+        assert closed_after_s(silent, 8) < 8
+        with pytest.raises(ConnectionError):
+            closed_after_s(plain, 8)
+            plain.sendall(b"x")
+            plain.sendall(b"x")
+    finally:
+        silent.close()
+        plain.close()
+        server.stop()
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "256.1.1.1", "192.0.2.1"])
+def test_a_wrong_address_is_a_wrong_setting(registry: CollectorRegistry, host: str) -> None:
+    """One line that names it."""
+    with pytest.raises(SettingsError, match=r"^metrics_port: cannot listen on "):
+        serve_pages(registry, host, 0, lambda: (True, {}))
+
+
+def test_a_stopped_server_frees_its_port(registry: CollectorRegistry) -> None:
+    """And closes what is connected."""
+    server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}))
+    with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
+        assert ask(server.port, "/live")[0] == 200
+        server.stop()
+        assert closed_after_s(connection, 5) < 5
+    again = serve_pages(registry, "127.0.0.1", server.port, lambda: (True, {}))
+    again.stop()

@@ -1,0 +1,124 @@
+"""Mutated profiles and fleet files: ``python -m tests.scorer.fuzz_files 100000 [seed]``.
+
+The built-in profiles as TOML, and a fleet file as JSON, are changed by the byte and by the value. Whatever comes,
+reading it gives a profile or a fleet that ranks, or the one error that names the field, in few words.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from schemas.request import InvalidRequest, Request
+from scorer.commands.fleet_fields import InvalidFleet
+from scorer.commands.fleet_file import OfflineFleet, read_fleet
+from scorer.ranking import catalogue
+from scorer.ranking.profile import Profile, ProfileError
+from scorer.ranking.profile_file import parse_profile
+from scorer.ranking.rank import rank
+from tests.scorer.fleets import fleet, machine
+from tests.scorer.rpc.fuzz_queries import in_bytes, nasty
+
+MESSAGE_MAX = 1_500
+PROFILES = [path.read_text() for path in sorted((Path(catalogue.__file__).parent / "profiles").glob("*.toml"))]
+TOML_VALUES = (
+    "1", "-1", "0", "0.5", "1e308", "-1e308", "nan", "inf", "-inf", "99999999999999999999", "true", '""', '"x"',
+    "[]", "{}", "[1]", '["cpu"]', "{ cpu = 1 }", "{ cpu = -1 }", "{ cpu = nan }", "{ tape = 1 }", "1979-05-27T07:32:00Z",
+    '"cpu"', '"' + "a" * 400 + '"', '"min-max"', '"rank"', '"none"', '"longest-covered"', '"request"', "[[]]", "{ a = { b = 1 } }",
+)  # fmt: skip
+FLEET: dict[str, Any] = {
+    "machines": [
+        {"name": "a", "capacity": {"cpu": 32, "memory": "128G"}, "usage": {"cpu": {"mean": 9, "std": 0.5}, "memory": 4e10},
+         "labels": {"rack": "1"}, "operator": {"reserve": {"memory": "8G"}, "taints": [{"key": "x"}]}},
+        {"name": "b", "capacity": {"cpu": 32, "memory": "128G"}, "usage": {"cpu": 3, "memory": "4G"}, "age_s": 900},
+    ],
+    "operator": {"*": {"share": {"cpu": 0.9}}, "a": {"cordon": True}},
+    "instances": [{"id": "i", "machine": "a", "cpu": 1, "memory": "1G", "ports": [6379]}],
+    "now": 1_790_000_000,
+}  # fmt: skip
+
+
+def mutated_profile(rng: random.Random) -> str:
+    """A built-in profile with other values, keys, lines or bytes."""
+    lines = rng.choice(PROFILES).splitlines()
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(lines))
+        key, equals, _ = lines[at].partition("=")
+        kind = rng.randrange(5)
+        if kind <= 1 and equals:
+            lines[at] = f"{key}= {rng.choice(TOML_VALUES)}"
+        elif kind == 2:
+            lines.insert(at, lines[rng.randrange(len(lines))])
+        elif kind == 3:
+            del lines[at]
+            lines = lines or [""]
+        else:
+            lines[at] = re.sub(r"\w+", lambda m: rng.choice((m[0], m[0][:-1], m[0] + "x", "use")), lines[at], count=1)
+    text = "\n".join(lines)
+    return in_bytes(rng, text.encode()).decode(errors="replace") if rng.random() < 0.2 else text
+
+
+def mutated_fleet(rng: random.Random) -> Any:
+    """A fleet file with other values at any depth, or None for what is no JSON."""
+    value: Any = json.loads(json.dumps(FLEET))
+    for _ in range(rng.randint(0, 3)):
+        at, key = value, rng.choice(list(value))
+        while isinstance(at[key], dict | list) and at[key] and rng.random() < 0.8:
+            at = at[key]
+            key = rng.choice(list(at) if isinstance(at, dict) else list(range(len(at))))
+        at[key] = nasty(rng)
+    return value
+
+
+def read_profile(rng: random.Random, offline: OfflineFleet) -> str:
+    """Read one and rank by it."""
+    text = mutated_profile(rng)
+    try:
+        profile: Profile = parse_profile(text, "fuzzed", "fuzzed.toml")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            rank(Request(cpu=1.0, memory=1e9), offline.snapshot, offline.ledger, profile, offline.now_s)
+    except ProfileError as error:
+        assert len(str(error)) < MESSAGE_MAX, str(error)
+        return "profile refused"
+    except Exception as error:
+        raise AssertionError(text) from error
+    return "profile read"
+
+
+def read_file(rng: random.Random, profile: Profile) -> str:
+    """Read one and rank its machines."""
+    value = mutated_fleet(rng)
+    try:
+        found = read_fleet(value)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            rank(Request(cpu=1.0, memory=1e9), found.snapshot, found.ledger, profile, found.now_s)
+    except (InvalidFleet, InvalidRequest, ProfileError) as error:
+        assert len(str(error)) < MESSAGE_MAX, str(error)
+        return "fleet refused"
+    except Exception as error:
+        raise AssertionError(json.dumps(value)) from error
+    return "fleet read"
+
+
+def fuzz(count: int, seed: int = 1) -> Counter[str]:
+    """Read so many of each; return the counts, or raise with what broke something."""
+    rng, counts = random.Random(seed), Counter[str]()
+    offline = fleet(*(machine(f"m{n}", usage={"cpu": n, "memory": n}) for n in range(3)))
+    profile = catalogue.load_profiles().choose()
+    reads: tuple[Callable[[], str], ...] = (lambda: read_profile(rng, offline), lambda: read_file(rng, profile))
+    for _ in range(count):
+        counts.update(read() for read in reads)
+    return counts
+
+
+if __name__ == "__main__":
+    print(json.dumps(fuzz(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1), indent=1))

@@ -1,0 +1,319 @@
+"""The ledger as a few dictionaries, to check the scripts against; written without looking at them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from schemas.resources import RESOURCES
+from scorer.ledger.instance import LIVE, Instance, State
+from scorer.ledger.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
+from scorer.ledger.units import UNITS, in_units
+
+Step = Literal["reserve", "confirm", "update", "release"]
+SWEPT = 200
+"""Reservations that a step expires at most, beside those it is about."""
+
+TRANSITIONS: dict[tuple[State | None, Step], State | str] = {
+    (None, "reserve"): "reserved",
+    (None, "confirm"): "unknown",
+    (None, "update"): "unknown",
+    (None, "release"): "unknown",
+    ("reserved", "reserve"): "repeat",
+    ("reserved", "confirm"): "confirmed",
+    ("reserved", "update"): "refused",
+    ("reserved", "release"): "released",
+    ("confirmed", "reserve"): "repeat",
+    ("confirmed", "confirm"): "repeat",
+    ("confirmed", "update"): "confirmed",
+    ("confirmed", "release"): "released",
+    ("released", "reserve"): "reserved",
+    ("released", "confirm"): "refused",
+    ("released", "update"): "refused",
+    ("released", "release"): "repeat",
+    ("expired", "reserve"): "reserved",
+    ("expired", "confirm"): "refused",
+    ("expired", "update"): "refused",
+    ("expired", "release"): "repeat",
+}
+"""What a step does in a state (None: unknown id): the next state, or why there is none."""
+
+
+class LedgerModel:
+    """What `scorer.ledger.scripts.Ledger` does, in memory; ``clock`` stands for the server's time."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.records: dict[str, Instance] = {}
+        self.touched: dict[str, int] = {}
+        self.acts: dict[tuple[str, str, str], int] = {}
+        """By query, step and id: the generation it acted on. Never forgotten here: the server's clock hardly moves."""
+        self.change = 0
+        self.log: list[Instance] = []
+
+    # ---- what it holds
+
+    def live(self) -> list[Instance]:
+        """Return what holds amounts."""
+        return [record for record in self.records.values() if record.state in LIVE]
+
+    def on_machine(self, machine: str) -> list[Instance]:
+        """Return the live records of one machine."""
+        return [record for record in self.live() if record.machine == machine]
+
+    def version(self, machine: str) -> int:
+        """Return a machine's version."""
+        return self.touched.get(machine, 0) if self.on_machine(machine) else 0
+
+    def sums(self, machine: str) -> dict[tuple[str, str], int]:
+        """Return what a machine holds, in units, by class and name; what is 0 is left out."""
+        found: Counter[tuple[str, str]] = Counter()
+        for record in self.on_machine(machine):
+            for name in ("instances", "maxmemory", *RESOURCES):
+                found[record.priority_class, name] += _share(record, name)
+        return {key: value for key, value in found.items() if value}
+
+    # ---- steps
+
+    def _write(self, record: Instance, left: str = "") -> Instance:
+        self.change += 1
+        record = msgspec.structs.replace(record, version=self.change)
+        self.records[record.id] = record
+        self.log.append(record)
+        for machine in (record.machine, left):
+            self.touched[machine] = self.change
+        return record
+
+    def _due(self, records: Iterable[Instance]) -> list[Instance]:
+        now_s = self._clock()
+        due = [record for record in records if record.state == "reserved" and record.expires_at <= now_s]
+        return sorted(due, key=lambda record: (record.expires_at, record.id))
+
+    def _sweep(self, most: int = SWEPT, ids: Sequence[str] = ()) -> int:
+        """Expire the first so many that are due, then those of some ids."""
+        due = self._due(self.records.values())[:most]
+        for record in due:
+            self._write(msgspec.structs.replace(record, state="expired", ended_at=record.expires_at))
+        for instance_id in ids:
+            for record in self._due([self.records[instance_id]] if instance_id in self.records else []):
+                self._write(msgspec.structs.replace(record, state="expired", ended_at=record.expires_at))
+        return len(due)
+
+    def _next(self, record: Instance | None, step: Step) -> State | str:
+        return TRANSITIONS[record.state if record else None, step]
+
+    def _misfit(self, record: Instance, candidate: Candidate, own: set[str]) -> str:
+        here = [r for r in self.on_machine(candidate.machine) if r.id != record.id]
+        if (
+            candidate.version >= 0
+            and candidate.machine not in own
+            and self.version(candidate.machine) != candidate.version
+        ):
+            return "changed"
+        for (kind, name, *classes), most, reason in candidate.limits:
+            if kind == "count":
+                added, held = _counted(record, name), sum(_counted(one, name) for one in here)
+            else:
+                inside = [one for one in here if not classes or one.priority_class in classes]
+                counts = not classes or record.priority_class in classes
+                added, held = _share(record, name) if counts else 0, sum(_share(one, name) for one in inside)
+            limit = in_units(name, most) if name in UNITS else most
+            if added and limit >= 0 and held + added > limit:
+                return reason
+        return ""
+
+    def reserve(  # noqa: PLR0912
+        self,
+        wanted: Sequence[Wanted],
+        *,
+        expected_change: int = -1,
+        all_or_nothing: bool = False,
+        dry_run: bool = False,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Transition:
+        """As `Ledger.reserve`."""
+        if meanwhile is not None:
+            meanwhile()
+        before = self.change
+        self._sweep(ids=[one.instance.id for one in wanted])
+        moved_on = expected_change >= 0 and expected_change != self.change
+        saved = (dict(self.records), dict(self.touched), self.change, len(self.log))
+        own: set[str] = set()
+        outcomes: list[Outcome] = []
+        for instance, ttl_s, candidates, call, digests in wanted:
+            known = self.records.get(instance.id)
+            known = known if known and known.state in LIVE else None
+            acted = self._acted(call, "reserve", instance.id)
+            if self._late(call):
+                outcomes.append(Outcome("late"))
+                continue
+            if acted is not None and (known is None or known.generation != acted):
+                outcomes.append(Outcome("gone"))
+                continue
+            if known:
+                same = acted is not None or known.request in (digests or instance.request).split()
+                outcomes.append(Outcome("known" if same else "other", known))
+                continue
+            reasons = []
+            for position, candidate in enumerate(candidates):
+                reason = "changed" if moved_on else self._misfit(instance, candidate, own)
+                if not reason:
+                    now = self._clock()
+                    record = self._write(
+                        msgspec.structs.replace(
+                            instance,
+                            machine=candidate.machine,
+                            state="reserved",
+                            reserved_at=now,
+                            expires_at=now + ttl_s,
+                            generation=self.change + 1,
+                        )
+                    )
+                    own.add(candidate.machine)
+                    outcomes.append(Outcome("placed", record, position, tuple(reasons)))
+                    break
+                reasons.append(reason)
+            else:
+                outcomes.append(Outcome("conflict" if reasons else "none", reasons=tuple(reasons)))
+        failed = {outcome.kind for outcome in outcomes} & {"other", "conflict", "none", "gone", "late"}
+        nothing = "other" in failed or (all_or_nothing and failed)
+        if nothing:
+            outcomes = [Outcome("conflict", reasons=("all or none",)) if o.kind == "placed" else o for o in outcomes]
+        if dry_run or nothing:
+            self.records, self.touched, self.change = saved[0], saved[1], saved[2]
+            del self.log[saved[3] :]
+        else:
+            for one, outcome in zip(wanted, outcomes, strict=True):
+                if outcome.kind in ("placed", "known") and outcome.instance is not None:
+                    self._remember(one.call, "reserve", outcome.instance)
+        return Transition("", before, self.log[before:], outcomes)
+
+    def _late(self, call: Call) -> bool:
+        return 0 < call.deadline <= self._clock()
+
+    def _acted(self, call: Call, step: str, instance_id: str) -> int | None:
+        return self.acts.get((call.query, step, instance_id))
+
+    def _remember(self, call: Call, step: str, record: Instance) -> None:
+        if call.query:
+            self.acts[call.query, step, record.id] = record.generation
+
+    def _single(
+        self, instance_id: str, step: Step, machine: str, generation: int | None, call: Call,
+        change: Callable[[Instance], Instance],
+    ) -> Transition:  # fmt: skip
+        before = self.change
+        if self._late(call):
+            self._sweep()
+            return Transition("", before, self.log[before:], [Outcome("late")])
+        self._sweep(ids=[instance_id])
+        record = self.records.get(instance_id)
+        acted = self._acted(call, step, instance_id)
+        if acted is not None and (record is None or record.generation != acted):
+            former = [one for one in self.log if one.id == instance_id and one.generation != record.generation]
+            record = former[-1] if record and record.state in LIVE and former else record
+            if record is None or record.generation != acted:
+                return Transition("", before, self.log[before:], [Outcome("gone")])
+        following = self._next(record, step)
+        if record is None:
+            outcome = Outcome("unknown")
+        elif acted is None and generation is not None and record.generation != generation:
+            outcome = Outcome("generation", record)
+        elif machine and record.machine != machine:
+            outcome = Outcome("elsewhere", record)
+        elif following == "repeat":
+            outcome = Outcome("repeat", record)
+        elif following == "refused":
+            outcome = Outcome("ended", record)
+        else:
+            outcome = Outcome("done", self._write(change(record)))
+        if acted is None and outcome.kind in ("done", "repeat") and outcome.instance is not None:
+            self._remember(call, step, outcome.instance)
+        return Transition("", before, self.log[before:], [outcome])
+
+    def confirm(
+        self, instance_id: str, *, machine: str = "", started_at: float = 0.0, generation: int | None = None,
+        call: Call = NO_QUERY,
+    ) -> Transition:  # fmt: skip
+        """As `Ledger.confirm`."""
+        now = self._clock()
+        return self._single(
+            instance_id, "confirm", machine, generation, call,
+            lambda r: msgspec.structs.replace(
+                r, state="confirmed", expires_at=0.0, started_at=min(started_at, now) if started_at else now
+            ),
+        )  # fmt: skip
+
+    def release(
+        self, instance_id: str, *, machine: str = "", generation: int | None = None, call: Call = NO_QUERY
+    ) -> Transition:
+        """As `Ledger.release`."""
+        now = self._clock()
+        return self._single(
+            instance_id,
+            "release",
+            machine,
+            generation,
+            call,
+            lambda r: msgspec.structs.replace(r, state="released", ended_at=now),
+        )
+
+    def acted(self, step: str, instance_id: str, call: Call) -> bool:
+        """As `Ledger.acted`."""
+        return bool(call.query) and self._acted(call, step, instance_id) is not None
+
+    def update(self, changes: Sequence[Change], *, generation: int | None = None, call: Call = NO_QUERY) -> Transition:
+        """As `Ledger.update`, for a query that is asked once."""
+        (change,) = changes
+        before = self.change
+        self._sweep(ids=[change.old.id])
+        record = self.records.get(change.old.id)
+        following = self._next(record, "update")
+        if record is None:
+            outcome = Outcome("unknown")
+        elif record.state == "reserved":
+            outcome = Outcome("reserved", record)
+        elif following != "confirmed":
+            outcome = Outcome("ended", record)
+        elif record.version != change.old.version:
+            outcome = Outcome("stale")
+        elif change.new is change.old:
+            outcome = Outcome("repeat", record)
+        else:
+            reasons = []
+            outcome = Outcome("conflict")
+            for candidate in change.candidates:
+                reason = self._misfit(change.new, candidate, set())
+                if not reason:
+                    moved = candidate.machine != record.machine
+                    new = msgspec.structs.replace(
+                        change.new, machine=candidate.machine, state="confirmed", reserved_at=record.reserved_at,
+                        started_at=self._clock() if moved else record.started_at, expires_at=0.0, ended_at=0.0,
+                    )  # fmt: skip
+                    outcome = Outcome("done", self._write(new, record.machine if moved else ""))
+                    break
+                reasons.append(reason)
+            else:
+                outcome = Outcome("conflict", reasons=tuple(reasons))
+        return Transition("", before, self.log[before:], [outcome])
+
+    def expire(self, most: int = 1000) -> Transition:
+        """As `Ledger.expire`."""
+        before = self.change
+        count = self._sweep(most)
+        return Transition("", before, self.log[before:], [], count)
+
+
+def _share(record: Instance, name: str) -> int:
+    if name == "instances":
+        return 1
+    return in_units(name, record.maxmemory if name == "maxmemory" else record.amounts[RESOURCES.index(name)])
+
+
+def _counted(record: Instance, what: str) -> bool:
+    """Say whether a record is counted under ``port 1`` or ``role 4 shop master``."""
+    role = f"role {len(record.cluster)} {record.cluster} {record.role}"
+    return what in {f"port {port}" for port in record.ports} or bool(record.cluster and record.role and what == role)

@@ -1,0 +1,32 @@
+"""What an instance adds to a limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.resources import RESOURCES
+from scorer.ledger.instance import Instance
+from scorer.ledger.limits import Limit, adds, in_role, on_port, total
+
+
+@pytest.mark.parametrize(
+    ("limit", "added"),
+    [
+        (Limit(total("memory"), 1.0, ""), 1_000_000_000),
+        (Limit(total("memory", "prod"), 1.0, ""), 0),
+        (Limit(total("memory", "prod", "batch"), 1.0, ""), 1_000_000_000),
+        (Limit(total("maxmemory"), 1.0, ""), 7),
+        (Limit(total("instances"), 1.0, ""), 1),
+        (Limit(on_port(1), 1.0, ""), 1),
+        (Limit(on_port(2), 1.0, ""), 0),
+        (Limit(in_role("a b", "c"), 1.0, ""), 1),
+        (Limit(in_role("a", "b c"), 1.0, ""), 0),
+    ],
+)
+def test_what_an_instance_adds_to_a_limit(limit: Limit, added: int) -> None:
+    """A sum over all or some classes, the number of instances, a port, a role of a cluster: each by its name."""
+    record = Instance(
+        id="a", machine="m", state="reserved", amounts=(None, 1e9, *[0.0] * (len(RESOURCES) - 2)), maxmemory=7.0,
+        ports=(1,), cluster="a b", role="c", priority_class="batch",
+    )  # fmt: skip
+    assert adds(record, limit.measure) == added

@@ -1,0 +1,1 @@
+"""Tests of queries against the fleet: where instances go."""

@@ -1,0 +1,40 @@
+"""Rankings under a built-in profile, and fleets that several tests rank."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scorer.commands.fleet_file import OfflineFleet
+from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.kept import Kept
+from scorer.ranking.profile import Profile
+from scorer.ranking.rank import rank
+from scorer.ranking.ranking import Ranking
+from tests.scorer.fleets import fleet, machine, request
+
+PROFILES = load_profiles()
+
+
+def ranked(
+    offline: OfflineFleet, profile: str | Profile = "windward", kept: Kept | None = None, **asked: Any
+) -> Ranking:
+    """Return the ranking of a fleet under a profile."""
+    chosen = PROFILES.choose(profile) if isinstance(profile, str) else profile
+    return rank(request(**asked), offline.snapshot, offline.ledger, chosen, offline.now_s, kept)
+
+
+def mixed() -> OfflineFleet:
+    """Return five machines of which none takes much: three busy, two stale."""
+    busy = [machine(f"busy{n}", usage={"cpu": 9.5, "memory": 10}) for n in range(3)]
+    return fleet(*busy, *(machine(f"old{n}", usage={"cpu": 1, "memory": 1}, age_s=900) for n in range(2)))
+
+
+def small_fleet() -> OfflineFleet:
+    """Return two machines that differ in labels, in a taint, and in what runs there."""
+    return fleet(
+        machine(
+            "a", labels={"disk": "ssd", "image-x": "yes"}, operator={"taints": [{"key": "old", "effect": "avoid"}]}
+        ),
+        machine("b", labels={"disk": "hdd", "rack": "r1"}),
+        instances=[{"id": "1", "machine": "a", "cluster": "c"}],
+    )

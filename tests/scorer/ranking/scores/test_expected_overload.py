@@ -1,0 +1,147 @@
+"""Expected overload against its formula, reckoned with scipy one machine at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from scorer.ledger.overlay import Overlay
+from scorer.ledger.view import instance_of
+from scorer.placement.plan import plan
+from scorer.ranking.profile_file import parse_profile
+from scorer.ranking.rank import rank
+from scorer.ranking.scores.expected_overload import ExpectedOverload
+from tests.effort import effort
+from tests.scorer.fleets import fleet, machine, request, score_told, scores, toml
+
+EMPTY = {"cpu": 0, "memory": 0}
+
+
+def overload(mean: float, variance: float, limit: float = 0.9) -> float:
+    """Return E[max(0, X - limit)] of a normal load by integration."""
+    spread = variance**0.5
+    tail = stats.norm(mean, spread)
+    return float((mean - limit) * tail.sf(limit) + variance * tail.pdf(limit))
+
+
+def growth(load: float, std: float, added: float, **how: float) -> float:
+    """Return by how much the overload grows."""
+    before = std**2 + how.get("floor", 0.05) ** 2
+    after = before + (how.get("variation", 1.0) * added) ** 2
+    limit = how.get("limit", 0.9)
+    return overload(load + added, after, limit) - overload(load, before, limit)
+
+
+@pytest.mark.parametrize(
+    ("what", "load", "std", "asked", "how"),
+    [
+        ("far below the limit", 0.2, 0.02, 1.0, {}),
+        ("half full and restless", 0.5, 0.2, 1.0, {}),
+        ("near the limit", 0.85, 0.05, 1.0, {}),
+        ("above the limit", 1.2, 0.1, 1.0, {}),
+        ("another limit", 0.6, 0.1, 2.0, {"limit": 0.7}),
+        ("a wider floor", 0.6, 0.1, 2.0, {"floor": 0.2}),
+        ("an instance that is known well", 0.8, 0.01, 2.0, {"variation": 0.0}),
+    ],
+)
+def test_the_growth_is_that_of_the_formula(
+    what: str, load: float, std: float, asked: float, how: dict[str, float]
+) -> None:
+    """Score and explanation are those of the normal distribution, whatever the settings."""
+    offline = fleet(machine("m", usage={"cpu": {"mean": 10 * load, "std": 10 * std}, "memory": 0}))
+    plugin = ExpectedOverload(weights={"cpu": 1.0}, evenness=0.0, **how)
+    expected = growth(load, std, asked / 10, **how)
+    assert scores(plugin, offline, request(cpu=asked))["m"] == pytest.approx(75 - 25 * expected, abs=1e-4), what
+    told = score_told(offline, {"use": "expected_overload", "weights": {"cpu": 1.0}, **how}, request(cpu=asked))["m"]
+    assert told["overload"]["cpu"] - told["overload_before"]["cpu"] == pytest.approx(expected, rel=1e-4)
+    key = f"chance_above_{100 * how.get('limit', 0.9):.0f}_percent"
+    spread = (std**2 + how.get("floor", 0.05) ** 2 + (how.get("variation", 1.0) * asked / 10) ** 2) ** 0.5
+    chance = stats.norm.sf((how.get("limit", 0.9) - load - asked / 10) / spread)
+    assert told[key]["cpu"] == pytest.approx(chance, rel=1e-6)
+
+
+def test_far_from_the_limit_the_even_fleet_is_preferred_and_near_it_the_cool_machine() -> None:
+    """Without heat the growth of variance decides; a restless one comes last."""
+    calm = {"cpu": {"mean": 3, "std": 0.1}, "memory": 0}
+    busy = {"cpu": {"mean": 5, "std": 0.1}, "memory": 0}
+    found = scores(ExpectedOverload(), fleet(machine("calm", usage=calm), machine("busy", usage=busy)), request(cpu=1))
+    assert found["calm"] > found["busy"]
+    restless = {"cpu": {"mean": 6, "std": 3}, "memory": 0}
+    steady = {"cpu": {"mean": 6.5, "std": 0.1}, "memory": 0}
+    found = scores(
+        ExpectedOverload(), fleet(machine("restless", usage=restless), machine("steady", usage=steady)), request(cpu=1)
+    )
+    assert found["steady"] > found["restless"]
+
+
+def test_the_instance_counts_by_its_expected_usage_and_not_by_its_request() -> None:
+    """An explicit figure stands for the request; expected to use nothing it changes nothing."""
+    offline = fleet(machine("m", usage={"cpu": 8, "memory": 0}))
+    asked = scores(ExpectedOverload(), offline, request(cpu=2, expected={"cpu": 0.5}))
+    assert asked == scores(ExpectedOverload(), offline, request(cpu=0.5))
+    assert scores(ExpectedOverload(), offline, request(cpu=2, expected={"cpu": 0})) == {"m": 75.0}
+
+
+def test_a_machine_without_data_scores_0_and_a_resource_without_data_counts_nothing() -> None:
+    """What is not known does not look good."""
+    offline = fleet(machine("blind"), machine("m", usage={"cpu": 2}), machine("same", usage={"cpu": 2, "memory": 20}))
+    found = scores(ExpectedOverload(weights={"cpu": 1.0, "memory": 1.0}), offline, request(cpu=1))
+    assert found["blind"] == 0.0
+    assert found["m"] == found["same"] > 0
+
+
+loads = st.floats(0, 1.3)
+
+
+@settings(max_examples=effort(40, 400), deadline=None)
+@given(first=loads, more=st.floats(0, 0.5), std=st.floats(0, 0.4), asked=st.floats(0.01, 5))
+def test_more_load_never_scores_better_without_evenness(first: float, more: float, std: float, asked: float) -> None:
+    """Of two machines alike but for the load the fuller one has no lesser growth, far out in both tails, too.
+
+    Of an instance with no variation: else more of its own spread counts just at the limit than far above.
+    """
+    hosts = [
+        machine(name, usage={"cpu": {"mean": 10 * load, "std": 10 * std}, "memory": 0})
+        for name, load in (("low", first), ("high", first + more))
+    ]
+    found = scores(
+        ExpectedOverload(weights={"cpu": 1.0}, evenness=0.0, variation=0.0), fleet(*hosts), request(cpu=asked)
+    )
+    assert found["low"] >= found["high"] - 2e-4
+
+
+@settings(max_examples=effort(15, 150), deadline=None)
+@given(seed=st.integers(0, 2**31), count=st.integers(2, 25), cpu=st.floats(0.05, 3))
+def test_a_batch_goes_where_one_after_the_other_would(seed: int, count: int, cpu: float) -> None:
+    """The short way for identical instances gives the machines of one ranking after another."""
+    rng = np.random.default_rng(seed)
+    hosts = []
+    for n in range(12):
+        load = {"mean": float(rng.uniform(0, 8)), "std": float(rng.uniform(0, 3))}
+        usage = {"cpu": load, "memory": float(rng.uniform(0, 90))}
+        hosts.append(machine(f"m{n}", cpu=float(rng.integers(8, 33)), usage=usage))
+    offline = fleet(*hosts)
+    profile = parse_profile(toml({"scores": [{"use": "expected_overload", "normalise": "min-max"}]}), "test")
+    asked = request(cpu=cpu, memory=1)
+    together = plan([asked] * count, offline.snapshot, offline.ledger, profile, offline.now_s).machines
+    overlay, singly = Overlay(offline.ledger), []
+    for number in range(count):
+        chosen = rank(asked, offline.snapshot, overlay, profile, offline.now_s).chosen
+        assert chosen is not None
+        overlay.propose(instance_of(asked, chosen, offline.now_s, f"i{number}"))
+        singly.append(chosen)
+    assert list(together) == singly
+
+
+@pytest.mark.parametrize(
+    "how", [{"limit": 0}, {"floor": 0}, {"variation": -1}, {"evenness": float("inf")}, {"weights": {"gpu": 1.0}}]
+)
+def test_settings_out_of_range_are_refused(how: dict[str, Any]) -> None:
+    """The message names the setting."""
+    with pytest.raises(ValueError, match=next(iter(how))):
+        ExpectedOverload(**how)

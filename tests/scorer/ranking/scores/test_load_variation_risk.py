@@ -1,0 +1,161 @@
+"""Load variation risk against Trimaran's own tables, the study's examples and the laws of the formula."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from scorer.ranking.scores.load_variation_risk import LoadVariationRisk, risk_of
+from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores, see
+from tests.scorer.metrics import usage
+
+TABLE = "trimaran_load_variation_risk_balancing"
+
+
+NEGATIVE = "no window has a negative figure, and no profile a negative margin"
+NOT_COVERED = {
+    "computeScore/negative usedAvg": NEGATIVE,
+    "computeScore/negative usedStdev": NEGATIVE,
+    "computeScore/negative margin": NEGATIVE,
+    "GetMuSigma/negative used": NEGATIVE,
+}
+"""Rows that Windward cannot be asked, and why."""
+
+
+def covered(kind: str) -> list[dict[str, Any]]:
+    """Return the rows of a kind but those listed."""
+    return [row for row in cases(TABLE, kind) if row["name"] not in NOT_COVERED]
+
+
+def of_cpu(inputs: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    """Return what the score tells of a machine that reports cpu alone."""
+    load = {"cpu": {"mean": inputs["used_avg"], "std": inputs["used_std"]}}
+    score = {"use": "load_variation_risk", "resources": ["cpu"], **settings}
+    return score_told(fleet(machine("m", inputs["capacity"], None, usage=load)), score, request(cpu=inputs["request"]))[
+        "m"
+    ]
+
+
+@pytest.mark.parametrize("row", covered("compute_score"), ids=by_name)
+def test_one_resource_scores_as_the_peer_computes_it(row: dict[str, Any]) -> None:
+    """The score of one resource from absolute mean, std and request equals the peer's."""
+    inputs = row["inputs"]
+    found = of_cpu(inputs, margin=inputs["margin"], sensitivity=inputs["sensitivity"], rounding=True)
+    assert found["raw"] == row["expected"]["score_rounded"]
+
+
+@pytest.mark.parametrize("row", cases(TABLE, "score"), ids=by_name)
+def test_a_machine_scores_as_in_the_peer(row: dict[str, Any]) -> None:
+    """The score of a machine from metrics, allocatable and request equals the peer's, rounding included."""
+    inputs = row["inputs"]
+    cpu = inputs["machine"]["allocatable"]["cpu_millicores"] / 1000
+    memory = inputs["machine"]["allocatable"]["memory_bytes"]
+    offline = fleet(machine(cpu=cpu, memory=memory, usage=usage(inputs["metrics"], cpu=cpu, memory=memory)))
+    score = {
+        "use": "load_variation_risk",
+        "margin": inputs["params"]["safe_variance_margin"],
+        "sensitivity": inputs["params"]["safe_variance_sensitivity"],
+        "rounding": True,
+    }
+    asked = request(
+        cpu=inputs["request"].get("cpu_millicores", 0) / 1000, memory=inputs["request"].get("memory_bytes", 0)
+    )
+    assert raw_scores(offline, score, asked) == {"m": row["expected"]["score"]}
+
+
+@pytest.mark.parametrize("row", covered("mu_sigma"), ids=by_name)
+def test_mu_and_sigma_are_clipped(row: dict[str, Any]) -> None:
+    """Mean plus request and std, as shares of the capacity, are clipped to 0-1 before they become risk."""
+    expected = row["expected"]
+    found, risk = of_cpu(row["inputs"]), (expected["mu"] + expected["sigma"]) / 2
+    assert (found["raw"], found["risk"]) == pytest.approx((100 * (1 - risk), risk))
+
+
+@pytest.mark.parametrize("row", cases("seed_examples", "lvrb"), ids=by_name)
+def test_the_studys_example_in_both_forms(row: dict[str, Any]) -> None:
+    """The three machines of the study score as printed in the reduced form and as the real code does otherwise."""
+    given_, expected = row["inputs"], row["expected"]
+    offline = fleet(
+        machine(
+            cpu=given_["capacity_cores"],
+            memory=given_["capacity_gb"] * 1e9,
+            usage={
+                "cpu": {"mean": given_["mean_cores"], "std": given_["std_cores"]},
+                "memory": {"mean": given_["mean_gb"] * 1e9, "std": given_["std_gb"] * 1e9},
+            },
+        )
+    )
+    asked = request(cpu=given_["request_cores"], memory=given_["request_gb"] * 1e9)
+
+    def of(**settings: Any) -> float:
+        return raw_scores(offline, {"use": "load_variation_risk", "rounding": True, **settings}, asked)["m"]
+
+    real = [of(sensitivity=sensitivity) for sensitivity in (1, 2)]
+    assert real == [expected["real_code_margin1_sensitivity1"], expected["real_code_margin1_sensitivity2"]]
+    reduced = {name: of(form="reduced", resources=[name]) for name in ("cpu", "memory")}
+    assert {**reduced, "score": of(form="reduced")} == expected["kep_and_seed_formula"]
+
+
+share = st.floats(0, 2, allow_nan=False)
+
+
+@given(mu=share, sigma=share, more=st.floats(0, 1), margin=st.floats(0, 3), sensitivity=st.floats(0, 4))
+def test_risk_is_a_share_and_grows_with_load(
+    mu: float, sigma: float, more: float, margin: float, sensitivity: float
+) -> None:
+    """Risk stays in 0-1 and never falls when mean or deviation rise."""
+    at = [risk_of(np.array([m]), np.array([s]), margin, sensitivity)[0] for m, s in
+          ((mu, sigma), (mu + more, sigma), (mu, sigma + more))]  # fmt: skip
+    assert 0 <= at[0] <= 1
+    assert at[1] >= at[0]
+    assert at[2] >= at[0]
+
+
+def test_a_machine_without_data_scores_nothing() -> None:
+    """A machine that never sent a sample scores 0, not as an idle one."""
+    offline = fleet(machine("idle", usage={"cpu": 0, "memory": 0}), machine("silent"))
+    assert scores(LoadVariationRisk(), offline) == {"idle": 100.0, "silent": 0.0}
+
+
+@pytest.mark.parametrize("rounding", [True, False])
+def test_sensitivity_0_sees_a_deviation_of_the_whole_capacity(rounding: bool) -> None:
+    """Whatever the capacity: 63.199 cores over 63.199 is a hair below 1 when multiplied by the inverse."""
+    offline = fleet(machine(cpu=63.199, usage={"cpu": {"mean": 0, "std": 63.199}}))
+    plugin = LoadVariationRisk(sensitivity=0, rounding=rounding)
+    assert scores(plugin, offline) == {"m": 50}
+    assert plugin.detail(request(), see(offline), 0)["risk"] == 0.5
+
+
+@pytest.mark.parametrize("settings", [{"margin": -1}, {"sensitivity": -0.1}, {"resources": ()}])
+def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
+    """A negative margin or sensitivity, or no resource at all, is an error that names the setting."""
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        LoadVariationRisk(**settings)
+
+
+@examples(deadline=None)
+@given(
+    load=st.tuples(*[st.one_of(st.none(), st.floats(0, 12))] * 2),
+    std=st.floats(0, 6),
+    settings=st.sampled_from([{}, {"margin": 2.0}, {"sensitivity": 2.0}, {"sensitivity": 0.0}, {"form": "reduced"}]),
+)
+def test_the_risk_it_shows_is_the_one_it_scores(
+    load: tuple[float | None, ...], std: float, settings: dict[str, Any]
+) -> None:
+    """``score = 100 * (1 - risk)``, with the largest risk that is known."""
+    known = {
+        name: {"mean": value, "std": std}
+        for name, value in zip(("cpu", "memory"), load, strict=True)
+        if value is not None
+    }
+    offline = fleet(machine("m", 10, 10, usage=known), machine("empty", 0, 10, usage={"cpu": 0, "memory": 1}))
+    plugin, asked = LoadVariationRisk(**settings), request(cpu=1)
+    seen = see(offline, asked)
+    for position, score in enumerate(plugin(asked, seen)):
+        risk = plugin.detail(asked, seen, position)["risk"]
+        assert score == pytest.approx(0 if risk is None else 100 * (1 - risk))

@@ -1,0 +1,159 @@
+"""The score `low_risk_overcommitment` against Trimaran's own tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from scorer.ranking import beta
+from scorer.ranking.scores.low_risk_overcommitment import LowRiskOvercommitment, load_risk
+from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores
+from tests.scorer.metrics import usage
+
+DIFFERENT = {
+    "KEP 357 example 1: node II": "predates the peer's conditioning on the limit: its text says .783, its code .338"
+}
+"""Rows that Windward deliberately answers otherwise, and why."""
+
+
+LOW_RISK = "trimaran_low_risk_overcommitment"
+
+
+def parts(inputs: dict[str, Any], unit: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what is on a machine, and the requested instance, that together make a row's totals."""
+    name = inputs["resource"]
+    requests, limits = inputs["node_request_minus_pod"], inputs["node_limit_minus_pod"]
+    more = (inputs["node_request"] - requests, inputs["node_limit"] - limits)
+    there, asked = (
+        {name: amount / unit, "limits": {name: limit / unit}} for amount, limit in ((requests, limits), more)
+    )
+    return there, asked
+
+
+def risk_of(row: dict[str, Any], weight: float | None = None) -> float:
+    """Return the risk of a row's resource on a machine that has it alone; weight 1 leaves the limit risk."""
+    inputs, name = row["inputs"], row["inputs"]["resource"]
+    unit = 1000 if name == "cpu" else 1
+    capacity = inputs["capacity"] / unit
+    there, asked = parts(inputs, unit)
+    mine = [metric for metric in inputs["metrics"] if metric["type"].lower() == name]
+    one = machine("n", None, None, capacity={name: capacity}, usage=usage(mine, **{name: capacity}))
+    score = {
+        "use": "low_risk_overcommitment",
+        "smoothing_window": inputs["params"]["smoothing_window_size"],
+        "limit_weights": {name: inputs["params"]["risk_limit_weight"] if weight is None else weight},
+    }
+    offline = fleet(one, instances=[{"id": "there", "machine": "n", **there}])
+    return score_told(offline, score, request(**asked), credits="none")["n"]["risks"][name]
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in cases(LOW_RISK, "compute_risk") if row["name"] not in DIFFERENT], ids=by_name
+)
+def test_risk_of_one_resource_as_trimaran(row: dict[str, Any]) -> None:
+    """Limit risk and load risk combine to the peer's figure, the examples of its proposal included."""
+    expected = row["expected"]
+    assert risk_of(row) == pytest.approx(expected["risk"], abs=expected.get("tolerance", 1e-9))
+    if "risk_limit" in expected:
+        assert risk_of(row, weight=1) == pytest.approx(expected["risk_limit"], abs=0.001)
+
+
+@pytest.mark.parametrize("row", [row for row in cases(LOW_RISK) if row["name"] in DIFFERENT], ids=by_name)
+def test_the_load_is_judged_under_the_condition_that_it_keeps_below_the_limit(row: dict[str, Any]) -> None:
+    """An example of the peer's proposal says .783; the peer's code, which came later, says .338."""
+    assert risk_of(row) == pytest.approx(0.338, abs=0.001)
+
+
+@pytest.mark.parametrize("row", cases(LOW_RISK, "score"), ids=by_name)
+def test_low_risk_overcommitment_as_trimaran(row: dict[str, Any]) -> None:
+    """The score from metrics, the instances on the machine and the requested instance equals the peer's."""
+    inputs = row["inputs"]
+    cpu = inputs["machine"]["allocatable"]["cpu_millicores"] / 1000
+    memory = inputs["machine"]["allocatable"]["memory_bytes"]
+
+    def amounts(asks: dict[str, Any]) -> dict[str, Any]:
+        requests, limits = asks["requests"], asks["limits"]
+        return {
+            "cpu": requests["cpu_millicores"] / 1000,
+            "memory": requests["memory_bytes"],
+            "limits": {"cpu": limits["cpu_millicores"] / 1000, "memory": limits["memory_bytes"]},
+        }
+
+    offline = fleet(
+        machine("n", cpu, memory, usage=usage(inputs["metrics"], cpu=cpu, memory=memory)),
+        instances=[
+            {"id": f"i{number}", "machine": "n", **amounts(asks)}
+            for number, asks in enumerate(inputs["pods_on_machine"])
+        ],
+    )
+    score = {
+        "use": "low_risk_overcommitment",
+        "smoothing_window": inputs["params"]["smoothing_window_size"],
+        "limit_weights": inputs["params"]["risk_limit_weights"],
+        "rounding": True,
+    }
+    found = raw_scores(offline, score, request(**amounts(inputs["incoming"])), credits="none")
+    assert found == {"n": row["expected"]["score"]}
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "requests", "limits", "risk"),
+    [
+        (0.9, 0.001, 0.8899, 0.8900, 0.60674),
+        (0.9, 0.001, 0.8849, 0.88495, 0.48801),
+        (0.5, 0.001, 0.4800, 0.4801, 0.86509),
+    ],
+)
+def test_a_steady_load_far_above_the_limits_is_judged_by_the_quotient_of_two_small_tails(
+    mean: float, std: float, requests: float, limits: float, risk: float
+) -> None:
+    """Ten to twenty deviations below the mean both probabilities are tiny, and their quotient is not.
+
+    The figures are from the continued fraction in logarithms. Tails that cancel to 0 would make each risk 1.
+    """
+    usage_of = {"cpu": {"mean": mean, "std": std}}
+    offline = fleet(
+        machine("n", 1, None, usage=usage_of),
+        instances=[{"id": "there", "machine": "n", "cpu": requests, "limits": {"cpu": limits}}],
+    )
+    score = {"use": "low_risk_overcommitment", "smoothing_window": 1, "limit_weights": {"cpu": 0}}
+    found = score_told(offline, score, request(cpu="1m"), credits="none")["n"]["risks"]["cpu"]
+    assert found == pytest.approx(risk, abs=0.001)
+
+
+def test_a_best_effort_newcomer_scores_nothing() -> None:
+    """Without request and limit there is nothing to judge: 0, as in the peer."""
+    offline = fleet(machine(usage={"cpu": 1, "memory": 1}))
+    assert scores(LowRiskOvercommitment(), offline) == {"m": 0.0}
+
+
+def test_low_risk_on_narrow_fleets_is_that_of_the_exact_beta_distribution() -> None:
+    """Of 20,000 machines with a std down to 0.001 % of the capacity no risk is off by a thousandth.
+
+    Requests and limits lie up to 30 deviations below the mean: both probabilities are then tiny, and the risk is one
+    less their quotient. The exact figures are from scipy's logarithms of the distribution.
+    """
+    rng = np.random.default_rng(7)
+    mu, sigma = rng.uniform(0.05, 0.95, 20_000), 10 ** rng.uniform(-5.0, -1.5, 20_000)
+    requests = np.clip(mu + rng.uniform(-30, 5, 20_000) * sigma, 1e-3, 0.999)
+    limits = np.clip(requests + rng.uniform(0, 3, 20_000) * sigma, requests, 0.9999)
+    alpha, beta_, fits = beta.match(mu, sigma**2)
+    assert fits.all()
+    with np.errstate(all="ignore"):
+        exact = -np.expm1(stats.beta.logcdf(requests, alpha, beta_) - stats.beta.logcdf(limits, alpha, beta_))
+    told = np.isfinite(exact) & (stats.beta.logcdf(requests, alpha, beta_) > -600)
+    found = load_risk(mu, sigma, requests, limits, np.ones(20_000), 1.0)
+    assert told.sum() > 19_000
+    assert np.abs(found - exact)[told].max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    "settings", [{"smoothing_window": 0}, {"limit_weights": {"cpu": 2}}, {"limit_weights": {"gpu": 0.5}}]
+)
+def test_settings_of_low_risk_out_of_range_are_refused(settings: dict[str, Any]) -> None:
+    """The error names the setting."""
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        LowRiskOvercommitment(**settings)

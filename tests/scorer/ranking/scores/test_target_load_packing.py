@@ -1,0 +1,110 @@
+"""The score `target_load_packing` against Trimaran's own tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scorer.ranking.scores.target_load_packing import TargetLoadPacking, packing
+from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, scores
+from tests.scorer.metrics import usage
+
+METRICS = "a window has one mean: which of a list of metrics wins, or counts at all, is not asked here"
+
+
+PACKING = "trimaran_target_load_packing"
+
+
+NOT_COVERED = {
+    "derived: the LAST AVG or Latest CPU metric wins": METRICS,
+    "derived: empty operator is not accepted": METRICS,
+}
+"""Rows that Windward cannot be asked, and why."""
+
+
+def pod(containers: list[dict[str, Any]], overhead: float) -> dict[str, Any]:
+    """Return a pod of one container, or of none, as an instance; what has no container is expected to use nothing."""
+    assert overhead == 0
+    if not containers:
+        return {"expected": {"cpu": 0}}
+    (container,) = containers
+    amounts: dict[str, Any] = {}
+    if "limit_cpu_millicores" in container:
+        amounts["limits"] = {"cpu": container["limit_cpu_millicores"] / 1000}
+    if "request_cpu_millicores" in container:
+        amounts["cpu"] = container["request_cpu_millicores"] / 1000
+    return amounts
+
+
+@pytest.mark.parametrize("row", [row for row in cases(PACKING, "score") if row["name"] not in NOT_COVERED], ids=by_name)
+def test_target_load_packing_as_trimaran(row: dict[str, Any]) -> None:
+    """The score with predicted requested instance and recently bound instances equals the peer's."""
+    inputs, parameters = row["inputs"], row["inputs"]["params"]
+    capacity = inputs["machine"]["capacity"]
+    cpu, memory = capacity["cpu_millicores"] / 1000, capacity["memory_bytes"]
+    end = inputs["window_end_unix_s"]
+    offline = fleet(
+        machine(cpu=cpu, memory=memory, usage=usage(inputs["metrics"], cpu=cpu, memory=memory)),
+        now=float(end),
+        instances=[
+            {"id": f"i{number}", "machine": "m", "placed_ago_s": end - bound["bound_at_unix_s"],
+             **pod(bound["containers"], bound["overhead_cpu_millicores"])}
+            for number, bound in enumerate(inputs["recently_bound"])
+        ],
+    )  # fmt: skip
+    estimate = {
+        "base": "limit-first",
+        "factor": {"cpu": parameters["default_requests_multiplier"]},
+        "default": {"cpu": parameters["default_requests_millicores"] / 1000},
+        "round_to": {"cpu": 0.001},
+    }
+    target = parameters["target_utilization_percent"] / 100
+    score = {"use": "target_load_packing", "target": target, "limit": "capacity", "rounding": True}
+    asked = request(**pod(inputs["containers"], inputs["overhead_cpu_millicores"]))
+    found = raw_scores(offline, score, asked, credits="trimaran-60s", estimate=estimate)
+    assert found == {"m": row["expected"]["score"]}
+
+
+@pytest.mark.parametrize("row", cases("seed_examples", "tlp"), ids=by_name)
+def test_the_studys_target_load_example(row: dict[str, Any]) -> None:
+    """The study's three machines score 75, 100 and 25 at a target of one half."""
+    inputs = row["inputs"]
+    capacity = inputs["capacity_millicores"] / 1000
+    offline = fleet(machine(cpu=capacity, usage={"cpu": inputs["used_percent"] * capacity / 100}))
+    target = {"use": "target_load_packing", "target": inputs["target_percent"] / 100}
+    asked = request(cpu=inputs["pod_millicores"] / 1000)
+    assert raw_scores(offline, target, asked)["m"] == pytest.approx(row["expected"]["score"])
+
+
+@given(target=st.floats(1, 99), utilization=st.floats(0, 150))
+def test_packing_rises_to_the_target_and_then_breaks(target: float, utilization: float) -> None:
+    """The score is best at the target, lies in 0-100, and is 0 over 100 %."""
+    at = packing(np.array([utilization, target]), target)
+    assert -1e-9 <= at[0] <= 100 + 1e-9
+    assert at[1] == pytest.approx(100)
+    if utilization > 100:
+        assert at[0] == 0
+
+
+def test_a_half_stays_a_half_whatever_the_unit() -> None:
+    """25 % of 52733 m score 77.5 at a target of 40 %, and so 78, though a quarter of 52.733 cores is no exact float."""
+    offline = fleet(machine(cpu="52733m", usage={"cpu": 13.18325}))
+    assert scores(TargetLoadPacking(rounding=True), offline) == {"m": 78}
+
+
+def test_any_resource_may_be_the_target() -> None:
+    """The study wanted memory as the target; the same formula serves it."""
+    offline = fleet(machine("half", usage={"cpu": 9, "memory": 50}), machine("empty", usage={"cpu": 0, "memory": 0}))
+    found = scores(TargetLoadPacking(target=0.5, resource="memory"), offline)
+    assert found == {"half": pytest.approx(100), "empty": pytest.approx(50)}
+
+
+@pytest.mark.parametrize("target", [0, 1.1])
+def test_a_target_out_of_range_is_refused(target: float) -> None:
+    """The error names the setting."""
+    with pytest.raises(ValueError, match="target"):
+        TargetLoadPacking(target=target)

@@ -1,0 +1,84 @@
+"""The profiles there are: built in, and from a user's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scorer.ranking import plugins
+from scorer.ranking.catalogue import built_in_profiles, load_profiles
+from scorer.ranking.profile import ProfileError
+from scorer.ranking.scores.global_variance import GlobalVariance
+from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
+
+GOOD = """\
+window = "longest-covered"
+credits = "window"
+
+[estimate]
+factor = { cpu = 0.85 }
+
+[[filters]]
+use = "fresh"
+
+[[filters]]
+use = "usage_threshold"
+thresholds = { cpu = 0.8 }
+window = 300
+
+[[scores]]
+use = "global_variance"
+weight = 3
+normalise = "min-max"
+
+[[scores]]
+use = "load_variation_risk"
+credits = "none"
+"""
+
+
+def test_the_built_in_profiles() -> None:
+    """Six of them, each described; the default spreads the load with weight 3 and weighs risk with 1."""
+    profiles = built_in_profiles()
+    assert set(profiles) == {"windward", "kubernetes", "trimaran", "koordinator", "seed", "overload"}
+    assert all(profile.description for profile in profiles.values())
+    scores = {each.score.name: each for each in profiles["windward"].scores}
+    variance, risk = scores["global_variance"], scores["load_variation_risk"]
+    assert isinstance(variance.score, GlobalVariance)
+    assert (variance.weight, variance.normalise, set(variance.score.weights)) == (
+        3,
+        "min-max",
+        {"cpu", "memory", "nic"},
+    )
+    assert isinstance(risk.score, LoadVariationRisk)
+    assert (risk.weight, profiles["windward"].load_model.window) == (1, "longest-covered")
+    assert {each.filter.name for each in profiles["windward"].filters} == set(plugins.filters())
+    weights = {each.score.name: each.weight for each in profiles["seed"].scores}
+    assert weights["global_variance"] > 5 * weights["load_variation_risk"]
+
+
+def test_a_users_file_joins_or_replaces(tmp_path: Path) -> None:
+    """A file is a profile by its name; a built-in name is replaced; a directory brings all its files."""
+    (tmp_path / "mine.toml").write_text(GOOD)
+    (tmp_path / "seed.toml").write_text("description = 'ours'")
+    profiles = load_profiles([tmp_path], default="mine")
+    assert profiles.choose().name == "mine"
+    assert profiles.choose("seed").description == "ours"
+    assert load_profiles([tmp_path / "mine.toml"]).choose("mine").scores
+    with pytest.raises(ProfileError, match="no profile 'yours'; there are"):
+        profiles.choose("yours")
+    with pytest.raises(ProfileError, match="no profile 'gone'"):
+        load_profiles(default="gone")
+
+
+def test_a_bad_file_replaces_nothing(tmp_path: Path) -> None:
+    """Reading is all or nothing: the profiles that were read before stay whole."""
+    (tmp_path / "mine.toml").write_text(GOOD)
+    running = load_profiles([tmp_path])
+    (tmp_path / "mine.toml").write_text(GOOD.replace("weight = 3", "weight = -3"))
+    with pytest.raises(ProfileError, match=r"mine\.toml, line 17"):
+        load_profiles([tmp_path])
+    assert running.choose("mine").scores[0].weight == 3
+    with pytest.raises(ProfileError, match="cannot be read"):
+        load_profiles([tmp_path / "nothing.toml"])

@@ -1,0 +1,99 @@
+"""A filter or score of another package: the documented example, installed, registered and in use."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scorer import plugins
+from scorer.ranking.profile import ProfileError
+from scorer.ranking.profile_file import parse_profile
+from scorer.ranking.rank import rank
+from tests.scorer.fleets import fleet, machine, request
+
+
+def documented_example() -> str:
+    """Return the code of the example in the documentation of `scorer.ranking.plugins`."""
+    text = plugins.__doc__ or ""
+    start = text.index("    from dataclasses import dataclass")
+    end = text.index("Optional members")
+    return textwrap.dedent(text[start:end])
+
+
+def install(folder: Path, code: str, point: str = "least_crowded = your_package:LeastCrowded") -> None:
+    """Lay out an installed package with an entry point."""
+    (folder / "your_package.py").write_text(code)
+    about = folder / "your_package-1.dist-info"
+    about.mkdir(exist_ok=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: your-package\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(f"[windward.scores]\n{point}\n")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a folder on the path; plugins are looked for anew before and after."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins.scores.cache_clear()
+    yield tmp_path
+    plugins.scores.cache_clear()
+    sys.modules.pop("your_package", None)
+
+
+def test_the_documented_example_is_short_and_works(folder: Path) -> None:
+    """The twenty lines of the documentation are a score that a profile can name and that decides."""
+    code = documented_example()
+    assert len([line for line in code.splitlines() if line.strip()]) <= 20
+    install(folder, code)
+    profile = parse_profile('[[scores]]\nuse = "least_crowded"\nfull = 4', "mine")
+    offline = fleet(machine("a"), machine("b"), instances=[{"id": str(n), "machine": "a"} for n in range(3)])
+    found = rank(request(), offline.snapshot, offline.ledger, profile, offline.now_s)
+    assert found.chosen == "b"
+    assert found.total.tolist() == [25, 100]
+
+
+def test_its_settings_are_checked_as_the_built_in_ones(folder: Path) -> None:
+    """A wrong setting of a third party's plugin names line and field."""
+    install(folder, documented_example())
+    with pytest.raises(ProfileError, match=r"line 3: scores\[1\]\.full: expected 1 or more, got 0"):
+        parse_profile('[[scores]]\nuse = "least_crowded"\nfull = 0', "mine")
+
+
+@pytest.mark.parametrize(
+    ("code", "point", "message"),
+    [
+        ("x = 1", "mine = your_package:Missing", "mine of windward.scores cannot be loaded"),
+        ("class Mine: pass", "mine = your_package:Mine", "mine of windward.scores is no plugin"),
+        (
+            "class Mine:\n    name = 'spread'\n    def __call__(self): pass",
+            "mine = your_package:Mine",
+            "'spread' is taken",
+        ),
+        (
+            "class Mine:\n    name, scope = 'mine', 'rack'\n    def __call__(self): pass",
+            "mine = your_package:Mine",
+            "scope 'rack' is none of",
+        ),
+    ],
+)
+def test_an_entry_point_that_is_no_plugin_is_named(folder: Path, code: str, point: str, message: str) -> None:
+    """What cannot be loaded, is no plugin, or takes a name is one clear error."""
+    install(folder, code, point)
+    with pytest.raises(plugins.PluginError, match=message):
+        plugins.scores()
+
+
+def test_a_profile_says_which_package_is_broken(folder: Path) -> None:
+    """A plugin that cannot be loaded, or whose settings raise what they like, is an error of the profile."""
+    install(folder, "1 / 0")
+    with pytest.raises(ProfileError, match=r"least_crowded of windward\.scores cannot be loaded: division by zero"):
+        parse_profile('[[scores]]\nuse = "spread"', "mine")
+    plugins.scores.cache_clear()
+    sys.modules.pop("your_package", None)
+    code = documented_example().replace("raise ValueError(", "raise RuntimeError(")
+    install(folder, code)
+    with pytest.raises(ProfileError, match=r"line 1: scores\[1\]: RuntimeError: full: expected 1 or more, got 0"):
+        parse_profile('[[scores]]\nuse = "least_crowded"\nfull = 0', "mine")

@@ -1,0 +1,199 @@
+"""What is kept between decisions: whose it is, that it changes no result, and that ranking changes nothing else."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.request import Request
+from scorer.commands.fleet_file import OfflineFleet, read_fleet
+from scorer.ledger.instance import Instance
+from scorer.ledger.overlay import Overlay
+from scorer.ledger.view import LedgerView, instance_of
+from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.explain import answer
+from scorer.ranking.kept import Kept, owner_of
+from scorer.ranking.machines import Machines
+from scorer.ranking.profile import PlacedFilter, Profile, WeightedScore
+from scorer.ranking.rank import rank, warm
+from scorer.snapshot.arrays import Bools, Floats
+from tests.scorer.fleets import fleet, machine, request
+from tests.scorer.placement.test_plan import asks, fleets
+
+PROFILES = load_profiles()
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A third party's score that keeps a column under a name of the scorer's own."""
+
+    name: ClassVar[str] = "counted"
+
+    factor: float = 1.0
+    by_label: dict[str, float] = field(default_factory=dict)
+
+    def __call__(self, request: Request, machines: Machines) -> Floats:
+        """Return [n]."""
+        found: Floats = machines.derived("count", lambda m: self.factor * (10.0 + m.count))
+        constant = machines.constant("sums", lambda m: np.full(len(m), self.factor))
+        assert machines.of_fleet("busiest", lambda m: self.factor) == self.factor
+        assert machines.of_snapshot("all_true", lambda m: self.factor) == self.factor
+        return np.clip(found + 0.0 * constant, 0.0, 100.0)
+
+
+@dataclass(frozen=True)
+class Other(Counted):
+    """Another plugin with the same settings and the same names."""
+
+    name: ClassVar[str] = "other"
+
+    def __call__(self, request: Request, machines: Machines) -> Floats:
+        """Return [n]."""
+        found: Floats = machines.derived("count", lambda m: np.full(len(m), 77.0))
+        return found
+
+
+@dataclass(frozen=True)
+class Refusing:
+    """A third party's filter that keeps under the same name too."""
+
+    name: ClassVar[str] = "refusing"
+    reason: ClassVar[str] = "refused"
+
+    def __call__(self, request: Request, machines: Machines) -> Bools:
+        """Return [n]."""
+        allowed: Bools = machines.derived("count", lambda m: np.ones(len(m), np.bool_))
+        return allowed
+
+
+def two_machines() -> OfflineFleet:
+    """Return a machine with three instances and one with none."""
+    return fleet(machine("a"), machine("b"), instances=[{"id": str(n), "machine": "a"} for n in range(3)])
+
+
+def test_a_plugin_gets_what_it_keeps_itself() -> None:
+    """Names of the scorer's columns, of other plugins, and of the same plugin with other settings never meet."""
+    plugins = (Counted(), Counted(2.0), Counted(2.0, {"cpu": 1.0}), Other(), Other(2.0))
+    profile = Profile("mine", filters=(PlacedFilter(Refusing()),), scores=tuple(map(WeightedScore, plugins)))
+    offline, kept = two_machines(), Kept()
+    for extra in range(3):
+        found = rank(request(), offline.snapshot, offline.ledger, profile, offline.now_s, kept)
+        there = [13.0 + extra, 10.0]
+        twice = [2 * value for value in there]
+        assert [term.raw.tolist() for term in found.terms] == [there, twice, twice, [77.0, 77.0], [77.0, 77.0]]
+        assert found.feasible.tolist() == [True, True]
+        assert found.machines.count.tolist() == [3.0 + extra, 0.0]
+        del found
+        offline.ledger.apply(instance_of(request(), "a", offline.now_s, f"more-{extra}"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (Counted(), Counted(), True),
+        (Counted(1.0, {"a": 1.0, "b": 2.0}), Counted(1.0, {"b": 2.0, "a": 1.0}), True),
+        (Counted(), Counted(2.0), False),
+        (Counted(1.0, {"a": 1.0}), Counted(1.0, {"a": 2.0}), False),
+        (Counted(), Other(), False),
+    ],
+)
+def test_an_owner_is_type_and_settings(one: Any, other: Any, same: bool) -> None:
+    """Equal plugins share what they keep; another type or another setting does not."""
+    assert (owner_of(one) == owner_of(other)) is same
+    assert not same or hash(owner_of(one)) == hash(owner_of(other))
+
+
+def state(of: Any) -> Any:
+    """Return all that an object holds, in values that can be compared."""
+    if isinstance(of, np.ndarray):
+        return (of.dtype.str, of.shape, of.tobytes())
+    if isinstance(of, dict):
+        return [(state(key), state(value)) for key, value in of.items()]
+    if isinstance(of, list | tuple):
+        return [state(each) for each in of]
+    if isinstance(of, set | frozenset):
+        return sorted(map(repr, of))
+    if isinstance(of, Instance) or not hasattr(of, "__dict__"):
+        return repr(of)
+    return (type(of).__name__, state(vars(of)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(described=fleets(), asked=asks, name=st.sampled_from(sorted(PROFILES.by_name)))
+def test_ranking_changes_no_argument(described: dict[str, Any], asked: dict[str, Any], name: str) -> None:
+    """Ledger, overlay, snapshot, request and profile hold after a ranking and its answer what they held before it.
+
+    The snapshot joins a column when it is first read: it is compared from its second ranking on.
+    """
+    offline, profile, wanted = read_fleet(described), PROFILES.choose(name), request(**asked)
+    kept, overlay = Kept(), Overlay(offline.ledger, without=["old-0"])
+    overlay.propose(instance_of(wanted, offline.snapshot.names[0], offline.now_s, "proposed"))
+    ledgers = (offline.ledger, overlay)
+    before = state(ledgers)
+    for ledger in ledgers:
+        answer(rank(wanted, offline.snapshot, ledger, profile, offline.now_s, kept), explain_all=True)
+    assert state(ledgers) == before
+    snapshot, asked_before = state(offline.snapshot), copy.deepcopy(wanted)
+    for ledger in ledgers:
+        for keep in (kept, None):
+            answer(rank(wanted, offline.snapshot, ledger, profile, offline.now_s, keep), explain_all=True)
+    assert state(offline.snapshot) == snapshot
+    assert state(ledgers) == before
+    assert (wanted, profile) == (asked_before, PROFILES.choose(name))
+
+
+@settings(max_examples=40, deadline=None)
+@given(described=fleets(), asked=asks, data=st.data())
+def test_an_overlay_is_ranked_as_a_ledger_that_holds_the_same(
+    described: dict[str, Any], asked: dict[str, Any], data: st.DataObject
+) -> None:
+    """Proposed and left out, kept or not: the ranking is that of a real ledger with the same instances."""
+    offline, wanted = read_fleet(described), request(**asked)
+    profile = PROFILES.choose(data.draw(st.sampled_from(sorted(PROFILES.by_name))))
+    live = offline.ledger.instances
+    without = data.draw(st.sets(st.sampled_from(sorted(live)))) if live else set()
+    overlay, kept = Overlay(offline.ledger, without), Kept()
+    same = LedgerView(record for record in live.values() if record.id not in without)
+    for number in range(data.draw(st.integers(0, 4))):
+        if data.draw(st.booleans()):
+            rank(wanted, offline.snapshot, offline.ledger, profile, offline.now_s, kept)
+        where = data.draw(st.sampled_from(offline.snapshot.names))
+        record = instance_of(wanted, where, offline.now_s, f"i{number}")
+        overlay.propose(record)
+        same.apply(record)
+        for keep in (kept, None):
+            found = rank(wanted, offline.snapshot, overlay, profile, offline.now_s, keep)
+            real = rank(wanted, offline.snapshot, same, profile, offline.now_s)
+            assert found.feasible.tolist() == real.feasible.tolist()
+            assert found.total.tolist() == pytest.approx(real.total.tolist(), abs=1e-9)
+            assert found.machines.count.tolist() == real.machines.count.tolist()
+
+
+def test_an_overlay_leaves_nothing_behind() -> None:
+    """A ranking on the ledger alone, after one on an overlay of it, is as before."""
+    offline, kept, profile = two_machines(), Kept(), PROFILES.choose("kubernetes")
+    before = rank(
+        request(cpu=1), offline.snapshot, offline.ledger, profile, offline.now_s, kept
+    ).machines.count.tolist()
+    overlay = Overlay(offline.ledger, without=["0"])
+    overlay.propose(instance_of(request(cpu=1), "b", offline.now_s, "new"))
+    seen = rank(request(cpu=1), offline.snapshot, overlay, profile, offline.now_s, kept)
+    assert (before, seen.machines.count.tolist()) == ([3.0, 0.0], [2.0, 1.0])
+    after = rank(request(cpu=1), offline.snapshot, offline.ledger, profile, offline.now_s, kept)
+    assert after.machines.count.tolist() == before
+
+
+def test_what_is_warmed_is_found() -> None:
+    """What follows from a snapshot alone is made beside the decisions, and is there at the first of them."""
+    offline, kept, profile = two_machines(), Kept(), PROFILES.choose()
+    warm(offline.snapshot, profile, offline.now_s, kept)
+    load_model = rank(request(), offline.snapshot, offline.ledger, profile, offline.now_s, kept.beside()).machines.fleet
+    own = rank(request(), offline.snapshot, offline.ledger, profile, offline.now_s, kept).machines.fleet
+    assert own.shelf.fixed is load_model.shelf.fixed
+    assert own.shelf.derived is not load_model.shelf.derived

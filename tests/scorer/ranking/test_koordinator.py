@@ -1,0 +1,433 @@
+"""The load-aware filter and score and the estimates against Koordinator's own tables.
+
+A row becomes a fleet file, a request and a profile file, by names and units alone; what the peer's rules do with them
+the scorer does.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from schemas.resources import PRIORITY_CLASSES
+from scorer.ranking import explain
+from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.filters.usage_threshold import UsageThreshold
+from scorer.ranking.profile import LoadModel
+from scorer.ranking.profile_file import parse_profile
+from scorer.ranking.scores.load_aware import LoadAware
+from tests.scorer.fleets import (
+    CASES,
+    allowed,
+    by_name,
+    cases,
+    fleet,
+    machine,
+    ranked,
+    raw_scores,
+    request,
+    scores,
+    told,
+    toml,
+    verdicts,
+)
+
+FILTER, SCORE, ESTIMATOR = "koordinator_load_aware_filter", "koordinator_load_aware_score", "koordinator_estimator"
+UNITS = {"cpu_millicores": ("cpu", 1000), "memory_bytes": ("memory", 1)}
+WINDOW_S = 300
+"""The peer averages its usage over this."""
+
+REPORTED = "no usage is reported by instance: a pending one counts in full, where the peer takes off what it uses"
+DIFFERENT = {
+    "TestScore/score prod Pod": REPORTED,
+    "derived: same pod scheduled 59 s before the metric: max(0, estimate - usage) is added": REPORTED,
+    "PodAssignCache/usage and delta vectors with 6 assigned pods": REPORTED,
+}
+"""Rows that Windward deliberately answers otherwise, and why."""
+
+
+def amounts(said: dict[str, float]) -> dict[str, float]:
+    """Return amounts in the words of a request; the names by class (mid_cpu, batch_cpu) are one here."""
+    found = {}
+    for name, value in said.items():
+        resource, unit = UNITS[name.removeprefix("mid_").removeprefix("batch_")]
+        assert resource not in found
+        found[resource] = value / unit
+    return found
+
+
+def instance(pod: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod in the words of a request."""
+    limits = amounts(pod["limits"])
+    kind = pod["priority_class"].removeprefix("koord-")
+    return {"priority_class": kind, **amounts(pod["requests"]), **({"limits": limits} if limits else {})}
+
+
+def placed(pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the pods on the machine `m` as instances."""
+    return [
+        {"id": pod["name"], "machine": "m", "placed_ago_s": pod.get("scheduled_age_s", 0), **instance(pod)}
+        for pod in pods
+    ]
+
+
+def shares(percents: dict[str, float] | None) -> dict[str, float]:
+    """Return thresholds as shares."""
+    return {name: percent / 100 for name, percent in (percents or {}).items()}
+
+
+def estimate(percents: dict[str, float]) -> dict[str, Any]:
+    """Return the estimate with these factors, as the built-in profile has it; none at all without a factor."""
+    return {
+        "base": "larger",
+        "factor": shares(percents) or {"cpu": 0.0, "memory": 0.0},
+        "default": {"cpu": 0.25, "memory": 209715200} if percents else {},
+        "round_to": {"cpu": 0.001, "memory": 1},
+    }
+
+
+def window(duration_s: float | None, kind: str | None) -> dict[str, Any]:
+    """Return how a filter or a score is told which usage to go by.
+
+    A percentile without a length is that of the longest window that has one, and else the mean.
+    """
+    if kind is None:
+        return {"window": WINDOW_S, "missing": "estimates"}
+    return {
+        "window": duration_s or "longest-covered",
+        "missing": "estimates" if duration_s else "mean",
+        "statistic": kind,
+    }
+
+
+def profile(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the profile that the peer's arguments are."""
+    aggregated = parameters["aggregated"] or {}
+    assert not parameters["prod_usage_include_sys"]
+    of_filter = {
+        "use": "usage_threshold",
+        "thresholds": shares(parameters["usage_thresholds_percent"]),
+        "prod_thresholds": shares(parameters["prod_usage_thresholds_percent"]),
+        "percentile_thresholds": shares(aggregated.get("usage_thresholds_percent")),
+        "expiration_s": parameters["node_metric_expiration_s"] if parameters["filter_expired_node_metrics"] else 0.0,
+        "pass_expired": parameters["enable_schedule_when_node_metrics_expired"],
+        "rounding": True,
+        **window(aggregated.get("usage_aggregated_duration_s"), aggregated.get("usage_aggregation_type")),
+    }
+    score = {
+        "use": "load_aware",
+        "weights": parameters["resource_weights"],
+        "dominant_weight": parameters["dominant_resource_weight"],
+        "prod_usage": parameters["score_according_prod_usage"],
+        "expiration_s": parameters["node_metric_expiration_s"],
+        "rounding": True,
+        **window(aggregated.get("score_aggregated_duration_s"), aggregated.get("score_aggregation_type")),
+    }
+    return {
+        "window": WINDOW_S,
+        "credits": "koordinator-pending",
+        "stale": "refuse",
+        "stale_s": 180.0,
+        "estimate": estimate(parameters["estimated_scaling_factors_percent"]),
+        "filters": [of_filter],
+        "scores": [score],
+    }
+
+
+def statistics(said: dict[str, float], **of_percentiles: dict[str, float]) -> dict[str, dict[str, float]]:
+    """Return a usage as means, with percentiles where they are reported; what a report leaves out is 0."""
+    means, percentiles = amounts(said), {kind: amounts(values) for kind, values in of_percentiles.items()}
+    return {
+        name: {"mean": means.get(name, 0.0), **{kind: values.get(name, 0.0) for kind, values in percentiles.items()}}
+        for name in ("cpu", "memory")
+    }
+
+
+def usage(metric: dict[str, Any]) -> dict[str, Any]:
+    """Return what a machine's report says, as a fleet file does.
+
+    The peer leaves a percentile out while its samples span less than half of the window: such windows are here covered
+    to less than half. A report without the machine's own usage is one of another resource alone. Classes are reported
+    as classes, so what the pods of one class use is one figure.
+    """
+    age_s = 1e9 if metric["update_age_s"] is None else metric["update_age_s"]
+    if metric["node_usage"] is None:
+        return {"age_s": age_s, "usage": {"nic": 0}}
+    mean = metric["node_usage"]
+    by_class: dict[str, dict[str, float]] = {}
+    for pod in metric["pods"]:
+        if pod["priority_class"]:
+            here = by_class.setdefault(pod["priority_class"].removeprefix("koord-"), {"cpu": 0.0, "memory": 0.0})
+            for name, value in amounts(pod["usage"]).items():
+                here[name] += value
+    return {
+        "age_s": age_s,
+        "usage": {name: said | {"coverage": 0.4} for name, said in statistics(mean).items()},
+        "windows": {str(each["duration_s"]): statistics(mean, **each["usage"]) for each in metric["aggregated"]},
+        "classes": {"prod": {"cpu": 0.0, "memory": 0.0}} | by_class,
+    }
+
+
+def offline_fleet(inputs: dict[str, Any]) -> Any:
+    """Return the fleet of a row of the filter's or the score's table."""
+    node, metric = inputs["machine"], inputs["metric"]
+    groups = {
+        "thresholds": node["custom_usage_thresholds_percent"],
+        "prod_thresholds": node["custom_prod_usage_thresholds_percent"],
+        "percentile_thresholds": (node["custom_aggregated"] or {}).get("usage_thresholds_percent"),
+    }
+    aggregated = inputs["params"]["aggregated"] or {}
+    lengths = [aggregated.get(f"{use}_aggregated_duration_s") for use in ("usage", "score")]
+    lengths += [WINDOW_S, *(each["duration_s"] for each in (metric or {}).get("aggregated", ()))]
+    return fleet(
+        machine(
+            cpu=None,
+            memory=None,
+            capacity=amounts(node["allocatable"]),
+            operator={name: shares(percents) for name, percents in groups.items() if percents is not None},
+            **(usage(metric) if metric is not None else {}),
+        ),
+        windows_s=sorted({length for length in lengths if length}),
+        instances=placed(inputs["assigned"]),
+    )
+
+
+@pytest.mark.parametrize("row", cases(FILTER), ids=by_name)
+def test_load_aware_filter_as_koordinator(row: dict[str, Any]) -> None:
+    """The verdict, and its reason, of each row of the peer's filter tables."""
+    inputs, expected = row["inputs"], row["expected"]
+    settings = profile(inputs["params"])
+    (of_filter,), _ = settings.pop("filters"), settings.pop("scores")
+    said = verdicts(offline_fleet(inputs), of_filter, request(**instance(inputs["incoming"])), **settings)["m"]
+    assert said["allowed"] == (expected["verdict"] == "pass")
+    if not said["allowed"]:
+        assert ("stale" in said["reason"]) == ("expired" in expected["reason"])
+        for name in ("cpu", "memory"):
+            assert (name in said["reason"]) == (name in expected["reason"])
+
+
+def score_of(row: dict[str, Any]) -> float:
+    """Return the score of a row's machine."""
+    inputs = row["inputs"]
+    settings = profile(inputs["params"])
+    (score,), _ = settings.pop("scores"), settings.pop("filters")
+    return raw_scores(offline_fleet(inputs), score, request(**instance(inputs["incoming"])), **settings)["m"]
+
+
+@pytest.mark.parametrize("row", [row for row in cases(SCORE) if row["name"] not in DIFFERENT], ids=by_name)
+def test_load_aware_score_as_koordinator(row: dict[str, Any]) -> None:
+    """The whole number of each row of the peer's score table."""
+    assert score_of(row) == row["expected"]["score"]
+
+
+@pytest.mark.parametrize(
+    ("row", "score"),
+    [pytest.param(row, score, id=row["name"]) for row, score in zip(
+        [row for row in cases(SCORE) if row["name"] in DIFFERENT], (35, 80), strict=True)],
+)  # fmt: skip
+def test_a_pending_instance_counts_in_full_whatever_it_uses(row: dict[str, Any], score: float) -> None:
+    """The peer takes what a pending pod is seen to use off its estimate and scores a little more."""
+    assert score_of(row) == score < row["expected"]["score"]
+
+
+@pytest.mark.parametrize("row", cases(ESTIMATOR, "estimate_pod"), ids=by_name)
+def test_estimate_of_an_instance_as_koordinator(row: dict[str, Any]) -> None:
+    """Larger of limit and request, times the factor, capped at the limit, with the peer's defaults."""
+    inputs, expected = row["inputs"], row["expected"]
+    assert not inputs["allow_customize"]
+    settings = {"estimate": estimate(inputs["scaling_factors_percent"])}
+    found = explain.answer(ranked(fleet(machine()), settings, request(**instance(inputs["pod"]))))["expected"]
+    assert in_units(found) == expected
+
+
+@pytest.mark.parametrize("row", cases(ESTIMATOR, "estimate_node"), ids=by_name)
+def test_an_operators_capacity_wins_as_the_raw_allocatable(row: dict[str, Any]) -> None:
+    """What an operator says a machine has replaces what it reports, resource by resource."""
+    inputs, expected = row["inputs"], row["expected"]
+    raw = amounts(inputs["raw_allocatable_annotation"] or {})
+    one = machine(
+        cpu=None, memory=None, capacity=amounts(inputs["allocatable"]), operator={"capacity": raw} if raw else {}
+    )
+    resources = told(fleet(one), {})["m"]["resources"]
+    found = {name: resources[name]["allocatable"] for name in ("cpu", "memory")}
+    assert {name: value for name, value in in_units(found).items() if value is not None} == expected
+
+
+def in_units(found: dict[str, Any]) -> dict[str, int | None]:
+    """Return amounts of cpu and memory in the peer's units; None where there is none."""
+    return {key: None if found[name] is None else round(found[name] * unit) for key, (name, unit) in UNITS.items()}
+
+
+NOTHING = {"expected": {"cpu": 0, "memory": 0}}
+"""A request that is expected to use nothing, so that what is there already stands alone."""
+
+
+def compared(row: dict[str, Any], groups: dict[str, Any], **usage: Any) -> dict[str, Any]:
+    """Return which load the filter sees on a machine of one core and one byte with a row's pods."""
+    of_filter = {"use": "usage_threshold", "missing": "estimates", "rounding": True, **groups}
+    offline = fleet(machine(cpu=1, memory=1, **usage), instances=placed(row["inputs"]["assigned"]))
+    settings = {"credits": "koordinator-pending", "estimate": estimate(row["inputs"]["scaling_factors_percent"])}
+    return in_units(verdicts(offline, of_filter, request(**NOTHING), **settings)["m"]["compared"]["usage"])
+
+
+ALL = {"cpu": 1.0, "memory": 1.0}
+
+
+@pytest.mark.parametrize("row", cases(ESTIMATOR, "pending_vectors"), ids=by_name)
+def test_pending_instances_as_koordinator(row: dict[str, Any]) -> None:
+    """What placed instances add to a machine's usage, to that of class prod, and their full estimates."""
+    expected = row["expected"]
+    idle, thin = {"cpu": 0, "memory": 0}, {"mean": 0, "coverage": 0.2}
+    full = compared(row, {"percentile_thresholds": ALL}, usage={"cpu": thin, "memory": thin})
+    assert full == expected["node_estimated"]
+    pending = compared(row, {"thresholds": ALL}, usage=idle)
+    if row["name"] in DIFFERENT:
+        assert pending == full != expected["node_delta"]
+        return
+    assert pending == expected["node_delta"]
+    reported = usage({"update_age_s": 0, "node_usage": {}, "aggregated": [], **row["inputs"]["metric"]})
+    prod = compared(row, {"prod_thresholds": ALL}, usage=idle, classes=reported["classes"])
+    both = [expected["prod_usage"], expected["prod_delta"]]
+    assert prod == {key: sum(each[key] for each in both) for key in UNITS}
+
+
+def test_the_built_in_profile_has_the_peers_defaults() -> None:
+    """The profile named koordinator is the one that the tables' own defaults make."""
+    built_in = load_profiles().choose("koordinator").effective()
+    for table in (FILTER, SCORE):
+        mine = parse_profile(toml(profile(json.loads((CASES / f"{table}.json").read_text())["defaults"])), "mine")
+        (of_filter,), (score,) = mine.effective()["filters"], mine.effective()["scores"]
+        for each in (of_filter, score):  # said for each in a row, for all in the built-in profile
+            for name in ("window", "credits", "debits", "estimate", "learned"):
+                assert each.pop(name) == built_in[name]
+        assert of_filter in built_in["filters"]
+        assert score in built_in["scores"]
+        for name in ("window", "credits", "estimate", "stale", "stale_s"):
+            assert mine.effective()[name] == built_in[name]
+
+
+# ---- rules of the peer that no row of its tables shows
+
+
+BUSY = {"cpu": {"mean": 6.2}, "memory": {"mean": 10}}
+
+
+def under_the_built_in(**asked: Any) -> Any:
+    """Return the ranking, by the profile koordinator, of a machine of 10 cores that uses 6.2; 6.5 is the threshold."""
+    return ranked(fleet(machine("m", 10, "10G", usage=BUSY)), "koordinator", request(**asked))
+
+
+@pytest.mark.parametrize("kind", PRIORITY_CLASSES)
+def test_a_class_without_an_amount_counts_the_default_unless_it_says_0(kind: str) -> None:
+    """The peer estimates 0 for class free, and for mid without an amount; here the request says so."""
+    one = {"priority_class": kind}
+    assert explain.answer(under_the_built_in(**one))["expected"]["cpu"] == 0.25
+    assert explain.answer(under_the_built_in(**one, **NOTHING))["expected"]["cpu"] == 0
+
+
+def test_what_must_run_everywhere_is_asked_for_under_a_profile_without_the_filter() -> None:
+    """The peer lets a DaemonSet's pod pass its load filter; here a profile of one's own leaves the filter out."""
+    assert under_the_built_in(cpu=1).chosen is None
+    built_in = resources.files("scorer.ranking").joinpath("profiles", "koordinator.toml").read_text()
+    start = built_in.index('[[filters]]\nuse = "usage_threshold"')
+    without = built_in[:start] + built_in[built_in.index("[[filters]]", start + 1) :]
+    daemon = parse_profile(without, "daemon")
+    assert ranked(fleet(machine("m", 10, "10G", usage=BUSY)), daemon, request(cpu=1, machine="m")).chosen == "m"
+
+
+# ---- settings
+
+
+KOORDINATOR_OLD = {"usage": {"cpu": 9, "memory": 9}, "age_s": 200}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "operator", "passes"),
+    [
+        ("a group of zeros is given", {"prod_thresholds": {"cpu": 0.0}}, {}, True),
+        ("no group is not", {"prod_thresholds": {}}, {}, False),
+        ("zeros of a percentile", {"percentile_thresholds": {"cpu": 0.0}}, {}, True),
+        ("an operator's zeros", {}, {"prod_thresholds": {"cpu": 0}}, True),
+        ("a machine's own thresholds before zeros", {"thresholds": {"cpu": 0.0}}, {"thresholds": {"cpu": 0.5}}, False),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+@pytest.mark.parametrize("rounding", [True, False])
+def test_zeros_switch_a_group_and_those_behind_it_off(
+    name: str, settings: dict[str, Any], operator: dict[str, Any], passes: bool, rounding: bool
+) -> None:
+    """The first group that is given decides, even if it says nothing: then not even old data is looked at."""
+    more = {"expiration_s": 180.0, "missing": "estimates", "rounding": True} if rounding else {}
+    plugin = UsageThreshold(**{"thresholds": {"cpu": 0.65}, **settings, **more})
+    assert allowed(plugin, fleet(machine(**KOORDINATOR_OLD, operator=operator))) == {"m": passes}
+
+
+def test_what_counts_where_a_percentile_is_missing() -> None:
+    """Asked for a length of its own the peer counts estimates, asked for any the mean."""
+    thin = {"cpu": {"mean": 8, "coverage": 0.2}, "memory": {"mean": 80, "coverage": 0.2}}
+    offline = fleet(machine(usage=thin), instances=[{"id": "i", "machine": "m", "cpu": 4, "memory": 40}])
+    load_model = LoadModel(credits="none")
+
+    def of(missing: Any) -> tuple[bool, float]:
+        plugin = UsageThreshold(percentile_thresholds={"cpu": 0.6}, missing=missing, rounding=True)
+        score = LoadAware(statistic="p95", missing=missing, rounding=True)
+        return allowed(plugin, offline, None, load_model)["m"], scores(score, offline, None, load_model)["m"]
+
+    assert of("estimates") == (True, 60)
+    assert of("mean") == (False, 20)
+
+
+@pytest.mark.parametrize(
+    ("name", "used", "passes"),
+    [
+        ("14.5 by fractions, a hair below by the peer's floats", {"cpu": "29m"}, True),
+        ("a millicore more", {"cpu": "30m"}, False),
+        ("a byte below the half", {"memory": 525_016_802_263}, True),
+        ("a byte above it", {"memory": 525_016_802_264}, False),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_whole_percents_are_rounded_as_the_peer_rounds_them(name: str, used: dict[str, Any], passes: bool) -> None:
+    """The quotient of whole millicores or bytes, times 100, in floats: 29 of 200 are 14 % of cpu."""
+    offline = fleet(machine(cpu="200m", memory="512Gi", usage={"cpu": 0, "memory": 0, **used}))
+    of_filter = {
+        "use": "usage_threshold",
+        "thresholds": {"cpu": 0.14, "memory": 0.95},
+        "missing": "estimates",
+        "rounding": True,
+    }
+    assert verdicts(offline, of_filter, credits="none")["m"]["allowed"] is passes
+
+
+def test_a_machine_that_does_not_report_a_resource_has_no_percentile_of_it_either() -> None:
+    """Estimates count where a percentile is missing, not where everything is: the machine passes, and scores 0."""
+    busy = [{"id": "i", "machine": "m", "cpu": 9, "memory": 90}]
+    offline = fleet(machine(usage={"nic": 1}), instances=busy)
+    of_filter = {
+        "use": "usage_threshold",
+        "percentile_thresholds": {"cpu": 0.5},
+        "missing": "estimates",
+        "rounding": True,
+    }
+    assert verdicts(offline, of_filter)["m"]["allowed"]
+    score = {"use": "load_aware", "statistic": "p95", "missing": "estimates", "rounding": True}
+    assert raw_scores(offline, score) == {"m": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "age_s", "score"),
+    [
+        ("cpu and memory 1 each where nothing is said", {}, 0, 40),
+        ("the dominant weight alone", {"dominant_weight": 10}, 0, 20),
+        ("old data scores nothing", {}, 180, 0),
+        ("of any age", {"expiration_s": 0}, 1e6, 40),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_load_aware_settings(name: str, settings: dict[str, Any], age_s: float, score: float) -> None:
+    """Weights that nobody gave, and data of any age, are as in the peer."""
+    offline = fleet(machine(usage={"cpu": 8, "memory": 40}, age_s=age_s))
+    assert scores(LoadAware(rounding=True, **settings), offline) == {"m": score}

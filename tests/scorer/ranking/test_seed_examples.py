@@ -1,0 +1,98 @@
+"""The study's worked examples that span several scores, and its final choice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scorer.commands.fleet_file import OfflineFleet
+from scorer.placement.plan import plan
+from scorer.ranking import explain
+from scorer.ranking.profile_file import parse_profile
+from tests.scorer.fleets import by_name, cases, fleet, machine, ranked, raw_scores, request, told, toml
+
+CASES = "seed_examples"
+GIB = 2**30
+
+BY_REQUESTS = {"credits": "none", "stale": "requests"}
+TWO_SCORES = {**BY_REQUESTS, "scores": [{"use": "least_allocated"}, {"use": "balanced_allocation"}]}
+INTEGERS = {
+    **BY_REQUESTS,
+    "scores": [
+        {"use": "least_allocated", "rounding": True},
+        {"use": "balanced_allocation", "rounding": True, "form": "v1.36"},
+    ],
+}
+
+
+def three_machines(*more: dict[str, Any]) -> OfflineFleet:
+    """Return the study's 3 machines of 64 cores and 64 G: 50, 30, 10 cores and 10, 30, 50 G are allocated."""
+    allocated = ((50, 10), (30, 30), (10, 50))
+    return fleet(
+        *(machine(f"machine{number}", 64, 64 * GIB) for number in (1, 2, 3)),
+        instances=[
+            {"id": f"i{number}", "machine": f"machine{number}", "cpu": cpu, "memory": memory * GIB}
+            for number, (cpu, memory) in enumerate(allocated, 1)
+        ]
+        + list(more),
+    )
+
+
+FIRST, SECOND = {"cpu": 2, "memory": 10 * GIB}, {"cpu": 5, "memory": 5 * GIB}
+
+
+@pytest.mark.parametrize("row", cases(CASES, "winner"), ids=by_name)
+def test_the_studys_instances_go_where_it_puts_them(row: dict[str, Any]) -> None:
+    """2C 10G and then 5C 5G both go to the second machine, the second instance seeing the first.
+
+    With the peer's integers and the change of balance (v1.36) the first machine wins: it rewards the unbalanced one.
+    """
+    second = "second node" in row["name"]
+    offline = three_machines(*([{"id": "first", "machine": "machine2", **FIRST}] if second else []))
+    profile = INTEGERS if "v1.36" in row["name"] else TWO_SCORES
+    found = told(offline, profile, request(**(SECOND if second else FIRST)))
+    scored = [[score["raw"] for score in each["scores"].values()] for each in found.values()]
+    assert scored == pytest.approx(np.array(row["inputs"]["scores"]))
+    assert max(found, key=lambda name: found[name]["score"]) == row["expected"]["winner"]
+    # the study adds two scores where the total is their mean
+    assert [2 * each["score"] for each in found.values()] == pytest.approx(row["expected"]["totals"])
+
+
+def test_the_two_instances_as_one_batch() -> None:
+    """Asked for together, the second sees the first just the same."""
+    offline = three_machines()
+    found = plan(
+        [request(**FIRST), request(**SECOND)],
+        offline.snapshot,
+        offline.ledger,
+        parse_profile(toml(TWO_SCORES), "study"),
+        offline.now_s,
+    )
+    assert found.machines == ("machine2", "machine2")
+
+
+@pytest.mark.parametrize("row", cases(CASES, "global_variance"), ids=by_name)
+def test_least_variance_wins(row: dict[str, Any]) -> None:
+    """The machine that leaves the least population variance scores best, by the amount the variance says."""
+    inputs, expected = row["inputs"], row["expected"]
+    offline = fleet(*(machine(f"machine{n}", 64, None, usage={"cpu": v}) for n, v in enumerate(inputs["values"], 1)))
+    score = {"use": "global_variance", "weights": {"cpu": 1}}
+    found = raw_scores(offline, score, request(cpu=inputs["add"]))
+    assert max(found, key=found.__getitem__) == expected["winner"]
+    # the score says by how much the variance of shares changes; the rows say what that of cores becomes
+    before = np.var(inputs["values"])
+    after = [before + (75 - raw) / 25 / len(found) * 64**2 for raw in found.values()]
+    assert after == pytest.approx(expected["population_variance"], abs=1e-4)
+
+
+@pytest.mark.parametrize("row", cases(CASES, "fraction"), ids=by_name)
+def test_request_fractions(row: dict[str, Any]) -> None:
+    """500 m of 4 cores and 1 of 8 G are an eighth each."""
+    (cpu, memory), (all_cpu, all_memory) = row["inputs"]["request"], row["inputs"]["capacity"]
+    offline = fleet(machine(cpu=f"{all_cpu}m", memory=f"{all_memory}G", usage={"cpu": 0, "memory": 0}))
+    asked = request(cpu=f"{cpu}m", memory=f"{memory}G")
+    resources = explain.answer(ranked(offline, "seed", asked))["candidates"][0]["resources"]
+    shares = [resources[name]["request"] / resources[name]["allocatable"] for name in ("cpu", "memory")]
+    assert shares == pytest.approx(row["expected"]["fractions"])

@@ -1,0 +1,215 @@
+"""Mutated queries through reading and answering, without Redis: ``python -m tests.scorer.rpc.fuzz_queries 1000000 [seed]``.
+
+Good queries of every method are changed in every way a broken or hostile caller might: bytes, values, keys, depth, size,
+text that is no UTF-8. They are answered by a service on four machines with a ledger in memory. What must hold:
+
+- nothing is raised but what the loop answers in words: a refusal of the query, of a request, or a code of the RPC;
+- what is answered has the keys of its method's result, and can be read by the Python client;
+- a message is short, whatever was sent.
+
+Prints one JSON object with the counts; fails with the first query that breaks one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+
+from schemas.request import InvalidRequest
+from schemas.results import RESULTS
+from schemas.rpc import Query, Reply
+from scorer.placement.steps import drain
+from scorer.rpc.errors import CallError
+from scorer.rpc.query import read_query, refusal
+from tests.scorer.rpc.test_results import Scorer
+
+MESSAGE_MAX = 1_200
+FRESH_EVERY = 500
+"""Queries answered by one service: then the ledger is empty again."""
+
+NASTY: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1, 0.0, -0.0, 1e-320, 1e16, 2**31, 2**53, 2**63, 2**64, 10**30, 1e308, -1e308, "", " ", "0",
+    "1e400", "NaN", "inf", "-1", "10G", "500m", "1Ki", "9" * 400, "\u0000", "\ud800", "a" * 300, "é" * 200, "*", "machine",
+    "m1", "i", "q", "prod", "batch", "windward", "kubernetes", "trimaran", "koordinator", "seed", "a in (b)", "a,b,c",
+    "!a", "a notin (", "((((", "a" * 20_000, [], {}, [[]], [None], [0] * 70, ["a"] * 300, {"a": "b"}, {"": ""},
+    {"a": None}, {"cpu": "x"}, {"cpu": 1e300}, {"instances": {"a": "b"}}, [{"instances": {"app": "x"}}],
+    {"selector": "a=b", "weight": -1}, [{"selector": "a=b"}], [{"key": "a", "effect": "refuse"}], {"a" * 300: "b"},
+    {f"k{n}": "v" for n in range(80)}, [1, 65_535, 65_536], [6379, 6379], [{}] * 3, [{"id": "x"}, {"id": "x"}],
+)  # fmt: skip
+KEYS = (
+    "id", "cpu", "memory", "nic", "disk", "limits", "expected", "maxmemory", "ports", "priority_class", "labels", "cluster",
+    "role", "cluster_masters", "kind", "data_labels", "machine", "selector", "prefer", "affinity", "anti_affinity",
+    "tolerations", "profile", "window_s", "count", "top", "explain", "dry_run", "ttl_s", "all_or_nothing", "machines_max",
+    "machines_min", "instances", "generation", "started_at", "swap_role_with", "names", "after", "limit", "state", "other",
+)  # fmt: skip
+GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("place", {"id": "i", "cpu": 1, "memory": "1G", "labels": {"app": "x"}, "ports": [6379]}),
+    ("place", {"cpu": "500m", "count": 3, "all_or_nothing": True, "cluster": "c", "role": "master"}),
+    ("place", {"instances": [{"id": "x", "cpu": 1}, {"memory": "1G"}], "profile": "kubernetes"}),
+    ("place", {"cpu": 1, "explain": True, "dry_run": True, "anti_affinity": [{"instances": {"app": "x"}}]}),
+    ("rank", {"cpu": 1, "explain": True, "selector": "a in (b,c),!d", "prefer": [{"selector": "a=b", "weight": 3}]}),
+    ("rank", {"memory": "1Gi", "top": 5, "profile": "trimaran", "expected": {"cpu": 2}, "limits": {"cpu": "4"}}),
+    ("confirm", {"id": "i", "machine": "m1", "generation": 1}),
+    ("update", {"id": "i", "machine": "", "cpu": 2, "labels": {"a": "b"}, "swap_role_with": "x"}),
+    ("release", {"id": "i"}),
+    ("instances", {"labels": {"app": "x"}, "state": "reserved", "limit": 10}),
+    ("machines", {"names": ["m1"], "labels": {}, "window_s": 300}),
+    ("health", {}),
+)
+
+
+def nasty(rng: random.Random) -> Any:
+    """A value that nobody expects."""
+    return deepcopy(rng.choice(NASTY))
+
+
+def good(rng: random.Random) -> dict[str, Any]:
+    """A query that is answered."""
+    method, params = rng.choice(GOOD)
+    query_id = f"q{rng.randrange(10**6)}"
+    params = json.loads(json.dumps(params))
+    if params.get("id") == "i":
+        params["id"] = rng.choice("ijk")
+    return {"v": 1, "id": query_id, "method": method, "deadline": rng.choice((0, 2e9)), "params": params}
+
+
+def other_value(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
+    """A parameter is something else, or there is one more."""
+    params = query["params"]
+    key = rng.choice([*params, *rng.choices(KEYS, k=3)])
+    params[key] = nasty(rng)
+    return query
+
+
+def several_values(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
+    """Many are."""
+    for _ in range(rng.randint(2, 8)):
+        other_value(rng, query)
+    return query
+
+
+def other_envelope(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
+    """The envelope is."""
+    query[rng.choice([*query, "x"])] = nasty(rng)
+    return query
+
+
+def other_method(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of another method."""
+    query["method"] = rng.choice([*RESULTS, "", "x", "__init__"])
+    return query
+
+
+def nested(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
+    """A value deep inside is something else."""
+    at: Any = query["params"]
+    while True:
+        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+        if not keys:
+            return query
+        key = rng.choice(keys)
+        if isinstance(at[key], dict | list) and at[key] and rng.random() < 0.8:
+            at = at[key]
+            continue
+        at[key] = nasty(rng)
+        return query
+
+
+def same(_: random.Random, query: dict[str, Any]) -> dict[str, Any]:
+    """Nothing."""
+    return query
+
+
+IN_JSON: tuple[Callable[[random.Random, dict[str, Any]], dict[str, Any]], ...] = (
+    other_value, other_value, several_values, other_envelope, other_method, nested, nested, same,
+)  # fmt: skip
+
+
+def in_bytes(rng: random.Random, raw: bytes) -> bytes:
+    """Bits, bytes, pieces and repetitions of the text."""
+    data = bytearray(raw)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(data) + 1)
+        kind = rng.randrange(6)
+        if kind == 0 and at < len(data):
+            data[at] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            data[at:at] = bytes(rng.choices(b'{}[]":,\\0\xff\x80e-+.u', k=rng.randint(1, 3)))
+        elif kind == 2:
+            del data[at : at + rng.randint(1, 8)]
+        elif kind == 3:
+            data[at:at] = data[at : at + rng.randint(1, 40)]
+        elif kind == 4:
+            data[at:at] = b"[" * rng.choice((3, 50, 2_000))
+        else:
+            data = data[:at] or data
+    return bytes(data)
+
+
+def mutated(rng: random.Random) -> bytes:
+    """A query that somebody might send."""
+    query = rng.choice(IN_JSON)(rng, good(rng))
+    raw = json.dumps(query).encode()
+    return in_bytes(rng, raw) if rng.random() < 0.3 else raw
+
+
+def answered(scorer: Scorer, raw: bytes) -> str:
+    """Read and answer a query as the loop does; return what became of it, or fail."""
+    query = read_query(raw)
+    if query is None:
+        return "nobody to answer"
+    if isinstance(query, Reply):
+        assert query.error is not None
+        assert len(query.error.message) < MESSAGE_MAX
+        return f"refused:{query.error.code}"
+    return _of_service(scorer, query)
+
+
+def _of_service(scorer: Scorer, query: Query) -> str:
+    if query.method not in scorer.service.methods:
+        return "refused:UNIMPLEMENTED"
+    try:
+        scorer.service.taken([query])
+        result = drain(scorer.service.steps(query))
+    except CallError as refused:
+        reply = refusal(query.id, refused.error.code, refused.error.message)
+    except InvalidRequest as invalid:
+        reply = refusal(query.id, "INVALID_ARGUMENT", str(invalid))
+    else:
+        msgspec.json.decode(result, type=RESULTS[query.method])
+        return f"answered:{query.method}"
+    assert reply.error is not None
+    msgspec.json.encode(reply)
+    assert len(reply.error.message) < MESSAGE_MAX
+    return f"refused:{reply.error.code}"
+
+
+def fuzz(count: int, seed: int = 1, slow_s: float = 5.0) -> dict[str, Any]:
+    """Answer so many; return the counts, or raise with the query that broke something."""
+    rng, counts, slowest = random.Random(seed), Counter[str](), (0.0, b"")
+    scorer = Scorer()
+    for number in range(count):
+        if number % FRESH_EVERY == 0:
+            scorer = Scorer()
+        raw = mutated(rng)
+        started = time.process_time()
+        try:
+            counts[answered(scorer, raw)] += 1
+        except Exception as error:
+            raise AssertionError(f"query {number} of seed {seed}: {raw[:2_000]!r}") from error
+        slowest = max(slowest, (time.process_time() - started, raw[:300]))
+        assert slowest[0] < slow_s, slowest
+    return {"queries": count, "seed": seed, "slowest_ms": round(slowest[0] * 1e3, 1), "slow": repr(slowest[1]),
+            "counts": dict(sorted(counts.items()))}  # fmt: skip
+
+
+if __name__ == "__main__":
+    print(json.dumps(fuzz(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1), indent=1))

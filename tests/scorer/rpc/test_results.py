@@ -1,0 +1,131 @@
+"""Results: every answer of a method has all keys of its Struct and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from schemas.names import Names
+from schemas.results import RESULTS
+from schemas.rpc import Query
+from scorer.ledger.follower import Follower
+from scorer.ledger.instance import Instance
+from scorer.ledger.scripts import Ledger
+from scorer.ledger.transition import Change, Transition
+from scorer.metrics import Metrics
+from scorer.ranking.catalogue import load_profiles
+from scorer.rpc.service import METHODS, ScorerService
+from tests.scorer.fleets import fleet, machine
+from tests.scorer.ledger.ledger_model import LedgerModel
+
+
+class Model(LedgerModel):
+    """The model, asked as the service asks the ledger."""
+
+    def find(self, instance_id: str) -> Instance | None:
+        """As `Ledger.find`."""
+        return self.records.get(instance_id)
+
+    def confirm(self, instance_id: str, **more: Any) -> Transition:
+        """As `Ledger.confirm`; what is to be tried only is done."""
+        more.pop("dry_run", None)
+        return super().confirm(instance_id, **more)
+
+    def release(self, instance_id: str, **more: Any) -> Transition:
+        """As `Ledger.release`."""
+        more.pop("dry_run", None)
+        return super().release(instance_id, **more)
+
+    def update(self, changes: Sequence[Change], **_: Any) -> Transition:
+        """As `Ledger.update`."""
+        return super().update(changes)
+
+
+class Scorer:
+    """A service on a fleet (of four machines, unless given) and a ledger in memory."""
+
+    def __init__(self, offline: Any = None) -> None:
+        offline = offline or fleet(*(machine(f"m{n}", usage={"cpu": n, "memory": n}) for n in range(4)))
+        ledger = cast("Ledger", Model(lambda: offline.now_s))
+        follower = Follower(ledger)
+        follower.loaded = True
+        self.service = ScorerService(
+            names=Names(),
+            scorer="s",
+            version="",
+            follower=follower,
+            ledger=ledger,
+            source=cast("Any", SimpleNamespace(latest=offline.snapshot, ledger_machines=())),
+            profiles=load_profiles(),
+            metrics=Metrics(),
+            same_server=True,
+            clock=lambda: offline.now_s,
+        )
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """Return the decoded result."""
+        query = Query(v=1, id="q", method=method, params=msgspec.Raw(msgspec.json.encode(params)))
+        found: dict[str, Any] = msgspec.json.decode(self.service.answer(query))
+        return found
+
+
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("rank", {"cpu": 1}),
+    ("rank", {"cpu": 1000}),
+    ("rank", {"cpu": 1, "explain": True}),
+    ("place", {"id": "i", "cpu": 1}),
+    ("place", {"id": "i", "cpu": 1}),
+    ("place", {"cpu": 1000}),
+    ("place", {"cpu": 1, "dry_run": True}),
+    ("place", {"id": "many", "cpu": 1, "count": 3}),
+    ("place", {"id": "many", "cpu": 1, "count": 3}),
+    ("place", {"cpu": 1000, "count": 3, "all_or_nothing": True}),
+    ("confirm", {"id": "i"}),
+    ("confirm", {"id": "i"}),
+    ("place", {"id": "i", "cpu": 1}),
+    ("instances", {}),
+    ("machines", {}),
+    ("machines", {"limit": 1}),
+    ("update", {"id": "i", "cpu": 0.5}),
+    ("update", {"id": "i", "machine": ""}),
+    ("release", {"id": "i"}),
+    ("release", {"id": "i"}),
+    ("health", {}),
+]
+
+
+def test_every_answer_of_a_method_has_its_keys() -> None:
+    """Whatever was asked, known, missing or moved; the values are of the Struct's types."""
+    scorer = Scorer()
+    for method, params in CALLS:
+        kind = RESULTS[method]
+        found = scorer.ask(method, **params)
+        assert set(found) == set(kind.__struct_fields__), (method, params)
+        assert keys(msgspec.to_builtins(msgspec.convert(found, kind))) == keys(found), (method, params)
+
+
+def keys(value: Any) -> Any:
+    """The keys of an answer, and of all that is in it."""
+    if isinstance(value, dict):
+        return {key: keys(inner) for key, inner in value.items()}
+    return [keys(one) for one in value] if isinstance(value, list) else None
+
+
+def test_a_repeated_place_has_the_keys_of_the_first() -> None:
+    """What was not ranked again is null or empty, and the profile is named."""
+    scorer = Scorer()
+    first, again = scorer.ask("place", id="i", cpu=1), scorer.ask("place", id="i", cpu=1)
+    assert list(first) == list(again)
+    assert again["repeated"] == 1
+    assert (again["profile"], again["score"], again["candidates"]) == ("windward", None, [])
+    assert again["machine"] == first["machine"]
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_method_has_a_result(method: str) -> None:
+    """A method without a Struct is found here."""
+    assert method in RESULTS

@@ -1,0 +1,72 @@
+"""Long lists are answered in steps, between which other queries are answered, and are the same as in one piece."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from schemas.rpc import Query
+from tests.scorer.fleets import fleet, machine
+from tests.scorer.rpc.test_results import Scorer
+
+
+@pytest.fixture(scope="module")
+def scorer() -> Scorer:
+    """A scorer of 700 machines with 600 instances."""
+    scorer = Scorer(fleet(*(machine(f"m{n:03d}", usage={"cpu": n % 7, "memory": 1}) for n in range(700))))
+    scorer.ask("place", id="many", cpu=0.01, count=600)
+    return scorer
+
+
+def stepwise(scorer: Scorer, method: str, **params: Any) -> tuple[int, dict[str, Any]]:
+    """How many steps were taken, and the result."""
+    query = Query(v=1, id="s", method=method, params=msgspec.Raw(msgspec.json.encode(params)))
+    steps, count = scorer.service.steps(query), 1
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return count, msgspec.json.decode(done.value)
+        count += 1
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "rows", "steps"),
+    [
+        ("machines", {}, "machines", 3),
+        ("machines", {"limit": 250}, "machines", 1),
+        ("instances", {}, "instances", 3),
+        ("rank", {"cpu": 1, "explain": True}, "machines", 3),
+        ("rank", {"cpu": 1}, "candidates", 1),
+    ],
+)
+def test_a_long_list_is_made_in_steps(
+    scorer: Scorer, method: str, params: dict[str, Any], rows: str, steps: int
+) -> None:
+    """Each row once, in order; a short one has a single step."""
+    count, found = stepwise(scorer, method, **params)
+    assert count == steps
+    named = [one["id" if method == "instances" else "machine"] for one in found[rows]]
+    assert len(set(named)) == len(named)
+    if method != "rank":
+        assert named == sorted(named)
+        assert len(named) == min(found["total"], params.get("limit", 1000))
+        assert found["more"] == (len(named) < found["total"])
+
+
+def test_pages_follow_each_other(scorer: Scorer) -> None:
+    """`after` the last of one page begins the next."""
+    first = scorer.ask("machines", limit=400)
+    second = scorer.ask("machines", limit=400, after=first["machines"][-1]["machine"])
+    assert [one["machine"] for one in first["machines"] + second["machines"]] == [f"m{n:03d}" for n in range(700)]
+    assert (first["more"], second["more"]) == (True, False)
+
+
+def test_place_explains_as_many_machines_as_one_step_can(scorer: Scorer) -> None:
+    """And says so; the best are among them."""
+    found = scorer.ask("place", cpu=1, explain=True, dry_run=True)
+    assert len(found["machines"]) == 500
+    assert found["machines"][0]["machine"] == found["machine"]
+    assert any("explained for the first 500 of 700 machines" in one for one in found["warnings"])

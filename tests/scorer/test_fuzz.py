@@ -1,0 +1,31 @@
+"""Fuzzing of what callers and operators write, at a size for every run; `WINDWARD_TEST_LONG=1` does more."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.effort import effort
+from tests.scorer import fuzz_files
+from tests.scorer.rpc import fuzz_queries
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2])
+def test_every_mutated_query_is_answered_in_words(seed: int) -> None:
+    """No crash and no slow one; queries of every method are answered, and refused."""
+    queries = effort(1_000, 100_000)
+    counts = fuzz_queries.fuzz(queries, seed)["counts"]
+    assert sum(counts.values()) == queries
+    for outcome in ("answered:place", "answered:rank", "answered:instances", "refused:INVALID_ARGUMENT"):
+        assert counts[outcome] > queries // 200, outcome
+
+
+@pytest.mark.long
+def test_every_mutated_profile_and_fleet_file_is_read_or_refused() -> None:
+    """In words; some of each."""
+    files = effort(300, 20_000)
+    counts = fuzz_files.fuzz(files)
+    assert counts.total() == 2 * files
+    assert (
+        min(counts[name] for name in ("profile read", "profile refused", "fleet read", "fleet refused")) > files // 50
+    )

@@ -1,0 +1,120 @@
+"""Reading the network interfaces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from streams.agent.collectors import Nic, Reading
+from streams.agent.collectors.nic import Traffic
+from tests.streams.agent.conftest import Sysfs
+
+GIGABIT = 1e9 / 8
+
+
+def read_nic(nic: Nic, use_proc: Callable[[str], None], elapsed_s: float = 5.0) -> Reading | None:
+    """Return the reading between the two moments of tests/proc."""
+    use_proc("before")
+    before = nic.read()
+    use_proc("after")
+    return nic.parse(before, nic.read(), elapsed_s)
+
+
+def test_nic_is_the_busier_direction_over_the_physical_interfaces(use_proc: Callable[[str], None], sysfs: Sysfs):
+    """505 MB were received and 110 MB sent in 5 s over two links of 1 Gbit/s; bridge, veth and lo do not count."""
+    sysfs.add("lo", physical=False).add("br0", physical=False).add("vethab", physical=False, speed="10000")
+    sysfs.add("eth0", master="br0").add("eth1")
+    assert read_nic(Nic(sysfs=sysfs.folder), use_proc) == (pytest.approx(505e6 / 5), 2 * GIGABIT)
+
+
+def test_nic_counts_a_bond_in_place_of_its_slaves(use_proc: Callable[[str], None], sysfs: Sysfs):
+    """The bond has the counters of both slaves and the speed its mode allows; the slaves would count it all twice."""
+    sysfs.add("bond0", physical=False, bond=True, speed="1000")
+    sysfs.add("eth0", master="bond0").add("eth1", master="bond0")
+    assert read_nic(Nic(sysfs=sysfs.folder), use_proc) == (pytest.approx(505e6 / 5), GIGABIT)
+
+
+@pytest.mark.parametrize(
+    ("speed", "speeds", "capacity"),
+    [
+        pytest.param("-1", {"*": 3e9}, 3e9, id="the kernel does not know, one for all is set"),
+        pytest.param(None, {"*": 3e9}, 3e9, id="the kernel fails the read"),
+        pytest.param("4294967295", {"*": 3e9}, 3e9, id="the kernel writes -1 as unsigned"),
+        pytest.param("1000", {"*": 3e9}, GIGABIT, id="the kernel knows, one for all is set"),
+        pytest.param("1000", {"eth0": 3e9}, 3e9, id="the interface's own setting wins"),
+        pytest.param("-1", {"eth0": 2e9, "*": 3e9}, 2e9, id="its own before the one for all"),
+    ],
+)
+def test_nic_speed(
+    use_proc: Callable[[str], None], sysfs: Sysfs, speed: str | None, speeds: dict[str, float], capacity: float
+):
+    """A speed is the interface's configured one, else the kernel's, else the configured one for all."""
+    sysfs.add("eth0", speed=speed)
+    assert read_nic(Nic(speeds=speeds, sysfs=sysfs.folder), use_proc) == (pytest.approx(1e8), capacity)
+
+
+def test_nic_without_any_speed_has_no_capacity(use_proc: Callable[[str], None], sysfs: Sysfs):
+    """Nobody knows the speed: the capacity is None, so the resource is left out and not idle."""
+    sysfs.add("eth0", speed="-1")
+    reading = read_nic(Nic(sysfs=sysfs.folder), use_proc)
+    assert reading is not None
+    assert reading.capacity is None
+
+
+def test_nic_leaves_an_interface_of_unknown_speed_out(use_proc: Callable[[str], None], sysfs: Sysfs):
+    """Its traffic is not held against the others' capacity."""
+    sysfs.add("eth0", speed="-1").add("eth1")
+    assert read_nic(Nic(sysfs=sysfs.folder), use_proc) == (pytest.approx(100e6 / 5), GIGABIT)
+
+
+def test_nic_counts_every_interface_when_the_capacity_is_given(use_proc: Callable[[str], None], sysfs: Sysfs):
+    """With the machine's capacity set as a whole no single speed is needed."""
+    sysfs.add("eth0", speed="-1").add("eth1", speed="-1")
+    reading = read_nic(Nic(sysfs=sysfs.folder, capacity_given=True), use_proc)
+    assert reading == (pytest.approx(505e6 / 5), None)
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "names"),
+    [
+        pytest.param(None, None, ["eth0", "eth1"], id="physical and up"),
+        pytest.param(None, "eth1", ["eth0"], id="one excluded"),
+        pytest.param("br0|eth1", None, ["br0", "eth1"], id="included by name, physical or not"),
+        pytest.param("eth.*", "eth0", ["eth1"], id="both"),
+        pytest.param(".*", None, ["br0", "eth0", "eth1", "vf0"], id="never lo, never one that is down"),
+        pytest.param("eth", None, [], id="the whole name must match"),
+    ],
+)
+def test_nic_choice(
+    use_proc: Callable[[str], None], sysfs: Sysfs, include: str | None, exclude: str | None, names: list[str]
+):
+    """Include replaces the physical interfaces, exclude takes away; a virtual function is not physical."""
+    sysfs.add("lo", physical=False).add("br0", physical=False).add("eth0").add("eth1").add("eth2", state="down")
+    sysfs.add("vf0", virtual_function=True)
+    nic = Nic(re.compile(include) if include else None, re.compile(exclude) if exclude else None, sysfs=sysfs.folder)
+    use_proc("before")
+    nic.read()
+    assert [link.name for link in nic._links] == names
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "usage"),
+    [
+        pytest.param(None, Traffic({"a": 5}, {"a": 5}, 9.0), None, id="first read"),
+        pytest.param(Traffic({"a": 5}, {"a": 5}, 9.0), Traffic({"a": 4}, {"a": 50}, 9.0), None, id="received reset"),
+        pytest.param(Traffic({"a": 5}, {"a": 5}, 9.0), Traffic({"a": 50}, {"a": 4}, 9.0), None, id="sent reset"),
+        pytest.param(
+            Traffic({"a": 5}, {"a": 5}, 9.0), Traffic({"a": 7, "b": 999}, {"a": 6, "b": 999}, 9.0), 1.0, id="one new"
+        ),
+        pytest.param(
+            Traffic({"a": 5, "b": 9}, {"a": 5, "b": 9}, 9.0), Traffic({"a": 7}, {"a": 9}, 9.0), 2.0, id="one gone"
+        ),
+        pytest.param(Traffic({}, {}, None), Traffic({}, {}, None), 0.0, id="no interface"),
+    ],
+)
+def test_nic_counters(before: Traffic | None, now: Traffic, usage: float | None):
+    """A counter that went back is no reading; an interface that came or went is not counted across its change."""
+    reading = Nic().parse(before, now, elapsed_s=2.0)
+    assert (reading and reading.usage) == usage

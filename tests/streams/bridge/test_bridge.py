@@ -1,0 +1,200 @@
+"""Another agent's messages as samples: two recordings, a host each, with a reboot in both.
+
+``telegraf.jsonl``: six collections, 10 s apart, of a host of 4 cores and 16 GB; before the fifth it was rebooted.
+``otel.jsonl``: five collections, 60 s apart, of 2 cores; before the fourth the counters began again, and have overtaken
+their old values, which only ``startTimeUnixNano`` tells.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.sample import MachineFacts, Message, Sample, decode, encode
+from streams.bridge import otel, telegraf
+from streams.bridge.assembler import Assembler
+from streams.bridge.points import Point, UnreadableError
+
+HERE = Path(__file__).parent
+T = 1_795_000_000
+READERS: dict[str, Callable[[bytes], list[Point]]] = {"telegraf": telegraf.read_points, "otel": otel.read_points}
+
+
+def recording(agent: str) -> list[bytes]:
+    """The messages of one agent."""
+    return (HERE / f"{agent}.jsonl").read_bytes().splitlines()
+
+
+def bridge(agent: str, messages: list[bytes], **settings: Any) -> list[Message]:
+    """What is published of messages that come one after the other."""
+    assembler = Assembler(T, **settings)
+    done: list[Message] = []
+    for number, raw in enumerate(messages):
+        done += assembler.take(READERS[agent](raw), float(number))
+    return done + assembler.flush(1e6)
+
+
+def samples(found: list[Message]) -> list[Sample]:
+    """The samples alone, as the stream app would read them."""
+    return [one for one in (decode(encode(message)) for message in found) if isinstance(one, Sample)]
+
+
+def test_telegraf_becomes_samples() -> None:
+    """Each collection is one reading: rates between two, memory as it stands; veth, loop and other metrics are out."""
+    found = bridge("telegraf", recording("telegraf"))
+    facts = [one for one in found if isinstance(one, MachineFacts)]
+    assert [one.machine for one in facts] == ["db1.example.org"]
+    made = samples(found)
+    assert [(one.seq, one.at, one.interval_s) for one in made] == [(n, T + 10.0 * (n + 1), 10.0) for n in range(5)]
+    assert [one.cpu.mean for one in made if one.cpu] == pytest.approx([1.0, 2.0, 0.4, 1.0, 2.0])
+    assert [one.memory.mean for one in made if one.memory] == pytest.approx([4.5e9, 5e9, 5.5e9, 6e9, 6.5e9])
+    assert [one.nic.mean for one in made if one.nic] == pytest.approx([1e6, 5e6, 1e6, 3e5, 1e6])
+    assert [one.disk.mean for one in made if one.disk] == pytest.approx([0.2, 0.5, 0.05, 0.1, 0.1])
+    last = made[-1]
+    assert last.cpu and last.memory and last.nic and last.disk
+    assert (last.cpu.capacity, last.memory.capacity, last.nic.capacity, last.disk.capacity) == (4, 16e9, 1.25e8, 1)
+    assert {one.n for one in (last.cpu, last.memory, last.nic, last.disk)} == {1}
+
+
+def test_otel_becomes_samples_of_a_minute() -> None:
+    """What is measured once a minute says so by its interval and n; a counter that began again counts from 0."""
+    made = samples(bridge("otel", recording("otel"), nic_speed=1.25e9))
+    assert [round(one.interval_s) for one in made] == [60] * 4
+    assert [one.at for one in made] == pytest.approx([T + 60.0 * (n + 1) + 0.012 for n in range(4)])
+    assert [one.cpu.mean for one in made if one.cpu] == pytest.approx([0.5, 1.0, 2 * 150 / 1150, 0.5])
+    assert [one.memory.mean for one in made if one.memory] == [3e9] * 4
+    assert [one.memory.capacity for one in made if one.memory] == [8e9] * 4
+    assert [one.nic.mean for one in made if one.nic] == pytest.approx([1e6, 1e6, 131e6 / 60, 1e6])
+    assert [one.disk.mean for one in made if one.disk] == pytest.approx([0.1, 0.5, 1.0, 0.05])
+    assert {one.cpu.n for one in made if one.cpu} == {1}
+
+
+def test_without_a_link_speed_the_nic_is_left_out() -> None:
+    """OpenTelemetry does not tell it; absent never means idle."""
+    assert all(one.nic is None for one in samples(bridge("otel", recording("otel"))))
+
+
+def test_a_longer_interval_holds_several_readings() -> None:
+    """Two collections of 10 s in a sample of 20 s: n is 2, mean and maximum are theirs."""
+    first, second = samples(bridge("telegraf", recording("telegraf"), interval_s=20.0))[:2]
+    assert (first.interval_s, first.at) == (20.0, T + 20.0)
+    assert first.cpu
+    assert (first.cpu.n, first.cpu.mean, first.cpu.max) == (2, pytest.approx(1.5), pytest.approx(2.0))
+    assert second.at == T + 40.0
+
+
+def test_a_batch_is_its_metrics() -> None:
+    """Telegraf may put many metrics into one message, and write its times in ms."""
+    whole = [json.loads(line) for line in recording("telegraf")]
+    for metric in whole:
+        metric["timestamp"] *= 1000
+    batch = [json.dumps({"metrics": whole[n : n + 25]}).encode() for n in range(0, len(whole), 25)]
+    assert samples(bridge("telegraf", batch)) == samples(bridge("telegraf", recording("telegraf")))
+
+
+def test_metrics_of_a_collection_come_in_any_order() -> None:
+    """And repeated: the same samples."""
+    lines = recording("telegraf")
+    size = len(lines) // 6
+    mixed = [line for n in range(6) for line in [*lines[n * size : (n + 1) * size]][::-1] * 2]
+    assert samples(bridge("telegraf", mixed)) == samples(bridge("telegraf", lines))
+
+
+def test_what_is_older_than_what_was_used_is_late() -> None:
+    """A collection read again changes nothing and is counted."""
+    assembler = Assembler(T)
+    for raw in recording("telegraf"):
+        assembler.take(telegraf.read_points(raw), 0.0)
+    assembler.flush(1e6)
+    used = assembler.counts["used"]
+    again = [assembler.take(telegraf.read_points(raw), 1e6) for raw in recording("telegraf")]
+    assert not any(again)
+    assert assembler.counts["used"] == used
+    assert assembler.counts["late"] > 0
+
+
+def test_one_time_of_the_future_does_not_silence_a_machine() -> None:
+    """It is refused and counted; the collections beside it are used as ever."""
+    assembler = Assembler(T)
+    ahead = {"name": "mem", "tags": {"host": "db1.example.org"}, "fields": {"total": 5, "available": 2}}
+    assembler.take(telegraf.read_points(json.dumps(ahead | {"timestamp": T + 900}).encode()), 0.0, T + 100.0)
+    done = [one for raw in recording("telegraf") for one in assembler.take(telegraf.read_points(raw), 0.0, T + 100.0)]
+    assert assembler.counts["refused"] == 2
+    assert len(samples(done)) == 4
+
+
+def test_a_machine_whose_name_cannot_be_one_is_counted() -> None:
+    """It would be refused by the stream app."""
+    assembler = Assembler(T)
+    metric = {"name": "mem", "tags": {"host": "a b\n"}, "fields": {"total": 5, "available": 2}, "timestamp": T}
+    assembler.take(telegraf.read_points(json.dumps(metric).encode()), 0.0)
+    assert assembler.counts == {"refused": 2}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"cpu,host=a usage_idle=3 17",
+        b"[]",
+        b'{"name": 1}',
+        b'{"metrics": 3}',
+        b'{"resourceMetrics": [{"scopeMetrics": 1}]}',
+        b"\xff\xfe",
+        b"[" * 10_000,
+    ],
+)
+def test_what_is_not_the_format_is_one_error(raw: bytes) -> None:
+    """Whatever it is."""
+    for read in READERS.values():
+        with pytest.raises(UnreadableError):
+            read(raw)
+
+
+@pytest.mark.parametrize("agent", READERS)
+@given(data=st.data())
+def test_damage_is_an_error_or_valid_samples(agent: str, data: st.DataObject) -> None:
+    """Any change of some bytes: UnreadableError, or samples that the stream app can read; never anything else."""
+    lines = recording(agent)
+    for _ in range(data.draw(st.integers(1, 5))):
+        place = data.draw(st.integers(0, len(lines) - 1))
+        raw = bytearray(lines[place])
+        at = data.draw(st.integers(0, len(raw) - 1))
+        changed = data.draw(st.sampled_from([b"", b"9", b"-", b"e9", b"e300", b"null", b'"', b"}"]))
+        raw[at : at + data.draw(st.integers(0, 3))] = changed
+        lines[place] = bytes(raw)
+    assembler = Assembler(T, nic_speed=1e9)
+    for number, raw_line in enumerate(lines):
+        try:
+            points = READERS[agent](bytes(raw_line))
+        except UnreadableError:
+            continue
+        for message in assembler.take(points, float(number)):
+            decode(encode(message))
+    for message in assembler.flush(1e6):
+        decode(encode(message))
+
+
+def test_a_thousand_hosts_a_second() -> None:
+    """Reading and assembling one collection of a host costs well under a millisecond."""
+    lines = recording("telegraf")
+    size = len(lines) // 6
+    template = [msgspec.json.decode(line) for line in lines[:size]]
+    raws = []
+    for host in range(100):
+        for metric in template:
+            metric["tags"]["host"] = f"h{host}"
+            raws.append(msgspec.json.encode(metric))
+    assembler = Assembler(T)
+    started_s = time.process_time()
+    for raw in raws:
+        assembler.take(telegraf.read_points(raw), 0.0)
+    assert (time.process_time() - started_s) / 100 < 0.005

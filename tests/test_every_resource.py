@@ -1,0 +1,171 @@
+"""Every resource goes all the way, in values: message, fold, table, state, snapshot, ranking, ledger.
+
+And one more than there are goes the same way (`tests.fifth_resource`): an entry in `schemas.resources` is all it takes.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from schemas.request import InvalidRequest, read_request
+from schemas.resources import ABOUT, RESOURCES, UNITS
+from schemas.sample import Moments
+from schemas.window_table import WindowTable, decode_table
+from scorer.ledger.seats import Seats
+from scorer.ledger.view import LedgerView, instance_of
+from scorer.ranking import explain
+from scorer.ranking.profile import Profile
+from scorer.ranking.profile_file import parse_profile
+from scorer.ranking.rank import rank
+from scorer.ranking.ranking import Ranking
+from scorer.snapshot.builder import build_snapshot
+from scorer.snapshot.snapshot import Snapshot
+from streams.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
+from streams.partition import Arrived, Partition
+from streams.peaks import Zone
+from streams.ring import HOURS, S
+from streams.table import Table
+from tests.streams.batches import START
+
+ROOT = Path(__file__).parents[1]
+MACHINES = ("busy", "calm", "without")
+NOW_S = START + 3_600.0
+
+
+def unit(name: str) -> float:
+    """A machine's capacity of a resource."""
+    return 1.0 if ABOUT[name].is_share else 1000.0
+
+
+def message(machine: str, name: str, slot: int) -> bytes:
+    """A sample as any agent may write it: 0.8 of the resource on ``busy``, 0.2 on ``calm``; cpu and memory alike."""
+    used = {"busy": 0.8, "calm": 0.2}
+    found: dict[str, Any] = {other: Moments(10, 100.0, 0.0, 100.0, 1000.0) for other in ("cpu", "memory")}
+    if machine in used:
+        mean = used[machine] * unit(name)
+        found[name] = Moments(10, mean, 0.0, min(mean * 1.25, unit(name)), unit(name))
+    elif name in found:
+        del found[name]
+    sample = {"type": "sample", "v": 1, "machine": machine, "boot": 1, "seq": slot, "interval_s": 10}
+    return msgspec.json.encode(sample | {"at": START + slot * 10 + 5} | found)
+
+
+def table_of(name: str) -> WindowTable:
+    """The windows of an hour, by a worker that stopped in the middle and resumed from what it had written."""
+    state = Partition(0, Table((300, 3600), Zone()))
+    for part in (range(180), range(180, 360)):
+        values = [message(machine, name, slot) for slot in part for machine in MACHINES]
+        state.fold([Arrived(n, value, NOW_S, None) for n, value in enumerate(values)])
+        ring = state.ring
+        positions = {p: encode_position(ring, p) for p in range(S)}
+        hours = {h: encode_hour(ring, h) for h in range(HOURS)}
+        state = Partition(0, Table((300, 3600), Zone()), decode_ring(encode_vitals(ring), positions, hours))
+    state.refresh_table()
+    return decode_table(state.table.encode(state.ring, {}))
+
+
+def profile_of(name: str) -> Profile:
+    """A profile that goes by one resource."""
+    text = f"""
+        [[filters]]
+        use = "fits"
+        [[filters]]
+        use = "usage_threshold"
+        thresholds = {{ {name} = 0.95 }}
+        [[scores]]
+        use = "global_variance"
+        weight = 1.0
+        normalise = "min-max"
+        weights = {{ {name} = 1.0 }}
+        [[scores]]
+        use = "load_variation_risk"
+        weight = 1.0
+        resources = ["{name}"]
+    """
+    return parse_profile(text, "one")
+
+
+def ranked(snapshot: Snapshot, ledger: LedgerView, name: str, amount: float) -> Ranking:
+    """The ranking of a request of that much of one resource."""
+    return rank(read_request({name: amount}), snapshot, ledger, profile_of(name), NOW_S)
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_a_resource_goes_all_the_way(name: str) -> None:
+    """It is in every window at its place; the machine that uses least of it is taken, until it is promised."""
+    table = table_of(name)
+    assert table.header.resources == RESOURCES
+    snapshot = build_snapshot([table], {}, {})
+    row, whole = RESOURCES.index(name), unit(name)
+    busy, calm, without = (snapshot.roster.index[machine] for machine in MACHINES)
+    for window_s in (300, 3600):
+        windows = snapshot.windows(window_s)
+        np.testing.assert_allclose(windows.mean[row, [busy, calm]], [0.8 * whole, 0.2 * whole])
+        assert np.isnan(windows.mean[row, without])
+        assert windows.filled[row].tolist() == [window_s // 10, window_s // 10, 0]
+        np.testing.assert_allclose(snapshot.picked("max", windows)[row, calm], 0.25 * whole)
+        np.testing.assert_allclose(snapshot.picked("percentile", windows)[row, :, calm], [0.2 * whole] * 4)
+        assert not windows.warming.any()
+    np.testing.assert_allclose(snapshot.column("peak_today")[row, [busy, calm]], [0.8 * whole, 0.2 * whole])
+    np.testing.assert_allclose(snapshot.allocatable[row, [busy, calm]], [whole, whole])
+
+    ledger = LedgerView()
+    first = ranked(snapshot, ledger, name, 0.4 * whole)
+    answer = explain.answer(first)
+    assert answer["machine"] == "calm", answer
+    assert "too full" in answer["summary"]
+    best = answer["candidates"][0]["resources"][name]
+    assert (best["mean"], best["request"]) == (pytest.approx(0.2 * whole), pytest.approx(0.4 * whole))
+
+    reserved = instance_of(read_request({"id": "i", name: 0.4 * whole}), "calm", NOW_S)
+    ledger.apply(msgspec.structs.replace(reserved, state="confirmed", started_at=NOW_S))
+    allocated = Seats(ledger, snapshot.roster).allocated
+    np.testing.assert_allclose(allocated[row], [0, 0.4 * whole, 0])
+    assert allocated.sum() == pytest.approx(0.4 * whole)
+    second = explain.answer(ranked(snapshot, ledger, name, 0.5 * whole))
+    assert second.get("machine") in (None, "")
+    assert second["summary"].startswith("0/3 feasible")
+    assert explain.answer(ranked(snapshot, ledger, name, 0.3 * whole))["machine"] == "calm"
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_a_request_is_counted_as_finely_as_the_resource_says(name: str) -> None:
+    """Its decimals, in the amount, the limit and the expected usage."""
+    amount = 1 / 3
+    wanted = round(amount, ABOUT[name].decimals)
+    got = read_request({name: amount, "limits": {name: amount}, "expected": {name: amount}})
+    assert (getattr(got, name), got.limits, got.expected) == (wanted, {name: wanted}, {name: wanted})
+    assert got.amounts()[RESOURCES.index(name)] == wanted
+    assert UNITS[name]
+
+
+@pytest.mark.parametrize("value", [1.5, 2, "1.5", "100G", "10Gi", "0G", " 3k "])
+@pytest.mark.parametrize("name", [name for name in RESOURCES if ABOUT[name].is_share])
+def test_a_share_is_refused_where_it_is_none(name: str, value: float | str) -> None:
+    """An amount of space, or any above 1, is told what the resource is."""
+    for params in ({name: value}, {"limits": {name: value}}, {"expected": {name: value}}):
+        with pytest.raises(InvalidRequest, match=r"share of time from 0 to 1 .* space is not a resource"):
+            read_request(params)
+
+
+def test_one_more_resource_needs_nothing_but_its_entry() -> None:
+    """With a made-up one these tests hold, and old tables, states and messages are still read."""
+    again = [
+        "tests/test_every_resource.py::test_a_resource_goes_all_the_way",
+        "tests/test_every_resource.py::test_a_request_is_counted_as_finely_as_the_resource_says",
+        "tests/streams/test_checkpoint.py::test_an_old_checkpoint_is_still_read",
+        "tests/streams/test_batch.py",
+        "tests/schemas/test_golden.py",
+        "tests/scorer/snapshot/test_builder.py",
+    ]
+    command = [sys.executable, "-m", "tests.fifth_resource", "-v", "-p", "no:cacheprovider", *again]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    assert "test_a_resource_goes_all_the_way[tpu] PASSED" in done.stdout

@@ -1,0 +1,70 @@
+"""Small fleets for tests: window tables written as the stream app writes them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from schemas.names import Names
+from schemas.resources import RESOURCES
+from schemas.window_table import PERCENTILES, Header, encode_table
+from scorer.wire import Wire
+
+WINDOWS_S = (300, 900, 3600)
+GIB = 2.0**30
+
+
+def window_table(
+    machines: Sequence[str],
+    *,
+    utilization: float | Sequence[float] = 0.2,
+    capacity: Sequence[float] = (16.0, 64 * GIB, 1.25e9),
+    at: float | None = None,
+    facts: int = 0,
+    offset: int = 0,
+    partition: int = 0,
+) -> bytes:
+    """Return a table of machines of one size, each carrying a share of it, with full windows.
+
+    ``capacity`` is of the first resources; of the others nothing is known.
+    """
+    count, windows, resources = len(machines), len(WINDOWS_S), len(RESOURCES)
+    now = time.time() if at is None else at
+    known = [*capacity, *[np.nan] * (resources - len(capacity))]
+    size = np.repeat(np.array(known)[:, None], count, axis=1)
+    mean = np.broadcast_to(size * np.asarray(utilization), (windows, resources, count))
+    columns: dict[str, Any] = {
+        "at": np.full(count, now),
+        "skew": np.zeros(count, np.float32),
+        "end": np.full(count, now),
+        "boot": np.full(count, now - 1e5),
+        "interval_s": np.full(count, 10, np.float32),
+        "capacity": size,
+        "mean": mean,
+        "std": (mean * 0.1).astype(np.float32),
+        "max": (mean * 1.3).astype(np.float32),
+        "percentile": np.repeat(mean[:, :, None, :], len(PERCENTILES), axis=2).astype(np.float32),
+        "filled": (np.array(WINDOWS_S)[:, None, None] // 10 * np.isfinite(mean)).astype(np.uint16),
+        "coverage": np.isfinite(mean).astype(np.float32),
+        "peak_today": (mean[0] * 1.2).astype(np.float32),
+        "peak_yesterday": (mean[0] * 1.2).astype(np.float32),
+        "peak_since": np.full(count, now - 1e5),
+    }
+    header = Header(
+        machines=count, windows_s=WINDOWS_S, facts=facts, offset=offset, written_at=now, topic_id="test", columns=[],
+        partition=partition,
+    )  # fmt: skip
+    return encode_table(header, columns, "\n".join(machines).encode())
+
+
+def publish(wire: Wire, names: Names, tables: Sequence[bytes], facts: Sequence[dict[str, Any]] = ()) -> None:
+    """Write one table a partition, and the facts of the machines in each."""
+    commands: list[tuple[Any, ...]] = [("SET", names.windows(p), table) for p, table in enumerate(tables)]
+    for partition, said in enumerate(facts):
+        for machine, one in said.items():
+            commands.append(("HSET", names.facts(partition), machine, msgspec.json.encode(one)))
+    wire.ask([*commands, ("SET", names.partitions, len(tables))])
