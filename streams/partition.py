@@ -22,6 +22,7 @@ from schemas.sample import MachineFacts
 from streams.admission import OFFLINE, RECORD_AHEAD_S, RECORD_TIME_MAX_S, Admission
 from streams.batch import Batch, Refused, read_messages, to_batch
 from streams.fold import DAY_S, fold, heard
+from streams.lost_hours import LostHours
 from streams.manifest import Manifest
 from streams.resume import uncover
 from streams.ring import HOURS, NO_SLOT, Ring, S
@@ -82,6 +83,8 @@ class Partition:
         self.manifest = Manifest()
         self.lost_positions = np.zeros(S, np.bool_)
         """Positions whose stored value was lost, while they are rebuilt."""
+        self.lost_hours: LostHours | None = None
+        """Hours of the peaks likewise."""
         self.lost: Counter[str] = Counter()
         """By kind of `streams.resume.KINDS`, how many stored values were lost when this was loaded."""
         self.rebuilt_at: int | None = None
@@ -147,7 +150,9 @@ class Partition:
         batch = self._refuse_machines(batch, places, refused)
         if len(batch):
             self.recorded_at = float(batch.recorded_at[-1])
-            done = fold(self.ring, batch, self.table.zone.shift_minutes(self.recorded_at))
+            done = fold(self.ring, batch, self._shift_minutes)
+            if self.lost_hours:
+                self.lost_hours.fold(batch, self._shift_minutes)
             self.positions |= done.positions
             self.hours.update(hour % HOURS for hour in done.hours)
             self.rows.append(done.rows)
@@ -258,17 +263,26 @@ class Partition:
             self.facts_version += 1
             self.changed = True
 
-    def rebuild(self, lost_positions: NDArray[np.bool_]) -> None:
+    @property
+    def _shift_minutes(self) -> int:
+        return self.table.zone.shift_minutes(self.recorded_at)
+
+    def rebuild(self, lost_positions: NDArray[np.bool_], lost_hours: set[int]) -> None:
         """Read the log again from its start: what was lost is folded anew, what stands stays."""
         self.lost_positions, self.rebuilt_at = lost_positions, self.next_offset or END_OF_LOG
+        self.lost_hours = LostHours(lost_hours, self.ring, self._shift_minutes) if lost_hours else None
         self.next_offset = 0
         self.forget_written()
 
     def end_rebuild(self) -> int:
         """Note that the log has told all it can; return how many lost positions stayed blank."""
+        hours, self.lost_hours = self.lost_hours, None
+        if hours:
+            hours.restore(self.ring, self._shift_minutes)
+            self.hours.update(hours.places)
         uncovered = uncover(self.ring, self.lost_positions)
         self.lost_positions, self.rebuilt_at = np.zeros(S, np.bool_), None
-        if uncovered:
+        if uncovered or hours:
             self.rows.append(np.arange(len(self.ring)))
             self.changed = True
         return uncovered

@@ -6,7 +6,7 @@ log: samples set their slots anew, those that stand change nothing.
 
     vitals    say which row is whose: without them every slot and peak is lost, too
     slots     filled again as far as Kafka reaches; what stays blank is uncovered
-    peaks     hours older than the ring cannot be filled again: the peaks are known from after the lost hour on
+    peaks     made again as far as Kafka reaches (`streams.lost_hours`); known from after what it no longer has
     facts     told again by the log and, every few minutes, by the agents
 """
 
@@ -49,6 +49,8 @@ class Resumed:
     lost: Counter[str] = field(default_factory=Counter)
     """By kind, how many values were lost."""
     lost_positions: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(S, np.bool_))
+    lost_hours: set[int] = field(default_factory=set)
+    """Places of the hourly peaks."""
 
 
 def resume(stored: Stored, manifest: Manifest | None) -> Resumed:
@@ -67,8 +69,8 @@ def resume(stored: Stored, manifest: Manifest | None) -> Resumed:
     resumed.lost["slots"] += int(resumed.lost_positions.sum())
     for place in range(HOURS):
         if not _restore(ring, place, stored.hours.get(place), hour_sums, PEAKS):
-            resumed.lost["peaks"] += 1
-            _forget_hour(ring, place)
+            resumed.lost_hours.add(place)
+    resumed.lost["peaks"] += len(resumed.lost_hours)
     restore_minutes(ring)
     return resumed
 
@@ -99,17 +101,6 @@ def _restore(
         blank_place(ring, place, columns)
         return False
     return True
-
-
-def _forget_hour(ring: Ring, place: int) -> None:
-    """Have the peaks known only from after the newest hour of this place on."""
-    used = len(ring)
-    newest = ring.peak_hour[:used]
-    hour = newest - (newest - place) % HOURS
-    after = np.where(newest > NO_SLOT, (hour + 1) * 60, ring.first_minute[:used])
-    ring.first_minute[:used] = np.where(
-        ring.first_minute[:used] == -NO_SLOT, -NO_SLOT, np.maximum(ring.first_minute[:used], after)
-    )
 
 
 def uncover(ring: Ring, lost_positions: NDArray[np.bool_]) -> int:

@@ -90,14 +90,14 @@ class Store:
         partition.written = position
         partition.topic_id, partition.next_offset = position or Position("", 0)
         partition.manifest = _manifest_of(stored, resumed)
-        partition.forget_written()
-        partition.refresh_table()
         partition.lost = +resumed.lost
         if partition.lost:
-            partition.rebuild(resumed.lost_positions)
+            partition.rebuild(resumed.lost_positions, resumed.lost_hours)
             partition.facts_version += bool(partition.lost["facts"])
             log.error("store.damaged", extra={"values": {"partition": number, **partition.lost}})
             return partition
+        partition.forget_written()
+        partition.refresh_table()
         partition.positions[:] = False
         partition.hours.clear()
         partition.changed_facts.clear()

@@ -64,8 +64,10 @@ def again(resumed: Resumed) -> Partition:
     """The partition that goes on from what was left, with the log read again from its start."""
     state = partition()
     state.ring, state.facts = resumed.ring, dict(resumed.facts)
-    state.rebuild(resumed.lost_positions)
-    state.fold(log())
+    state.rebuild(resumed.lost_positions, resumed.lost_hours)
+    for message in log():
+        state.fold([message])
+    state.end_rebuild()
     return state
 
 
@@ -122,7 +124,7 @@ def test_garbage_is_lost_and_rebuilt(kind: str, garbage: Callable[[bytes], bytes
     assert resumed.lost[kind] > 0
     rebuilt = again(resumed)
     assert rebuilt.facts == state.facts
-    for name in ("n", "mean", "m2", "max", "head", "at"):
+    for name in ("n", "mean", "m2", "max", "head", "at", "peak", "first_minute"):
         np.testing.assert_array_equal(getattr(rebuilt.ring, name)[:3], getattr(state.ring, name)[:3])
 
 
@@ -157,7 +159,7 @@ def test_what_the_log_no_longer_has_stays_uncovered() -> None:
     state = partition()
     state.ring = resumed.ring
     state.next_offset = 1203
-    state.rebuild(resumed.lost_positions)
+    state.rebuild(resumed.lost_positions, resumed.lost_hours)
     assert state.rebuilt_at == 1203
     state.fold([one for one in log() if one.recorded_at > START + (SLOTS - 110) * 10])
     state.refresh_table()
@@ -168,17 +170,6 @@ def test_what_the_log_no_longer_has_stays_uncovered() -> None:
     assert state.table.columns["coverage"][2, 0, 0] == pytest.approx((S - 20) / S)
     assert state.table.columns["peak_since"][0] > before
     assert state.table.columns["peak_since"][0] == pytest.approx((head - 109) * 10, abs=120)
-
-
-def test_a_lost_hour_makes_the_peaks_partial() -> None:
-    """They are known from the end of that hour on."""
-    state = folded()
-    values, manifest = stored(state)
-    place = START // 3600 % HOURS
-    values.hours = values.hours | {place: None}
-    resumed = resume(values, manifest)
-    assert resumed.lost["peaks"] == 1
-    assert (resumed.ring.first_minute[:3] == (START // 3600 + 1) * 60).all()
 
 
 def test_facts_that_are_gone_are_found() -> None:

@@ -1,0 +1,58 @@
+"""Hours of the peaks whose stored value was lost, made again from the log. Pure.
+
+The minutes of a final hour have left the ring, or are about to. Read again, their samples change nothing: they come
+late, or find slots that stand. So the log is folded once more, into an empty ring beside, and at its end the lost hours
+are taken from there. That ring costs what the partition costs, for as long as the log is read.
+
+A worker that ends meanwhile leaves the hours lost: the peaks are then known from after them on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streams.batch import Batch
+from streams.fold import fold
+from streams.ring import HOURS, NO_SLOT, Ring
+
+
+class LostHours:
+    """The lost places of the hourly peaks, and what the log says of them."""
+
+    def __init__(self, places: set[int], ring: Ring, shift_minutes: int) -> None:
+        """Take note of what ``ring`` knows, and have its peaks known only from after the lost hours on."""
+        used = len(ring)
+        self.places = sorted(places)
+        self._known = dict(zip(ring.machines, ring.first_minute[:used].tolist(), strict=True))
+        self._again = Ring()
+        newest, known = ring.peak_hour[:used], ring.first_minute[:used]
+        for place in self.places:
+            after = (newest - (newest - place) % HOURS + 1) * 60 - shift_minutes
+            known = np.where((newest > NO_SLOT) & (known != -NO_SLOT), np.maximum(known, after), known)
+        ring.first_minute[:used] = known
+
+    def fold(self, batch: Batch, shift_minutes: int) -> None:
+        """Fold what the log says."""
+        fold(self._again, batch, shift_minutes)
+
+    def restore(self, ring: Ring, shift_minutes: int) -> None:
+        """Put into ``ring`` what the log said of the lost hours.
+
+        Where the log begins after a lost hour did, the peaks are known from the log's first minute on, and where it
+        begins after that hour's end, from that end on.
+        """
+        again = self._again
+        machines = [machine for machine in ring.machines if machine in again.row and machine in self._known]
+        rows = np.array([ring.row[machine] for machine in machines], np.intp)
+        from_rows = np.array([again.row[machine] for machine in machines], np.intp)
+        known = np.array([self._known[machine] for machine in machines], np.int64)
+        newest, from_newest = ring.peak_hour[rows], again.peak_hour[from_rows]
+        told = again.first_minute[from_rows]
+        for place in self.places:
+            hour = newest - (newest - place) % HOURS
+            same = (hour == from_newest - (from_newest - place) % HOURS) & (newest > NO_SLOT)
+            peaks = again.peak[from_rows[same], :, place]
+            ring.peak[rows[same], :, place] = np.fmax(ring.peak[rows[same], :, place], peaks)
+            start = hour * 60 - shift_minutes
+            known = np.where(start < told, np.maximum(known, np.minimum(told, start + 60)), known)
+        ring.first_minute[rows] = np.minimum(ring.first_minute[rows], known)
