@@ -21,7 +21,7 @@ PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13 python3
 
 SPREAD := --dist loadscope --no-loadscope-reorder --durations 5
 
-.PHONY: demo test test-long test-fuzz test-kafka docs packages lint lock clean setup
+.PHONY: demo test test-again test-long test-fuzz test-kafka docs packages lint lock clean setup
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/installed
@@ -30,10 +30,14 @@ demo: setup
 	@$(BIN)/windward demo
 
 # The tests start hundreds of processes; without compiled modules each of them compiles anew.
-test test-fuzz test-kafka: export PYTHONDONTWRITEBYTECODE :=
+test test-again test-fuzz test-kafka: export PYTHONDONTWRITEBYTECODE :=
 
 test: setup
 	$(BIN)/python -m pytest -q -n $(WORKERS) $(SPREAD)
+
+# What failed last, one by one.
+test-again: setup
+	$(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
 
 test-long: test-fuzz test-kafka
 

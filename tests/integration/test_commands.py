@@ -179,8 +179,15 @@ def test_an_operator_s_typo_makes_no_machine(windward: Run) -> None:
     ahead = windward("machines", "cordon", "to-come", "--ahead")
     assert (ahead.returncode, ahead.stdout) == (0, "to-come: cordoned\n")
     windward("machines", "forget", "to-come")
+    eventually(lambda: windward("machines", "list", "--quiet").stdout.split() == sorted(MACHINES))
     many = windward("machines", "label", "m0*", "half=first")
     assert many.stdout.splitlines() == [f"{name}: label half=first" for name in MACHINES if name.startswith("m0")]
+    eventually(
+        lambda: (
+            len(windward("machines", "list", "--quiet", "--selector", "half=first").stdout.split())
+            == len(many.stdout.splitlines())
+        )
+    )
     chosen = windward("machines", "label", "--selector", "half=first", "half-")
     assert len(chosen.stdout.splitlines()) == len(many.stdout.splitlines())
     failed = windward("machines", "cordon", "nobody", "--json")

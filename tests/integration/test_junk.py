@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,14 +59,15 @@ def of(one: Sample, **more: Any) -> dict[str, Any]:
 
 def test_no_time_of_a_record_ends_a_worker(pipeline: Pipeline) -> None:
     """Producers write the time where the topic keeps theirs; the samples beside are folded as ever."""
-    samples = make_samples(4, 10)
+    end = time.time() - 20
+    samples = make_samples(4, 10, end=end)
     worker = pipeline.start_worker()
     times = (10**15, -(10**15), 2**62, -(2**62), 4_102_444_800_000)
     send(pipeline, *(of(samples[0], timestamp_ms=time_ms) for time_ms in times))
     pipeline.publish(samples)
     year_2100 = msgspec.structs.replace(samples[0], at=4_102_444_800.0)
     send(pipeline, of(year_2100, timestamp_ms=4_102_444_800_000))
-    pipeline.publish(make_samples(1, 1), keep=False)
+    pipeline.publish(make_samples(1, 1, end=end), keep=False)
     pipeline.await_folded(len(samples) + len(times) + 2)
     pipeline.await_exact()
     assert worker.running
