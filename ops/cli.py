@@ -53,7 +53,7 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to en
         print(_usage())  # noqa: T201
         return 0
     if arguments[0] == "--version":
-        from schemas.version import product_version
+        from schemas.process.version import product_version
 
         print(product_version())  # noqa: T201
         return 0
@@ -67,7 +67,7 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to en
         hint = did_you_mean(what, COMMANDS) or "; `windward --help` lists them"
         print(f"windward: no command {what!r}{hint}", file=sys.stderr)  # noqa: T201
         return 2
-    from schemas.settings import SettingsError
+    from schemas.process.settings import SettingsError
 
     try:
         if os.environ.get("WINDWARD_CONFIG") or any(_may_be_unknown(rest)):
@@ -78,7 +78,7 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to en
 
         return int(import_module(COMMANDS[command][0]).main(rest, os.environ))
     except SettingsError as error:
-        from schemas.failures import print_failure
+        from schemas.process.failures import print_failure
 
         print_failure(command, "INVALID_ARGUMENT", str(error), as_json=_wants_json(rest))
         return 2

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 from ops.commands import COMMANDS
 from ops.known import classes, live, refuse_unknown, wrong_key
-from schemas.failures import print_failure
 from schemas.near import did_you_mean
-from schemas.settings import SettingsError, gather, load_settings, made, read_tables, setting
-from schemas.tables import Column, table
-from schemas.verbs import chosen
+from schemas.process.failures import print_failure
+from schemas.process.settings import SettingsError, gather, load_settings, made, read_tables, setting
+from schemas.process.tables import Column, table
+from schemas.process.verbs import chosen
 
 
 @dataclass(frozen=True, kw_only=True)

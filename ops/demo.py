@@ -29,10 +29,10 @@ from ops.local.process import LocalError, wait_until
 from ops.stack import Stack
 from ops.stack_settings import StackSettings
 from ops.up import Interrupts
-from schemas.connections import CommonSettings
 from schemas.names import Names
+from schemas.process.connections import CommonSettings
+from schemas.process.settings import load_settings, setting
 from schemas.resources import CPU
-from schemas.settings import load_settings, setting
 from schemas.window_table import TableError, decode_table
 from scorer.client import Client, WindwardError
 from scorer.commands.show import number, size

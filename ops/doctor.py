@@ -26,12 +26,12 @@ from ops.findings import (
     version_findings,
 )
 from schemas.alignment import aligned
-from schemas.connections import KafkaSettings
 from schemas.names import Names
 from schemas.operator import DEFAULT
-from schemas.settings import load_settings, setting
-from schemas.terminal import screen
-from schemas.version import product_version
+from schemas.process.connections import KafkaSettings
+from schemas.process.settings import load_settings, setting
+from schemas.process.terminal import screen
+from schemas.process.version import product_version
 from schemas.window_table import TableError, decode_table
 from scorer.client import Client, WindwardError
 from scorer.settings import ClientSettings, LedgerSettings

@@ -17,7 +17,7 @@ from typing import Any
 
 from ops.commands import COMMANDS
 from schemas.near import did_you_mean
-from schemas.settings import SettingsError, read_tables
+from schemas.process.settings import SettingsError, read_tables
 
 FILE = Path(__file__).with_name("settings.json")
 PREFIX = "WINDWARD_"

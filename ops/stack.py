@@ -30,7 +30,7 @@ from ops.local.prometheus import LocalPrometheus
 from ops.local.valkey import LocalValkey
 from ops.stack_settings import StackSettings
 from ops.supervisor import Supervisor
-from schemas.connections import KafkaSettings, PipelineSettings
+from schemas.process.connections import KafkaSettings, PipelineSettings
 from streams.topics import TopicSettings, ensure_topics
 
 READY_DEADLINE_S = 60.0

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from schemas.connections import KafkaSettings, PipelineSettings, RedisSettings
-from schemas.settings import setting
+from schemas.process.connections import KafkaSettings, PipelineSettings, RedisSettings
+from schemas.process.settings import setting
 
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 Count = Annotated[int, Meta(ge=0, le=1_000)]

@@ -14,8 +14,8 @@ import redis
 from ops.fleet_view import join_tables
 from ops.top_settings import TopSettings
 from ops.top_view import Decision, Moment, chosen, frame, rows_of, spread_of
-from schemas.settings import SettingsError, load_settings
-from schemas.terminal import screen
+from schemas.process.settings import SettingsError, load_settings
+from schemas.process.terminal import screen
 from schemas.window_table import TableError, decode_table
 from scorer.client import Client, WindwardError
 from scorer.commands import ask

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, Static
 
 from ops.top_view import Moment, Row, cells, chosen, columns, decision_lines, heading
-from schemas.tables import fitting
+from schemas.process.tables import fitting
 
 if TYPE_CHECKING:
     from ops.top_settings import TopSettings

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from schemas.settings import setting
+from schemas.process.settings import setting
 from scorer.settings import ClientSettings
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from ops.fleet_view import FleetView
 from schemas.durations import duration
 from schemas.numbers import finite
+from schemas.process.tables import Column, Screen, table
 from schemas.resources import CPU, MEMORY, NIC
-from schemas.tables import Column, Screen, table
 from scorer.commands.show import age, number, ratio
 
 SORTS = ("cpu", "memory", "nic", "risk", "age", "machine")

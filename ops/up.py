@@ -17,7 +17,7 @@ from rich.table import Table
 from ops.local.process import LocalError
 from ops.stack import Stack
 from ops.stack_settings import StackSettings
-from schemas.settings import load_settings, setting
+from schemas.process.settings import load_settings, setting
 
 WATCH_S = 0.2
 

@@ -1,1 +1,1 @@
-"""What crosses a process boundary: messages, tables, names, settings. Imports nothing of the other packages."""
+"""What crosses a process boundary: messages, tables, names, resources. Imports nothing of the other packages."""

@@ -14,9 +14,9 @@ from typing import Any
 
 import redis
 
-from schemas.logs import configure_logs
-from schemas.pages import serve_pages
-from schemas.settings import SettingsError, load_settings
+from schemas.process.logs import configure_logs
+from schemas.process.pages import serve_pages
+from schemas.process.settings import SettingsError, load_settings
 from scorer.ledger.checker import Checker, PacedWire
 from scorer.ledger.follower import Follower
 from scorer.ledger.scripts import Ledger

@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from schemas.connections import RedisSettings
-from schemas.settings import setting
+from schemas.process.connections import RedisSettings
+from schemas.process.settings import setting
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Count = Annotated[int, Meta(ge=1)]

@@ -13,9 +13,9 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from schemas.logs import configure_logs
-from schemas.pages import serve_pages
-from schemas.settings import load_settings
+from schemas.process.logs import configure_logs
+from schemas.process.pages import serve_pages
+from schemas.process.settings import load_settings
 from streams.agent.quiet import quieten
 from streams.app import StreamApp
 from streams.settings import StreamSettings

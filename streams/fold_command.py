@@ -32,12 +32,12 @@ from rich.console import Console
 from rich.table import Table as Page
 
 from schemas.alignment import aligned
-from schemas.connections import CommonSettings
 from schemas.names import WINDOWS_S
 from schemas.numbers import finite
+from schemas.process.connections import CommonSettings
+from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.sample import MachineFacts, Rejected, decode
-from schemas.settings import SettingsError, load_settings, setting
 from schemas.window_table import PERCENTILES, WARMING_COVERAGE, WindowTable, decode_table
 from streams.partition import Arrived, Partition
 from streams.peaks import Zone

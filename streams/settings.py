@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from schemas.connections import RedisSettings
 from schemas.names import SILENT_S, SLOT_S, WINDOWS_S
-from schemas.settings import setting
+from schemas.process.connections import RedisSettings
+from schemas.process.settings import setting
 from streams.admission import MACHINES_MAX, READINGS_HZ_MAX, Admission
 from streams.peaks import Zone
 from streams.topics import TopicSettings

@@ -12,8 +12,8 @@ from kafka.admin import ConfigResource
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 from msgspec import Meta
 
-from schemas.connections import KafkaSettings
-from schemas.settings import setting
+from schemas.process.connections import KafkaSettings
+from schemas.process.settings import setting
 from streams.topic_settings import RETENTION_MS, wrong_settings
 
 log = logging.getLogger("windward.topics")

@@ -17,11 +17,11 @@ DOCTESTED = (
 TESTED_BY: dict[str, tuple[str, ...]] = {
     # Processes, commands and servers: run as they are, against a real broker and a real Valkey.
     "tests/integration/test_agent.py": (
-        "schemas.logs", "streams.agent.__main__", "streams.agent.loop", "streams.agent.producer",
+        "schemas.process.logs", "streams.agent.__main__", "streams.agent.loop", "streams.agent.producer",
     ),
     "tests/integration/test_commands.py": (
-        "ops.config", "schemas.durations", "schemas.failures", "schemas.flags", "schemas.near", "schemas.tables",
-        "schemas.terminal", "schemas.verbs", "scorer.commands",
+        "ops.config", "schemas.durations", "schemas.near", "schemas.process.failures", "schemas.process.flags",
+        "schemas.process.tables", "schemas.process.terminal", "schemas.process.verbs", "scorer.commands",
     ),
     "tests/integration/test_placed.py": ("ops.doctor",),
     "tests/ops/test_top.py": ("ops.top_app", "ops.top_settings", "ops.top_view"),
@@ -51,7 +51,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     # Modules that are on their way.
     "tests/integration/test_bridge.py": ("streams.bridge",),
     "tests/ops/docs/test_pages.py": ("ops.docs",),
-    "tests/ops/packages/test_backend.py": ("ops.extras", "ops.packages", "schemas.version"),
+    "tests/ops/packages/test_backend.py": ("ops.extras", "ops.packages", "schemas.process.version"),
     "tests/scorer/ranking/test_learning.py": ("schemas.learned", "scorer.ranking.learned_estimate"),
     "tests/scorer/ranking/test_debits.py": ("scorer.ledger.leavers",),
     # Settings: every process's are checked together.
@@ -64,8 +64,8 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/scorer/ranking/test_koordinator.py": ("scorer.ranking.scores.load_aware",),
     "tests/scorer/ranking/test_extension.py": ("scorer.plugins", "scorer.ranking.plugins"),
     # Small parts of one idea, tested by what they make together.
+    "tests/schemas/process/test_pages.py": ("schemas.process.page_server",),
     "tests/schemas/test_golden.py": ("schemas.rpc",),
-    "tests/schemas/test_pages.py": ("schemas.page_server",),
     "tests/schemas/test_resource_axis.py": ("schemas.alignment",),
     "tests/scorer/commands/test_fleet_file.py": ("scorer.commands.fleet_fields", "scorer.commands.fleet_table"),
     "tests/scorer/ledger/test_overlay.py": ("scorer.ledger.slots", "scorer.ledger.view"),

@@ -24,7 +24,8 @@ PACKAGES = ("schemas", "streams", "scorer", "ops")
 
 SHELL = {
     "schemas": {
-        "connections", "failures", "flags", "logs", "page_server", "pages", "settings", "terminal", "verbs", "version",
+        "process.connections", "process.failures", "process.flags", "process.logs", "process.page_server",
+        "process.pages", "process.settings", "process.terminal", "process.verbs", "process.version",
     },
     "scorer": {
         "__main__", "client", "commands", "metrics", "rpc", "settings", "wire",

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ops.cli import COMMANDS, main
-from schemas.connections import PipelineSettings
-from schemas.settings import SettingsError, load_settings
+from schemas.process.connections import PipelineSettings
+from schemas.process.settings import SettingsError, load_settings
 from scorer.client import AsyncClient, Client, WindwardError
 from scorer.settings import ClientSettings, LedgerSettings
 

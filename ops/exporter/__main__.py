@@ -15,8 +15,8 @@ from ops.exporter.pages import serve
 from ops.exporter.selection import Selection
 from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import Reader
-from schemas.logs import configure_logs
-from schemas.settings import SettingsError, load_settings
+from schemas.process.logs import configure_logs
+from schemas.process.settings import SettingsError, load_settings
 from scorer.__main__ import own_version, refuse_mode
 from scorer.ranking.catalogue import Profiles, load_profiles
 from scorer.ranking.profile import ProfileError

@@ -1,4 +1,4 @@
-"""The exporter's pages: its own ``/metrics`` on the server that all processes share (`schemas.pages`).
+"""The exporter's pages: its own ``/metrics`` on the server that all processes share (`schemas.process.pages`).
 
 ``/metrics`` is text or OpenMetrics, gzip when asked for. With a user and password set all but ``/live`` want them; with
 a certificate all is TLS 1.2 or newer.
@@ -14,9 +14,9 @@ from typing import Any
 from ops.exporter.exporter import Exporter
 from ops.exporter.exposition import OPEN_METRICS, TEXT
 from ops.exporter.settings import ExporterSettings
-from schemas.page_server import PageServer, StartResponse, WsgiApplication
-from schemas.pages import Pages
-from schemas.settings import SettingsError
+from schemas.process.page_server import PageServer, StartResponse, WsgiApplication
+from schemas.process.pages import Pages
+from schemas.process.settings import SettingsError
 
 GZIP_LEVEL = 1
 """Higher ones take longer than the network saves: the page is one long repetition."""

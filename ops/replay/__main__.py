@@ -43,7 +43,7 @@ from ops.replay.traces.trace import Part, part_of
 from ops.replay.workload import Workload, WorkloadError
 from ops.replay.workload_file import is_workload, read_workload
 from ops.replay.worlds import Shape, build_world
-from schemas.settings import SettingsError, load_settings, setting
+from schemas.process.settings import SettingsError, load_settings, setting
 from scorer.ranking.catalogue import load_profiles, read_profile
 from scorer.ranking.plugins import PluginError
 from scorer.ranking.profile import Profile, ProfileError

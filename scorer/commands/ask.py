@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from schemas.failures import print_failure
 from schemas.names import Names
-from schemas.settings import SettingsError
+from schemas.process.failures import print_failure
+from schemas.process.settings import SettingsError
 from scorer.client import Client, WindwardError
 from scorer.settings import ClientSettings
 

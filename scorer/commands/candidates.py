@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schemas.durations import duration
-from schemas.tables import Column, Screen, table
+from schemas.process.tables import Column, Screen, table
 from scorer.commands.show import age, amount, number, ratio, resources, size
 
 _AMOUNTS = {"mean": 5, "std": 6, "credit": 7, "request": 7, "allocatable": 4}

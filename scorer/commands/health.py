@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from schemas.durations import duration
-from schemas.settings import load_settings
+from schemas.process.settings import load_settings
 from scorer.commands import ask
 from scorer.settings import ClientSettings
 

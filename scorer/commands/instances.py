@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
+from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.tables import Column, Screen, table
+from schemas.process.terminal import screen
+from schemas.process.verbs import chosen
 from schemas.resources import RESOURCES
-from schemas.settings import SettingsError, load_settings, setting
-from schemas.tables import Column, Screen, table
-from schemas.terminal import screen
-from schemas.verbs import chosen
 from scorer.client import WindwardError
 from scorer.commands import ask, one_instance
 from scorer.commands.show import age, ago, amount, resources, time_of

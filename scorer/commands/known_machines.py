@@ -11,8 +11,8 @@ import msgspec
 from schemas.names import Names
 from schemas.near import did_you_mean
 from schemas.operator import DEFAULT
+from schemas.process.settings import SettingsError
 from schemas.sample import Rejected, check_machine_id
-from schemas.settings import SettingsError
 from scorer.client import WindwardError
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import msgspec
 import redis
 
 from schemas.learned import Learned, read_learned
+from schemas.process.settings import load_settings
+from schemas.process.tables import Column, table
 from schemas.resources import RESOURCES
-from schemas.settings import load_settings
-from schemas.tables import Column, table
 from scorer.commands import ask
 from scorer.commands.show import number
 from scorer.settings import ClientSettings

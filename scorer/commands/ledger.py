@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from schemas.settings import load_settings, setting
-from schemas.verbs import chosen
+from schemas.process.settings import load_settings, setting
+from schemas.process.verbs import chosen
 from scorer.client import WindwardError
 from scorer.commands import ask
 from scorer.ledger.check import Check, Checked

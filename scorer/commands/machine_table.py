@@ -7,9 +7,9 @@ from typing import Any, Literal, get_args
 
 from schemas.durations import duration
 from schemas.near import did_you_mean
+from schemas.process.settings import SettingsError
+from schemas.process.tables import Column, Screen, table
 from schemas.resources import RESOURCES
-from schemas.settings import SettingsError
-from schemas.tables import Column, Screen, table
 from scorer.commands.show import age, amount, ratio
 
 State = Literal["fresh", "stale", "silent", "warming", "cordoned", "tainted"]

@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from schemas.settings import SettingsError, load_settings, setting
-from schemas.terminal import screen
-from schemas.verbs import chosen
+from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.terminal import screen
+from schemas.process.verbs import chosen
 from scorer.client import WindwardError
 from scorer.commands import ask, machine_table
 from scorer.commands.operator_facts import change_operator_facts, in_words, labelled, replaced, tainted

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.settings import load_settings, setting
+from schemas.process.settings import load_settings, setting
 from scorer.commands import ask
 from scorer.settings import ClientSettings
 

@@ -11,7 +11,7 @@ import msgspec
 from schemas.names import Names
 from schemas.near import did_you_mean
 from schemas.operator import DEFAULT, known_operator_facts
-from schemas.settings import SettingsError
+from schemas.process.settings import SettingsError
 
 if TYPE_CHECKING:
     import redis

@@ -9,11 +9,11 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from schemas.durations import duration
-from schemas.failures import print_failure
+from schemas.process.failures import print_failure
+from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.tables import Screen
+from schemas.process.terminal import screen
 from schemas.request import InvalidRequest, Request, read_request
-from schemas.settings import SettingsError, load_settings, setting
-from schemas.tables import Screen
-from schemas.terminal import screen
 from scorer.commands import ask
 from scorer.commands.candidates import candidates
 from scorer.commands.request import RequestSettings

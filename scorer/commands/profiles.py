@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from schemas.settings import SettingsError, load_settings, setting
-from schemas.verbs import chosen
+from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.verbs import chosen
 from scorer.ranking import plugins
 from scorer.ranking.catalogue import load_profiles, read_profile
 from scorer.ranking.profile import Profile, ProfileError

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from schemas.near import did_you_mean
+from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.terminal import screen
 from schemas.request import InvalidRequest, Request, read_request
-from schemas.settings import SettingsError, load_settings, setting
-from schemas.terminal import screen
 from scorer.client import WindwardError
 from scorer.commands import ask
 from scorer.commands.candidates import explained_only, ranking

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from schemas.process.settings import SettingsError, setting
 from schemas.request import Request
 from schemas.resources import UNITS
-from schemas.settings import SettingsError, setting
 from scorer.settings import ClientSettings
 
 _EXAMPLES = {"cores": "cores, such as 2 or 500m", "bytes": "bytes, such as 10G or 10Gi"}

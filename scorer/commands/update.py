@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from schemas.settings import SettingsError, load_settings, setting
+from schemas.process.settings import SettingsError, load_settings, setting
 from scorer.commands import ask
 from scorer.commands.request import AmountSettings
 from scorer.settings import ClientSettings

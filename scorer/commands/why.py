@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from schemas.names import Names
-from schemas.settings import load_settings, setting
-from schemas.tables import Screen
-from schemas.terminal import screen
+from schemas.process.settings import load_settings, setting
+from schemas.process.tables import Screen
+from schemas.process.terminal import screen
 from scorer.client import WindwardError
 from scorer.commands import ask, place
 from scorer.commands.candidates import candidates

@@ -10,11 +10,11 @@ import time
 from collections.abc import Mapping
 from functools import partial
 
-from schemas.connections import KafkaSettings
-from schemas.logs import configure_logs
+from schemas.process.connections import KafkaSettings
+from schemas.process.logs import configure_logs
+from schemas.process.settings import SettingsError, load_settings
+from schemas.process.version import product_version
 from schemas.sample import Message, Sample, encode
-from schemas.settings import SettingsError, load_settings
-from schemas.version import product_version
 from streams.agent.backlog import Record
 from streams.agent.collectors import COLLECTORS
 from streams.agent.counts import Counts

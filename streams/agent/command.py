@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from schemas.settings import SettingsError
-from schemas.version import product_version
+from schemas.process.settings import SettingsError
+from schemas.process.version import product_version
 
 
 def main() -> int:

@@ -11,8 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from schemas.page_server import PageServer
-from schemas.pages import serve_pages
+from schemas.process.page_server import PageServer
+from schemas.process.pages import serve_pages
 from schemas.resources import RESOURCES
 from streams.agent.counts import Counts
 

@@ -18,7 +18,7 @@ from kafka import KafkaProducer
 from kafka.errors import InvalidRecordError, KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 from kafka.partitioner.default import DefaultPartitioner
 
-from schemas.connections import KafkaSettings
+from schemas.process.connections import KafkaSettings
 
 log = logging.getLogger("windward.publisher")
 

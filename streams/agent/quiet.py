@@ -29,7 +29,7 @@ class OncePerMinute(logging.Filter):
 
 
 def quieten(library: str) -> None:
-    """Put the filter on what `schemas.logs.configure_logs` set up.
+    """Put the filter on what `schemas.process.logs.configure_logs` set up.
 
     Its selector takes any wait for Python's lock for a blocked loop: that is heard from errors upwards only.
     """

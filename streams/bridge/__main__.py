@@ -13,10 +13,10 @@ from typing import Any
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
-from schemas.logs import configure_logs
+from schemas.process.logs import configure_logs
+from schemas.process.settings import SettingsError, load_settings
+from schemas.process.version import product_version
 from schemas.sample import Message, encode
-from schemas.settings import SettingsError, load_settings
-from schemas.version import product_version
 from streams.agent.__main__ import check_connection_settings, stop_event
 from streams.agent.backlog import Record
 from streams.agent.producer import connect

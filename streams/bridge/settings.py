@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
+from schemas.process.settings import setting
 from schemas.quantity import parse_quantity
-from schemas.settings import setting
 from streams.agent.settings import PublishSettings
 from streams.bridge.assembler import NOT_PHYSICAL
 

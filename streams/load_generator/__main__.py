@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from schemas.logs import configure_logs
-from schemas.settings import SettingsError, load_settings
+from schemas.process.logs import configure_logs
+from schemas.process.settings import SettingsError, load_settings
 from streams.agent.__main__ import check_connection_settings, stop_event
 from streams.agent.quiet import quieten
 from streams.load_generator.generator import Generator

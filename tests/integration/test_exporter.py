@@ -28,7 +28,7 @@ from ops.local.ports import listens
 from ops.local.process import LOOPBACK, LocalProcess, free_port, wait_until
 from ops.local.valkey import LocalValkey
 from schemas.names import Names
-from schemas.settings import SettingsError
+from schemas.process.settings import SettingsError
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.window_tables import publish, window_table

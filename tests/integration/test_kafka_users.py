@@ -27,8 +27,8 @@ from kafka.errors import AuthorizationError, KafkaError
 from ops.local.apache_kafka import ApacheKafka
 from ops.local.process import LocalProcess
 from ops.local.valkey import LocalValkey
-from schemas.connections import KafkaSettings
 from schemas.names import Names
+from schemas.process.connections import KafkaSettings
 from streams.topics import TopicSettings, ensure_topics
 from tests.integration.pipeline import await_condition
 

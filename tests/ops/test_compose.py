@@ -19,7 +19,7 @@ from ops.cli import COMMANDS
 from ops.exporter.settings import ExporterSettings
 from ops.local.process import LOOPBACK, LocalProcess, exchange, free_port
 from ops.local.valkey import valkey_binary
-from schemas.settings import load_settings
+from schemas.process.settings import load_settings
 from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
 from streams.settings import StreamSettings

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ops import cli, known
-from schemas.settings import SettingsError
+from schemas.process.settings import SettingsError
 
 Caught = pytest.CaptureFixture[str]
 

@@ -11,7 +11,7 @@ import yaml
 
 from ops.cli import COMMANDS
 from ops.exporter.settings import ExporterSettings
-from schemas.settings import load_settings
+from schemas.process.settings import load_settings
 from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
 from streams.settings import StreamSettings

@@ -14,7 +14,7 @@ from textual.widgets import DataTable, Input, Static
 from ops.top_app import TopApp
 from ops.top_settings import TopSettings
 from ops.top_view import Decision, Moment, Row, chosen, frame
-from schemas.tables import Screen
+from schemas.process.tables import Screen
 
 WINDOWS_S = (300, 900, 3600)
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from schemas.pages import serve_pages
-from schemas.settings import SettingsError
+from schemas.process.pages import serve_pages
+from schemas.process.settings import SettingsError
 from streams.metrics import Metrics, measure
 from streams.partition import Partition
 from streams.peaks import Zone

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from schemas.process.settings import SettingsError
 from schemas.request import Request
-from schemas.settings import SettingsError
 from scorer.commands import profiles as profiles_command
 from scorer.commands import rank as rank_command
 from scorer.commands.fleet_file import InvalidFleet, read_fleet

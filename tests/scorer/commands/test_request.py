@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from schemas.process.settings import SettingsError, load_settings
+from schemas.process.tables import Screen
 from schemas.request import Request
 from schemas.resources import RESOURCES
-from schemas.settings import SettingsError, load_settings
-from schemas.tables import Screen
 from scorer.commands import ask
 from scorer.commands.candidates import candidates, ranking
 from scorer.commands.place import PlaceSettings

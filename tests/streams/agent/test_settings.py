@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ops.cli import main
-from schemas.settings import load_settings
+from schemas.process.settings import load_settings
 from streams.agent.settings import AgentSettings
 
 WRONG = [

@@ -22,7 +22,7 @@ from prometheus_client import (
     make_wsgi_app,
 )
 
-from schemas.page_server import PageServer, StartResponse, WsgiApplication
+from schemas.process.page_server import PageServer, StartResponse, WsgiApplication
 
 Ready = Callable[[], tuple[bool, dict[str, Any]]]
 """Returns yes or no and details for a person; no makes the page answer 503."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from msgspec import Meta
 
-from schemas.settings import SettingsError, flag, load_settings, setting
+from schemas.process.settings import SettingsError, flag, load_settings, setting
 
 
 @dataclass(frozen=True, kw_only=True)

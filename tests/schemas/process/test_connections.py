@@ -11,8 +11,8 @@ import pytest
 import redis
 from kafka import KafkaAdminClient, KafkaProducer
 
-from schemas.connections import KafkaSettings, PipelineSettings, RedisSettings
-from schemas.settings import SettingsError, load_settings
+from schemas.process.connections import KafkaSettings, PipelineSettings, RedisSettings
+from schemas.process.settings import SettingsError, load_settings
 
 SASL = {"kafka_security": "SASL_SSL", "kafka_sasl_username": "u", "kafka_sasl_password": "p"}
 

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas.flags import flag
 from schemas.near import did_you_mean
-from schemas.settings import SettingsError
+from schemas.process.flags import flag
+from schemas.process.settings import SettingsError
 
 
 def chosen(
@@ -73,7 +73,7 @@ def _takes_value(verbs: Mapping[str, type]) -> dict[str, bool]:
 
 def _refuse_flags(argv: Sequence[str], verbs: Mapping[str, type]) -> None:
     """Refuse a secret's flag, or one that no second word has, without showing a value."""
-    from schemas.settings import _refuse_secrets
+    from schemas.process.settings import _refuse_secrets
 
     fields = {field.name: field for cls in verbs.values() for field in dataclasses.fields(cls)}
     _refuse_secrets(fields, argv)

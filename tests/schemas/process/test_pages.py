@@ -17,9 +17,9 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from schemas.page_server import PageServer
-from schemas.pages import Pages, metrics_of, serve_pages
-from schemas.settings import SettingsError
+from schemas.process.page_server import PageServer
+from schemas.process.pages import Pages, metrics_of, serve_pages
+from schemas.process.settings import SettingsError
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """How to reach Kafka and Redis: the settings every process shares, and what they mean for each client library.
 
-Passwords never come from argv (`schemas.settings`); a URL that holds one is refused when it came as a flag would.
+Passwords never come from argv (`schemas.process.settings`). A URL that holds one is refused: it came as a flag would.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 from msgspec import Meta
 
 from schemas.names import Names
-from schemas.settings import SettingsError, setting
+from schemas.process.settings import SettingsError, setting
 
 if TYPE_CHECKING:
     import ssl

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 
-from schemas.tables import Screen
+from schemas.process.tables import Screen
 
 
 def screen(*, wide: bool = False) -> Screen:

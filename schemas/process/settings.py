@@ -24,8 +24,8 @@ import msgspec
 
 from schemas.durations import parse_duration
 from schemas.errors import field_error, shortened
-from schemas.flags import UsageError, bare, choices, flag, is_duration, parse, parser_of
 from schemas.near import did_you_mean
+from schemas.process.flags import UsageError, bare, choices, flag, is_duration, parse, parser_of
 
 __all__ = ["SettingsError", "flag", "load_settings", "setting"]
 

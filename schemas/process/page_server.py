@@ -22,7 +22,7 @@ from waitress.channel import HTTPChannel
 from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, WSGITask
 
-from schemas.settings import SettingsError
+from schemas.process.settings import SettingsError
 
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 WsgiApplication = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]

@@ -1,0 +1,1 @@
+"""What every process is made of: settings, command line, output for people, connections, logs, HTTP pages."""
