@@ -121,14 +121,14 @@ def _parse_flags(
     fields: Mapping[str, dataclasses.Field[Any]], cls: type, command: str, argv: Sequence[str], description: str
 ) -> dict[str, Any]:
     """Read the command line; only what was given is in the result, as text."""
-    _refuse_secrets(fields, argv)
+    refuse_secrets(fields, argv)
     try:
         return dict(parse(parser_of(cls, f"windward {command}", description), argv))
     except UsageError as error:
         raise SettingsError(str(error)) from None
 
 
-def _refuse_secrets(fields: Mapping[str, dataclasses.Field[Any]], argv: Sequence[str]) -> None:
+def refuse_secrets(fields: Mapping[str, dataclasses.Field[Any]], argv: Sequence[str]) -> None:
     """Refuse a flag in a secret's name before what follows it is taken for something else."""
     given = {word.partition("=")[0].lower().replace("_", "-") for word in argv if word.startswith("--")}
     for name, field in fields.items():

@@ -9,7 +9,7 @@ from typing import Any
 
 from schemas.near import did_you_mean
 from schemas.process.flags import flag
-from schemas.process.settings import SettingsError
+from schemas.process.settings import SettingsError, refuse_secrets
 
 
 def chosen(
@@ -73,10 +73,8 @@ def _takes_value(verbs: Mapping[str, type]) -> dict[str, bool]:
 
 def _refuse_flags(argv: Sequence[str], verbs: Mapping[str, type]) -> None:
     """Refuse a secret's flag, or one that no second word has, without showing a value."""
-    from schemas.process.settings import _refuse_secrets
-
     fields = {field.name: field for cls in verbs.values() for field in dataclasses.fields(cls)}
-    _refuse_secrets(fields, argv)
+    refuse_secrets(fields, argv)
     known = _takes_value(verbs)
     for word in argv:
         name = word.partition("=")[0]
