@@ -14,8 +14,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from schemas.instance_report import InstanceReport, contradiction
 from schemas.names import MACHINE_ID_BYTES_MAX, SLOT_S
 from schemas.resources import ALL, RESOURCES
+from schemas.scalars import Amount, Counter, Epoch
 
 VERSION = 1
 MESSAGE_BYTES_MAX = 16_384
@@ -33,9 +35,6 @@ MachineId = Annotated[
         extra_json_schema={"pattern": f"^{_ID_PATTERN}$"},
     ),
 ]
-Epoch = Annotated[float, Meta(ge=0, le=1e11, description="seconds since 1970, UTC")]
-Amount = Annotated[float, Meta(ge=0, le=1e16)]
-Counter = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 
 
 class Moments(msgspec.Struct, frozen=True, gc=False):
@@ -101,7 +100,8 @@ class Sample(
     """What a machine carried in one interval. A resource without a known capacity is left out, never zero."""
 
     classes: Annotated[dict[str, Usage] | None, Meta(description="usage by priority class")] = None
-    instances: Annotated[dict[str, Usage] | None, Meta(description="usage by instance id")] = None
+    instances: Annotated[dict[str, Usage] | None, Meta(description="usage by instance id; not read")] = None
+    instance_report: Annotated[InstanceReport | None, Meta(description="usage by instance id, at its own pace")] = None
 
 
 class MachineFacts(msgspec.Struct, frozen=True, gc=False, tag="machine", omit_defaults=True, kw_only=True):
@@ -156,7 +156,7 @@ def decode(raw: bytes | None) -> Message:
     """Return the message in ``raw``.
 
     Raises Rejected with reason ``empty``, ``too-long``, ``malformed`` (not JSON, wrong type, out of range),
-    ``version``, ``no-resource`` or ``impossible`` (a maximum below the mean).
+    ``version``, ``no-resource`` or ``impossible`` (a maximum below the mean, instances after the sample's end).
     """
     if not raw:
         raise Rejected("empty", "the message has no value")
@@ -189,6 +189,8 @@ def _check_sample(sample: Sample) -> None:
     for found in present:
         if found.max < found.mean * (1 - 1e-9):
             raise Rejected("impossible", f"max {found.max} is below mean {found.mean}")
+    if sample.instance_report is not None and (wrong := contradiction(sample.instance_report, sample.at)):
+        raise Rejected("impossible", wrong)
 
 
 def _refusal(raw: bytes, error: Exception) -> Rejected:

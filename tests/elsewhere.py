@@ -66,6 +66,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     # Small parts of one idea, tested by what they make together.
     "tests/schemas/process/test_pages.py": ("schemas.process.page_server",),
     "tests/schemas/test_golden.py": ("schemas.rpc",),
+    "tests/schemas/test_sample.py": ("schemas.scalars",),
     "tests/schemas/test_resource_axis.py": ("schemas.alignment",),
     "tests/scorer/commands/test_fleet_file.py": ("scorer.commands.fleet_fields", "scorer.commands.fleet_table"),
     "tests/scorer/ledger/test_overlay.py": ("scorer.ledger.slots", "scorer.ledger.view"),

@@ -11,7 +11,7 @@ from schemas.errors import shortened
 from schemas.quantity import parse_amount
 from schemas.request import Quantity
 from schemas.resources import RESOURCES
-from schemas.sample import Epoch
+from schemas.scalars import Epoch
 
 NOW_S = 1_700_000_000.0
 

@@ -160,3 +160,13 @@ def test_an_old_worker_takes_a_new_agents_sample(release: PreviousRelease) -> No
     assert got == {name: value for name, value in wanted.items() if name not in LATER} | {
         "classes": {"prod": dict.fromkeys(RESOURCES[:3], 0.25)}
     }
+
+
+def test_an_old_worker_passes_over_a_report_of_instances(release: PreviousRelease) -> None:
+    """A sample with a part of a report is the sample without it: nothing of a new agent is refused."""
+    (line,) = lines("a", range(1), later=False)
+    report = {"at": json.loads(line)["at"], "interval_s": 60.0, "entries": {"redis-1": {"cpu": 0.5, "memory": 1e9}}}
+    code = "import sys; from schemas.sample import decode, encode; "
+    code += "print(encode(decode(sys.stdin.read().encode())).decode())"
+    with_report = json.dumps(json.loads(line) | {"instance_report": report})
+    assert release.python(code, with_report) == release.python(code, line)
