@@ -98,10 +98,13 @@ def test_every_module_has_its_test_file() -> None:
         for module, path in modules.items()
         if (ROOT / "tests" / path.relative_to(ROOT).with_name(f"test_{path.stem.strip('_')}.py")).exists()
     }
-    elsewhere = {*DOCTESTED, *UNTESTED, *(module for listed in TESTED_BY.values() for module in listed)}
+    elsewhere = [*DOCTESTED, *UNTESTED, *(module for listed in TESTED_BY.values() for module in listed)]
+    assert not {*elsewhere} - modules.keys(), "tests/elsewhere.py lists a module that does not exist, or a package"
     for module in modules.keys() - own:
-        assert is_under(module, elsewhere), f"{module}: write its test file, or list it in tests/elsewhere.py"
-    assert not elsewhere & own, "tested where it lies"
+        assert module in elsewhere, f"{module}: write its test file, or list it in tests/elsewhere.py"
+    assert not {*elsewhere} & own, "tested where it lies"
+    assert not [module for module in elsewhere if elsewhere.count(module) > 1], "listed twice"
+    assert not [file for file in TESTED_BY if not (ROOT / file).is_file()], "the test file does not exist"
     assert all(">>>" in modules[module].read_text() for module in DOCTESTED)
 
 

@@ -1,4 +1,4 @@
-"""A broker of its own for each integration test; ``WINDWARD_TEST_KAFKA=apache`` makes it Apache Kafka."""
+"""A connection for each test, and a broker of its own; ``WINDWARD_TEST_KAFKA=apache`` makes it Apache Kafka."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ import pytest
 
 from ops.local.apache_kafka import ApacheKafka
 from ops.local.broker import LocalBroker
+from scorer.wire import Wire
+from tests.conftest import Valkey
 
 KINDS = ("tansu", "apache")
+
+
+@pytest.fixture
+def wire(valkey: Valkey) -> Iterator[Wire]:
+    """A connection."""
+    wire = Wire({"url": valkey.url})
+    yield wire
+    wire.close()
 
 
 @pytest.fixture

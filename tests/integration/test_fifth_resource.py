@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -56,14 +55,6 @@ seats = Seats(view, Roster(("m1",)))
 again = as_request(view.instances["a"], "m1")
 print(json.dumps([kinds, seats.allocated[-1].tolist(), again.tape, read_params(Update, {"id": "a", "tape": 7}).tape]))
 """
-
-
-@pytest.fixture
-def wire(valkey: Valkey) -> Iterator[Wire]:
-    """A connection."""
-    wire = Wire({"url": valkey.url})
-    yield wire
-    wire.close()
 
 
 def test_a_resource_more_is_summed_and_limited_by_its_name(wire: Wire, names: Names, valkey: Valkey) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from schemas.names import Names
@@ -14,17 +12,8 @@ from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import Candidate, Change, Wanted
 from scorer.ledger.view import instance_of
 from scorer.wire import Wire
-from tests.conftest import Valkey
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def wire(valkey: Valkey) -> Iterator[Wire]:
-    """A connection."""
-    wire = Wire({"url": valkey.url})
-    yield wire
-    wire.close()
 
 
 def reserve(ledger: Ledger, instance_id: str, machine: str, ttl_s: float = 300.0) -> None:

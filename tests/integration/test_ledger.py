@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,14 +69,6 @@ def clocked_ledger(wire: Wire, names: Names) -> Ledger:
         local s = string.match(t, '^%d+')
         return {{s, string.format('%.0f', (tonumber(t) - tonumber(s)) * 1e6)}} end)()"""
     return Ledger(wire, names, log_length=100, time_source=source)
-
-
-@pytest.fixture
-def wire(valkey: Valkey) -> Iterator[Wire]:
-    """A connection."""
-    wire = Wire({"url": valkey.url})
-    yield wire
-    wire.close()
 
 
 amounts = st.builds(

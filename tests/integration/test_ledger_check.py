@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,14 +27,6 @@ from tests.integration.test_previous_release import check_sums
 from tests.integration.test_rpc import eventually
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def wire(valkey: Valkey) -> Iterator[Wire]:
-    """A connection."""
-    wire = Wire({"url": valkey.url})
-    yield wire
-    wire.close()
 
 
 @pytest.fixture

@@ -27,14 +27,6 @@ from tests.window_tables import publish, window_table
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture
-def wire(valkey: Valkey) -> Iterator[Wire]:
-    """A connection."""
-    wire = Wire({"url": valkey.url})
-    yield wire
-    wire.close()
-
-
 def cut(wire: Wire, ledger: Ledger, ids: list[str]) -> None:
     """Make the ledger what it was before the last instances: what a failover or a lost second of the file leaves."""
     change = int(wire.one("HGET", ledger.head, "change")) - len(ids)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +75,6 @@ for n in range(100_000):
         done.append(one.id)
 print(json.dumps([done, refused]))
 """
-
-
-@pytest.fixture
-def wire(valkey: Valkey) -> Iterator[Wire]:
-    """A connection."""
-    wire = Wire({"url": valkey.url})
-    yield wire
-    wire.close()
 
 
 def fill(valkey: Valkey, names: Names, first: int, last: int) -> None:

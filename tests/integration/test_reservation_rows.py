@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from scorer.ledger.view import instance_of
 from scorer.placement.placer import Placing
 from scorer.ranking.profile_file import parse_profile
 from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.integration.test_ledger import clocked_ledger
 from tests.scorer.fleets import by_name, cases, fleet, machine, request, toml
 
@@ -56,14 +54,6 @@ class World:
         record = copy_with(instance_of(asked, "", self.now_s), request=request_digest(asked))
         wanted = Wanted(record, asked.ttl_s, [anyhow])
         self.follower.absorb(self.ledger.reserve([wanted]))
-
-
-@pytest.fixture
-def wire(valkey: Valkey) -> Iterator[Wire]:
-    """A connection."""
-    wire = Wire({"url": valkey.url})
-    yield wire
-    wire.close()
 
 
 @pytest.mark.parametrize("row", cases("reservation", "unicore_filter"), ids=by_name)
