@@ -10,6 +10,7 @@ import numpy as np
 
 from ops.replay.fleet import Fleet
 from ops.replay.workload import LEAD_MINUTES, MINUTE_S
+from schemas.learned import Learned
 from schemas.names import WINDOWS_S
 from schemas.resources import RESOURCES
 from schemas.sample import VERSION, MachineFacts
@@ -47,6 +48,8 @@ class Measuring:
         }  # fmt: skip
         self._until = -LEAD_MINUTES
         self._snapshot: Snapshot | None = None
+        self.learned: Learned | None = None
+        """What comes with the next snapshot."""
 
     def snapshot(self, minute: int) -> Snapshot:
         """Return what is known at the beginning of a minute: the readings of all minutes before it."""
@@ -57,7 +60,7 @@ class Measuring:
             self._fold(self._until, until)
             self._until = until
         table = decode_table(self._table.encode(self._ring, {"written_at": self.now_s(minute)}))
-        self._snapshot = build_snapshot([table], self._facts, {}, previous=self._snapshot)
+        self._snapshot = build_snapshot([table], self._facts, {}, previous=self._snapshot, learned=self.learned)
         return self._snapshot
 
     def empty_snapshot(self) -> Snapshot:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ops.replay.fleet import Fleet
+from ops.replay.lessons import wants_lessons
 from ops.replay.measuring import Measuring
 from schemas.request import Request
 from scorer.ledger.instance import Instance
@@ -51,6 +52,8 @@ class Policy(Protocol):
     """Whether it is shown as a reference: it uses what no policy can have."""
     refusals: Counter[str]
     """Why instances were refused, each at its first try."""
+    learns: bool
+    """Whether it goes by what is learned of expected use."""
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
         """Return a row for each of some requests that are alike but for their ids; the ledger is not changed."""
@@ -72,6 +75,7 @@ class ProfilePolicy:
         self.name = name or profile.name
         self.profile = profile
         self.refusals: Counter[str] = Counter()
+        self.learns = wants_lessons(profile)
         self._known: set[int] = set()
         self._reuse = Reuse()
 

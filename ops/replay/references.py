@@ -41,6 +41,7 @@ class Reference:
 
     name = ""
     reference = True
+    learns = False
 
     def __init__(self, seed: int = 0) -> None:
         self.refusals: Counter[str] = Counter()

@@ -19,9 +19,11 @@ import msgspec
 import numpy as np
 
 from ops.replay.fleet import Fleet
+from ops.replay.lessons import Lessons
 from ops.replay.measuring import Measuring
 from ops.replay.policies import Moment, Mover, Policy
 from ops.replay.workload import Workload
+from schemas.learned import Learned
 from schemas.request import Request
 from scorer.ledger.instance import copy_with
 from scorer.ledger.view import LedgerView, instance_of
@@ -48,6 +50,8 @@ class Outcome:
     refusals: dict[str, int] = field(default_factory=dict)
     """Why instances were refused at their first try, most frequent first; how often."""
     moves: int = 0
+    learned: Learned | None = None
+    """What the policy had learned at the end."""
 
 
 def simulate(
@@ -77,6 +81,7 @@ class _Simulation:
         self._fleet = Fleet(workload)
         self._ledger = LedgerView()
         self._measuring = Measuring(self._fleet)
+        self._lessons = Lessons() if policy.learns else None
         count = len(workload.instances)
         self._placed, self._tries = np.full(count, -1, np.int64), np.zeros(count, np.int64)
         self._ends: list[tuple[int, int]] = []
@@ -110,6 +115,7 @@ class _Simulation:
             decision_s=np.array(self._seconds),
             refusals=dict(self._policy.refusals.most_common()),
             moves=self._moves,
+            learned=self._measuring.learned,
         )
 
     def _moment(self, minute: int) -> Moment:
@@ -124,6 +130,9 @@ class _Simulation:
     def _place(self, asking: Sequence[int], minute: int) -> list[int]:
         """Place those that ask; return the refused."""
         moment = self._moment(minute)
+        if self._lessons is not None:
+            self._lessons.look(moment.snapshot, self._ledger, moment.now_s)
+            self._measuring.learned = self._lessons.learned
         self._observer(moment)
         self._tries[asking] += 1
         refused: list[int] = []

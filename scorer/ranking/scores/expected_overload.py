@@ -92,10 +92,21 @@ class ExpectedOverload:
                     factors[2 * count + place] = factor * expected * (1.0 - share)
                 score += np.array(factors[:count]) @ product
                 score += np.array(factors[count:]) @ inverse
-        if score.size and (score.min() < 0.0 or score.max() > 100.0):
+        if self._may_leave_range(machines, asked):
             np.clip(score, 0.0, 100.0, out=score)
         known = self._known(machines)
         return score if known.all() else np.where(known, score, 75.0 - 25.0 * WITHOUT_DATA)
+
+    def _may_leave_range(self, machines: Machines, asked: Sequence[tuple[int, float, float]]) -> bool:
+        """Return whether any growth could leave -1 to 3: no overload grows more than the load and its spread do."""
+        if machines.rows is not None:
+            return True
+        most = 0.0
+        for place, weight, expected in asked:
+            row = self._rows[place]
+            added, busiest = expected * machines.smallest[row], max(machines.busiest[row], 1.0)
+            most += weight * added * (1.0 + 0.4 * self.variation + self.evenness * (2.0 * busiest + added))
+        return not most <= 1.0
 
     def parts(self, machines: Machines) -> Parts:
         """Return the score taken apart; the means are the fleet's utilizations of the resources it is expected to use.

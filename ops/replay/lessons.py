@@ -1,0 +1,41 @@
+"""What the one scorer that learns would have learned by now (`scorer.rpc.learner`), in simulated time.
+
+It observes the fleet, and once the longest window has passed, observes it again and fits; what it finds comes with the
+next snapshot, as in the stream. A world begins with nothing learned.
+"""
+
+from __future__ import annotations
+
+from schemas.learned import Learned
+from scorer.ledger.view import LedgerView
+from scorer.ranking.learning import KINDS_MAX, Observation, learn, observe
+from scorer.ranking.profile import Profile
+from scorer.snapshot.snapshot import Snapshot
+
+
+def wants_lessons(profile: Profile) -> bool:
+    """Return whether anything in the profile goes by what was learned."""
+    own = [*(each.load_model for each in profile.filters), *(each.load_model for each in profile.scores)]
+    return any(model is not None and model.learned for model in (profile.load_model, *own))
+
+
+class Lessons:
+    """Observes and learns; ``learned`` is what is known."""
+
+    def __init__(self) -> None:
+        self.learned: Learned | None = None
+        self._first: Observation | None = None
+        self._first_at = 0.0
+
+    def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
+        """Observe, if it is time, and learn from two observations."""
+        window_s = snapshot.windows_s[-1]
+        if self._first is not None and now_s - self._first_at < window_s:
+            return
+        kinds = sorted({one.kind for one in ledger.instances.values() if one.kind})[:KINDS_MAX]
+        seen = observe(snapshot, ledger, tuple(kinds))
+        if seen is None:
+            return
+        if self._first is not None:
+            self.learned = learn(self.learned or Learned(), self._first, seen, window_s, now_s)
+        self._first, self._first_at = seen, now_s
