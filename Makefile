@@ -1,7 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Each does its own set-up; all it needs is Python 3.11 or newer.
 #
-#   make demo         the whole stack on this machine, at work, in two minutes
-#   make test         every test, unit and integration, against a local broker and a local Valkey; six minutes
+#   make demo         the whole stack on this machine, at work, in half a minute; one more for the first set-up
+#   make test         every test, unit and integration, against a local broker and a local Valkey; six minutes on two cores
 #   make test-long    what takes longer: the two below
 #   make test-fuzz    properties, fuzzing and long runs with four times the work; LONG=2: much more, other examples each time
 #   make test-kafka   the recovery tests against three brokers of Apache Kafka (needs Java 17 and Maven)
@@ -21,12 +21,23 @@ PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13 python3
 
 SPREAD := --dist loadscope --no-loadscope-reorder --durations 5
 
+# pip's words, as one line: each package's name when it is fetched, and when all are being installed. pip's own errors
+# go to stderr. Of a pipe a plain shell tells only how its last command ended, so the first one's status is kept.
+define INSTALL
+{ PYTHONUNBUFFERED=1 $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --editable '$(1)'; \
+	echo $$? >$(VENV)/status; } | while read -r word name rest; do case $$word-$$name in \
+		Collecting-*) printf ' %s' "$${name%%[<>=!~;[]*}";; \
+		Installing-collected) printf '\n  installing them';; \
+		Successfully-installed) echo;; \
+	esac; done; exit $$(cat $(VENV)/status)
+endef
+
 .PHONY: demo test test-again test-long test-fuzz test-kafka docs packages lint lock clean setup
 .DELETE_ON_ERROR:
 
-setup: $(VENV)/installed
+setup: $(VENV)/for-tests
 
-demo: setup
+demo: $(VENV)/for-demo
 	@$(BIN)/windward demo
 
 # The tests start hundreds of processes; without compiled modules each of them compiles anew.
@@ -65,11 +76,17 @@ packages: setup
 clean:
 	rm -rf $(VENV) .venv-* build dist *.egg-info .windward .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-$(VENV)/installed: pyproject.toml
+# A file each says what is installed. The demo needs a third of what the tests need.
+$(VENV)/for-demo: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer on the PATH" >&2; exit 1; }
-	@echo "setting up $(VENV) with $(PYTHON), once; this takes about a minute"
+	@echo "setting up $(VENV) with $(PYTHON), once; this takes half a minute or more"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local,dev]'
+	@printf '  fetching\n   '; $(call INSTALL,.[local])
+	@touch $@
+
+$(VENV)/for-tests: $(VENV)/for-demo
+	@echo "adding to $(VENV) what tests, checks and documentation need, once; this takes a minute or more"
+	@printf '  fetching\n   '; $(call INSTALL,.[dev])
 	@touch $@
 
 # What the image installs, with hashes. Needs uv: pip install uv
