@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import redis
 
 from ops.local.valkey import LocalValkey
 from schemas.names import Names
@@ -119,6 +120,22 @@ def test_redis_away_while_samples_flow(pipeline: Pipeline, store: LocalValkey) -
     assert worker.running
     store.start()
     pipeline.await_exact()
+
+
+def test_redis_full_while_samples_flow(pipeline: Pipeline, store: LocalValkey) -> None:
+    """A server that refuses every write costs nothing: the worker lives on, and writes all of it when there is room."""
+    samples = make_samples(MACHINES, 200)
+    worker = pipeline.start_worker()
+    pipeline.publish(samples[: 100 * MACHINES])
+    pipeline.await_folded(100 * MACHINES)
+    with redis.Redis.from_url(store.url) as admin:
+        admin.config_set("maxmemory", "1")
+        pipeline.publish(samples[100 * MACHINES :])
+        await_condition(lambda: "used memory > 'maxmemory'" in worker.output_end(50), "the worker says why")
+        assert pipeline.folded() == 100 * MACHINES
+        admin.config_set("maxmemory", "0")
+    pipeline.await_exact()
+    assert worker.running
 
 
 def test_redis_restored_from_an_older_dump(pipeline: Pipeline, store: LocalValkey) -> None:
