@@ -10,7 +10,7 @@ ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Placing", ("profiles.md", "filters.md", "scores.md", "writing-plugins.md", "rpc.md", "clients.md")),
     ("Running", ("deploying.md", "sizing.md", "security.md", "upgrading.md", "ledger.md")),
     ("When it fails", ("failures.md", "runbook.md")),
-    ("More", ("replay.md", "bridge.md")),
+    ("More", ("instances.md", "replay.md", "bridge.md")),
 )
 FOLDERS = {"filters.md": "filters/", "scores.md": "scores/"}
 """Pages that have pages below them."""

@@ -103,6 +103,18 @@ def _agents() -> list[object]:
             [(f"sum by (resource) (rate(windward_agent_collector_failures_total{RATE}))", "{{resource}}")], "ops",
             steps=parts.NONE_IS_GOOD,
         ),
+        parts.lines(
+            "Instances measured", "In the agents' last reports of what each instance used, over all agents.",
+            [("sum(windward_agent_instances)", "instances")], "short", width=8,
+        ),
+        parts.lines(
+            "Reports of instances", "Made a second, over all agents; mostly one a minute and machine with instances.",
+            [(f"sum(rate(windward_agent_instance_reports_total{RATE}))", "reports")], "ops", width=8,
+        ),
+        parts.lines(
+            "Instances not measured whole", "A second: vanished since the report before, counters that began anew, unreadable, too many.",
+            [(f"sum by (kind) (rate(windward_agent_instance_troubles_total{RATE}))", "{{kind}}")], "ops", width=8,
+        ),
     ]  # fmt: skip
 
 

@@ -19,6 +19,8 @@ from streams.agent.backlog import Record
 from streams.agent.collectors import COLLECTORS
 from streams.agent.counts import Counts
 from streams.agent.identity import read_machine_id
+from streams.agent.instances.meter import Meter
+from streams.agent.instances.report import Reporter
 from streams.agent.loop import SystemClock, run
 from streams.agent.producer import connect
 from streams.agent.publisher import Publisher
@@ -27,6 +29,7 @@ from streams.agent.sampler import Sampler
 from streams.agent.schedule import Schedule, phase_s
 from streams.agent.sd_notify import SystemdNotifier
 from streams.agent.settings import AgentSettings, check_machine
+from streams.agent.totals import MachineTotals
 
 log = logging.getLogger("windward.agent")
 
@@ -76,7 +79,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         return True
 
     alive = partial(systemd.notify, "WATCHDOG=1") if "WATCHDOG_USEC" in environ else lambda: None
-    run(sampler, SystemClock(stop), emit, settings.facts_interval_s, alive)
+    reporter = build_reporter(settings, sampler.counts) if settings.instances else None
+    run(sampler, SystemClock(stop), emit, settings.facts_interval_s, alive, reporter)
     systemd.notify("STOPPING=1")
     left = publisher.close(settings.flush_s) if publisher else 0
     log_stopped(sampler.counts, left)
@@ -98,6 +102,13 @@ def build_sampler(settings: AgentSettings) -> Sampler:
         capacities=settings.capacities,
         labels=settings.labels,
         agent_version=product_version(),
+    )
+
+
+def build_reporter(settings: AgentSettings, counts: Counts) -> Reporter:
+    """Return what reports this machine's instances."""
+    return Reporter(
+        Meter(settings.found, MachineTotals().read, counts.instance_troubles), settings.instances_interval_s, counts
     )
 
 

@@ -32,3 +32,9 @@ class Counts:
     """Records sent and not yet acknowledged."""
     last_delivery_s: float = 0.0
     """Epoch s of the last acknowledgement."""
+    instances: int = 0
+    """Instances in the last report."""
+    instance_reports: int = 0
+    """Reports of instances made."""
+    instance_troubles: Counter[str] = field(default_factory=Counter)
+    """Instances that could not be measured whole, by kind."""

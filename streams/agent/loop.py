@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from schemas.sample import Message, Sample
+from streams.agent.instances.report import Reporter
 from streams.agent.sampler import Sampler
 
 
@@ -52,12 +53,17 @@ def run(
     emit: Callable[[Message], bool],
     facts_interval_s: float,
     alive: Callable[[], None] = lambda: None,
+    reporter: Reporter | None = None,
 ) -> None:
     """Read at every tick and emit samples and facts until the clock says stop or ``emit`` returns False.
+
+    ``reporter`` gives samples what the machine's instances used; None: nothing is said of them.
 
     The facts follow the first reading after a start, so that they know the capacities, and then at their own interval.
     """
     sampler.read(clock.epoch_s(), clock.monotonic_s())
+    if reporter:
+        reporter.start(clock.monotonic_s())
     next_facts_s = clock.monotonic_s()
     while not clock.wait(sampler.schedule.until_next_tick_s(clock.epoch_s())):
         messages: list[Message] = []
@@ -66,7 +72,7 @@ def run(
         if now_s >= next_facts_s:
             next_facts_s = now_s + facts_interval_s
             messages.append(sampler.facts(clock.epoch_s()))
-        messages.extend(samples)
+        messages.extend(reporter.attach(sample, now_s) if reporter else sample for sample in samples)
         alive()
         wanted = [emit(message) for message in messages]
         if not all(wanted):

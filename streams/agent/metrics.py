@@ -15,6 +15,7 @@ from schemas.process.page_server import PageServer
 from schemas.process.pages import serve_pages
 from schemas.resources import RESOURCES
 from streams.agent.counts import Counts
+from streams.agent.instances.meter import TROUBLES
 
 PREFIX = "windward_agent"
 
@@ -41,6 +42,11 @@ class CountsCollector(Collector):
         yield CounterMetricFamily(f"{PREFIX}_connections", "producers built", counts.connections)
         yield GaugeMetricFamily(f"{PREFIX}_backlog_records", "records waiting for the broker", counts.waiting)
         yield GaugeMetricFamily(f"{PREFIX}_in_flight_records", "records sent and not acknowledged", counts.in_flight)
+        yield GaugeMetricFamily(f"{PREFIX}_instances", "instances in the last report", counts.instances)
+        yield CounterMetricFamily(
+            f"{PREFIX}_instance_reports", "reports of what instances used", counts.instance_reports
+        )
+        yield _instance_troubles(counts.instance_troubles)
         yield GaugeMetricFamily(
             f"{PREFIX}_last_delivery_timestamp_seconds", "time of the last acknowledgement", counts.last_delivery_s
         )
@@ -50,6 +56,15 @@ def _by_resource(name: str, about: str, values: dict[str, int]) -> CounterMetric
     family = CounterMetricFamily(name, about, labels=["resource"])
     for resource in sorted({*RESOURCES, *values}):
         family.add_metric([resource], values.get(resource, 0))
+    return family
+
+
+def _instance_troubles(values: dict[str, int]) -> CounterMetricFamily:
+    family = CounterMetricFamily(
+        f"{PREFIX}_instance_troubles", "instances that could not be measured whole", labels=["kind"]
+    )
+    for kind in TROUBLES:
+        family.add_metric([kind], values.get(kind, 0))
     return family
 
 

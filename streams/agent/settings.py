@@ -16,6 +16,7 @@ from schemas.process.settings import setting
 from schemas.quantity import parse_amount
 from schemas.resources import RESOURCES, UNITS
 from schemas.sample import Rejected, check_machine_id
+from streams.agent.instances.settings import InstanceSettings
 
 INTERVAL_S_MAX = 3600
 LABELS_BYTES_MAX = 8_192
@@ -49,7 +50,7 @@ class PublishSettings(KafkaSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentSettings(PublishSettings):
+class AgentSettings(PublishSettings, InstanceSettings):
     """Publish this machine's CPU, memory and NIC load."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
@@ -81,7 +82,8 @@ class AgentSettings(PublishSettings):
     check_config: bool = setting(False, "check the settings, exit")
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        PublishSettings.__post_init__(self)
+        InstanceSettings.__post_init__(self)
         if self.machine is not None:
             check_machine(self.machine)
         for name in ("nic_include", "nic_exclude"):

@@ -11,11 +11,13 @@ import pytest
 
 from ops.local.apache_kafka import ApacheKafka
 from ops.local.process import LocalProcess, free_port
+from schemas.instance_report import InstanceMeans
 from schemas.names import Names
 from schemas.sample import MachineFacts, Sample, decode
 from streams.agent.schedule import phase_s
 from tests.integration.pipeline import await_condition
 from tests.integration.publishing import events, make_topics, metric, process, receive, restart, samples
+from tests.streams.agent.instances.tree import MIB, Tree
 
 pytestmark = pytest.mark.integration
 
@@ -136,3 +138,20 @@ def test_once_publishes_what_it_prints(broker: Any, names: Names, tmp_path: Path
         assert running.wait(60) == 0
     printed = [line for line in running.log.read_text().splitlines() if '"type":"sample"' in line]
     assert [decode(line.encode()) for line in printed] == samples(receive(broker, names, samples))
+
+
+def test_instances_are_reported_with_the_first_sample(broker: Any, names: Names, tmp_path: Path):
+    """A unit is found by its control group, without a setting for it; what belongs to no instance is the system."""
+    make_topics(broker, names)
+    tree = Tree(tmp_path / "machine")
+    tree.group("system.slice/redis-7001.service", cpu_s=1.0, memory=MIB)
+    with agent(broker, names, tmp_path, "--cgroup-root", str(tree.groups)) as running:
+        (sample, *_) = samples(receive(broker, names, samples))
+        await_condition(lambda: metric(running, "windward_agent_instances") == 1, "the page shows it")
+    report = sample.instance_report
+    assert report is not None
+    (one,) = report.entries.items()
+    assert one in [("redis-7001", InstanceMeans(0.0, float(MIB), disk=disk)) for disk in (None, 0.0)]  # a disk or none
+    assert report.system is not None
+    assert report.system.cpu is not None
+    assert report.at == sample.at

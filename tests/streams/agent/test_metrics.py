@@ -13,6 +13,8 @@ def test_the_page_tells_every_count():
     counts = Counts(samples=3, delivered=2, dropped=1, waiting=4, last_delivery_s=17.5)
     counts.readings["cpu"] += 30
     counts.collector_failures["nic"] += 1
+    counts.instances, counts.instance_reports = 50, 6
+    counts.instance_troubles["reset"] += 2
     registry = CollectorRegistry()
     registry.register(CountsCollector(counts, "1.2"))
     page = generate_latest(registry).decode()
@@ -24,6 +26,10 @@ def test_the_page_tells_every_count():
         'windward_agent_records_total{result="delivered"} 2.0',
         'windward_agent_records_total{result="dropped"} 1.0',
         "windward_agent_backlog_records 4.0",
+        "windward_agent_instances 50.0",
+        "windward_agent_instance_reports_total 6.0",
+        'windward_agent_instance_troubles_total{kind="reset"} 2.0',
+        'windward_agent_instance_troubles_total{kind="vanished"} 0.0',
         "windward_agent_last_delivery_timestamp_seconds 17.5",
     ):
         assert line in page.splitlines()

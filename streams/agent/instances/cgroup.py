@@ -1,0 +1,91 @@
+"""Control groups (version 2): what the files of one say. Read below a root that is given, so that any tree will do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streams.agent.instances.counters import NO_PROCESS, Counters
+
+ROOTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
+"""Where version 2 is mounted, below the file system's root: alone, or beside version 1."""
+
+
+def find_root(root: Path) -> Path | None:
+    """Return where control groups of version 2 are below a file system's root; None: nowhere."""
+    return next((root / place for place in ROOTS if (root / place / "cgroup.controllers").is_file()), None)
+
+
+def read_cgroup(path: Path) -> Counters:
+    """Return the counters of one control group; those of a controller that is not switched on are None.
+
+    Raises OSError when the group is gone or may not be read.
+    """
+    cpu = cpu_seconds((path / "cpu.stat").read_text())  # there in every group, whatever is switched on
+    current, stat, io = (_read(path / name) for name in ("memory.current", "memory.stat", "io.stat"))
+    return Counters(
+        cpu_s=None if cpu is None else {NO_PROCESS: cpu},
+        memory=working_set(current, stat),
+        io=None if io is None else io_bytes(io),
+    )
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return None
+
+
+def cpu_seconds(text: str) -> float | None:
+    r"""Return the CPU time of ``cpu.stat``; None when it says none.
+
+    >>> cpu_seconds("usage_usec 1500000\nuser_usec 1000000\n")
+    1.5
+    """
+    used = _field(text, "usage_usec")
+    return None if used is None else used / 1e6
+
+
+def working_set(current: str | None, stat: str | None) -> float | None:
+    r"""Return the bytes of ``memory.current`` less the file cache that is not in use, as the kubelet counts.
+
+    None without ``memory.current``. The machine's own figure leaves out what the kernel would give back, too.
+
+    >>> working_set("4096\n", "anon 1024\ninactive_file 1000\n")
+    3096.0
+    """
+    if current is None:
+        return None
+    return max(0.0, float(current) - ((_field(stat, "inactive_file") or 0) if stat else 0))
+
+
+def io_bytes(text: str) -> dict[str, int]:
+    r"""Return the bytes read and written by device, of ``io.stat``.
+
+    >>> io_bytes("8:0 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n")
+    {'8:0': 4608}
+    """
+    found: dict[str, int] = {}
+    for line in text.splitlines():
+        device, *pairs = line.split()
+        values = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+        if "rbytes" in values:
+            found[device] = int(values["rbytes"]) + int(values.get("wbytes", 0))
+    return found
+
+
+def pids(path: Path) -> list[int]:
+    """Return the processes of a group itself, or of the first group below it that has any. Raises OSError."""
+    found = [int(pid) for pid in (path / "cgroup.procs").read_text().split()]
+    if found:
+        return found
+    below = (pids(child) for child in sorted(path.iterdir()) if (child / "cgroup.procs").is_file())
+    return next((some for some in below if some), [])
+
+
+def _field(text: str, name: str) -> int | None:
+    for line in text.splitlines():
+        key, _, value = line.partition(" ")
+        if key == name:
+            return int(value)
+    return None

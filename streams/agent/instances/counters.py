@@ -1,0 +1,142 @@
+"""What is read of one instance at one moment, and the mean usage between two moments. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from schemas.instance_report import InstanceMeans
+
+NO_PROCESS: tuple[int, int] = (0, 0)
+"""In place of a process: the counter of a whole control group."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Counters and gauges of one instance; what could not be read is None."""
+
+    cpu_s: Mapping[tuple[int, int], float] | None = None
+    """CPU seconds by process (its id and start, so that a reused id is another process), or of `NO_PROCESS`."""
+    memory: float | None = None
+    """Bytes now."""
+    io: Mapping[str, int] | None = None
+    """Bytes read and written by device (``major:minor``)."""
+    net: tuple[int, int] | None = None
+    """Bytes received and sent, where the instance has a network of its own."""
+
+
+@dataclass(frozen=True)
+class DiskTraffic:
+    """What one physical disk did since boot."""
+
+    bytes: int
+    busy_ms: int
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The same of the whole machine."""
+
+    cpu: float | None = None
+    """Cores busy since the moment before; None: not known."""
+    memory: float | None = None
+    disks: Mapping[str, DiskTraffic] = field(default_factory=dict)
+    """By ``major:minor``."""
+
+
+class WentBackError(ValueError):
+    """A counter is lower than it was: what it counts began anew."""
+
+
+def cpu_mean(before: Counters, now: Counters, elapsed_s: float) -> float | None:
+    """Return the cores used between two moments; None where either is not known.
+
+    A process that is new counts whole: it began in between. What a process used that has ended since is lost. Raises
+    WentBackError.
+    """
+    if before.cpu_s is None or now.cpu_s is None or elapsed_s <= 0:
+        return None
+    used = 0.0
+    for process, seconds in now.cpu_s.items():
+        spent = seconds - before.cpu_s.get(process, seconds if process == NO_PROCESS else 0.0)
+        if spent < 0:
+            raise WentBackError(f"{before.cpu_s[process]:.3f} s of CPU, then {seconds:.3f}")
+        used += spent
+    return used / elapsed_s
+
+
+def net_mean(before: Counters, now: Counters, elapsed_s: float) -> float | None:
+    """Return the bytes/s of the busier direction; None where not known. Raises WentBackError."""
+    if before.net is None or now.net is None or elapsed_s <= 0:
+        return None
+    received, sent = (after - earlier for earlier, after in zip(before.net, now.net, strict=True))
+    if min(received, sent) < 0:
+        raise WentBackError(f"{before.net} bytes received and sent, then {now.net}")
+    return max(received, sent) / elapsed_s
+
+
+@dataclass(frozen=True)
+class BusiestDisk:
+    """The disk that was busy for the longest share of an interval: the one the machine's `disk` is of."""
+
+    device: str
+    share: float
+    bytes: int
+    """Read and written in the interval, by all."""
+
+
+def busiest_disk(
+    before: Mapping[str, DiskTraffic], now: Mapping[str, DiskTraffic], elapsed_s: float
+) -> BusiestDisk | None:
+    """Return the busiest of the disks seen both times; None when there is none, or a counter went back."""
+    seen = [
+        BusiestDisk(
+            device,
+            (after.busy_ms - before[device].busy_ms) / (elapsed_s * 1000),
+            after.bytes - before[device].bytes,
+        )
+        for device, after in now.items()
+        if device in before and elapsed_s > 0
+    ]
+    if not seen or min(min(disk.share, disk.bytes) for disk in seen) < 0:
+        return None
+    found = max(seen, key=lambda disk: (disk.share, disk.bytes, disk.device))
+    return BusiestDisk(found.device, min(found.share, 1.0), found.bytes)
+
+
+def disk_mean(before: Counters, now: Counters, disk: BusiestDisk | None) -> float | None:
+    """Return the instance's part of the busiest disk's busy share: by the bytes that it read and wrote there.
+
+    None where not known. The kernel does not say how long a disk was busy for whom. Raises WentBackError.
+    """
+    if disk is None or before.io is None or now.io is None:
+        return None
+    moved = now.io.get(disk.device, 0) - before.io.get(disk.device, 0)
+    if moved < 0:
+        raise WentBackError(f"{before.io} bytes of a disk, then {now.io}")
+    return disk.share * min(moved / disk.bytes, 1.0) if disk.bytes else 0.0
+
+
+def means_of(before: Counters | None, now: Counters, elapsed_s: float, disk: BusiestDisk | None) -> InstanceMeans:
+    """Return what an instance used between two moments; of one seen for the first time only its memory is known.
+
+    Raises WentBackError when a counter went back.
+    """
+    if before is None:
+        return InstanceMeans(memory=now.memory)
+    return InstanceMeans(
+        cpu=cpu_mean(before, now, elapsed_s),
+        memory=now.memory,
+        nic=net_mean(before, now, elapsed_s),
+        disk=disk_mean(before, now, disk),
+    )
+
+
+def rest(total: float | None, parts: list[float | None]) -> float | None:
+    """Return what a total holds besides its parts, at least 0; None unless all are known.
+
+    >>> rest(4.0, [1.0, 0.5]), rest(4.0, [1.0, None]), rest(1.0, [1.5])
+    (2.5, None, 0.0)
+    """
+    known = [part for part in parts if part is not None]
+    return None if total is None or len(known) < len(parts) else max(0.0, total - sum(known))

@@ -1,0 +1,142 @@
+"""Which processes are an instance's main ones: by pid file, command line, environment or port.
+
+The first two need no privilege. The environment of another user's process, and which sockets it holds, are told only
+to who has CAP_SYS_PTRACE (`ops/systemd/windward-agent-instances.conf`); without it those processes are found by none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from schemas.instance_report import INSTANCE_ID_PATTERN
+from streams.agent.instances.processes import Process
+
+_ID = re.compile(INSTANCE_ID_PATTERN)
+_LISTENING = "0A"
+
+
+@dataclass(frozen=True)
+class PidFile:
+    """``ID=PATH``, or a path in which ``*`` stands for the id."""
+
+    path: str
+    instance_id: str = ""
+
+    def find(self, root: Path) -> Iterator[tuple[int, str]]:
+        """Yield process and instance of each file; what is no number is passed over."""
+        wanted = self.path.lstrip("/")
+        pattern = re.compile(".*?".join(map(re.escape, wanted.split("*", 1))).replace(".*?", "(.*?)", 1))
+        for path in root.glob(wanted):
+            match = pattern.fullmatch(str(path.relative_to(root)))
+            instance_id = self.instance_id or (match[1] if match and pattern.groups else path.stem)
+            try:
+                yield int(path.read_text().split()[0]), instance_id
+            except (OSError, ValueError, IndexError):
+                continue
+
+
+@dataclass(frozen=True)
+class Command:
+    """A regular expression of the command line, its words joined by spaces; group 1 is the id."""
+
+    pattern: re.Pattern[str]
+
+    def find(self, root: Path, processes: Iterable[Process]) -> Iterator[tuple[int, str]]:
+        """Yield process and instance."""
+        for process in processes:
+            try:
+                raw = (root / f"proc/{process.pid}/cmdline").read_bytes()
+            except OSError:
+                continue
+            line = raw.replace(b"\0", b" ").decode(errors="replace").strip()
+            if line and (match := self.pattern.search(line)):
+                yield process.pid, match[1]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The variable that holds the id."""
+
+    name: str
+
+    def find(self, root: Path, processes: Iterable[Process]) -> Iterator[tuple[int, str]]:
+        """Yield process and instance; a child that inherits the variable is found with its parent."""
+        prefix = f"{self.name}=".encode()
+        for process in processes:
+            try:
+                raw = (root / f"proc/{process.pid}/environ").read_bytes()
+            except OSError:
+                continue
+            for entry in raw.split(b"\0"):
+                if entry.startswith(prefix):
+                    yield process.pid, entry[len(prefix) :].decode(errors="replace")
+
+
+@dataclass(frozen=True)
+class Port:
+    """The id of what listens on a TCP port, with ``{port}`` in it."""
+
+    template: str
+
+    def find(self, root: Path, processes: Iterable[Process]) -> Iterator[tuple[int, str]]:
+        """Yield process and instance; of a process that listens on several ports, the lowest."""
+        ports: dict[str, int] = {}
+        for name in ("tcp", "tcp6"):
+            try:
+                ports |= listening((root / "proc/net" / name).read_text())
+            except OSError:
+                continue
+        for process in processes:
+            if held := sorted(ports[inode] for inode in sockets(root, process.pid) if inode in ports):
+                yield process.pid, self.template.replace("{port}", str(held[0]))
+
+
+def listening(text: str) -> dict[str, int]:
+    """Return the port by inode of each socket that listens, of ``/proc/net/tcp``."""
+    found = {}
+    for line in text.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) > 9 and fields[3] == _LISTENING:
+            found[fields[9]] = int(fields[1].rpartition(":")[2], 16)
+    return found
+
+
+def sockets(root: Path, pid: int) -> list[str]:
+    """Return the inodes of the sockets that a process holds; none where that is not told."""
+    folder = root / f"proc/{pid}/fd"
+    try:
+        links = list(folder.iterdir())
+    except OSError:
+        return []
+    found = []
+    for link in links:
+        try:
+            target = str(link.readlink())
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            found.append(target[8:-1])
+    return found
+
+
+def main_processes(
+    root: Path,
+    processes: Iterable[Process],
+    pid_files: Sequence[PidFile],
+    others: Sequence[Command | Environment | Port],
+) -> dict[int, str]:
+    """Return the instance by main process: pid files first, then the others in order; ids that cannot be are left out.
+
+    Of a process and what it started, the first is the main one.
+    """
+    by_pid = {process.pid: process for process in processes}
+    found: dict[int, str] = {}
+    for pid_file in pid_files:
+        found |= {pid: name for pid, name in pid_file.find(root) if pid in by_pid}
+    for finder in others:
+        for pid, name in finder.find(root, by_pid.values()):
+            found.setdefault(pid, name)
+    return {pid: name for pid, name in found.items() if len(name) <= 253 and _ID.search(name)}

@@ -1,0 +1,155 @@
+"""The instances of this machine between two moments: finds them, reads them, and says what each used.
+
+What cannot be read, has vanished, or counts from zero again costs that instance that figure and is counted; nothing
+else is held up. An instance known by its processes takes the place of the control group they are in: whoever names
+processes means them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from schemas.instance_report import InstanceMeans
+from streams.agent.instances.cgroup import find_root, pids, read_cgroup
+from streams.agent.instances.counters import Counters, Totals, WentBackError, busiest_disk, means_of, rest
+from streams.agent.instances.disks import read_disks
+from streams.agent.instances.finders import Command, Environment, PidFile, Port, main_processes
+from streams.agent.instances.network import own_network
+from streams.agent.instances.processes import counters_of, groups_of, read_processes, with_children
+from streams.agent.instances.units import find_instances, vendor_units
+
+TROUBLES = ("vanished", "reset", "unreadable", "left-out")
+INSTANCES_MAX = 5_000
+"""Instances of one machine; more are counted as left out."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """How instances are found on this machine."""
+
+    root: Path = Path("/")
+    """The file system's root."""
+    cgroup_root: Path | None = None
+    """Where control groups are; None: where they are mounted."""
+    patterns: tuple[re.Pattern[str], ...] = ()
+    """Of control groups' paths."""
+    pid_files: tuple[PidFile, ...] = ()
+    others: tuple[Command | Environment | Port, ...] = ()
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What was read of all instances at one moment."""
+
+    instances: dict[str, Counters] = field(default_factory=dict)
+    totals: Totals = field(default_factory=Totals)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the instances used, and what belongs to none."""
+
+    entries: dict[str, InstanceMeans]
+    system: InstanceMeans
+
+
+class Meter:
+    """Reads the instances; ``totals`` returns cores busy since the last call and bytes of memory in use, or None."""
+
+    def __init__(
+        self, found: Found, totals: Callable[[float], tuple[float | None, float | None]], troubles: Counter[str]
+    ) -> None:
+        self._found = found
+        self._totals = totals
+        self._troubles = troubles
+        self._vendor: frozenset[str] | None = None
+
+    def read(self, elapsed_s: float) -> Moment:
+        """Return what is there now; ``elapsed_s``: time since the read before."""
+        groups = self._groups()
+        instances: dict[str, Counters] = {}
+        processes = self._processes(groups)
+        for instance_id, path in groups.items():
+            if instance_id not in processes and (counters := self._read_group(path)) is not None:
+                instances[instance_id] = counters
+        instances |= processes
+        if over := list(instances)[INSTANCES_MAX:]:
+            self._troubles["left-out"] += len(over)
+            instances = {name: instances[name] for name in list(instances)[:INSTANCES_MAX]}
+        cpu, memory = self._totals(elapsed_s)
+        return Moment(instances, Totals(cpu, memory, read_disks(self._found.root) if instances else {}))
+
+    def between(self, before: Moment, now: Moment, elapsed_s: float) -> Measured:
+        """Return what the instances there now used since; their sums and `system` are the machine's own figures."""
+        disk = busiest_disk(before.totals.disks, now.totals.disks, elapsed_s)
+        entries: dict[str, InstanceMeans] = {}
+        for instance_id, counters in now.instances.items():
+            try:
+                entries[instance_id] = means_of(before.instances.get(instance_id), counters, elapsed_s, disk)
+            except WentBackError:
+                self._troubles["reset"] += 1
+                entries[instance_id] = means_of(None, counters, elapsed_s, disk)
+        self._troubles["vanished"] += len(before.instances.keys() - now.instances.keys())
+        used = list(entries.values())
+        system = InstanceMeans(
+            cpu=rest(now.totals.cpu, [one.cpu for one in used]),
+            memory=rest(now.totals.memory, [one.memory for one in used]),
+            disk=rest(disk.share if disk else None, [one.disk for one in used]),
+        )
+        return Measured(entries, system)
+
+    def _root(self) -> Path | None:
+        return self._found.cgroup_root or find_root(self._found.root)
+
+    def _groups(self) -> dict[str, Path]:
+        """Return the control groups that are instances, by id; of two of one id the first."""
+        root = self._root()
+        if root is None:
+            return {}
+        if self._vendor is None:
+            self._vendor = vendor_units(self._found.root)
+        found: dict[str, Path] = {}
+        try:
+            for instance_id, path in find_instances(root, self._vendor, self._found.patterns):
+                found.setdefault(instance_id, path)
+        except OSError:
+            self._troubles["unreadable"] += 1
+        return found
+
+    def _read_group(self, path: Path) -> Counters | None:
+        try:
+            counters = read_cgroup(path)
+            members = pids(path)
+        except (FileNotFoundError, ProcessLookupError):
+            return None  # it vanished between finding and reading
+        except (OSError, ValueError):
+            self._troubles["unreadable"] += 1
+            return None
+        try:
+            net = own_network(self._found.root, members[0]) if members else None
+        except (OSError, ValueError):
+            net = None
+        return Counters(counters.cpu_s, counters.memory, counters.io, net)
+
+    def _processes(self, groups: dict[str, Path]) -> dict[str, Counters]:
+        """Return the instances known by their processes, and take the control groups they are in out of ``groups``."""
+        found = self._found
+        if not found.pid_files and not found.others:
+            return {}
+        try:
+            processes = read_processes(found.root)
+        except OSError:
+            self._troubles["unreadable"] += 1
+            return {}
+        mains = main_processes(found.root, processes.values(), found.pid_files, found.others)
+        members = with_children(mains, processes)
+        inside, root = groups_of(found.root, mains), self._root() or found.root
+        for instance_id, path in list(groups.items()):
+            own = f"{path.relative_to(root)}/"
+            if any(f"{group}/".startswith(own) for group in inside):
+                del groups[instance_id]
+        return {instance_id: counters_of(own) for instance_id, own in members.items()}

@@ -1,0 +1,87 @@
+"""From measured instances to the parts of a report, and when they go. Pure: times are arguments."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from schemas.instance_report import ENTRIES_MAX, PARTS_MAX, InstanceMeans, InstanceReport
+from schemas.sample import Sample
+from streams.agent.counts import Counts
+from streams.agent.instances.meter import Measured, Meter, Moment
+
+PART_BYTES = 12_000
+"""Of the entries of one part: with its sample it stays below what a message may have."""
+
+GAP_S = 7200.0
+"""After so long without a look the counters are begun anew."""
+
+
+class Reporter:
+    """Gives samples the parts of reports: a first report with the first sample, then one every ``interval_s``.
+
+    A report follows another only when all parts of that are on their way: so many instances that they do not fit into
+    the samples of an interval are reported less often.
+    """
+
+    def __init__(self, meter: Meter, interval_s: float, counts: Counts) -> None:
+        self._meter = meter
+        self._interval_s = interval_s
+        self._counts = counts
+        self._before: Moment | None = None
+        self._read_s = 0.0
+        self._reported_at: float | None = None
+        self._waiting: deque[InstanceReport] = deque()
+
+    def start(self, monotonic_s: float) -> None:
+        """Lay down the counters that the first report is compared with."""
+        self._before, self._read_s = self._meter.read(0.0), monotonic_s
+
+    def attach(self, sample: Sample, monotonic_s: float) -> Sample:
+        """Return the sample with the next part of a report; the same where none is due or no instance is there."""
+        due = self._reported_at is None or sample.at - self._reported_at >= self._interval_s - sample.interval_s / 2
+        if not self._waiting and due:
+            self._reported_at = sample.at
+            self._waiting.extend(self._report(sample.at, monotonic_s))
+        if not self._waiting:
+            return sample
+        return msgspec.structs.replace(sample, instance_report=self._waiting.popleft())
+
+    def _report(self, at: float, monotonic_s: float) -> list[InstanceReport]:
+        elapsed_s = monotonic_s - self._read_s
+        before, now = self._before, self._meter.read(elapsed_s)
+        self._before, self._read_s = now, monotonic_s
+        if before is None or not 0 < elapsed_s <= GAP_S:
+            return []
+        measured = self._meter.between(before, now, elapsed_s)
+        self._counts.instances = len(measured.entries)
+        if not measured.entries:
+            return []
+        self._counts.instance_reports += 1
+        return parts(measured, at, round(elapsed_s, 3))
+
+
+def parts(measured: Measured, at: float, interval_s: float) -> list[InstanceReport]:
+    """Return a report in as many parts as it takes; instances beyond what the most parts hold are left out."""
+    divided: list[dict[str, InstanceMeans]] = [{}]
+    size = 0
+    for instance_id, one in measured.entries.items():
+        own = len(msgspec.json.encode(instance_id)) + len(msgspec.json.encode(one)) + 2
+        if divided[-1] and (size + own > PART_BYTES or len(divided[-1]) == ENTRIES_MAX):
+            divided.append({})
+            size = 0
+        divided[-1][instance_id] = one
+        size += own
+    divided = divided[:PARTS_MAX]
+    return [
+        InstanceReport(
+            at=at,
+            interval_s=interval_s,
+            part=number,
+            parts=len(divided),
+            system=measured.system if number == 1 else None,
+            entries=entries,
+        )
+        for number, entries in enumerate(divided, 1)
+    ]

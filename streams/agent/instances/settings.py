@@ -1,0 +1,98 @@
+"""The agent's settings of instances."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
+
+from schemas.names import SLOT_S
+from schemas.process.settings import setting
+from streams.agent.instances.finders import Command, Environment, PidFile, Port
+from streams.agent.instances.meter import Found
+
+GROUP = "Instances"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstanceSettings:
+    """How instances on this machine are found; by default its control groups are looked at and nothing else."""
+
+    instances: bool = setting(True, "report what each instance uses, where there is one", group=GROUP)
+    instances_interval_s: Annotated[float, Meta(ge=SLOT_S, le=3600)] = setting(
+        60.0, "time between two reports of instances", group=GROUP
+    )
+    instance_cgroup: tuple[str, ...] = setting(
+        (),
+        "regular expression of a control group's path below the root; its group 1 is the id; may be repeated",
+        metavar="EXPRESSION",
+        group=GROUP,
+    )
+    instance_pid_file: tuple[str, ...] = setting(
+        (),
+        "ID=PATH of a pid file, or a path in which * stands for the id; may be repeated",
+        metavar="[ID=]PATH",
+        group=GROUP,
+    )
+    instance_command: tuple[str, ...] = setting(
+        (),
+        "regular expression of a process's command line; its group 1 is the instance's id; may be repeated",
+        metavar="EXPRESSION",
+        group=GROUP,
+    )
+    instance_environ: str | None = setting(
+        None, "variable of a process's environment that holds the id; needs CAP_SYS_PTRACE", group=GROUP
+    )
+    instance_port: str | None = setting(
+        None,
+        "id of what listens on a TCP port, such as redis-{port}; needs CAP_SYS_PTRACE",
+        metavar="ID",
+        group=GROUP,
+    )
+    cgroup_root: str | None = setting(
+        None, "where control groups (version 2) are mounted (default: below /sys/fs/cgroup)", group=GROUP
+    )
+
+    def __post_init__(self) -> None:
+        _ = self.found
+
+    @property
+    def found(self) -> Found:
+        """How instances are found; raises ValueError naming the setting that cannot be used."""
+        others: list[Command | Environment | Port] = [
+            Command(_expression("instance_command", text, grouped=True)) for text in self.instance_command
+        ]
+        if self.instance_environ is not None:
+            if not re.fullmatch(r"\w+", self.instance_environ):
+                raise ValueError(f"instance_environ: {self.instance_environ!r} is no name of a variable")
+            others.append(Environment(self.instance_environ))
+        if self.instance_port is not None:
+            if "{port}" not in self.instance_port:
+                raise ValueError(f"instance_port: no {{port}} in {self.instance_port!r}, such as redis-{{port}}")
+            others.append(Port(self.instance_port))
+        return Found(
+            cgroup_root=None if self.cgroup_root is None else Path(self.cgroup_root),
+            patterns=tuple(_expression("instance_cgroup", text) for text in self.instance_cgroup),
+            pid_files=tuple(map(_pid_file, self.instance_pid_file)),
+            others=tuple(others),
+        )
+
+
+def _expression(name: str, text: str, *, grouped: bool = False) -> re.Pattern[str]:
+    try:
+        expression = re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{name}: not a regular expression: {error}") from None
+    if grouped and not expression.groups:
+        raise ValueError(f"{name}: no group for the id in {text!r}, such as redis-server .*:([0-9]+)")
+    return expression
+
+
+def _pid_file(text: str) -> PidFile:
+    instance_id, _, path = text.rpartition("=")
+    if not path.startswith("/") or (not instance_id and "*" not in path) or path.count("*") > 1:
+        raise ValueError(f"instance_pid_file: expected ID=/path or a path with one *, got {text!r}")
+    return PidFile(path, instance_id)

@@ -1,0 +1,1 @@
+"""What instances use, read from made-up and real machines."""

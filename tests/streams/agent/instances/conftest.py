@@ -1,0 +1,15 @@
+"""A made-up machine for each test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.streams.agent.instances.tree import Tree
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    """Return a machine without instances."""
+    return Tree(tmp_path / "machine")

@@ -1,0 +1,73 @@
+"""Means between two moments: what is not known stays unknown, what went back is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas.instance_report import InstanceMeans
+from streams.agent.instances.counters import (
+    NO_PROCESS,
+    BusiestDisk,
+    Counters,
+    DiskTraffic,
+    WentBackError,
+    busiest_disk,
+    means_of,
+)
+
+DISK = BusiestDisk("8:0", 0.5, 1000)
+A, B = (10, 100), (11, 200)
+ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    # name, before, now, means over 10 s
+    ("a group's CPU", {"cpu_s": {NO_PROCESS: 5.0}}, {"cpu_s": {NO_PROCESS: 25.0}}, {"cpu": 2.0}),
+    ("CPU of processes", {"cpu_s": {A: 5.0}}, {"cpu_s": {A: 6.0}}, {"cpu": 0.1}),
+    ("a process that began", {"cpu_s": {A: 5.0}}, {"cpu_s": {A: 5.0, B: 3.0}}, {"cpu": 0.3}),
+    ("a process that ended", {"cpu_s": {A: 5.0, B: 9.0}}, {"cpu_s": {A: 6.0}}, {"cpu": 0.1}),
+    ("an id used again", {"cpu_s": {A: 50.0}}, {"cpu_s": {(10, 300): 1.0}}, {"cpu": 0.1}),
+    ("CPU not known before", {}, {"cpu_s": {NO_PROCESS: 25.0}}, {}),
+    ("memory is that of now", {"memory": 1.0}, {"memory": 3.0}, {"memory": 3.0}),
+    ("memory gone", {"memory": 1.0}, {}, {}),
+    ("the busier direction", {"net": (0, 0)}, {"net": (100, 250)}, {"nic": 25.0}),
+    ("a disk by its bytes", {"io": {"8:0": 100}}, {"io": {"8:0": 300}}, {"disk": 0.1}),
+    ("a disk first touched", {"io": {}}, {"io": {"8:0": 1000}}, {"disk": 0.5}),
+    ("another disk", {"io": {"8:1": 0}}, {"io": {"8:1": 500}}, {"disk": 0.0}),
+    ("more than the disk moved", {"io": {"8:0": 0}}, {"io": {"8:0": 5000}}, {"disk": 0.5}),
+]
+
+
+@pytest.mark.parametrize(("name", "before", "now", "means"), ROWS)
+def test_means(name: str, before: dict[str, Any], now: dict[str, Any], means: dict[str, float]) -> None:
+    """By resource; what the row does not say is None."""
+    assert means_of(Counters(**before), Counters(**now), 10.0, DISK) == InstanceMeans(**means), name
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "now"),
+    [
+        ("CPU", {"cpu_s": {NO_PROCESS: 5.0}}, {"cpu_s": {NO_PROCESS: 1.0}}),
+        ("a process's CPU", {"cpu_s": {A: 5.0}}, {"cpu_s": {A: 1.0}}),
+        ("traffic", {"net": (9, 9)}, {"net": (9, 1)}),
+        ("disk", {"io": {"8:0": 100}}, {"io": {"8:0": 50}}),
+    ],
+)
+def test_a_counter_that_went_back_is_said(name: str, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """It is never a negative mean, nor a mean of what was counted since."""
+    with pytest.raises(WentBackError):
+        means_of(Counters(**before), Counters(**now), 10.0, DISK)
+
+
+def test_an_instance_seen_first_has_memory_alone() -> None:
+    """Since when its counters count is not known."""
+    assert means_of(None, Counters({NO_PROCESS: 9.0}, 7.0, {"8:0": 5}, (1, 1)), 10.0, DISK) == InstanceMeans(memory=7.0)
+
+
+def test_the_busiest_disk() -> None:
+    """By its share of time, at most 1; a disk seen once, or counters that went back, are none."""
+    before = {"8:0": DiskTraffic(0, 0), "8:16": DiskTraffic(50, 1000)}
+    now = {"8:0": DiskTraffic(500, 2000), "8:16": DiskTraffic(60, 9000), "8:32": DiskTraffic(0, 99_000)}
+    assert busiest_disk(before, now, 10.0) == BusiestDisk("8:16", 0.8, 10)
+    assert busiest_disk(before, now, 4.0) == BusiestDisk("8:16", 1.0, 10)
+    assert busiest_disk({}, now, 10.0) is None
+    assert busiest_disk(now, before, 10.0) is None

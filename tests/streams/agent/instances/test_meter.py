@@ -1,0 +1,134 @@
+"""The instances of a made-up machine between two moments."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from schemas.instance_report import InstanceMeans
+from streams.agent.instances.finders import Command
+from streams.agent.instances.meter import Found, Measured, Meter
+from streams.agent.instances.processes import PAGE_BYTES, TICKS_HZ
+from streams.agent.totals import MachineTotals
+from tests.streams.agent.instances.tree import MIB, Tree
+
+A, B = "system.slice/redis-a.service", "system.slice/redis-b.service"
+
+
+class Machine:
+    """A meter on a made-up machine, and what it counted."""
+
+    def __init__(self, tree: Tree, **found: object) -> None:
+        self.totals = (4.0, 100.0 * MIB)
+        self.troubles: Counter[str] = Counter()
+        self.meter = Meter(Found(root=tree.root, **found), lambda _: self.totals, self.troubles)  # type: ignore[arg-type]
+        self.before = self.meter.read(0.0)
+
+    def after(self, seconds: float = 10.0) -> Measured:
+        """Return what was used since the read before."""
+        before, self.before = self.before, self.meter.read(seconds)
+        return self.meter.between(before, self.before, seconds)
+
+
+def test_instances_and_what_belongs_to_none(tree: Tree) -> None:
+    """By unit name, without any setting; the system is the machine less its instances."""
+    tree.unit("cron.service")
+    tree.disk("sda", "8:0", 0, 0)
+    tree.group(A, cpu_s=5, memory=30 * MIB, cache=10 * MIB, io="8:0 rbytes=0 wbytes=0\n", pids=(7,))
+    tree.group(B, cpu_s=1, memory=10 * MIB, io="8:0 rbytes=0 wbytes=0\n", pids=(8,))
+    tree.group("system.slice/cron.service", cpu_s=9)
+    tree.network(7, 0, 0)
+    tree.share_network(8)
+    machine = Machine(tree)
+    tree.group(A, cpu_s=25, memory=30 * MIB, cache=10 * MIB, io="8:0 rbytes=1024 wbytes=512\n", pids=(7,))
+    tree.group(B, cpu_s=2, memory=15 * MIB, io="8:0 rbytes=512 wbytes=0\n", pids=(8,))
+    tree.disk("sda", "8:0", 8, 5000)
+    tree.network(7, 500, 100)
+    measured = machine.after()
+    assert measured.entries == {
+        "redis-a": InstanceMeans(cpu=2.0, memory=20.0 * MIB, nic=50.0, disk=0.5 * 1536 / 4096),
+        "redis-b": InstanceMeans(cpu=0.1, memory=15.0 * MIB, disk=0.5 * 512 / 4096),
+    }
+    assert measured.system == InstanceMeans(cpu=4.0 - 2.1, memory=65.0 * MIB, disk=0.25)
+    assert machine.troubles == Counter(vanished=0)
+
+
+def test_a_new_instance_leaves_the_system_unknown(tree: Tree) -> None:
+    """Its CPU is in the machine's and not known: the rest would be made up."""
+    tree.group(A, cpu_s=5)
+    machine = Machine(tree)
+    tree.group(A, cpu_s=15)
+    tree.group(B, cpu_s=50)
+    measured = machine.after()
+    assert measured.entries["redis-b"] == InstanceMeans(memory=float(MIB))
+    assert measured.system == InstanceMeans(memory=98.0 * MIB)
+    tree.group(A, cpu_s=15)
+    tree.group(B, cpu_s=60)
+    assert machine.after().system.cpu == 3.0  # type: ignore[attr-defined]
+
+
+def test_what_vanishes_counts_again_or_cannot_be_read_is_counted(tree: Tree) -> None:
+    """The others are measured all the same."""
+    for path in (A, B, "system.slice/c.service"):
+        tree.group(path, cpu_s=5)
+    machine = Machine(tree)
+    tree.group(A, cpu_s=15)
+    tree.group(B, cpu_s=1)  # the unit was started again
+    for file in (tree.groups / "system.slice/c.service").iterdir():
+        file.unlink()
+    (tree.groups / "system.slice/c.service").rmdir()
+    tree.group("system.slice/d.service")
+    (tree.groups / "system.slice/d.service/cpu.stat").write_text("usage_usec soon\n")
+    measured = machine.after()
+    assert measured.entries == {
+        "redis-a": InstanceMeans(cpu=1.0, memory=float(MIB)), "redis-b": InstanceMeans(memory=float(MIB)),
+    }  # fmt: skip
+    assert machine.troubles == Counter(vanished=1, reset=1, unreadable=1)
+
+
+def test_a_machine_without_control_groups_has_none(tmp_path: Path) -> None:
+    """Nor is that a trouble."""
+    meter = Meter(Found(root=tmp_path), lambda _: (1.0, 1.0), troubles := Counter())
+    moment = meter.read(0.0)
+    assert (moment.instances, troubles) == ({}, Counter())
+    assert meter.between(moment, moment, 10.0).entries == {}
+
+
+def test_instances_by_process_take_the_place_of_their_group(tree: Tree) -> None:
+    """Two servers in one unit: the unit is no third instance. Another unit stays."""
+    both = "system.slice/redis.service"
+    tree.group(both, cpu_s=9)
+    tree.group(A, cpu_s=1)
+    for pid, port in ((10, 7001), (11, 7002)):
+        tree.process(pid, command=f"redis-server :{port}", group=both, cpu_ticks=0, pages=100)
+    machine = Machine(tree, others=(Command(re.compile(r"redis-server :(\d+)")),))
+    tree.process(10, command="redis-server :7001", group=both, cpu_ticks=5 * TICKS_HZ, pages=200)
+    measured = machine.after()
+    assert measured.entries == {
+        "redis-a": InstanceMeans(cpu=0.0, memory=float(MIB)),
+        "7001": InstanceMeans(cpu=0.5, memory=200.0 * PAGE_BYTES),
+        "7002": InstanceMeans(cpu=0.0, memory=100.0 * PAGE_BYTES),
+    }
+
+
+def test_more_instances_than_there_may_be_are_counted(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left out, and said."""
+    monkeypatch.setattr("streams.agent.instances.meter.INSTANCES_MAX", 1)
+    tree.group(A)
+    tree.group(B)
+    machine = Machine(tree)
+    assert list(machine.before.instances) == ["redis-a"]
+    assert machine.troubles == Counter({"left-out": 1})
+
+
+def test_the_totals_of_this_machine() -> None:
+    """By the collectors of samples: CPU from the second call on."""
+    totals = MachineTotals()
+    first, second = totals.read(0.0), totals.read(0.1)
+    assert first[0] is None
+    assert first[1] is not None
+    assert first[1] > 0
+    assert second[0] is None or second[0] >= 0
