@@ -56,6 +56,7 @@ COLUMNS: Mapping[str, Column] = {
     "taken": Made(lambda m: np.maximum(m.allocated, m.mean)),  # the larger of promised and used
     # ---- load as measured, [R, n]
     "measured_mean": Fixed(lambda m: m.fleet.windows.mean),
+    "measured_peak": Fixed(lambda m, day: m.fleet.snapshot.column(f"peak_{day}")),  # by day
     "shortest_mean": Fixed(load.shortest_mean),  # over the shortest window there is
     "std": Fixed(load.std),  # population standard deviation
     "deviation": Fixed(lambda m: m.std * m.inverse_allocatable),  # std / allocatable

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scorer.ranking.filters.daily_peak import DailyPeak
 from tests.scorer.fleets import IDLE, allowed, fleet, machine, passes, request, why
 
@@ -15,6 +17,37 @@ def test_an_instance_that_a_peak_shows_is_not_added_to_it() -> None:
         offline = fleet(busy | peak, instances=[since], now=1_700_049_600.0 - 1.0)
         assert allowed(plugin, offline, request(memory=4e9)) == {"m": True}
         assert allowed(plugin, offline, request(memory=9e9)) == {"m": False}
+
+
+NOON = 1_700_049_600.0
+TODAY, BEFORE = 36_000.0, 400_000.0
+"""How long ago an instance started: this morning; before yesterday, so that it is in yesterday's peak."""
+
+
+@pytest.mark.parametrize(
+    ("what", "placed", "usage", "room"),
+    [
+        ("nothing came since", [], 6.0, 4.0),
+        ("all that made the peak have left, others came", [(4.0, TODAY), (4.0, TODAY)], 6.0, 4.0),
+        ("one came beside those that made it", [(13.0, BEFORE), (1.0, TODAY)], 6.0, 3.0),
+        ("a few came in the place of some", [(9.0, BEFORE), (2.0, TODAY), (2.0, TODAY)], 6.0, 3.0),
+        ("those here are expected to use more than the peak", [(6.0, TODAY), (8.0, TODAY)], 12.0, 2.0),
+        ("those here use more than the peak", [(2.0, TODAY), (2.0, TODAY)], 13.0, 3.0),
+    ],
+)
+def test_instances_in_the_place_of_others_are_not_added_to_the_peak_of_those(
+    what: str, placed: list[tuple[float, float]], usage: float, room: float
+) -> None:
+    """16 cores, yesterday's peak 12: what came since adds to it up to what all that are here are expected to use."""
+    host = machine("m", cpu=16, usage={"cpu": usage, "memory": 0}, peak_yesterday={"cpu": 12})
+    instances = [
+        {"id": f"i{number}", "machine": "m", "cpu": cpu, "placed_ago_s": ago_s}
+        for number, (cpu, ago_s) in enumerate(placed)
+    ]
+    offline = fleet(host, instances=instances, now=NOON)
+    plugin = DailyPeak(thresholds={"cpu": 1.0}, days=("yesterday",))
+    assert allowed(plugin, offline, request(cpu=room)) == {"m": True}, what
+    assert allowed(plugin, offline, request(cpu=room + 0.01)) == {"m": False}, what
 
 
 def test_daily_peak() -> None:
