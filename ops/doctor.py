@@ -21,6 +21,7 @@ from ops.findings import (
     Finding,
     clock_findings,
     machine_findings,
+    name_findings,
     redis_findings,
     scorer_findings,
     version_findings,
@@ -32,7 +33,9 @@ from schemas.process.connections import KafkaSettings
 from schemas.process.settings import load_settings, setting
 from schemas.process.terminal import screen
 from schemas.process.version import product_version
+from schemas.sample import MachineFacts
 from schemas.window_table import TableError, decode_table
+from schemas.worker import read_worker
 from scorer.client import Client, WindwardError
 from scorer.settings import ClientSettings, LedgerSettings
 from streams.redis_settings import wrong_settings
@@ -213,15 +216,35 @@ class Doctor:
         for partition in range(partitions):
             hash_: Any = server.hgetall(self._names.facts(partition))
             facts |= {name.decode(): raw for name, raw in hash_.items()}
-        self._versions["agents"] = [v for raw in facts.values() if (v := _agent_version(raw))[:1].isdigit()]
-        if not self._versions["agents"]:
-            del self._versions["agents"]
+        agents = {name: one for name, raw in facts.items() if (one := _agent(raw)) is not None}
+        if versions := [one.agent_version for one in agents.values() if one.agent_version[:1].isdigit()]:
+            self._versions["agents"] = versions
+        taken = self._workers(server, partitions)
         entries: Any = server.hkeys(self._names.operator)
         said_of = [name.decode() for name in entries]
         placed = self._placed_on()
         silent = set(facts) - set(ages)
         found += machine_findings(ages, silent, set(said_of) - {DEFAULT}, placed)
+        found += name_findings(taken, {name: one.host_id for name, one in agents.items()}, ages, placed)
         return found + clock_findings(offset_s, skews)
+
+    def _workers(self, server: redis.Redis, partitions: int) -> set[str]:
+        """Note the versions of the stream workers; return the machines whose name two live hosts use."""
+        taken: set[str] = set()
+        versions = []
+        for partition in range(partitions):
+            try:
+                stored: Any = server.hmget(self._names.state(partition), "worker", "written_at")
+            except redis.exceptions.NoPermissionError:
+                return set()  # the ACL of a release that knew no such field
+            if (worker := read_worker(*stored)) is not None:
+                versions.append(worker.version)
+                taken |= worker.name_taken.keys()
+            elif stored[1] is not None:
+                versions.append("of an earlier release")
+        if versions:
+            self._versions["stream"] = versions
+        return taken
 
     def _placed_on(self) -> Mapping[str, int]:
         try:
@@ -265,8 +288,8 @@ def _open_to_all(server: redis.Redis) -> bool | None:
     return "on" in flags["flags"] and "nopass" in flags["flags"]
 
 
-def _agent_version(raw: Any) -> str:
+def _agent(raw: Any) -> MachineFacts | None:
     try:
-        return str(msgspec.json.decode(raw).get("agent_version") or "")
-    except (msgspec.DecodeError, AttributeError):
-        return ""
+        return msgspec.json.decode(raw, type=MachineFacts)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

@@ -5,12 +5,15 @@ Each rule takes plain values and returns findings. `ops.doctor` collects the val
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+import re
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from schemas.durations import duration
+from schemas.hosts import host_id
 
 Level = Literal["good", "note", "warning", "error"]
 STALE_S = 60.0
@@ -20,6 +23,7 @@ CLOCK_S_MAX = 1.0
 MEMORY_SHARE_MAX = 0.9
 QUEUE_MAX = 100
 SHOWN = 3
+_MACHINE_ID = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,42 @@ def machine_findings(
     if not ages_s:
         return [*found, Finding("agents", "error", "no machine has data", "start agents, and `windward stream`")]
     return found or [Finding("agents", "good", f"{len(known)} machines, all with fresh data")]
+
+
+def name_findings(
+    taken: Collection[str], host_of: Mapping[str, str], ages_s: Mapping[str, float], placed_on: Mapping[str, int]
+) -> list[Finding]:
+    """Return what is wrong with the names: two live hosts under one, one host under two.
+
+    ``taken``: machines of which another host's samples are refused; ``host_of``: the host's id by machine, where its
+    agent says one; the others as in `machine_findings`. A machine-id as a name is of the host with that id.
+    """
+    found = [
+        Finding("names", "error", f"two live hosts send as {name!r}: one goes on, the other is refused (name-taken)",
+                "give one of them a name of its own: WINDWARD_MACHINE in /etc/default/windward-agent, or its --machine")
+        for name in sorted(taken)[:SHOWN]
+    ]  # fmt: skip
+    if len(taken) > SHOWN:
+        found.append(Finding("names", "error", f"so do hosts of {len(taken) - SHOWN} more machines", "likewise"))
+    by_host: dict[str, list[str]] = defaultdict(list)
+    for name in sorted({*host_of, *ages_s, *placed_on}):
+        if host := host_of.get(name) or (host_id(name) if _MACHINE_ID.fullmatch(name) else ""):
+            by_host[host].append(name)
+    for names in by_host.values():
+        live = [name for name in names if ages_s.get(name, math.inf) <= STALE_S]
+        for old in names if len(live) == 1 else ():
+            if old != live[0]:
+                here = f", which has {placed_on[old]} instances" if placed_on.get(old) else ""
+                found.append(
+                    Finding("names", "warning", f"{live[0]!r} is the host that was {old!r}{here}",
+                            f"windward machines rename {old} {live[0]}")
+                )  # fmt: skip
+        if len(live) > 1:
+            found.append(
+                Finding("names", "warning", f"{some(live)} have one machine-id",
+                        "a copied disk image: remove /etc/machine-id there, run systemd-machine-id-setup")
+            )  # fmt: skip
+    return found or [Finding("names", "good", f"no name of {len(ages_s)} is taken by two hosts")]
 
 
 def version_findings(versions: Mapping[str, Sequence[str]]) -> list[Finding]:

@@ -9,6 +9,8 @@ their environment, so that no password is ever an argument; ports and names of o
 from __future__ import annotations
 
 import fcntl
+import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -175,7 +177,8 @@ class Stack(StartedByWith):
             middle.append(
                 self._process("exporter", 0, ["--statistics", ",".join(get_args(Statistic)), "--labels", "zone,rack"])
             )
-        edge = [self._process("agent", 0)] if settings.agent else []
+        name = os.environ.get("WINDWARD_MACHINE") or socket.gethostname()  # in a container, too
+        edge = [self._process("agent", 0, ["--machine", name])] if settings.agent else []
         if settings.machines:
             fleet = ["--machines", settings.machines, "--backfill-s", settings.backfill_s]
             edge.append(self._process("fleet", 0, fleet, pages=False))

@@ -35,6 +35,14 @@ MachineId = Annotated[
         extra_json_schema={"pattern": f"^{_ID_PATTERN}$"},
     ),
 ]
+HostId = Annotated[
+    str,
+    Meta(
+        max_length=64,
+        description="the host that sends it: of two live hosts under one name the first goes on",
+        extra_json_schema={"pattern": "^[!-~]*$"},
+    ),
+]
 
 
 class Moments(msgspec.Struct, frozen=True, gc=False):
@@ -102,6 +110,7 @@ class Sample(
     classes: Annotated[dict[str, Usage] | None, Meta(description="usage by priority class")] = None
     instances: Annotated[dict[str, Usage] | None, Meta(description="usage by instance id; not read")] = None
     instance_report: Annotated[InstanceReport | None, Meta(description="usage by instance id, at its own pace")] = None
+    host_id: HostId = ""
 
 
 class MachineFacts(msgspec.Struct, frozen=True, gc=False, tag="machine", omit_defaults=True, kw_only=True):
@@ -114,6 +123,7 @@ class MachineFacts(msgspec.Struct, frozen=True, gc=False, tag="machine", omit_de
     capacity: Annotated[dict[str, Amount], Meta(description="capacity by resource name")] = {}
     labels: Annotated[dict[str, str], Meta(description="labels the agent was given")] = {}
     agent_version: str = ""
+    host_id: HostId = ""
 
 
 Message = Sample | MachineFacts

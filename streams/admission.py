@@ -10,6 +10,7 @@ A record has a key and a time beside its value. The time is the broker's (LogApp
     interval      the interval is shorter than a slot
     readings      more readings than the interval can hold: it would win over every real sample of its slot
     machines      the partition holds as many machines as it may, and this one is new
+    name-taken    another live host has the machine's name (`streams.owners`)
 
 The worker's clock decides nothing else. A replay, hours later, decides as the first reading did.
 
@@ -40,8 +41,8 @@ MACHINES_MAX = 10_000
 """Machines a partition holds where no setting says otherwise: 0.3 GB of a worker's memory."""
 
 REASONS = (
-    "boot", "empty", "future", "impossible", "interval", "key", "machine-id", "machines", "malformed", "no-resource",
-    "readings", "record-time", "too-long", "version",
+    "boot", "empty", "future", "impossible", "interval", "key", "machine-id", "machines", "malformed",
+    "name-taken", "no-resource", "readings", "record-time", "too-long", "version",
 )  # fmt: skip
 """Every reason for which a message is refused: those of `schemas.sample.decode`, of this module."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.hosts import host_key
 from schemas.sample import MachineFacts, Moments, Rejected, Sample, check_machine_id, decode, moments
 from streams.admission import OFFLINE, RECORD_TIME_MAX_S, Admission, check_record_time
 from streams.ring import R, slot_of
@@ -28,6 +29,8 @@ class Batch:
     interval_s: NDArray[np.float64]
     recorded_at: NDArray[np.float64]
     """When the broker took the message, epoch s."""
+    host: NDArray[np.uint64]
+    """Key of the host that sent it (`schemas.hosts.host_key`), 0 where it says none."""
     n: NDArray[np.float64]
     """[K, R]; 0 where the resource is left out, as for the four below."""
     mean: NDArray[np.float64]
@@ -115,6 +118,7 @@ def to_batch(samples: Sequence[Sample], recorded_at: Sequence[float]) -> Batch:
         seq=np.array([s.seq for s in samples], np.float64),
         interval_s=np.array([s.interval_s for s in samples], np.float64),
         recorded_at=np.asarray(recorded_at, np.float64),
+        host=np.array([host_key(s.host_id) for s in samples], np.uint64),
         n=n,
         mean=np.array([m.mean for m in parts], np.float64).reshape(shape),
         m2=np.array([m.m2 for m in parts], np.float64).reshape(shape),

@@ -18,18 +18,25 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.hosts import host_key
 from schemas.sample import MachineFacts
 from streams.admission import OFFLINE, RECORD_AHEAD_S, RECORD_TIME_MAX_S, Admission
 from streams.batch import Batch, Refused, read_messages, to_batch
 from streams.fold import DAY_S, fold, heard
 from streams.lost_hours import LostHours
 from streams.manifest import Manifest
+from streams.owners import REASON as NAME_TAKEN
+from streams.owners import claim
 from streams.resume import uncover
 from streams.ring import HOURS, NO_SLOT, Ring, S
 from streams.table import Table
 
 FEW_SLOTS = 2
 """A machine of no more filled slots than this has only just been heard of."""
+
+TAKEN_MOST = 100
+TAKEN_S = 900.0
+"""So many machines whose name is disputed are told of, and for how long after the last refusal."""
 
 END_OF_LOG = 2**62
 """Beyond every offset."""
@@ -80,6 +87,8 @@ class Partition:
         self.facts_version = 0
         self.recorded_at = 0.0
         """Record time of the last message folded."""
+        self.taken: dict[str, tuple[str, float]] = {}
+        """By machine, the host whose messages were last refused because another has the name, and their record time."""
         self.manifest = Manifest()
         self.lost_positions = np.zeros(S, np.bool_)
         """Positions whose stored value was lost, while they are rebuilt."""
@@ -147,7 +156,8 @@ class Partition:
         )
         batch = to_batch(samples, [recorded_at[place] for place in places])
         batch, places = self._refuse_readings(batch, places, refused)
-        batch = self._refuse_machines(batch, places, refused)
+        batch, places = self._refuse_machines(batch, places, refused)
+        batch = self._refuse_names(batch, places, facts, recorded_at, refused)
         if len(batch):
             self.recorded_at = float(batch.recorded_at[-1])
             done = fold(self.ring, batch, self._shift_minutes)
@@ -180,22 +190,51 @@ class Partition:
         ]
         return batch.take(~over), [places[k] for k in np.flatnonzero(~over).tolist()]
 
-    def _refuse_machines(self, batch: Batch, places: list[int], refused: list[Refused]) -> Batch:
+    def _refuse_machines(self, batch: Batch, places: list[int], refused: list[Refused]) -> tuple[Batch, list[int]]:
         """Return the batch without samples of new machines that have no room, which join ``refused``."""
         room = self.admission.machines_max - len(self.ring)
         if len(batch) <= room:
-            return batch
+            return batch, places
         new = dict.fromkeys(machine for machine in batch.machines if machine not in self.ring.row)
         over = set(list(new)[max(0, room) :])
         if not over:
-            return batch
+            return batch, places
         kept = np.array([machine not in over for machine in batch.machines])
         refused += [Refused(places[k], "machines", self._full) for k in np.flatnonzero(~kept).tolist()]
-        return batch.take(kept)
+        return batch.take(kept), [places[k] for k in np.flatnonzero(kept).tolist()]
+
+    def _refuse_names(
+        self,
+        batch: Batch,
+        places: list[int],
+        facts: dict[int, MachineFacts],
+        recorded_at: Sequence[float],
+        refused: list[Refused],
+    ) -> Batch:
+        """Return the batch without samples of hosts whose machine's name another live host has; they join ``refused``.
+
+        Facts likewise, which leave ``facts``.
+        """
+        self.ring.add(batch.machines)
+        over, places_of_facts = claim(self.ring, batch, places, facts, recorded_at)
+        wrong = [(places[k], batch.machines[k], int(batch.host[k])) for k in np.flatnonzero(over).tolist()]
+        said = [(place, facts.pop(place)) for place in places_of_facts]
+        wrong += [(place, one.machine, host_key(one.host_id)) for place, one in said]
+        for place, machine, key in wrong:
+            detail = f"another live host has the name {machine!r}; this one has the key {key:016x}"
+            refused.append(Refused(place, NAME_TAKEN, detail))
+            if machine in self.taken or len(self.taken) < TAKEN_MOST:
+                self.taken[machine] = (f"{key:016x}", recorded_at[place])
+        return batch.take(~over) if over.any() else batch
 
     @property
     def _full(self) -> str:
         return f"the partition holds {self.admission.machines_max} machines, the most it may"
+
+    def taken_lately(self, now_s: float) -> dict[str, tuple[str, float]]:
+        """Return what ``taken`` has of the last quarter of an hour, and forget the rest."""
+        self.taken = {name: one for name, one in self.taken.items() if one[1] > now_s - TAKEN_S}
+        return self.taken
 
     def make_room(self) -> int:
         """Drop machines of few samples from a full partition, the longest silent first; return how many.

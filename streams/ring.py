@@ -38,6 +38,9 @@ VITALS: dict[str, tuple[type[np.generic], tuple[int, ...], float]] = {
     "delay": (np.float32, (2,), np.inf),
     "peak_hour": (np.int64, (), NO_SLOT),  # newest hour that has a place in `peak`
     "first_minute": (np.int64, (), -NO_SLOT),  # first minute the peaks know of
+    "owner": (np.uint64, (), 0),  # the host that has the name, since when and until when: streams.owners
+    "owner_since": (np.float64, (), 0),
+    "owner_until": (np.float64, (), 0),
 }
 """Per machine: dtype, further axes, value of an unused row."""
 
@@ -76,6 +79,9 @@ class Ring:
     delay: NDArray[np.float32]
     peak_hour: NDArray[np.int64]
     first_minute: NDArray[np.int64]
+    owner: NDArray[np.uint64]
+    owner_since: NDArray[np.float64]
+    owner_until: NDArray[np.float64]
     n: NDArray[np.uint16]
     mean: NDArray[np.float64]
     m2: NDArray[np.float32]

@@ -16,6 +16,8 @@ import numpy as np
 from redis.exceptions import ResponseError, WatchError
 
 from schemas.names import SILENT_S, Names
+from schemas.process.version import product_version
+from schemas.worker import Worker
 from streams.admission import OFFLINE, Admission
 from streams.checkpoint import encode_hour, encode_position, encode_vitals
 from streams.manifest import Manifest, checksum, decode_manifest
@@ -49,6 +51,7 @@ class Store:
         self._redis = redis
         self._admission = admission
         self._names = names
+        self._version = product_version()
 
     async def load(self, number: int, make_table: Callable[[], Table]) -> Partition:
         """Return the partition as Redis has it; empty, from offset 0, where it has nothing.
@@ -262,6 +265,9 @@ class Store:
             "facts": partition.facts_version,
             "written_at": now_s,
             "manifest": manifest.encode(),
+            "worker": Worker(
+                version=self._version, written_at=now_s, name_taken=partition.taken_lately(now_s)
+            ).encode(),
         }
         pipe.hset(names.state(number), mapping=state)
         pipe.expire(names.state(number), TTL_S)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCTESTED = (
     "ops.grafana.pictures.style", "ops.local.kafka.archives",
-    "schemas.errors", "schemas.names", "schemas.numbers",
+    "schemas.errors", "schemas.hosts", "schemas.names", "schemas.numbers",
     "scorer.commands.show", "scorer.ranking.days", "scorer.ranking.rounding",
     "streams.redis_settings",
 )  # fmt: skip
@@ -53,7 +53,8 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     ),
     "tests/integration/test_stack_broker.py": ("ops.local.apache_kafka", "streams.topics"),
     "tests/integration/test_stack_up.py": ("ops.stack", "ops.stack_settings", "ops.up", "streams.__main__"),
-    "tests/integration/test_store.py": ("streams.store",),
+    "tests/integration/test_rename.py": ("scorer.commands.machines_settings", "scorer.commands.rename"),
+    "tests/integration/test_store.py": ("schemas.worker", "streams.store"),
     "tests/integration/test_bridge.py": ("streams.bridge.__main__", "streams.bridge.settings"),
     "tests/integration/test_profiles.py": ("scorer.commands.profiles",),
     # The documentation, the wheels and what is learned.

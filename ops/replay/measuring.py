@@ -92,6 +92,7 @@ class Measuring:
             seq=np.repeat(minutes + LEAD_MINUTES + 1.0, machines),
             interval_s=np.full(count, float(MINUTE_S)),
             recorded_at=at,
+            host=np.zeros(count, np.uint64),
             n=np.broadcast_to(known, mean.shape),
             mean=mean,
             m2=np.zeros_like(mean),

@@ -24,7 +24,7 @@ from scorer.ledger.leavers import MOST
 from scorer.ledger.reader import LedgerReader, UnknownFormat
 from scorer.wire import Wire
 
-SCRIPTS = ("reserve", "confirm", "update", "release", "expire", "correct", "migrate", "lease", "repair")
+SCRIPTS = ("reserve", "confirm", "update", "release", "expire", "correct", "migrate", "lease", "repair", "rename")
 ENDED_MAX = 1_000_000
 """Ended instances that stay known where no setting says otherwise."""
 SLICE = 200

@@ -145,6 +145,13 @@ class Ledger(ScriptRunner):
         arguments = [number, kind, name, row, sums, *some, *(field for one in counts for field in one)]
         return self._run("repair", False, *arguments)[3].decode()  # type: ignore[no-any-return]
 
+    def rename(self, old: str, new: str, version: int, ids: Sequence[str]) -> bool:
+        """Have all instances of a machine under its new name; False when it is not as ``version`` and ``ids`` say.
+
+        ``version``: of the row as it was read before its instances, 0 without one.
+        """
+        return bool(self._run("rename", False, old, new, version, *ids)[3] == b"done")
+
     def _one(self, result: list[Any]) -> Transition:
         raw, *rest = result[3]
         kind = raw.decode()

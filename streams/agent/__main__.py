@@ -18,7 +18,7 @@ from schemas.sample import Message, Sample, encode
 from streams.agent.backlog import Record
 from streams.agent.collectors import COLLECTORS
 from streams.agent.counts import Counts
-from streams.agent.identity import read_machine_id
+from streams.agent.identity import Identity, read_identity
 from streams.agent.instances.meter import Meter
 from streams.agent.instances.report import Reporter
 from streams.agent.loop import SystemClock, run
@@ -42,10 +42,11 @@ SETTINGS = AgentSettings
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the agent; return 0 after a clean stop, 1 when ``--once`` could not deliver its sample."""
+    identity = read_identity(environ, time.time())
     settings = load_settings(AgentSettings, "agent", argv, environ)
     configure_logs(settings.log_level, settings.log_format)
     quieten("kafka")
-    sampler = build_sampler(settings)
+    sampler = build_sampler(settings, identity)
     check_connection_settings(settings)
     if settings.check_config:
         return 0
@@ -64,7 +65,13 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         serve_metrics(settings, sampler)
     systemd = SystemdNotifier(environ)
     systemd.notify("READY=1")
-    started = {"machine": sampler.machine, "phase_s": sampler.schedule.phase_s, "interval_s": settings.interval_s}
+    source = "machine" if settings.machine else identity.source
+    started = {
+        "machine": sampler.machine,
+        "named_by": source,
+        "phase_s": sampler.schedule.phase_s,
+        "interval_s": settings.interval_s,
+    }
     log.info("agent.started", extra={"values": started})
 
     single = settings.once or settings.dry_run
@@ -87,10 +94,15 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     return 1 if settings.once and left else 0
 
 
-def build_sampler(settings: AgentSettings) -> Sampler:
-    """Return the sampler of this machine; raises SettingsError when the machine has no usable id."""
+def build_sampler(settings: AgentSettings, identity: Identity) -> Sampler:
+    """Return the sampler of this machine; raises SettingsError when it has no usable name.
+
+    A dry run publishes nothing, so it takes the name that an engine made up, too.
+    """
+    machine = settings.machine or identity.machine
+    if identity.problem and not settings.machine and not (settings.dry_run and machine):
+        raise SettingsError(identity.problem)
     try:
-        machine = read_machine_id(settings.machine)
         check_machine(machine)
     except ValueError as error:
         raise SettingsError(str(error)) from None
@@ -102,6 +114,7 @@ def build_sampler(settings: AgentSettings) -> Sampler:
         capacities=settings.capacities,
         labels=settings.labels,
         agent_version=product_version(),
+        host_id=identity.host_id,
     )
 
 

@@ -1,38 +1,154 @@
-"""Who this machine is: one id, the same after every restart."""
+"""Who this machine is: one name, the same after every restart and upgrade; and the id of its host.
+
+The name is, in this order:
+
+1. the setting ``machine``;
+2. the name in the state file, when this host wrote it;
+3. what the previous release called the machine, when that release ran here;
+4. the host's name: fully qualified where it is, else bare.
+
+**The state file** is ``machine.json`` in the unit's state directory (``STATE_DIRECTORY``). The first start of this
+release writes the name there, so a new domain or a lost name server changes nothing. It holds the host's id, too: a
+copied disk image is another host and takes its own name. Delete the file, and the host's name is taken anew.
+
+**The previous release** named a machine with a bare host name by its machine-id, wrote no file, and had the same state
+directory. So a state directory that is older than this process and has no file is its trace: the machine keeps its
+name until ``windward machines rename``. Rejected: asking the fleet's facts, since an agent may write to Kafka and read
+nothing. Without a state directory there is no trace, and the host's name is taken; where that is a second name of a
+known host, ``windward doctor`` says so with the command that joins the two.
+
+In a container without the host's network the host name is random: without ``machine`` it is refused
+(`streams.agent.container`).
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from schemas.hosts import host_id
+from streams.agent.container import has_random_name
 
 MACHINE_ID_FILE = Path("/etc/machine-id")
+STATE_FILE = "machine.json"
+TRACE_S = 60.0
+"""A state directory older than this at the start was made for an earlier process."""
+PROC = Path("/proc/self")
+SYSFS = Path("/sys/class/net")
+RANDOM = (
+    "machine: this container does not have the host's network, so its host name is random: give --machine"
+    " (WINDWARD_MACHINE), or run it in the host's network (docker run --network host, hostNetwork: true)"
+)
 
 
-def machine_id(configured: str | None, full_name: str, machine_id_text: str) -> str:
-    """Return the configured name, else the fully qualified host name, else the machine id, else the bare host name.
+class Kept(msgspec.Struct, frozen=True):
+    """The state file: a machine's name, and the host that wrote it."""
 
-    A name without a dot, or one of ``localhost``, is not fully qualified: two machines may share it, so it comes last.
+    machine: str
+    host_id: str
 
-    >>> machine_id(None, "db1.example.com", "3d12"), machine_id(None, "db1", "3d12"), machine_id(None, "db1", "")
-    ('db1.example.com', '3d12', 'db1')
 
-    Raises ValueError when there is none.
+class Identity(NamedTuple):
+    """A machine's name and where it is from, the id of its host ("": it has no machine-id); or why it has no name."""
+
+    machine: str
+    source: str
+    host_id: str
+    problem: str = ""
+
+
+def host_name(full_name: str) -> str:
+    """Return the host's name; "" for one that every host has.
+
+    >>> host_name("db1.example.com"), host_name("db1"), host_name("localhost.localdomain")
+    ('db1.example.com', 'db1', '')
     """
-    local = full_name.partition(".")[0] in ("", "localhost")
-    qualified = full_name if "." in full_name and not local else ""
-    bare = "" if local else full_name
-    found = configured or qualified or machine_id_text.strip() or bare
-    if not found:
-        raise ValueError("machine: this machine has neither a host name nor a machine id; give it one")
-    return found
+    return "" if full_name.partition(".")[0] in ("", "localhost") else full_name
 
 
-def read_machine_id(configured: str | None) -> str:
-    """Return this machine's id."""
-    if configured:
-        return configured
+def former_name(full_name: str, machine_id_text: str) -> str:
+    """Return what the previous release called the machine: the full host name, else the machine-id, else the bare name.
+
+    >>> former_name("db1.example.com", "3d12"), former_name("db1", "3d12"), former_name("db1", "")
+    ('db1.example.com', '3d12', 'db1')
+    """
+    name = host_name(full_name)
+    return name if "." in name else machine_id_text.strip() or name
+
+
+def choose(full_name: str, machine_id_text: str, kept: Kept | None, *, ran_before: bool) -> tuple[str, str]:
+    """Return the machine's name and where it is from, by the order above from its second place on.
+
+    ``ran_before``: the previous release ran here. Raises ValueError when there is no name.
+    """
+    if kept and kept.host_id == host_id(machine_id_text):
+        return kept.machine, "state file"
+    if ran_before and not kept and (name := former_name(full_name, machine_id_text)):
+        return name, "previous release"
+    if name := host_name(full_name):
+        return name, "host name"
+    if name := machine_id_text.strip():
+        return name, "machine-id"
+    raise ValueError("machine: this machine has neither a host name nor a machine id; give it one by --machine")
+
+
+def read_identity(environ: Mapping[str, str], started_s: float) -> Identity:
+    """Return who this machine is by itself, and keep the name in the state file.
+
+    ``started_s``: when this process started, epoch s. To be called before anything that can fail: a first start that
+    fails afterwards must not look like the previous release's trace.
+    """
+    machine_id_text = _text(MACHINE_ID_FILE)
+    host = host_id(machine_id_text)
+    state = Path(path) if (path := environ.get("STATE_DIRECTORY", "").partition(":")[0]) else None
+    kept = _kept(state / STATE_FILE) if state else None
+    if kept is None and _is_random(socket.gethostname()):
+        return Identity(socket.gethostname(), "container", host, RANDOM)
+    ran_before = state is not None and _is_older(state, started_s)
     try:
-        text = MACHINE_ID_FILE.read_text()
+        name, source = choose(socket.getfqdn(), machine_id_text, kept, ran_before=ran_before)
+    except ValueError as error:
+        return Identity("", "", host, str(error))
+    if state and source != "state file":
+        _keep(state / STATE_FILE, Kept(name, host))
+    return Identity(name, source, host)
+
+
+def _is_random(name: str) -> bool:
+    physical = any((link / "device").exists() for link in SYSFS.iterdir()) if SYSFS.is_dir() else False
+    return has_random_name(name, _text(PROC / "mountinfo"), _text(PROC / "cgroup"), physical=physical)
+
+
+def _is_older(state: Path, started_s: float) -> bool:
+    try:
+        return state.stat().st_mtime < started_s - TRACE_S
     except OSError:
-        text = ""
-    return machine_id(None, socket.getfqdn(), text)
+        return False
+
+
+def _kept(path: Path) -> Kept | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Kept)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _keep(path: Path, kept: Kept) -> None:
+    """Write the state file as one step; a directory that takes none leaves the name as it is found each time."""
+    written = path.with_name(f"{path.name}.{os.getpid()}")
+    with contextlib.suppress(OSError):
+        written.write_bytes(msgspec.json.encode(kept))
+        written.replace(path)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -32,8 +32,10 @@ class Sampler:
         labels: Mapping[str, str] | None = None,
         agent_version: str = "",
         counts: Counts | None = None,
+        host_id: str = "",
     ) -> None:
         self.machine = machine
+        self.host_id = host_id
         self.boot = boot
         self.schedule = schedule
         self.counts = counts or Counts()
@@ -79,6 +81,7 @@ class Sampler:
             capacity=dict(self._known_capacities),
             labels=self._labels,
             agent_version=self._agent_version,
+            host_id=self.host_id,
         )
 
     def _read_one(self, collector: Collector, elapsed_s: float) -> Reading | None:
@@ -124,6 +127,7 @@ class Sampler:
             seq=self._seq,
             at=self.schedule.end_of(self._interval),
             interval_s=self.schedule.interval_s,
+            host_id=self.host_id,
             **moments,
         )
         self._seq += 1

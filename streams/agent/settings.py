@@ -59,7 +59,9 @@ class AgentSettings(PublishSettings, InstanceSettings):
         "windward agent --capacity nic=1.25G --check-config",
     )
 
-    machine: str | None = setting(None, "this machine's id (default: its full host name, else /etc/machine-id)")
+    machine: str | None = setting(
+        None, "this machine's name (default: the host's name, which stays as it was first taken)"
+    )
     capacity: dict[str, str] = setting(
         {},
         "RESOURCE=AMOUNT in place of what is measured: "

@@ -10,7 +10,9 @@ import redis
 from redis.asyncio import Redis
 
 from schemas.names import Names
+from schemas.process.version import product_version
 from schemas.sample import MachineFacts, encode
+from schemas.worker import read_worker
 from streams.partition import Arrived, Partition
 from streams.peaks import Zone
 from streams.store import StateAheadError, Store
@@ -139,3 +141,27 @@ def test_values_that_left_redis_are_written_again(valkey: Valkey, names: Names, 
         assert not (await store.load(0, table)).lost
 
     with_store(valkey, names, work)
+
+
+def test_a_name_of_two_hosts_is_told_beside_the_state(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+    """With the worker's version, as of the write of the state; a quarter of an hour after the last refusal no more."""
+    state = partition()
+    values = [encode(sample("m", slot, host_id=host)) for slot, host in ((0, "a"), (1, "b"))]
+
+    async def work(store: Store) -> None:
+        take(state, *values, recorded_at=START + 15)
+        await store.save(state, START + 20)
+
+    with_store(valkey, names, work)
+    worker = read_worker(*server.hmget(names.state(0), "worker", "written_at"))
+    assert worker is not None
+    assert (worker.version, set(worker.name_taken)) == (product_version(), {"m"})
+
+    async def later(store: Store) -> None:
+        state.changed = True
+        await store.save(state, START + 1000)
+
+    with_store(valkey, names, later)
+    worker = read_worker(*server.hmget(names.state(0), "worker", "written_at"))
+    assert worker is not None
+    assert worker.name_taken == {}

@@ -11,11 +11,14 @@ from ops.findings import (
     Finding,
     clock_findings,
     machine_findings,
+    name_findings,
     redis_findings,
     scorer_findings,
     version_findings,
 )
+from schemas.hosts import host_id
 
+MACHINE_ID = "3d1219c7c4c5404aaa1f6d2a48adfda4"
 GOOD: dict[str, Any] = {"redis_version": "7.2.0", "aof_enabled": 1, "used_memory": 5e6, "maxmemory": 1e9}
 HEALTH: dict[str, Any] = {
     "ready": True,
@@ -56,6 +59,20 @@ HEALTH: dict[str, Any] = {
         pytest.param(machine_findings({"a": 5.0}, [], [], {"x": 3}), "warning", "3 instances are on 1 machines",
                      "--machine x", id="instances on a ghost"),
         pytest.param(machine_findings({}, [], [], {}), "error", "no machine has data", "start agents", id="nothing"),
+        pytest.param(name_findings([], {"a": "h1", "b": "h2"}, {"a": 5.0, "b": 5.0}, {}), "good", "no name of 2", "",
+                     id="names"),
+        pytest.param(name_findings(["a"], {}, {"a": 5.0}, {}), "error", "two live hosts send as 'a'",
+                     "WINDWARD_MACHINE", id="a name of two"),
+        pytest.param(name_findings([], {"new": host_id(MACHINE_ID)}, {"new": 5.0, MACHINE_ID: 90.0}, {MACHINE_ID: 2}),
+                     "warning", f"'new' is the host that was '{MACHINE_ID}', which has 2 instances",
+                     f"windward machines rename {MACHINE_ID} new", id="known by its machine-id"),
+        pytest.param(name_findings([], {"new": host_id(MACHINE_ID)}, {"new": 5.0}, {MACHINE_ID: 2}), "warning",
+                     "2 instances", "rename", id="of which only the ledger knows"),
+        pytest.param(name_findings([], {"new": "h", "old": "h"}, {"new": 5.0, "old": 90.0}, {}), "warning",
+                     "'new' is the host that was 'old'", "rename old new", id="another name"),
+        pytest.param(name_findings([], {"a": "h", "b": "h"}, {"a": 5.0, "b": 5.0}, {}), "warning",
+                     "a, b have one machine-id", "systemd-machine-id-setup", id="a copied image"),
+        pytest.param(name_findings([], {"a": "", "b": ""}, {"a": 5.0, "b": 5.0}, {}), "good", "", "", id="no ids"),
         pytest.param(version_findings({"scorer": ["1"], "agents": ["1", "1"]}), "good", "agents 1 (2)", "", id="one"),
         pytest.param(version_findings({"scorer": ["2"], "agents": ["1", "2"]}), "note", "agents 1, 2", "upgrading",
                      id="versions"),

@@ -107,6 +107,15 @@ def test_what_is_written_now_is_what_an_old_reader_expects() -> None:
         assert msgspec.json.decode(encode(message)) == msgspec.json.decode(line)
 
 
+def test_samples_and_facts_with_a_host_are_still_read() -> None:
+    """As they were when the host's id was added; what has none is of no host."""
+    lines = (GOLDEN / "sample.v1-host.jsonl").read_bytes().splitlines()
+    decoded = [decode(line) for line in lines]
+    assert [one.host_id for one in decoded] == ["8bfbab46c1906f9b96e503ee8a9a8ecb"] * 2
+    assert [encode(one) for one in decoded] == lines
+    assert {decode(line).host_id for line in [*SAMPLES, MACHINE]} == {""}
+
+
 def add(value: Any) -> Any:
     """Add what this version does not know to every object."""
     if isinstance(value, dict):

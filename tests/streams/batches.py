@@ -49,6 +49,7 @@ def batch_of(machines: Sequence[str], at: Any, mean: Any, **more: Any) -> Batch:
         seq=narrow("seq", at - START),
         interval_s=narrow("interval_s", 10),
         recorded_at=narrow("recorded_at", at + 0.05),
+        host=narrow("host", 0).astype(np.uint64),
         mean=mean,
         classes=more.get("classes", []),
         **columns,

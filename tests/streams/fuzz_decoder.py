@@ -240,6 +240,8 @@ MUTATIONS: tuple[Mutation, ...] = (
 def good_message(rng: random.Random, now: float) -> bytes:
     """A message as one of thirty machines would send it about now."""
     head = b'"v":1,"machine":"m%d","boot":5,"at":%.1f' % (rng.randrange(30), now - rng.expovariate(0.05))
+    if rng.random() < 0.3:
+        head += b',"host_id":"%d"' % (rng.random() < 0.1)
     if rng.random() < 0.1:
         return (
             b'{"type":"machine",%s,"capacity":{"cpu":4,"memory":1e10},"labels":{"zone":"a"},"agent_version":"1"}' % head

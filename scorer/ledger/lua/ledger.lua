@@ -29,7 +29,8 @@ KEYS[3] expiry     zset    id of each reserved instance by expires_at
 KEYS[4] machines   hash    machine -> "version class:name=amount,name=amount class:...", absent when it holds nothing
 KEYS[5] counts     hash    "machine what" -> how many instances there are counted under `what`, absent at 0
 KEYS[6] clusters   hash    cluster -> "version count", absent when it has no instance
-KEYS[7] log        stream  <change>-0: field i = the record after the change; trimmed to about ARGV[2] entries
+KEYS[7] log        stream  <change>-0: field i = the record after the change; then, where its machine was renamed, field
+                           renamed = the name before; trimmed to about ARGV[2] entries
 KEYS[8] ended      prefix  <prefix>:<id> -> record of a released or expired instance, for ARGV[3] seconds
                    list    "<version> <id>" of each, oldest first, at most as many as ARGV[3] says; the oldest are forgotten
 KEYS[9] closed     string  where format 1 had its head, a hash: text that every script of format 1 fails on at once
@@ -338,9 +339,10 @@ local function write_acts()
 end
 
 -- Keep what a change leaves on a machine; old: the live record in whose place the new one comes. What was never confirmed
--- has used nothing and leaves nothing.
+-- has used nothing and leaves nothing. A machine with another name was not left.
 local function leave(record, old)
   local value, ended_at
+  if record.renamed then return end
   if not is_live(record) then
     if (record.started_at or 0) > 0 then value, ended_at = record.value, record.ended_at end
   elseif old and old.machine ~= record.machine and (old.started_at or 0) > 0 then
@@ -403,7 +405,8 @@ local function commit(always)
     else
       settled[#settled + 1] = record.id
     end
-    redis.call('XADD', LOG, 'MAXLEN', '~', LOG_LENGTH, string.format('%.0f-0', change), 'i', value)
+    local audit = record.renamed and {'renamed', record.renamed} or {}
+    redis.call('XADD', LOG, 'MAXLEN', '~', LOG_LENGTH, string.format('%.0f-0', change), 'i', value, unpack(audit))
     for _, one in ipairs(entry) do
       touched[one.machine] = true
       row(one.machine).version = change

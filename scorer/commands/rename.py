@@ -1,0 +1,207 @@
+"""``windward machines rename``: a machine has another name; what operators said of it and its instances go along.
+
+    operators' words      one transaction: laid under those of the new name; the old name is cordoned and marked
+    the ledger            one script (`rename.lua`): every instance, or none, as of the version that was read
+    the old name          stays marked while its agent sends, so nothing is placed there; forgotten when it is silent
+
+The windows and the agent's facts are the stream app's: they begin anew with the first sample under the new name. The
+two servers know of no common transaction, so the steps come in this order, each is safe to stand alone, and the command
+run again does what is left. It is refused while another host is live under the new name; the same host, by its id, is
+what the command is for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import redis
+
+from schemas.alignment import aligned
+from schemas.hosts import is_of
+from schemas.names import Names
+from schemas.near import did_you_mean
+from schemas.process.settings import SettingsError
+from schemas.sample import Rejected, check_machine_id
+from schemas.window_table import TableError, decode_table
+from scorer.client import WindwardError
+from scorer.commands import ask
+from scorer.commands.forget import note_forgotten
+from scorer.commands.machine_table import STALE_S
+from scorer.commands.operator_facts import in_words
+from scorer.ledger.check import read_row
+from scorer.ledger.scripts import Ledger
+from scorer.wire import AWAY, Wire
+
+RENAMED = "renamed"
+"""The label that marks a name which is not used any more; its value is the new name."""
+_TRIES = 20
+
+
+@dataclass
+class Known:
+    """What is known of two names: the age of their newest sample, the host's id, how long a silence is none."""
+
+    ages_s: dict[str, float] = field(default_factory=dict)
+    hosts: dict[str, str] = field(default_factory=dict)
+    every_s: dict[str, float] = field(default_factory=dict)
+
+    def is_live(self, name: str) -> bool:
+        """Whether an agent sends under this name."""
+        return self.ages_s.get(name, float("inf")) <= max(STALE_S, 3 * self.every_s.get(name, 0.0))
+
+    def is_one_host(self, old: str, new: str) -> bool:
+        """Whether both names are of one host."""
+        host = self.hosts.get(new, "")
+        return bool(host) and (self.hosts.get(old) == host or is_of(old, host))
+
+
+def run(settings: Any, words: Sequence[str]) -> int:
+    """Rename a machine, by the settings of `scorer.commands.machines`; return the exit code."""
+    if len(words) != 2:
+        raise SettingsError("machines rename: give the name so far and the new one")
+    old, new = (_checked(name) for name in words)
+    if old == new:
+        raise SettingsError(f"machines rename: {new!r} is its name already")
+    wire = Wire(settings.ledger_arguments())
+    try:
+        with ask.server(settings) as server:
+            done = rename(server, Ledger(wire, settings.names), settings.names, old, new)
+    except (*AWAY, redis.ResponseError) as error:
+        return ask.unreachable(settings.redis_url, error, "machines rename", settings)
+    except WindwardError as error:
+        return ask.report(error, "machines rename", settings)
+    finally:
+        wire.close()
+    print(json.dumps(done) if settings.json else _in_words(done))  # noqa: T201
+    return ask.OK
+
+
+def rename(server: redis.Redis, ledger: Ledger, names: Names, old: str, new: str) -> dict[str, Any]:
+    """Do what is left of a renaming; return the names, the ids moved, the operators' entry, whether ``old`` is live.
+
+    Raises WindwardError: NOT_FOUND of a name that nobody knows, FAILED_PRECONDITION while another host has the new one.
+    """
+    known = _known(server, names, (old, new))
+    entries: Any = server.hmget(names.operator, old, new)
+    said, held = msgspec.json.decode(entries[0] or b"{}"), bool(ledger.rows([old], ())[0][0])
+    if not held and not said and old not in known.ages_s and old not in known.hosts:
+        raise WindwardError("NOT_FOUND", f"no machine {old!r}{_hint(server, names, old)}")
+    left = held or (bool(said) and not _is_marked(said))
+    if left and known.is_live(new) and not known.is_one_host(old, new):
+        age = f"its newest sample is {known.ages_s[new]:.0f} s old"
+        raise WindwardError(
+            "FAILED_PRECONDITION", f"{new!r} is a live machine ({age}), of another host than {old!r} as far as is known"
+        )
+    facts = _move_operator_facts(server, names, old, new)
+    moved = _move_instances(ledger, old, new)
+    if not known.is_live(old):
+        note_forgotten(server, names, old)
+    return {"machine": new, "was": old, "instances": moved, "operator": facts, "old_is_live": known.is_live(old)}
+
+
+def _move_operator_facts(server: redis.Redis, names: Names, old: str, new: str) -> dict[str, Any]:
+    """Lay the old name's entry under the new one's and mark the old name, as one step; return the new entry."""
+    for _ in range(_TRIES):
+        with server.pipeline() as pipe:
+            pipe.watch(names.operator)  # type: ignore[no-untyped-call]
+            before, there = (msgspec.json.decode(pipe.hget(names.operator, name) or b"{}") for name in (old, new))
+            if _is_marked(before):
+                return there  # type: ignore[no-any-return]
+            facts = merged(before, there)
+            pipe.multi()
+            if facts:
+                pipe.hset(names.operator, new, msgspec.json.encode(facts))
+            pipe.hset(names.operator, old, msgspec.json.encode({"cordon": True, "labels": {RENAMED: new}}))
+            pipe.incr(names.operator_version)
+            try:
+                pipe.execute()
+            except redis.WatchError:
+                continue
+            return facts
+    raise SettingsError(f"{old}: changed by others {_TRIES} times in a row")
+
+
+def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return two entries as one: groups key by key, where both say something the new name's holds.
+
+    >>> merged({"cordon": True, "labels": {"a": "1", "b": "1"}}, {"labels": {"b": "2"}})
+    {'cordon': True, 'labels': {'a': '1', 'b': '2'}}
+    """
+    found = {**old, **new}
+    for name, value in found.items():
+        if isinstance(value, dict) and isinstance(old.get(name), dict):
+            found[name] = {**old[name], **value}
+        elif isinstance(value, list) and isinstance(old.get(name), list):
+            found[name] = [*value, *(one for one in old[name] if one not in value)]
+        elif name == "cordon":
+            found[name] = bool(old.get(name)) or bool(value)
+    return found
+
+
+def _move_instances(ledger: Ledger, old: str, new: str) -> list[str]:
+    """Move every instance in the ledger; return their ids."""
+    for _ in range(_TRIES):
+        (row,), _ = ledger.rows([old], ())
+        if not row:
+            return []
+        ids = sorted(one.id for one in ledger.all_instances().values() if one.machine == old)
+        if ledger.rename(old, new, read_row(row)[0], ids):
+            return ids
+    raise WindwardError("UNAVAILABLE", f"the instances on {old!r} changed {_TRIES} times while they were read: again")
+
+
+def _is_marked(entry: Mapping[str, Any]) -> bool:
+    return RENAMED in entry.get("labels", {})
+
+
+def _known(server: redis.Redis, names: Names, wanted: tuple[str, ...]) -> Known:
+    """Return what windows and facts say of some machines."""
+    known = Known()
+    seconds, _ = server.time()
+    for partition in range(int(server.get(names.partitions) or 0)):
+        raw: Any = server.get(names.windows(partition))
+        try:
+            table = decode_table(raw) if raw else None
+        except TableError:
+            continue  # the scorer tells of it
+        for name in wanted if table else ():
+            if table and name in table.machines:
+                row = table.machines.index(name)
+                at, every = aligned(table, "at"), aligned(table, "interval_s")
+                known.ages_s[name] = float(seconds) - float(at[row]) if at is not None else 0.0
+                known.every_s[name] = float(every[row]) if every is not None else 0.0
+        facts: Any = server.hmget(names.facts(partition), *wanted)
+        for name, value in zip(wanted, facts, strict=True):
+            if value:
+                known.hosts[name] = str(msgspec.json.decode(value).get("host_id", ""))
+    return known
+
+
+def _hint(server: redis.Redis, names: Names, name: str) -> str:
+    from scorer.commands.known_machines import known_machines
+
+    return did_you_mean(name, known_machines(server, names)) or "; `windward machines list --quiet` has the names"
+
+
+def _checked(name: str) -> str:
+    try:
+        check_machine_id(name)
+    except Rejected as error:
+        raise SettingsError(error.detail) from None
+    return name
+
+
+def _in_words(done: Mapping[str, Any]) -> str:
+    moved = done["instances"]
+    count = "no instance" if not moved else f"instance {moved[0]}" if len(moved) == 1 else f"{len(moved)} instances"
+    line = f"{done['was']} is {done['machine']} now: {count} moved; {in_words(done['operator'])}"
+    if not done["old_is_live"]:
+        return f"{line}\n{done['was']} is forgotten"
+    return (
+        f"{line}\nnow set WINDWARD_MACHINE={done['machine']} for its agent and restart it; {done['was']} is cordoned\n"
+        f"when it is silent, run this again: {done['was']} is forgotten then"
+    )
