@@ -12,6 +12,7 @@
 // Exit codes are those of `windward`: 0 done, 1 failed, 2 wrong usage, 3 no machine fits, 4 no answer in time.
 
 import { randomUUID } from "node:crypto";
+import { realpathSync } from "node:fs";
 import net from "node:net";
 import tls from "node:tls";
 import { pathToFileURL } from "node:url";
@@ -140,4 +141,6 @@ async function main([method, params = "{}"]) {
   }
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) process.exitCode = await main(process.argv.slice(2));
+// Run as a program, also by way of a symbolic link; imported, this does nothing.
+const program = process.argv[1] && pathToFileURL(realpathSync(process.argv[1])).href;
+if (import.meta.url === program) process.exitCode = await main(process.argv.slice(2));

