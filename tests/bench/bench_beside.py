@@ -13,19 +13,16 @@ from __future__ import annotations
 import argparse
 import itertools
 import multiprocessing
-import subprocess
 import sys
-import tempfile
 import time
 from multiprocessing.synchronize import Event
-from pathlib import Path
 
 import numpy as np
 
 from schemas.names import Names
 from scorer.client import Client
 from scorer.wire import Wire
-from tests.conftest import free_port, start_valkey, stop
+from tests.bench.servers import machine_names, own_scorer, own_server
 from tests.window_tables import publish, window_table
 
 EVERY_S = 0.02
@@ -89,15 +86,10 @@ def main() -> int:
     parser.add_argument("--instances", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=10.0)
     arguments = parser.parse_args()
-    port = free_port()
-    with tempfile.TemporaryDirectory() as directory:
-        server = start_valkey(port, Path(directory))
-        url, names = f"redis://127.0.0.1:{port}/0", Names()
-        wire = Wire({"url": url})
-        machines = [f"machine-{number:05d}" for number in range(arguments.machines)]
+    names, machines = Names(), machine_names(arguments.machines)
+    with own_server() as (url, wire):
         publish(wire, names, [window_table(machines, at=time.time() + 600)])
         wire.ask([("CONFIG", "SET", "slowlog-log-slower-than", 1000), ("CONFIG", "SET", "slowlog-max-len", 10_000)])
-        scorer = subprocess.Popen([sys.executable, "-m", "scorer", "--redis-url", url, "--log-level", "warning"])
         phases = {
             "alone": (None, ()),
             f"beside a batch of {arguments.instances} unlike instances": (place_batches, (url, arguments.instances)),
@@ -105,26 +97,22 @@ def main() -> int:
             f"window table written {FLIPS_A_SECOND} times a second": (rewrite_tables, (url, machines)),
             f"the same, and a label changed {FLIPS_A_SECOND} times a second": (flip_labels, (url, machines)),
         }
-        try:
-            with Client(url, timeout_s=60) as client:
-                ranked_ms(client, 2.0)
-                for name, (load, given) in phases.items():
-                    wire.one("SLOWLOG", "RESET")
-                    ending = multiprocessing.Event()
-                    beside = multiprocessing.Process(target=load, args=(*given, ending)) if load else None
-                    if beside is not None:
-                        beside.start()
-                        time.sleep(1.0)
-                    print(f"{name}: {line(ranked_ms(client, arguments.seconds))}", flush=True)
-                    ending.set()
-                    if beside is not None:
-                        beside.join()
-                    slow = [entry[2] / 1e3 for entry in wire.one("SLOWLOG", "GET", -1) if entry[3][0][:4] == b"EVAL"]
-                    if slow:
-                        print(f"  longest ledger script {max(slow):.1f} ms, {len(slow)} of 1 ms or more", flush=True)
-        finally:
-            stop(scorer)
-            stop(server)
+        with own_scorer(url), Client(url, timeout_s=60) as client:
+            ranked_ms(client, 2.0)
+            for name, (load, given) in phases.items():
+                wire.one("SLOWLOG", "RESET")
+                ending = multiprocessing.Event()
+                beside = multiprocessing.Process(target=load, args=(*given, ending)) if load else None
+                if beside is not None:
+                    beside.start()
+                    time.sleep(1.0)
+                print(f"{name}: {line(ranked_ms(client, arguments.seconds))}", flush=True)
+                ending.set()
+                if beside is not None:
+                    beside.join()
+                slow = [entry[2] / 1e3 for entry in wire.one("SLOWLOG", "GET", -1) if entry[3][0][:4] == b"EVAL"]
+                if slow:
+                    print(f"  longest ledger script {max(slow):.1f} ms, {len(slow)} of 1 ms or more", flush=True)
     return 0
 
 

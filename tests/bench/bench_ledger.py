@@ -6,11 +6,8 @@ python -m tests.bench.bench_ledger [--instances 200000] [--machines 5000]
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -24,7 +21,7 @@ from scorer.ledger.limits import Limit, total
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import Candidate, Wanted
 from scorer.wire import Wire
-from tests.conftest import free_port, start_valkey, stop
+from tests.bench.servers import machine_names, own_scorer, own_server
 from tests.window_tables import publish, window_table
 
 
@@ -44,47 +41,34 @@ def main() -> int:
     parser.add_argument("--instances", type=int, default=200_000)
     parser.add_argument("--machines", type=int, default=5_000)
     arguments = parser.parse_args()
-    port = free_port()
-    with tempfile.TemporaryDirectory() as directory:
-        server = start_valkey(port, Path(directory))
-        url, names = f"redis://127.0.0.1:{port}/0", Names()
-        wire = Wire({"url": url})
-        try:
-            machines = [f"machine-{number:05d}" for number in range(arguments.machines)]
-            publish(wire, names, [window_table(machines, at=time.time() + 600)])
-            print(f"reserve, 250 a script: {reserve_us(Ledger(wire, names), machines):.0f} us an instance")
-            for filled in (0, arguments.instances):
-                fill(Ledger(wire, names), machines, filled)
-                started = time.perf_counter()
-                follower = Follower(Ledger(wire, names))
-                follower.poll()
-                print(f"{len(follower.view)} instances read in {time.perf_counter() - started:.2f} s")
-                started, worked = time.perf_counter(), time.process_time()
-                found = Check(Ledger(Wire({"url": url}), names)).run()
+    names, machines = Names(), machine_names(arguments.machines)
+    with own_server() as (url, wire):
+        publish(wire, names, [window_table(machines, at=time.time() + 600)])
+        print(f"reserve, 250 a script: {reserve_us(Ledger(wire, names), machines):.0f} us an instance")
+        for filled in (0, arguments.instances):
+            fill(Ledger(wire, names), machines, filled)
+            started = time.perf_counter()
+            follower = Follower(Ledger(wire, names))
+            follower.poll()
+            print(f"{len(follower.view)} instances read in {time.perf_counter() - started:.2f} s")
+            started, worked = time.perf_counter(), time.process_time()
+            found = Check(Ledger(Wire({"url": url}), names)).run()
+            print(
+                f"  checked in {time.perf_counter() - started:.2f} s, {time.process_time() - worked:.2f} s of it "
+                f"here: {found.machines} machines, {len(found.differences)} differences"
+            )
+            started = time.perf_counter()
+            with own_scorer(url), Client(url, timeout_s=60) as client:
+                client.place(cpu=0.001)
+                print(f"  start to first placement {time.perf_counter() - started:.2f} s")
+                beside = rank_beside_check_ms(client)
                 print(
-                    f"  checked in {time.perf_counter() - started:.2f} s, {time.process_time() - worked:.2f} s of it "
-                    f"here: {found.machines} machines, {len(found.differences)} differences"
+                    f"  rank beside the check: {len(beside)} calls, p50 {beside[len(beside) // 2]:.1f} ms, "
+                    f"p99 {beside[len(beside) * 99 // 100]:.1f} ms"
                 )
-                started = time.perf_counter()
-                scorer = subprocess.Popen(
-                    [sys.executable, "-m", "scorer", "--redis-url", url, "--log-level", "warning"]
-                )
-                try:
-                    with Client(url, timeout_s=60) as client:
-                        client.place(cpu=0.001)
-                        print(f"  start to first placement {time.perf_counter() - started:.2f} s")
-                        beside = rank_beside_check_ms(client)
-                        print(
-                            f"  rank beside the check: {len(beside)} calls, p50 {beside[len(beside) // 2]:.1f} ms, "
-                            f"p99 {beside[len(beside) * 99 // 100]:.1f} ms"
-                        )
-                        rank = median_us(lambda c=client: c.rank(cpu=0.5, top=1))
-                        place = median_us(lambda c=client: c.place(cpu=0.001, top=1))
-                        print(f"  rank p50 {rank:.0f} us, place p50 {place:.0f} us")
-                finally:
-                    stop(scorer)
-        finally:
-            stop(server)
+                rank = median_us(lambda c=client: c.rank(cpu=0.5, top=1))
+                place = median_us(lambda c=client: c.place(cpu=0.001, top=1))
+                print(f"  rank p50 {rank:.0f} us, place p50 {place:.0f} us")
     return 0
 
 

@@ -10,15 +10,10 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
-import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import redis
@@ -26,7 +21,7 @@ import redis
 from schemas.names import Names
 from scorer.client import Client
 from scorer.wire import Wire
-from tests.conftest import free_port, start_valkey, stop
+from tests.bench.servers import machine_names, own_scorer, own_server
 from tests.window_tables import publish, window_table
 
 
@@ -61,6 +56,38 @@ def client_process(url: str, number: int, seconds: float, counts: multiprocessin
     counts.put(placed)
 
 
+def measure_all(url: str, calls: int, seconds: float) -> None:
+    """Measure echo, health, rank and place, then placements by eight clients; print all."""
+    plain = redis.Redis.from_url(url, socket_timeout=None)
+
+    def ask_echo() -> None:
+        plain.rpush("echo:queries", b"x" * 200)
+        plain.blpop("echo:reply", timeout=5)
+
+    with Client(url, timeout_s=20) as client:
+        client.health()
+        results = {
+            "echo": measure(ask_echo, calls),
+            "health": measure(client.health, calls),
+            "rank": measure(lambda: client.rank(cpu=0.5, memory="1G"), calls),
+            "place": measure(lambda: client.place(cpu=0.001, memory="1M"), calls),
+        }
+    base = np.percentile(results["echo"], [50, 99])
+    for name, times in results.items():
+        p50, p99 = np.percentile(times, [50, 99])
+        print(f"{name:6} p50 {p50:6.0f} us  p99 {p99:6.0f} us {p50 / base[0]:5.2f} x  {p99 / base[1]:5.2f} x echo")
+    counts: multiprocessing.Queue[int] = multiprocessing.Queue()
+    clients = [
+        multiprocessing.Process(target=client_process, args=(url, number, seconds, counts)) for number in range(8)
+    ]
+    for process in clients:
+        process.start()
+    placed = sum(counts.get() for _ in clients)
+    for process in clients:
+        process.join()
+    print(f"8 clients, one scorer: {placed / seconds:.0f} placements/s")
+
+
 def main() -> int:
     """Run everything on a server and a scorer of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -70,22 +97,15 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--flush", type=float, default=0.0, help="rewrite the window tables every so many seconds")
     arguments = parser.parse_args()
-    port = free_port()
-    with tempfile.TemporaryDirectory() as directory:
-        server = start_valkey(port, Path(directory))
-        url, names = f"redis://127.0.0.1:{port}/0", Names()
-        wire = Wire({"url": url})
-        loads = np.random.default_rng(1).beta(2, 4, arguments.machines)
-        machines = [f"machine-{number:05d}" for number in range(arguments.machines)]
-        parts = [range(p, arguments.machines, arguments.partitions) for p in range(arguments.partitions)]
+    names, machines = Names(), machine_names(arguments.machines)
+    loads = np.random.default_rng(1).beta(2, 4, arguments.machines)
+    parts = [range(p, arguments.machines, arguments.partitions) for p in range(arguments.partitions)]
 
-        def tables() -> list[bytes]:
-            return [window_table([machines[row] for row in part], utilization=loads[list(part)]) for part in parts]
+    def tables() -> list[bytes]:
+        return [window_table([machines[row] for row in part], utilization=loads[list(part)]) for part in parts]
 
+    with own_server() as (url, wire):
         publish(wire, names, tables())
-        scorer = subprocess.Popen(
-            [sys.executable, "-m", "scorer", "--redis-url", url, "--log-level", "warning"], env=os.environ
-        )
         echo = multiprocessing.Process(target=echo_server, args=(url,), daemon=True)
         echo.start()
         ending = threading.Event()
@@ -98,43 +118,11 @@ def main() -> int:
         if arguments.flush:
             threading.Thread(target=flush, daemon=True).start()
         try:
-            plain = redis.Redis.from_url(url, socket_timeout=None)
-
-            def ask_echo() -> None:
-                plain.rpush("echo:queries", b"x" * 200)
-                plain.blpop("echo:reply", timeout=5)
-
-            with Client(url, timeout_s=20) as client:
-                client.health()
-                results = {
-                    "echo": measure(ask_echo, arguments.calls),
-                    "health": measure(client.health, arguments.calls),
-                    "rank": measure(lambda: client.rank(cpu=0.5, memory="1G"), arguments.calls),
-                    "place": measure(lambda: client.place(cpu=0.001, memory="1M"), arguments.calls),
-                }
-            base = np.percentile(results["echo"], [50, 99])
-            for name, times in results.items():
-                p50, p99 = np.percentile(times, [50, 99])
-                print(
-                    f"{name:6} p50 {p50:6.0f} us  p99 {p99:6.0f} us {p50 / base[0]:5.2f} x  {p99 / base[1]:5.2f} x echo"
-                )
-            counts: multiprocessing.Queue[int] = multiprocessing.Queue()
-            clients = [
-                multiprocessing.Process(target=client_process, args=(url, number, arguments.seconds, counts))
-                for number in range(8)
-            ]
-            for process in clients:
-                process.start()
-            placed = sum(counts.get() for _ in clients)
-            for process in clients:
-                process.join()
-            print(f"8 clients, one scorer: {placed / arguments.seconds:.0f} placements/s")
+            with own_scorer(url):
+                measure_all(url, arguments.calls, arguments.seconds)
         finally:
             ending.set()
             echo.kill()
-            scorer.send_signal(signal.SIGTERM)
-            scorer.wait(20)
-            stop(server)
     return 0
 
 

@@ -11,31 +11,7 @@ from scorer.ranking.catalogue import built_in_profiles, load_profiles
 from scorer.ranking.profile import ProfileError
 from scorer.ranking.scores.global_variance import GlobalVariance
 from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
-
-GOOD = """\
-window = "longest-covered"
-credits = "window"
-
-[estimate]
-factor = { cpu = 0.85 }
-
-[[filters]]
-use = "fresh"
-
-[[filters]]
-use = "usage_threshold"
-thresholds = { cpu = 0.8 }
-window = 300
-
-[[scores]]
-use = "global_variance"
-weight = 3
-normalise = "min-max"
-
-[[scores]]
-use = "load_variation_risk"
-credits = "none"
-"""
+from tests.scorer.ranking.profile_text import GOOD
 
 
 def test_the_built_in_profiles() -> None:

@@ -3,31 +3,7 @@
 from __future__ import annotations
 
 from scorer.ranking.profile_file import parse_profile
-
-GOOD = """\
-window = "longest-covered"
-credits = "window"
-
-[estimate]
-factor = { cpu = 0.85 }
-
-[[filters]]
-use = "fresh"
-
-[[filters]]
-use = "usage_threshold"
-thresholds = { cpu = 0.8 }
-window = 300
-
-[[scores]]
-use = "global_variance"
-weight = 3
-normalise = "min-max"
-
-[[scores]]
-use = "load_variation_risk"
-credits = "none"
-"""
+from tests.scorer.ranking.profile_text import GOOD
 
 
 def test_effective_settings_are_complete() -> None:

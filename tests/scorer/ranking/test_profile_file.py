@@ -7,31 +7,7 @@ import pytest
 from scorer.ranking.profile import ProfileError
 from scorer.ranking.profile_file import parse_profile
 from scorer.ranking.toml_lines import locate
-
-GOOD = """\
-window = "longest-covered"
-credits = "window"
-
-[estimate]
-factor = { cpu = 0.85 }
-
-[[filters]]
-use = "fresh"
-
-[[filters]]
-use = "usage_threshold"
-thresholds = { cpu = 0.8 }
-window = 300
-
-[[scores]]
-use = "global_variance"
-weight = 3
-normalise = "min-max"
-
-[[scores]]
-use = "load_variation_risk"
-credits = "none"
-"""
+from tests.scorer.ranking.profile_text import GOOD
 
 
 def test_a_profile_is_read_with_every_sight_of_its_own() -> None:

@@ -53,6 +53,7 @@ class Scorer:
         ledger = cast("Ledger", Model(lambda: offline.now_s))
         follower = Follower(ledger)
         follower.loaded = True
+        self.metrics = Metrics()
         self.service = ScorerService(
             names=Names(),
             scorer="s",
@@ -61,14 +62,16 @@ class Scorer:
             ledger=ledger,
             source=cast("Any", SimpleNamespace(latest=offline.snapshot, ledger_machines=())),
             profiles=load_profiles(),
-            metrics=Metrics(),
+            metrics=self.metrics,
             same_server=True,
             clock=lambda: offline.now_s,
         )
+        self.asked = 0
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """Return the decoded result."""
-        query = Query(v=1, id="q", method=method, params=msgspec.Raw(msgspec.json.encode(params)))
+        """Return the decoded result of a query with an id of its own."""
+        self.asked += 1
+        query = Query(v=1, id=f"q{self.asked}", method=method, params=msgspec.Raw(msgspec.json.encode(params)))
         found: dict[str, Any] = msgspec.json.decode(self.service.answer(query))
         return found
 

@@ -4,27 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.window_table import Header, WindowTable, decode_table, encode_table
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.joining import joined
-
-
-def table(
-    names: list[str], at: float = 100.0, mean: float = 1.0, windows_s: tuple[int, ...] = (300, 3600)
-) -> WindowTable:
-    """Return a table of machines that all use as much."""
-    n, w = len(names), len(windows_s)
-    columns = {
-        "at": np.full(n, at),
-        "end": np.full(n, at),
-        "interval_s": np.full(n, 10.0, "f4"),
-        "capacity": np.full((3, n), 10.0),
-        "mean": np.full((w, 3, n), mean),
-        "coverage": np.ones((w, 3, n), "f4"),
-    }
-    return decode_table(
-        encode_table(Header(machines=n, windows_s=windows_s, columns=[]), columns, "\n".join(names).encode())
-    )
+from tests.scorer.snapshot.tables import table
 
 
 def test_tables_with_other_windows_are_aligned() -> None:
