@@ -16,6 +16,7 @@ from ops.docs.concept_pictures import pictures
 from ops.docs.drawing import shape
 from ops.docs.shapes import drawn
 from ops.docs.site import configuration
+from schemas.asyncapi import FILE, document
 from scorer.ranking.catalogue import built_in_profiles
 from scorer.ranking.filters import FILTERS
 from scorer.ranking.scores import SCORES
@@ -71,9 +72,8 @@ def generated() -> Iterator[tuple[str, str]]:
             yield f"pictures/{kind}-{plugin.name}.svg", shape(seen, is_filter=kind == "filter")
     yield "profiles.md", profiles_page.page(profiles)
     yield "decision.md", decision_page.page()
-    schemas = {path.name.removesuffix(".v1.schema.json"): json.loads(path.read_text())
-               for path in sorted((ROOT / "schemas").glob("*.v1.schema.json"))}  # fmt: skip
-    yield "rpc.md", rpc_page.page(schemas)
+    yield "rpc.md", rpc_page.page(document())
+    yield FILE, json.dumps(document(), indent=2) + "\n"
     for name, text in pictures().items():
         yield f"pictures/{name}.svg", text
     yield "site.css", STYLE

@@ -1,4 +1,4 @@
-"""The RPC, written from the JSON Schemas: the envelope, a request, and the result of each method."""
+"""The RPC, written from its AsyncAPI document: the envelope, errors, and each method with parameters and result."""
 
 from __future__ import annotations
 
@@ -16,23 +16,80 @@ Redis is the wire. A query is one JSON text pushed on the list `windward:v1:quer
 `windward:v1:reply:ID`. Every call acts once, by its id, and not after its deadline. "No machine fits" is an answer, not
 an error.
 
-Fields that a reader does not know are ignored; fields that a request does not have are refused. The tables below are made
-from the files `schemas/*.v1.schema.json`, which are JSON Schema 2020-12 and made from the code.
+```
+LPUSH windward:v1:queries '{"v": 1, "id": "q1", "method": "rank", "deadline": 1790000000, "params": {"cpu": 2}}'
+BLPOP windward:v1:reply:q1 5
+```
+
+Fields that a reader does not know are ignored; fields that a request does not have are refused. All of this page is
+made from [asyncapi.v1.json](asyncapi.v1.json), an [AsyncAPI](https://www.asyncapi.com) 3 document that tools read, and
+that is made from the code; `schemas/*.v1.schema.json` holds each message as JSON Schema. [Clients](clients.md) in
+several languages are there.
 """
+ENVELOPE = (("Query", "what is pushed"), ("Reply", "what comes back"), ("Error", "when `ok` is false"))
 
 
-def page(schemas: Mapping[str, Schema]) -> str:
-    """Return the page of these schemas, by their names without ``.v1.schema.json``."""
-    order = ["query", "reply", "request", *(name for name in schemas if name.endswith(".result"))]
-    parts = [HEAD]
-    for name in [each for each in order if each in schemas]:
-        schema = schemas[name]
-        title = name.replace(".result", ": its result") if name.endswith(".result") else f"{name}: its fields"
-        parts.append(f"## {title}")
-        for part, definition in schema["$defs"].items():
-            parts.append(f"### {part}")
-            parts += section(definition)
+def page(document: Schema) -> str:
+    """Return the page of an AsyncAPI document."""
+    schemas = document["components"]["schemas"]
+    parts = [HEAD, "## Methods", methods(document), "## The envelope"]
+    shown: set[str] = set()
+    for name, about in ENVELOPE:
+        shown.add(name)
+        parts += [f"### {name}: {about}", *section(schemas[name])]
+    meanings = schemas["Error"]["properties"]["code"]["x-meanings"]
+    parts += ["## Errors", table(["code", "when"], [[f"`{code}`", about] for code, about in meanings.items()])]
+    for method in document["operations"]:
+        taken, result = types(document, method)
+        parts += [
+            f"## {method}",
+            f"{document['operations'][method]['summary'].capitalize()}.",
+            example(document, method),
+        ]
+        for kind, about in ((taken, "its parameters"), (result, "its result")):
+            parts.append(f"### {method}: {about}")
+            if kind in shown:
+                parts.append(f"[{kind}](#{kind.lower()}), as above.")
+            for name in [each for each in needed(schemas, kind) if each not in shown]:
+                shown.add(name)
+                parts += [f"#### {name}", *(section(schemas[name]) or ["None."])]
     return "\n\n".join(parts) + "\n"
+
+
+def methods(document: Schema) -> str:
+    """Return the table of methods."""
+    rows = []
+    for method, operation in document["operations"].items():
+        taken, result = types(document, method)
+        rows.append([f"[`{method}`](#{method})", operation["summary"], f"`{taken}`", f"`{result}`"])
+    return table(["method", "does", "parameters", "result"], rows)
+
+
+def types(document: Schema, method: str) -> tuple[str, str]:
+    """Return the names of a method's parameters and of its result."""
+    messages = document["components"]["messages"]
+    parts = ((messages[f"{method}.query"], "params"), (messages[f"{method}.reply"], "result"))
+    taken, result = (message["payload"]["allOf"][1]["properties"][name]["$ref"] for message, name in parts)
+    return taken.rpartition("/")[2], result.rpartition("/")[2]
+
+
+def example(document: Schema, method: str) -> str:
+    """Return the example of a query."""
+    (found,) = document["components"]["messages"][f"{method}.query"]["examples"]
+    return f"```json\n{json.dumps(found['payload'])}\n```"
+
+
+def needed(schemas: Schema, kind: str) -> list[str]:
+    """Return a type and those that it is made of, once each."""
+    found: list[str] = []
+    waiting = [kind]
+    while waiting:
+        name = waiting.pop(0)
+        if name not in found:
+            found.append(name)
+            text = json.dumps(schemas[name])
+            waiting += [each for each in schemas if f'"#/components/schemas/{each}"' in text]
+    return found
 
 
 def section(definition: Schema) -> list[str]:

@@ -13,16 +13,13 @@ import pytest
 from ops.docs import decision_page, plugin_pages, profiles_page, rpc_page
 from ops.docs.shapes import SHAPES, drawn
 from ops.docs.site import navigation
+from schemas.asyncapi import document
 from scorer.ranking.catalogue import built_in_profiles
 from scorer.ranking.filters import FILTERS
 from scorer.ranking.scores import SCORES
 
 ROOT = Path(__file__).parents[3]
 PLUGINS = [(each, "filter") for each in FILTERS] + [(each, "score") for each in SCORES]
-SCHEMAS = {
-    path.name.removesuffix(".v1.schema.json"): json.loads(path.read_text())
-    for path in sorted((ROOT / "schemas").glob("*.v1.schema.json"))
-}
 
 
 @pytest.mark.parametrize(("plugin", "kind"), PLUGINS, ids=[each.name for each, _ in PLUGINS])
@@ -71,13 +68,15 @@ def test_the_profiles_are_compared_on_one_fleet() -> None:
 
 
 def test_the_rpc_page_has_every_method_and_every_field() -> None:
-    """Each result's schema is a section, each of its fields a row."""
-    text = rpc_page.page(SCHEMAS)
-    for name, schema in SCHEMAS.items():
-        if name.endswith(".result"):
-            assert f"## {name.removesuffix('.result')}: its result" in text
-            for definition in schema["$defs"].values():
-                assert all(f"| `{field}` |" in text for field in definition.get("properties", ()))
+    """Each method is a section; each type is shown once, with a row for each of its fields."""
+    text = rpc_page.page(document())
+    for method in document()["operations"]:
+        assert f"\n## {method}\n" in text
+        assert f"### {method}: its parameters" in text
+        assert f"### {method}: its result" in text
+    for name, schema in document()["components"]["schemas"].items():
+        assert len(re.findall(rf"^####? {name}\b", text, re.MULTILINE)) == 1, name
+        assert all(f"| `{field}` |" in text for field in schema.get("properties", ()))
 
 
 def test_every_page_is_in_the_navigation_once() -> None:

@@ -1,0 +1,179 @@
+"""The RPC as an AsyncAPI 3 document: ``python -m schemas.asyncapi`` writes the file ``asyncapi.v1.json`` beside this.
+
+It is made from the JSON Schema files' own types, never edited; a test checks that it is current. It says of each method
+what is pushed on which list, what comes back on which, and which errors there are. Tools that know AsyncAPI make
+documentation, types and clients of it.
+
+The document describes the scorer: it receives queries and sends replies. Redis lists have no binding in AsyncAPI, so
+which command to use is in ``x-redis`` of each channel.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import typing
+from pathlib import Path
+from typing import Any
+
+from schemas.json_schema import TYPES, schema_file
+from schemas.names import Names
+from schemas.parameters import PARAMETERS
+from schemas.request import Request
+from schemas.results import RESULTS
+from schemas.rpc import DEADLINE_MAX_S, REPLY_TTL_S, VERSION, Code
+
+FILE = "asyncapi.v1.json"
+SUMMARIES = {
+    "place": "choose machines and reserve them, for one instance or many",
+    "rank": "rank the machines for a request; changes nothing",
+    "confirm": "say that a reserved instance runs",
+    "update": "resize a confirmed instance, move it, change its role",
+    "release": "end an instance or a reservation",
+    "instances": "list instances of the ledger",
+    "machines": "list what the scorer sees of the machines",
+    "health": "ask the scorer how it is",
+}
+CODES = {
+    "INVALID_ARGUMENT": "a field of the query is wrong; the message names it",
+    "NOT_FOUND": "no such instance, profile or machine",
+    "ALREADY_EXISTS": "the id is live for another request",
+    "ABORTED": "what the query had reserved has ended; a new query places anew",
+    "FAILED_PRECONDITION": "the instance is not in a state for this step, or is another generation",
+    "DEADLINE_EXCEEDED": "the query was taken after its deadline; nothing was done",
+    "RESOURCE_EXHAUSTED": "no room for this update or move, or too many queries wait",
+    "UNAVAILABLE": "the scorer cannot answer now; the same query may succeed later",
+    "UNIMPLEMENTED": "this scorer has no such method",
+    "INTERNAL": "a fault of the scorer; its log has more",
+}
+Schema = dict[str, Any]
+
+
+def document() -> Schema:
+    """Return the document; raises ValueError where two types of one name differ."""
+    schemas = _schemas()
+    messages: Schema = {}
+    operations: Schema = {}
+    for method in PARAMETERS:
+        messages[f"{method}.query"] = _query(method)
+        messages[f"{method}.reply"] = _reply(method)
+        operations[method] = {
+            "action": "receive",
+            "summary": SUMMARIES[method],
+            "channel": {"$ref": "#/channels/queries"},
+            "messages": [{"$ref": f"#/channels/queries/messages/{method}"}],
+            "reply": {
+                "channel": {"$ref": "#/channels/replies"},
+                "messages": [{"$ref": f"#/channels/replies/messages/{each}"} for each in (method, "error")],
+            },
+        }
+    messages["error"] = _error()
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Windward's scorer",
+            "version": f"{VERSION}.0.0",
+            "description": "Tells which machine takes the next instance. Redis is the wire: push a query on a list, "
+            "pop the answer from the list of its id. A query acts once, by its id, and never after its deadline. "
+            '"No machine fits" is an answer, not an error.',
+            "license": {"name": "Apache-2.0"},
+        },
+        "defaultContentType": "application/json",
+        "servers": {"redis": {"host": "localhost:6379", "protocol": "redis", "description": "Redis or Valkey"}},
+        "channels": _channels(),
+        "operations": operations,
+        "components": {"schemas": schemas, "messages": messages},
+    }
+
+
+def _schemas() -> Schema:
+    """Return every type by its name, as in the JSON Schema files."""
+    found: Schema = {}
+    for name in TYPES:
+        if name.startswith(("sample.", "operator.")):
+            continue
+        for part, definition in json.loads(schema_file(name))["$defs"].items():
+            moved = json.loads(json.dumps(definition).replace('"#/$defs/', '"#/components/schemas/'))
+            if found.setdefault(part, moved) != moved:
+                raise ValueError(f"{name}: {part} is not what another file says it is")
+    found["Error"]["properties"]["code"]["x-meanings"] = {code: CODES[code] for code in typing.get_args(Code)}
+    return found
+
+
+def _channels() -> Schema:
+    names = Names("{prefix}")
+    prefix = {"prefix": {"default": "windward", "description": "keeps two fleets apart on one server"}}
+    queries = {method: {"$ref": f"#/components/messages/{method}.query"} for method in PARAMETERS}
+    replies = {method: {"$ref": f"#/components/messages/{method}.reply"} for method in PARAMETERS}
+    return {
+        "queries": {
+            "address": names.queries,
+            "description": "A list. Any scorer takes the query that has waited longest; one that is sent again under "
+            "its id acts once.",
+            "parameters": prefix,
+            "messages": queries,
+            "x-redis": {"type": "list", "send": "LPUSH"},
+        },
+        "replies": {
+            "address": names.reply("{id}"),
+            "description": f"A list of one answer, kept for {REPLY_TTL_S} s.",
+            "parameters": prefix
+            | {"id": {"location": "$message.payload#/id", "description": "the query's id, which the reply repeats"}},
+            "messages": replies | {"error": {"$ref": "#/components/messages/error"}},
+            "x-redis": {"type": "list", "receive": "BLPOP"},
+        },
+    }
+
+
+def _query(method: str) -> Schema:
+    kind = PARAMETERS[method]
+    params = {"$ref": f"#/components/schemas/{kind.__name__}"}
+    narrowed = {"properties": {"method": {"const": method}, "params": params}}
+    example = {"v": VERSION, "id": "q1", "method": method, "deadline": 1790000000, "params": _params(method)}
+    return {
+        "name": f"{method}.query",
+        "title": f"{method}: the query",
+        "summary": f"The deadline is at most {DEADLINE_MAX_S:.0f} s ahead.",
+        "payload": {"allOf": [{"$ref": "#/components/schemas/Query"}, narrowed]},
+        "examples": [{"name": method, "payload": example}],
+    }
+
+
+def _params(method: str) -> Schema:
+    """Return params that the method takes."""
+    if PARAMETERS[method] is Request:
+        return {"id": "db-1", "cpu": 2, "memory": "10G"} if method == "place" else {"cpu": 2, "memory": "10G"}
+    return {"update": {"id": "db-1", "memory": "12G"}, "confirm": {"id": "db-1"}, "release": {"id": "db-1"}}.get(
+        method, {}
+    )
+
+
+def _reply(method: str) -> Schema:
+    result = {"$ref": f"#/components/schemas/{RESULTS[method].__name__}"}
+    narrowed = {"required": ["result"], "properties": {"ok": {"const": True}, "result": result}}
+    return {
+        "name": f"{method}.reply",
+        "title": f"{method}: its result",
+        "payload": {"allOf": [{"$ref": "#/components/schemas/Reply"}, narrowed]},
+    }
+
+
+def _error() -> Schema:
+    narrowed = {"required": ["error"], "properties": {"ok": {"const": False}}}
+    payload = {"v": VERSION, "id": "q1", "ok": False, "error": {"code": "NOT_FOUND", "message": "no instance 'db-1'"}}
+    return {
+        "name": "error",
+        "title": "why a call failed",
+        "payload": {"allOf": [{"$ref": "#/components/schemas/Reply"}, narrowed]},
+        "examples": [{"name": "error", "payload": payload}],
+    }
+
+
+def main() -> int:
+    """Write the file."""
+    Path(__file__).with_name(FILE).write_text(json.dumps(document(), indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
