@@ -48,7 +48,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "streams.app", "streams.faust_app", "streams.holdings", "streams.topic_watch", "streams.transport",
     ),
     "tests/integration/test_rpc.py": (
-        "scorer.__main__", "scorer.ledger.sweeper", "scorer.rpc.heartbeat", "scorer.rpc.loop", "scorer.rpc.move",
+        "scorer.__main__", "scorer.ledger.sweeper", "scorer.rpc.heartbeat", "scorer.rpc.move",
         "scorer.rpc.transitions", "scorer.rpc.update", "scorer.snapshot.refresher", "scorer.wire",
     ),
     "tests/integration/test_stack_broker.py": ("ops.local.apache_kafka", "streams.topics"),

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 
 from schemas.request import Request
 from scorer.ledger.follower import Follower
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import Call, Candidate, Wanted
+from scorer.placement.continuation import without_id
 from scorer.placement.offer import as_of, candidates, expected_change, wanted
 from scorer.placement.outcomes import hopeless, settle
 from scorer.placement.placement import Late, Placement
+from scorer.placement.plan import Plan
 from scorer.placement.reuse import Reuse
 from scorer.placement.steps import Steps, drain
 from scorer.ranking.profile import Profile
@@ -125,18 +128,28 @@ class BatchPlacing:
         reasons = {fresh[at]: why for at, why in plan.reasons.items()} if plan else {}
         if plan and placement.ranking is None:
             placement.ranking = plan.ranking
+        offers = self._offers(plan, machines, placement) if plan else {}
         found: dict[int, Wanted] = {}
         for position in pending:
-            request, machine = placement.asked[position], machines.get(position)
-            offered: list[Candidate] = []
-            if machine is not None and plan is not None:
-                row = plan.ranking.machines.roster.index[machine]
-                offered = candidates(self._follower.version, plan.ranking, [row], request)
-            elif position in machines:
+            request = placement.asked[position]
+            if machines.get(position, "") is None:
                 placement.missing[position] = reasons.get(position, "")
                 if request.machines_max or request.machines_min:
                     continue  # the others are reserved together: this one must not stand in their way
-            found[position] = wanted(request, digests[position], calls[position], now_s, offered)
+            found[position] = wanted(request, digests[position], calls[position], now_s, offers.get(position, ()))
+        return found
+
+    def _offers(
+        self, plan: Plan, machines: Mapping[int, str | None], placement: Placement
+    ) -> dict[int, Sequence[Candidate]]:
+        """Return the candidates of each position that has a machine; alike requests on end are looked at together."""
+        index, found = plan.ranking.machines.roster.index, dict[int, Sequence[Candidate]]()
+        chosen = ((position, machine) for position, machine in machines.items() if machine is not None)
+        for _, alike in groupby(chosen, lambda one: without_id(placement.asked[one[0]])):
+            run = list(alike)
+            rows = [index[machine] for _, machine in run]
+            offered = candidates(self._follower.version, plan.ranking, rows, placement.asked[run[0][0]])
+            found |= {position: (each,) for (position, _), each in zip(run, offered, strict=True)}
         return found
 
     @staticmethod

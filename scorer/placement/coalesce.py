@@ -9,7 +9,7 @@ answer differ: they are those of the ranking that the row of batches began with.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from schemas.request import Request
 from schemas.rpc import Query
 from scorer.placement.placement import Placement
-from scorer.ranking.explain import answer_for
+from scorer.ranking.explain import answer_for, tell_ahead
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,25 @@ def _alike(run: Sequence[Asked], asked: Asked) -> bool:
     return first == asked.request and all(asked.request.id != other.request.id for other in run)
 
 
-def own(placement: Placement, position: int) -> Placement:
-    """Return what became of an instance of a batch that has a machine, as if it had been asked for alone."""
-    record, ranking = placement.records[position], placement.ranking
-    row = ranking.machines.roster.index.get(record.machine) if record is not None and ranking is not None else None
-    answer = placement.answer if ranking is None or row is None else answer_for(ranking, row)
-    return Placement(
-        [placement.asked[position]],
-        [record],
-        ranking=ranking,
-        answer=dict(answer),
-        known={0} if position in placement.known else set(),
-        lost=Counter({0: placement.lost[position]}),
-    )
+def owns(placement: Placement) -> dict[int, Placement]:
+    """Return what became of each instance of a batch that has a machine, as if it had been asked for alone."""
+    ranking, records = placement.ranking, placement.records
+    index: Mapping[str, int] = {} if ranking is None else ranking.machines.roster.index
+    rows = {
+        position: index.get(record.machine)
+        for position, record in enumerate(records)
+        if record is not None and position not in placement.missing
+    }
+    if ranking is not None:
+        tell_ahead(ranking, [row for row in rows.values() if row is not None])
+    return {
+        position: Placement(
+            [placement.asked[position]],
+            [records[position]],
+            ranking=ranking,
+            answer=dict(placement.answer if ranking is None or row is None else answer_for(ranking, row)),
+            known={0} if position in placement.known else set(),
+            lost=Counter({0: placement.lost[position]}),
+        )
+        for position, row in rows.items()
+    }

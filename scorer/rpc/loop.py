@@ -22,6 +22,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
 from typing import Any, Protocol
 
 import msgspec
@@ -58,6 +59,9 @@ class Service(Protocol):
 
     def taken(self, queries: Sequence[Query]) -> None:
         """Note the queries that were taken together, before the first of them is answered."""
+
+    def known(self, query: Query) -> bool:
+        """Return whether the answer to a query that was taken is there: the one before it goes in the same write."""
 
     def steps(self, query: Query) -> Steps[bytes]:
         """Return the result as JSON, in steps; raise CallError or InvalidRequest."""
@@ -151,8 +155,10 @@ class Rpc:
                     self._shed_load(waiting - self._queue_length_max)
             read = [(raw, self._bound(read_query(raw))) for raw in taken]
             self._service.taken([query for _, query in read if isinstance(query, Query)])
-            for raw, query in read[:-1]:
-                self._wire.post(self._answer(raw, query))
+            for (raw, query), (_, after) in pairwise(read):
+                answer = self._answer(raw, query)
+                at_once = isinstance(after, Query) and self._service.known(after)
+                (self._wire.hold if at_once else self._wire.post)(answer)
             if read and self._long:
                 self._wire.post(self._answer(*read[-1]))
             elif read:

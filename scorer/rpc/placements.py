@@ -13,7 +13,7 @@ from scorer.ledger.reader import UnknownFormat
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import Call
 from scorer.metrics import Metrics
-from scorer.placement.coalesce import Asked, own, runs
+from scorer.placement.coalesce import Asked, owns, runs
 from scorer.placement.outcomes import GONE
 from scorer.placement.placement import Conflict, IdTaken, Late, Placement
 from scorer.placement.placer import Placing
@@ -65,6 +65,10 @@ class Placements:
         self._read.clear()
         self._answers.clear()
         self._runs = runs(queries, self._alone) if len(queries) > 1 else {}
+
+    def known(self, query: Query) -> bool:
+        """Return whether the query was placed with a run, and its answer is there."""
+        return id(query) in self._answers
 
     def _alone(self, query: Query) -> Asked | None:
         """Return a query for one instance that may be placed together with others like it; None for any other."""
@@ -136,10 +140,9 @@ class Placements:
         except (ProfileError, InvalidRequest, IdTaken, Conflict, UnknownFormat):
             return
         self._metrics.conflicts.inc(placement.conflicts)
-        for position, one in enumerate(run):
-            if position not in placement.missing:
-                answer = self._placed(one.query, own(placement, position), True, profile.name)
-                self._answers[id(one.query)] = answer
+        for position, own in owns(placement).items():
+            query = run[position].query
+            self._answers[id(query)] = self._placed(query, own, True, profile.name)
 
     def _placed(self, query: Query, placement: Placement, single: bool, profile: str) -> msgspec.Raw:
         """Count, put on the log of decisions and answer what was placed."""

@@ -92,6 +92,10 @@ class ScorerService:
         """Note which of the queries taken together can be placed together."""
         self._placements.taken(queries)
 
+    def known(self, query: Query) -> bool:
+        """Return whether the query was placed together with others, and its answer is there."""
+        return self._placements.known(query)
+
     def writes(self) -> Sequence[Command]:
         """The decision log, and the ledger's marker."""
         marks, self._marks = self._marks, []

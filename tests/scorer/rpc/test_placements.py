@@ -88,6 +88,16 @@ def test_a_query_is_read_once(queries: list[Query], calls: list[list[str]], monk
     assert read == [one.id for one in queries]
 
 
+def test_the_answers_of_a_run_are_known_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the loop sends them in one write; what is placed by itself is not known before its turn."""
+    placements, _, _ = make(monkeypatch)
+    queries = [query("a", cpu=1), query("b", cpu=1), query("c", cpu=2)]
+    placements.taken(queries)
+    assert [placements.known(one) for one in queries] == [False, False, False]
+    placements.place(queries[0])
+    assert [placements.known(one) for one in queries] == [False, True, False]
+
+
 def test_two_queries_of_one_id_get_each_its_own_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A query id is the caller's; two callers may have chosen the same."""
     placements, _, read = make(monkeypatch)

@@ -1,0 +1,99 @@
+"""The loop: which answers go in one write. The rest of it is tested against a server, in tests/integration."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from schemas.names import Names
+from schemas.rpc import Query
+from scorer.metrics import Metrics
+from scorer.placement.steps import Steps
+from scorer.rpc.loop import Rpc
+from scorer.wire import Command
+
+NAMES = Names()
+
+
+class Wire:
+    """A server with some queries; notes the ids that are answered in each write."""
+
+    def __init__(self, stop: threading.Event, queries: Sequence[bytes]) -> None:
+        self.writes: list[list[str]] = []
+        self.refused: list[Any] = []
+        self._stop, self._queries, self._held = stop, list(queries), list[Command]()
+
+    def one(self, *command: Any) -> Any:
+        """Answer what the loop asks when it begins."""
+        return (1, 0) if command[0] == "TIME" else None
+
+    def hold(self, commands: Sequence[Command]) -> None:
+        """Keep them for the next write."""
+        self._held += commands
+
+    def post(self, commands: Sequence[Command]) -> None:
+        """Write."""
+        sent, self._held = [*self._held, *commands], []
+        keys = [str(command[1]) for command in sent if command[0] == "LPUSH"]
+        self.writes += [[key.rpartition(":")[2] for key in keys]] if keys else []
+
+    def ask(self, commands: Sequence[Command], *_: Any) -> list[Any]:
+        """Write, and give as many queries as are taken; then the end has come."""
+        self.post(commands)
+        if not self._queries:
+            self._stop.set()
+        takes = [command[0] in ("BLMOVE", "LMOVE") for command in commands]
+        return [self._queries.pop(0) if take and self._queries else None if take else 0 for take in takes]
+
+
+class Service:
+    """Answers whatever is asked; all queries whose id begins with b are answered with the first of them."""
+
+    methods = ("place",)
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def taken(self, queries: Sequence[Query]) -> None:
+        """Note the run."""
+        self._run = {query.id for query in queries if query.id[0] == "b"}
+
+    def known(self, query: Query) -> bool:
+        """Return whether the run was answered and this is one of it."""
+        return query.id in self._known
+
+    def steps(self, query: Query) -> Steps[bytes]:
+        """Answer in one step."""
+        if query.id in self._run:
+            self._known |= self._run
+        return b"1"
+        yield
+
+    def reads(self) -> list[Command]:
+        """Read nothing."""
+        return []
+
+    writes = reads
+
+    def accept(self, answers: Sequence[Any]) -> None:
+        """Take nothing."""
+
+    def prepare(self) -> None:
+        """Make nothing ready."""
+
+    lost = prepare
+
+
+def test_answers_that_are_known_go_in_one_write() -> None:
+    """Those of a run are not sent one by one; an answer is never kept back while the next is being worked on."""
+    stop = threading.Event()
+    ids = ["x0", "a1", "b1", "b2", "b3", "a2", "a3"]
+    wire = Wire(stop, [msgspec.json.encode(Query(id=name, method="place", deadline=0.0)) for name in ids])
+    rpc = Rpc(cast("Any", wire), NAMES, "s", cast("Any", Service()), Metrics(), drain_max=8)
+    rpc._bound = lambda query: query  # type: ignore[method-assign]
+    rpc._more = len(ids) - 1
+    rpc.run(stop)
+    assert wire.writes == [["x0"], ["a1"], ["b1", "b2", "b3"], ["a2"], ["a3"]]
