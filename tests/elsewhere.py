@@ -66,6 +66,13 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/ops/packages/test_backend.py": ("ops.extras", "schemas.process.version"),
     "tests/scorer/ranking/test_learning.py": ("schemas.learned", "scorer.ranking.learned_estimate"),
     "tests/scorer/ranking/test_debits.py": ("scorer.ledger.leavers",),
+    "tests/scorer/rebalance/test_low_node_load.py": (
+        "scorer.rebalance.anomaly", "scorer.rebalance.eviction_order", "scorer.rebalance.pool",
+        "scorer.rebalance.thresholds",
+    ),
+    "tests/scorer/rebalance/test_world.py": ("scorer.rebalance.candidates", "scorer.rebalance.plan"),
+    "tests/scorer/commands/test_rebalance.py": ("scorer.commands.rebalance_view", "scorer.rebalance.leaving"),
+    "tests/integration/test_fifth_resource.py": ("scorer.placement.as_request",),
     # Settings: every process's are checked together.
     "tests/ops/test_compose.py": ("ops.exporter.settings", "scorer.settings", "streams.settings"),
     # Plugins are held to one contract, and the peers' tables go over several of them.

@@ -7,7 +7,10 @@ from typing import Any
 
 ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Start", ("index.md", "concepts.md", "decision.md", "glossary.md")),
-    ("Placing", ("profiles.md", "filters.md", "scores.md", "writing-plugins.md", "rpc.md", "clients.md")),
+    (
+        "Placing",
+        ("profiles.md", "filters.md", "scores.md", "writing-plugins.md", "rebalancing.md", "rpc.md", "clients.md"),
+    ),
     ("Running", ("deploying.md", "sizing.md", "security.md", "upgrading.md", "ledger.md")),
     ("When it fails", ("failures.md", "runbook.md")),
     ("More", ("instances.md", "replay.md", "bridge.md")),

@@ -33,13 +33,22 @@ class Overlay:
         self._unseen: dict[str, int] = {}
         """The numbers of machines that never held an instance of the view."""
         self._start = base.position
-        self._without = frozenset(without) & base.instances.keys()
-        gone = [base.instances[instance_id] for instance_id in self._without]
-        self._changes: list[Change] = [(instance.machine, GONE, facets_of(instance)) for instance in gone]
-        self._missing = {base.slot_of(instance_id) for instance_id in self._without}
+        self._without: set[str] = set()
+        self._missing: set[int] = set()
+        self._changes: list[Change] = []
+        for instance_id in without:
+            if instance_id in base.instances:
+                self.take_out(instance_id)
         self._slots = Slots(16)
         self._proposed: dict[str, Instance] = {}
         self._by_machine: dict[str, list[int]] = {}
+
+    def take_out(self, instance_id: str) -> None:
+        """Leave out an instance of the view, so that it can be proposed elsewhere; KeyError where there is none."""
+        instance = self.base.instances[instance_id]
+        self._without.add(instance_id)
+        self._missing.add(self.base.slot_of(instance_id))
+        self._changes.append((instance.machine, GONE, facets_of(instance)))
 
     def propose(self, instance: Instance) -> None:
         """Add an instance; its id must not be in the ledger."""

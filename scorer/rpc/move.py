@@ -6,13 +6,12 @@ from typing import Any
 
 import msgspec
 
-from schemas.request import Request
-from schemas.resources import RESOURCES
 from scorer.ledger.follower import Follower
 from scorer.ledger.instance import Instance
 from scorer.ledger.limits import Limit, one_to_a_port
 from scorer.ledger.overlay import Overlay
 from scorer.ledger.transition import Candidate
+from scorer.placement.as_request import as_request
 from scorer.placement.limits import limits, of_growth
 from scorer.ranking import explain
 from scorer.ranking.catalogue import Profiles
@@ -68,19 +67,3 @@ def targets(
         why = "none of that name fits" if rows else terms["summary"]
         raise CallError("RESOURCE_EXHAUSTED", f"no machine for {old.id!r}: {why}")
     return candidates, terms
-
-
-def as_request(new: Instance, machine: str) -> Request:
-    """Return the request that an instance stands for, for one machine ("": any)."""
-    fields = {name: getattr(new, name) for name in _IN_BOTH}
-    fields |= {name: amount for name, amount in zip(RESOURCES, new.amounts, strict=True) if amount is not None}
-    for name in ("limits", "expected"):
-        declared = zip(RESOURCES, getattr(new, name), strict=False)
-        fields[name] = {resource: amount for resource, amount in declared if amount >= 0}
-    return Request(**fields, machine=machine)
-
-
-_IN_BOTH = sorted(
-    {*Request.__struct_fields__} & {*Instance.__struct_fields__} - {*RESOURCES, "limits", "expected", "machine"}
-)
-"""What a request and its instance say alike."""

@@ -296,6 +296,17 @@ def test_why_tells_the_terms_of_that_moment(windward: Run) -> None:
     assert "10 cpu larger than the machine" in windward("why", "huge").stdout
 
 
+def test_rebalance_reads_the_running_fleet(windward: Run) -> None:
+    """By itself, without a scorer's help: every machine and every instance is seen, nothing is changed."""
+    placed = json.loads(windward("place", "--id", "seen", "--cpu", "1", "--json").stdout)["machine"]
+    answer = json.loads(windward("rebalance", "--json").stdout)
+    assert answer["machines"] == len(MACHINES)
+    assert answer["instances"] == json.loads(windward("instances", "--json").stdout)["total"]
+    assert windward("rebalance", "--json", WINDWARD_PREFIX="elsewhere").returncode == 0
+    assert json.loads(windward("instances", "show", "seen", "--json").stdout)["machine"] == placed
+    windward("release", "seen")
+
+
 def test_why_tells_the_last_move(windward: Run) -> None:
     """After a move it is the move's ranking; a resize does not hide it."""
     windward("place", "--id", "moved", "--cpu", "1", "--machine", MACHINES[4])

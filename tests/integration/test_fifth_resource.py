@@ -36,7 +36,7 @@ from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import Candidate, Wanted
 from scorer.ledger.seats import Seats
 from scorer.ledger.view import LedgerView, instance_of
-from scorer.rpc.move import as_request
+from scorer.placement.as_request import as_request
 from scorer.rpc.query import read_params
 from scorer.rpc.update import Update
 from scorer.snapshot.roster import Roster

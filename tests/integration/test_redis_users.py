@@ -142,12 +142,12 @@ def test_an_operator_has_its_commands(server: int, admin: redis.Redis, tmp_path:
         ["machines", "forget", "m1"], ["machines"], ["place", "--id", "p", "--cpu", "1"], ["why", "p"],
         ["confirm", "p"], ["instances", "import", str(inventory), "--apply", "--reservations"],
         ["instances"], ["instances", "release", "found"], ["health"], ["rank", "--cpu", "1"],
-        ["ledger", "check"], ["ledger", "check", "--repair"], ["ledger", "accept"],
+        ["ledger", "check"], ["ledger", "check", "--repair"], ["ledger", "accept"], ["rebalance"], ["learned"],
     ]  # fmt: skip
     with scorer(server):
         for command in commands:
             done = run_command(*command, environ={**environment("operator"), "WINDWARD_REDIS_URL": url(server)})
-            assert done.returncode == 0, (command, done.stderr)
+            assert done.returncode == (1 if command == ["learned"] else 0), (command, done.stderr)  # nothing is yet
     assert denied(admin) == []
 
 

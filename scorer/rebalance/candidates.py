@@ -1,0 +1,112 @@
+"""The instances that may move, and the machines that would take them: what both ways of balancing share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scorer.ledger.instance import Instance, copy_with
+from scorer.ledger.overlay import Overlay
+from scorer.ledger.slots import PlacedInstances
+from scorer.ledger.view import LedgerView
+from scorer.placement.as_request import as_request
+from scorer.ranking.kept import Kept
+from scorer.ranking.profile import Profile
+from scorer.ranking.rank import run_filters, run_scores
+from scorer.ranking.seen import Seen
+from scorer.snapshot.arrays import Bools
+from scorer.snapshot.snapshot import Snapshot
+
+MOVABLE = "movable"
+"""An instance whose label of this name is ``false`` is never moved."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Which instances may move, and whereto."""
+
+    rest_s: float = 1800.0
+    """An instance that came, or was moved, less long ago stays."""
+    same: tuple[str, ...] = ()
+    """Labels whose value source and target must share: what only an instance's first request said, a selector for
+    example, is not in the ledger."""
+
+
+def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance], PlacedInstances]:
+    """Return the live instances on known machines, and their columns; ``rows`` has the place of each one's machine."""
+    index = snapshot.roster.index
+    instances = [one for one in ledger.instances.values() if one.machine in index]
+    places = np.array([index[one.machine] for one in instances], np.int64)
+    slots = np.array([ledger.slot_of(one.id) for one in instances], np.int64)
+    return instances, ledger.take(slots, places)
+
+
+def may_move(instances: list[Instance], wish: Wish, now_s: float) -> Bools:
+    """Return [N]: whether each is confirmed, has been where it is for long enough, and is not said to stay."""
+    return np.array(
+        [
+            one.state == "confirmed"
+            and one.labels.get(MOVABLE) != "false"
+            and now_s - max(one.reserved_at, one.started_at) >= wish.rest_s
+            for one in instances
+        ],
+        np.bool_,
+    )
+
+
+class Taking:
+    """What the profile says of where an instance may go, on the ledger with the moves so far."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        ledger: LedgerView,
+        profile: Profile,
+        instances: list[Instance],
+        wish: Wish,
+        fresh: Bools,
+        now_s: float,
+        kept: Kept,
+    ) -> None:
+        self._snapshot, self._profile, self._instances = snapshot, profile, instances
+        self._now_s, self._kept = now_s, kept
+        self._overlay = Overlay(ledger)
+        self._wish, self._fresh = wish, fresh
+
+    def allowed(self, place: int) -> Bools:
+        """Return [M]: the machines that the filters let an instance go to, with fresh data, and the labels it needs."""
+        return self._allowed(place, self._seen(place))
+
+    def best(self, place: int) -> int | None:
+        """Return the machine, another than its own, that the profile would choose for an instance; None: none."""
+        seen = self._seen(place)
+        allowed = self._allowed(place, seen)
+        if not allowed.any():
+            return None
+        total, _ = run_scores(as_request(self._instances[place]), seen, self._profile, allowed)
+        return int(np.where(allowed, total, -np.inf).argmax())
+
+    def moved(self, place: int, target: int) -> None:
+        """Have the filters see it where it goes."""
+        instance = self._instances[place]
+        self._overlay.take_out(instance.id)
+        there = copy_with(
+            instance, machine=self._snapshot.names[target], state="reserved", reserved_at=self._now_s, started_at=0.0
+        )
+        self._overlay.propose(there)
+
+    def _seen(self, place: int) -> Seen:
+        request = as_request(self._instances[place])
+        return Seen(request, self._snapshot, self._overlay, self._profile, self._now_s, self._kept)
+
+    def _allowed(self, place: int, seen: Seen) -> Bools:
+        instance = self._instances[place]
+        feasible, _ = run_filters(as_request(instance), seen, self._profile)
+        row = self._snapshot.roster.index[instance.machine]
+        allowed = feasible & self._fresh
+        for key in self._wish.same:
+            codes = seen.machines().label(key).codes
+            allowed &= codes == codes[row]
+        allowed[row] = False
+        return allowed

@@ -1,0 +1,85 @@
+"""The load of machines as a plan changes it, and how much of it is expected above a limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scorer.ranking.normal import expected_excess
+from scorer.ranking.rounding import known_or
+from scorer.snapshot.arrays import Bools, Floats
+
+
+@dataclass
+class Loads:
+    """K resources, M machines. Shares are of a machine's allocatable; one that is not known counts as no load."""
+
+    utilization: Floats
+    """[K, M] Mean load as a share."""
+    variance: Floats
+    """[K, M] Of the load, as a share squared."""
+    inverse: Floats
+    """[K, M] 1 / allocatable; 0 where unknown."""
+    size: Floats
+    """[K, M] Allocatable over the fleet's mean of it, times the resource's weight; 0 where unknown."""
+    limit: float
+    """The share above which load is overload."""
+
+    @classmethod
+    def of(
+        cls, utilization: Floats, deviation: Floats, allocatable: Floats, weights: Floats, limit: float, floor: float
+    ) -> Loads:
+        """Return the loads of a fleet, all arguments [K, M]; ``weights`` [K] sum to 1.
+
+        The variance is ``deviation^2 + floor^2``: the floor is what a mean over a window misses at the least.
+        """
+        known = np.isfinite(utilization) & (allocatable > 0)
+        there = np.where(known, allocatable, 0.0)
+        mean = there.sum(axis=1, keepdims=True) / np.maximum(known.sum(axis=1, keepdims=True), 1)
+        size = np.divide(there, mean, out=np.zeros_like(there), where=mean > 0) * weights[:, None]
+        inverse = np.divide(1.0, allocatable, out=np.zeros_like(there), where=known)
+        variance = known_or(deviation, 0.0) ** 2 + floor**2
+        return cls(np.where(known, utilization, 0.0), variance, inverse, size, limit)
+
+    def overload(self, utilization: Floats, variance: Floats, size: Floats) -> Floats:
+        """Return [n]: the expected load above the limit, in mean machines, of loads [K, n].
+
+        ``sum_k size * s * (phi(z) - z Q(z))`` with ``z = (limit - u) / s``, the load being normal.
+        """
+        spread = np.sqrt(variance)
+        found: Floats = (size * spread * expected_excess((self.limit - utilization) / spread)).sum(axis=0)
+        return found
+
+    def now(self) -> Floats:
+        """Return [M]: the expected overload of each machine."""
+        return self.overload(self.utilization, self.variance, self.size)
+
+    def without(self, machine: int, usage: Floats) -> Floats:
+        """Return [n]: the overload of one machine without each of n instances, their usage [K, n].
+
+        Their part of the variance is left in: how much it was is not known.
+        """
+        left = np.maximum(self.utilization[:, machine, None] - usage * self.inverse[:, machine, None], 0.0)
+        return self.overload(left, self.variance[:, machine, None], self.size[:, machine, None])
+
+    def with_one(self, usage: Floats, variance: Floats) -> tuple[Floats, Bools]:
+        """Return [M]: the overload of each machine with one instance more, its usage and variance [K].
+
+        And whether it stays at or below the limit in the mean on every resource that the instance uses.
+        """
+        added = usage[:, None] * self.inverse
+        after = self.utilization + added
+        fits = ((after <= self.limit) | (added == 0)).all(axis=0)
+        return self.overload(after, self.variance + variance[:, None] * self.inverse**2, self.size), fits
+
+    def move(self, source: int, target: int, usage: Floats, variance: Floats) -> None:
+        """Take an instance from one machine to another: a debit there and a credit here at once."""
+        left = self.utilization[:, source] - usage * self.inverse[:, source]
+        self.utilization[:, source] = np.maximum(left, 0.0)
+        self.utilization[:, target] += usage * self.inverse[:, target]
+        self.variance[:, target] += variance * self.inverse[:, target] ** 2
+
+    def copy(self) -> Loads:
+        """Return loads that can be changed by themselves."""
+        return Loads(self.utilization.copy(), self.variance.copy(), self.inverse, self.size, self.limit)

@@ -1,0 +1,74 @@
+"""``windward rebalance`` from a file: by both rules, as a table and as JSON, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.process.settings import SettingsError
+from scorer.commands.rebalance import main
+
+FILE = str(Path(__file__).parents[3] / "docs" / "examples" / "hot.json")
+THRESHOLDS = ("--rule", "thresholds", "--high", "cpu=65,memory=95", "--low", "cpu=45,memory=60")
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What is printed."""
+    assert main(["--machines", FILE, *words], {}) == 0
+    return capsys.readouterr().out
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """The answer."""
+    found: dict[str, Any] = json.loads(run(capsys, "--json", *words))
+    return found
+
+
+def test_by_overload(capsys: pytest.CaptureFixture[str]) -> None:
+    """The one move worth making; what may not move stays; before and after."""
+    answer = as_json(capsys)
+    (move,) = answer["moves"]
+    assert (move["id"], move["source"], move["target"]) == ("web-2", "a1", "a2")
+    assert move["reason"] == "cpu of the source 95% -> 76%"
+    assert move["utilization"]["target"]["cpu"] == pytest.approx([5 / 16, 8 / 16])
+    assert answer["totals"]["machines_over"] == [1.0, 0.0]
+    assert answer["movable"] == 2
+    assert "web-2  a1    a2" in run(capsys)
+
+
+def test_by_thresholds(capsys: pytest.CaptureFixture[str]) -> None:
+    """Instances leave until the machine is below; each has a target that sees those before, and a reason."""
+    moves = as_json(capsys, *THRESHOLDS)["moves"]
+    assert {move["id"] for move in moves} == {"web-1", "web-2"}
+    assert moves[0]["reason"] == "node is overutilized, node cpu usage(95.00%)>threshold(65.00%)"
+    assert [move["target"] for move in moves] == ["a2", "a3"]
+    assert as_json(capsys, *THRESHOLDS, "--moves-max", "1")["moves"] == moves[:1]
+    assert "a1    a2  node is overutilized" in run(capsys, *THRESHOLDS)
+
+
+def test_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    """Said in words, and the exit code is 0."""
+    assert run(capsys, "--gain-min", "1").startswith("nothing is worth a move (3 machines, 3 instances")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--rule", "thresholds"], "high: --rule thresholds needs --high and --low"),
+        (["--high", "cpu=65"], "rule: --high, --low and --deviation are of --rule thresholds"),
+        ([*THRESHOLDS[:2], "--high", "cup=65", "--low", "cpu=1"], "high: no resource 'cup'; there are cpu, memory"),
+        ([*THRESHOLDS[:2], "--high", "cpu=65", "--low", "memory=1"], "high: --high and --low name the same resources"),
+        ([*THRESHOLDS[:2], "--high", "cpu=650", "--low", "cpu=1"], "high.cpu: expected a percentage from 0 to 100"),
+        (["--profile", "none"], "profile: no profile 'none'"),
+        (["--machines", "nothing.json"], "nothing.json"),
+    ],
+)
+def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:
+    """It names the setting and what to give."""
+    with pytest.raises(SettingsError) as error:
+        main(["--machines", FILE, *words], {})
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
