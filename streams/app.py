@@ -19,11 +19,12 @@ from importlib.metadata import version
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError, RedisError
+from redis.exceptions import RedisError
 
 from streams.clock import ClockWatch
 from streams.faust_app import make_faust_app
 from streams.holdings import Holdings
+from streams.housekeeping import TICK_S, Housekeeping
 from streams.metrics import Metrics, measure
 from streams.partition import Arrived, Outcome, Partition
 from streams.peaks import Zone
@@ -45,18 +46,6 @@ CATCHING_UP_MESSAGES = 5_000
 
 FLUSH_WAIT_S_MAX = 5.0
 """Longest pause between two writes, however long they take."""
-
-SWEEP_S = 60.0
-"""Time between two looks for machines that have been silent too long."""
-
-MEND_S = 15.0
-"""Time between two looks for stored values that left Redis."""
-
-FORGET_S = 2.0
-"""Time between two looks for machines that an operator had forgotten."""
-
-COMMIT_S = 3.0
-TICK_S = 0.5
 
 
 class StreamApp:
@@ -81,6 +70,10 @@ class StreamApp:
         self.reading = ReadingPlace(self.app, names.samples_topic, self.metrics)
         self.holdings = Holdings(self.store, self._table, self.reading.seek, self.health, self.metrics)
         self.topic = TopicWatch(settings, redis, self.health, self._topic_seen)
+        self.housekeeping = Housekeeping(
+            self.store, self.holdings, self.reading, self.topic, self.health, self.metrics,
+            silent_s=settings.silent_s, stopping=lambda: bool(self.app.should_stop),
+        )  # fmt: skip
         self.app.agent(self.samples, name="fold")(self._fold_stream)
         signals: Any = self.app
         signals.on_partitions_assigned.connect(self._on_assigned)
@@ -196,79 +189,7 @@ class StreamApp:
     # ---- beside the stream
 
     async def _tick_forever(self) -> None:
-        """Load what was assigned, notice a Redis that lost its state, drop the silent."""
-        last_commit = last_sweep = last_look = last_forget = time.monotonic()
-        while not self.app.should_stop:
-            await asyncio.sleep(TICK_S)
-            for number in sorted(self.holdings.owned):
-                partition = await self.holdings.get(number, self.topic.topic_id)
-                if partition is None:
-                    continue
-                await self.reading.mend_stall(partition)
-                self._end_rebuild(partition)
-                if not partition.unwritten:
-                    await self._check_stored(partition)
-            if time.monotonic() - last_commit > COMMIT_S:
-                last_commit = time.monotonic()
-                await self.reading.commit({one.number: one.written for one in self.holdings.held}, self.topic.topic_id)
-            if time.monotonic() - last_forget > FORGET_S:
-                last_forget = time.monotonic()
-                await self._forget()
-            if time.monotonic() - last_look > MEND_S:
-                last_look = time.monotonic()
-                await self._mend_lost()
-                self._make_room()
-            if time.monotonic() - last_sweep > min(SWEEP_S, self.settings.silent_s / 4):
-                last_sweep = time.monotonic()
-                for partition in self.holdings.loaded.values():
-                    self.metrics.dropped.inc(partition.drop_silent(time.time(), self.settings.silent_s))
-
-    def _end_rebuild(self, partition: Partition) -> None:
-        """Note a partition whose log was read again up to where it was, or to its end."""
-        self.metrics.rebuilding.set(sum(one.rebuilt_at is not None for one in self.holdings.held))
-        if partition.rebuilt_at is None or partition.pending:
-            return
-        at_end = self.reading.end(partition) and not self.reading.behind(partition)
-        if partition.next_offset >= partition.rebuilt_at or at_end:
-            uncovered = partition.end_rebuild()
-            self.metrics.uncovered.inc(uncovered)
-            log.warning(
-                "stream.rebuilt", extra={"values": {"partition": partition.number, "slots_uncovered": uncovered}}
-            )
-
-    def _make_room(self) -> None:
-        for partition in self.holdings.held:
-            if gone := partition.make_room():
-                self.metrics.evicted.inc(gone)
-                log.error("stream.full", extra={"values": {"partition": partition.number, "machines_dropped": gone}})
-
-    async def _forget(self) -> None:
-        """Drop what was heard of machines until an operator had them forgotten."""
-        try:
-            forgotten = await self.store.forgotten()
-        except NoPermissionError:
-            return  # the ACL of a release that knew no such key: the silent leave after a day
-        except RedisError as error:
-            self.health.failed("check", error)
-            return
-        for partition in self.holdings.held if forgotten else ():
-            if gone := partition.forget(forgotten):
-                self.metrics.dropped.inc(len(gone))
-                log.info("stream.forgotten", extra={"values": {"partition": partition.number, "machines": gone}})
-
-    async def _mend_lost(self) -> None:
-        """Have values that left Redis written again."""
-        for partition in self.holdings.held:
-            try:
-                lost = await self.store.mend_lost(partition)
-            except NoPermissionError:
-                return  # EXISTS is not allowed to this user: the next load finds what is lost
-            except RedisError as error:
-                self.health.failed("check", error)
-                return
-            if lost:
-                log.error("stream.state-lost", extra={"values": {"partition": partition.number, "values": lost}})
-                self.metrics.rewritten.inc(lost)
+        await self.housekeeping.run()
 
     async def _measure_forever(self) -> None:
         """Set the gauges by the clock, whatever broker and Redis do meanwhile."""
@@ -277,17 +198,6 @@ class StreamApp:
             behind = {partition: self.reading.behind(partition) for partition in self.holdings.held}
             measure(self.metrics, behind, time.time(), broker_up=self.topic.broker_up)
             self.metrics.ready.set(self.ready()[0])
-
-    async def _check_stored(self, partition: Partition) -> None:
-        """Have the state written, or loaded, again when an idle partition is not what Redis holds."""
-        try:
-            current = await self.store.is_current(partition)
-            self.health.answered()
-        except RedisError as error:
-            self.health.failed("check", error)
-            return
-        if not current and partition.next_offset:
-            partition.changed = True
 
     async def _watch_topic_forever(self) -> None:
         while not self.app.should_stop:

@@ -10,7 +10,7 @@ millisecond however few samples it is given, so folding every batch of every par
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,21 +18,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.hosts import host_key
 from schemas.sample import MachineFacts
 from streams.admission import OFFLINE, RECORD_AHEAD_S, RECORD_TIME_MAX_S, Admission
-from streams.batch import Batch, Refused, read_messages, to_batch
-from streams.fold import DAY_S, fold, heard
+from streams.batch import Refused, read_messages, to_batch
+from streams.fold import fold
 from streams.lost_hours import LostHours
 from streams.manifest import Manifest
-from streams.owners import REASON as NAME_TAKEN
-from streams.owners import claim
+from streams.refusals import no_room, refuse_machines, refuse_names, refuse_readings
 from streams.resume import uncover
 from streams.ring import HOURS, NO_SLOT, Ring, S
 from streams.table import Table
-
-FEW_SLOTS = 2
-"""A machine of no more filled slots than this has only just been heard of."""
 
 TAKEN_MOST = 100
 TAKEN_S = 900.0
@@ -155,9 +150,12 @@ class Partition:
             latest,
         )
         batch = to_batch(samples, [recorded_at[place] for place in places])
-        batch, places = self._refuse_readings(batch, places, refused)
-        batch, places = self._refuse_machines(batch, places, refused)
-        batch = self._refuse_names(batch, places, facts, recorded_at, refused)
+        batch, places = refuse_readings(batch, places, self.admission, refused)
+        batch, places = refuse_machines(batch, places, self.ring, self.admission, refused)
+        batch, disputed = refuse_names(batch, places, facts, self.ring, recorded_at, refused)
+        for machine, key, time_s in disputed:
+            if machine in self.taken or len(self.taken) < TAKEN_MOST:
+                self.taken[machine] = (key, time_s)
         if len(batch):
             self.recorded_at = float(batch.recorded_at[-1])
             done = fold(self.ring, batch, self._shift_minutes)
@@ -168,7 +166,7 @@ class Partition:
             self.rows.append(done.rows)
             outcome.counts.update(accepted=done.accepted, duplicate=done.duplicate, late=done.late)
         left = [place for place, message in facts.items() if not self._note_facts(message)]
-        refused += [Refused(place, "machines", self._full) for place in left]
+        refused += [Refused(place, "machines", no_room(self.admission)) for place in left]
         self.changed = True
         refused.sort(key=lambda one: one.index)
         outcome.ahead = sum(1 for one in refused if recorded_at[one.index] > latest)
@@ -177,124 +175,19 @@ class Partition:
         outcome.refused = [(arrived[one.index], one) for one in refused]
         return outcome
 
-    def _refuse_readings(self, batch: Batch, places: list[int], refused: list[Refused]) -> tuple[Batch, list[int]]:
-        """Return the batch without samples of more readings than their interval can hold, which join ``refused``."""
-        readings = batch.n.max(axis=1, initial=0)
-        most = self.admission.readings_max(batch.interval_s)
-        over = readings > most
-        if not over.any():
-            return batch, places
-        refused += [
-            Refused(places[k], "readings", f"n is {readings[k]:.0f}, at most {most[k]:.0f} in this interval")
-            for k in np.flatnonzero(over).tolist()
-        ]
-        return batch.take(~over), [places[k] for k in np.flatnonzero(~over).tolist()]
-
-    def _refuse_machines(self, batch: Batch, places: list[int], refused: list[Refused]) -> tuple[Batch, list[int]]:
-        """Return the batch without samples of new machines that have no room, which join ``refused``."""
-        room = self.admission.machines_max - len(self.ring)
-        if len(batch) <= room:
-            return batch, places
-        new = dict.fromkeys(machine for machine in batch.machines if machine not in self.ring.row)
-        over = set(list(new)[max(0, room) :])
-        if not over:
-            return batch, places
-        kept = np.array([machine not in over for machine in batch.machines])
-        refused += [Refused(places[k], "machines", self._full) for k in np.flatnonzero(~kept).tolist()]
-        return batch.take(kept), [places[k] for k in np.flatnonzero(kept).tolist()]
-
-    def _refuse_names(
-        self,
-        batch: Batch,
-        places: list[int],
-        facts: dict[int, MachineFacts],
-        recorded_at: Sequence[float],
-        refused: list[Refused],
-    ) -> Batch:
-        """Return the batch without samples of hosts whose machine's name another live host has; they join ``refused``.
-
-        Facts likewise, which leave ``facts``.
-        """
-        self.ring.add(batch.machines)
-        over, places_of_facts = claim(self.ring, batch, places, facts, recorded_at)
-        wrong = [(places[k], batch.machines[k], int(batch.host[k])) for k in np.flatnonzero(over).tolist()]
-        said = [(place, facts.pop(place)) for place in places_of_facts]
-        wrong += [(place, one.machine, host_key(one.host_id)) for place, one in said]
-        for place, machine, key in wrong:
-            detail = f"another live host has the name {machine!r}; this one has the key {key:016x}"
-            refused.append(Refused(place, NAME_TAKEN, detail))
-            if machine in self.taken or len(self.taken) < TAKEN_MOST:
-                self.taken[machine] = (f"{key:016x}", recorded_at[place])
-        return batch.take(~over) if over.any() else batch
-
-    @property
-    def _full(self) -> str:
-        return f"the partition holds {self.admission.machines_max} machines, the most it may"
-
     def taken_lately(self, now_s: float) -> dict[str, tuple[str, float]]:
         """Return what ``taken`` has of the last quarter of an hour, and forget the rest."""
         self.taken = {name: one for name, one in self.taken.items() if one[1] > now_s - TAKEN_S}
         return self.taken
 
-    def make_room(self) -> int:
-        """Drop machines of few samples from a full partition, the longest silent first; return how many.
-
-        Ids that somebody made up send once. A tenth of the places is freed, so that a new machine has time to send
-        more than `FEW_SLOTS` samples before its turn to leave comes. Machines known for longer stay.
-        """
-        used = len(self.ring)
-        if used < self.admission.machines_max:
-            return 0
-        few = np.flatnonzero((self.ring.n[:used] > 0).any(axis=1).sum(axis=1) <= FEW_SLOTS)
-        oldest = few[np.argsort(self.ring.at[few], kind="stable")][: used - self.admission.machines_max * 9 // 10]
-        if len(oldest):
-            self._keep(np.setdiff1d(np.arange(used), oldest))
-        return len(oldest)
-
-    def _keep(self, rows: NDArray[np.intp]) -> None:
+    def keep(self, rows: NDArray[np.intp]) -> None:
         """Drop every machine but those of these rows, and have everything written again."""
         self.ring.keep(rows)
         self.table.forget()
         self.forget_written()
 
-    def drop_silent(self, now_s: float, silent_s: float) -> int:
-        """Drop machines without a sample for ``silent_s``, and facts as old of machines that have no windows.
-
-        Likewise those of more than a day ahead, which an earlier release took: they would never become stale, and all
-        that their machine sends now would count as late. Return how many machines lost their windows.
-        """
-        self.ring.trim()
-        kept = heard(self.ring, now_s, silent_s)
-        gone = len(self.ring) - len(kept)
-        if gone:
-            self._keep(kept)
-        said = {m: msgspec.json.decode(value, type=MachineFacts).at for m, value in self.facts.items()}
-        old = {
-            machine
-            for machine, at in said.items()
-            if at > now_s + DAY_S or (machine not in self.ring.row and at < now_s - silent_s)
-        }
-        self._drop_facts(old)
-        return gone
-
-    def forget(self, forgotten: Mapping[str, float]) -> list[str]:
-        """Drop machines of which nothing was heard after the moment they were forgotten; return those that were there.
-
-        Their samples may be in the log still: a log that is read again brings them back until this is called again.
-        """
-        ring = self.ring
-        known = {machine: row for machine in forgotten if (row := ring.row.get(machine)) is not None}
-        rows = {row for machine, row in known.items() if ring.at[row] <= forgotten[machine]}
-        if rows:
-            self._keep(np.array([row for row in range(len(ring)) if row not in rows], np.intp))
-        said = {
-            machine for machine in forgotten.keys() & self.facts.keys()
-            if msgspec.json.decode(self.facts[machine], type=MachineFacts).at <= forgotten[machine]
-        }  # fmt: skip
-        self._drop_facts(said)
-        return sorted({machine for machine, row in known.items() if row in rows} | said)
-
-    def _drop_facts(self, machines: set[str]) -> None:
+    def drop_facts(self, machines: set[str]) -> None:
+        """Drop the facts of these machines."""
         if machines:
             self.facts = {machine: value for machine, value in self.facts.items() if machine not in machines}
             self.changed_facts -= machines

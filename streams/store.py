@@ -15,26 +15,17 @@ from typing import Any
 import numpy as np
 from redis.exceptions import ResponseError, WatchError
 
-from schemas.names import SILENT_S, Names
+from schemas.names import Names
 from schemas.process.version import product_version
-from schemas.worker import Worker
 from streams.admission import OFFLINE, Admission
-from streams.checkpoint import encode_hour, encode_position, encode_vitals
-from streams.manifest import Manifest, checksum, decode_manifest
 from streams.partition import Partition, Position
-from streams.resume import Resumed, Stored, resume
-from streams.ring import HOURS, NO_SLOT, S
+from streams.resume import Stored
+from streams.ring import HOURS, S
+from streams.state_writes import held, queue_writes
+from streams.stored_state import STATE_FIELDS, partition_of, position_of
 from streams.table import Table
 
 log = logging.getLogger("windward.store")
-
-TTL_S = SILENT_S + 3600
-"""A partition that is not written for a day and an hour leaves Redis by itself."""
-
-PEAKS_TTL_S = (HOURS + 2) * 3600
-"""A final hour is never written again, and is needed until the hour that takes its place begins."""
-
-_STATE_FIELDS = ("topic_id", "offset", "facts", "written_at", "manifest")
 
 LOAD_POSITIONS = 40
 """Positions read at once: what one reply holds is bounded."""
@@ -72,41 +63,14 @@ class Store:
         names = self._names
         partition = Partition(number, make_table(), admission=self._admission)
         while True:
-            before = await self._redis.hmget(names.state(number), *_STATE_FIELDS)
+            before = await self._redis.hmget(names.state(number), *STATE_FIELDS)
             if not any(value is not None for value in before):
                 return partition
             stored = await self._read(number)
-            if await self._redis.hmget(names.state(number), *_STATE_FIELDS) == before:
+            if await self._redis.hmget(names.state(number), *STATE_FIELDS) == before:
                 break
             await asyncio.sleep(0.05)  # somebody is still writing: read again
-        topic_id, offset, facts_version, written_at, raw_manifest = before
-        position = _position([topic_id, offset])
-        manifest = decode_manifest(raw_manifest)
-        if manifest and position and not _same_write(manifest, position, written_at):
-            log.info("store.unverified", extra={"values": {"partition": number, "offset": position.offset}})
-            manifest = None
-        resumed = resume(stored, manifest)
-        resumed.lost["state"] = int(position is None)
-        partition.ring, partition.facts = resumed.ring, resumed.facts
-        partition.recorded_at = float(resumed.ring.at[: len(resumed.ring)].max(initial=0.0))
-        partition.facts_version = _whole(facts_version) or 0
-        partition.written = position
-        partition.topic_id, partition.next_offset = position or Position("", 0)
-        partition.manifest = _manifest_of(stored, resumed)
-        partition.lost = +resumed.lost
-        if partition.lost:
-            partition.rebuild(resumed.lost_positions, resumed.lost_hours)
-            partition.facts_version += bool(partition.lost["facts"])
-            log.error("store.damaged", extra={"values": {"partition": number, **partition.lost}})
-            return partition
-        partition.forget_written()
-        partition.refresh_table()
-        partition.positions[:] = False
-        partition.hours.clear()
-        partition.changed_facts.clear()
-        partition.all_facts = False
-        partition.changed = False
-        return partition
+        return partition_of(partition, before, stored)
 
     async def _read(self, number: int) -> Stored:
         names = self._names
@@ -143,7 +107,7 @@ class Store:
         hours = np.flatnonzero(manifest.hours).tolist()
         keys = [names.slots(number, p) for p in positions] + [names.peaks(number, h) for h in hours]
         keys += [names.vitals(number)] * bool(manifest.vitals) + [names.facts(number)] * bool(manifest.facts_count)
-        keys += [names.windows(number)] * bool(_held(partition))
+        keys += [names.windows(number)] * bool(held(partition))
         if not manifest.vitals or await self._redis.exists(*keys) == len(keys):
             return 0
         async with self._redis.pipeline(transaction=False) as pipe:
@@ -182,7 +146,7 @@ class Store:
         async with self._redis.pipeline(transaction=True) as pipe:
             try:
                 await pipe.watch(names.state(number))
-                stored = _position(await pipe.hmget(names.state(number), "topic_id", "offset"))
+                stored = position_of(await pipe.hmget(names.state(number), "topic_id", "offset"))
                 if stored != partition.written:
                     self._check_not_ahead(partition, stored)
                     log.warning(
@@ -193,7 +157,7 @@ class Store:
                 partition.refresh_table()
                 position = partition.position
                 pipe.multi()
-                self._queue_writes(pipe, partition, now_s)
+                queue_writes(pipe, names, partition, now_s, self._version)
                 partition.positions[:] = False
                 partition.hours.clear()
                 partition.changed_facts, partition.gone_facts, partition.all_facts = set(), set(), False
@@ -222,78 +186,12 @@ class Store:
                 f"partition {partition.number}: Redis holds {stored}, this worker {partition.position}"
             )
 
-    def _queue_writes(self, pipe: Any, partition: Partition, now_s: float) -> None:
-        names, number, ring, manifest = self._names, partition.number, partition.ring, partition.manifest
-        used, held = len(ring), _held(partition)
-        for position in partition.positions.nonzero()[0].tolist():
-            value = encode_position(ring, position)
-            manifest.positions[position] = checksum(value) if ring.n[:used, :, position].any() else 0
-            pipe.set(names.slots(number, position), value, ex=TTL_S)
-        for place in sorted(partition.hours):
-            value = encode_hour(ring, place)
-            manifest.hours[place] = 0 if np.isnan(ring.peak[:used, :, place]).all() else checksum(value)
-            pipe.set(names.peaks(number, place), value, ex=PEAKS_TTL_S)
-        if partition.all_facts:
-            manifest.facts, manifest.facts_sum = {}, 0
-            pipe.delete(names.facts(number))
-        elif partition.gone_facts:
-            pipe.hdel(names.facts(number), *partition.gone_facts)
-        if partition.changed_facts:
-            pipe.hset(names.facts(number), mapping={m: partition.facts[m] for m in partition.changed_facts})
-        if partition.facts:
-            pipe.expire(names.facts(number), TTL_S)
-        manifest.set_facts(partition.facts, partition.changed_facts, partition.gone_facts)
-        vitals = encode_vitals(ring)
-        manifest.vitals = checksum(vitals)
-        pipe.set(names.vitals(number), vitals, ex=TTL_S)
-        header = {
-            "partition": number,
-            "offset": partition.position.offset,
-            "topic_id": partition.topic_id,
-            "facts": partition.facts_version,
-            "written_at": now_s,
-        }
-        if held:
-            pipe.set(names.windows(number), partition.table.encode(ring, header), ex=TTL_S)
-        else:
-            pipe.delete(names.windows(number))
-        manifest.topic_id, manifest.offset = partition.position
-        manifest.written_at = now_s
-        state = {
-            "topic_id": partition.topic_id,
-            "offset": partition.position.offset,
-            "facts": partition.facts_version,
-            "written_at": now_s,
-            "manifest": manifest.encode(),
-            "worker": Worker(
-                version=self._version, written_at=now_s, name_taken=partition.taken_lately(now_s)
-            ).encode(),
-        }
-        pipe.hset(names.state(number), mapping=state)
-        pipe.expire(names.state(number), TTL_S)
-
     async def _stored(self, number: int) -> Position | None:
         try:
-            return _position(await self._redis.hmget(self._names.state(number), "topic_id", "offset"))
+            return position_of(await self._redis.hmget(self._names.state(number), "topic_id", "offset"))
         except ResponseError as error:
             await self._drop_foreign(number, error)
             raise
-
-
-def _position(fields: list[bytes | None]) -> Position | None:
-    """Return what a state says of how far it goes; None when it says nothing that can be."""
-    topic_id, offset = fields
-    number = _whole(offset)
-    return None if number is None else Position((topic_id or b"").decode(errors="replace"), number)
-
-
-def _whole(raw: bytes | None) -> int | None:
-    """Return an offset or a version; None for what is none."""
-    try:
-        number = int(raw or b"")
-    except ValueError:
-        return None
-    return number if 0 <= number < 2**62 else None
 
 
 def _moment(raw: bytes) -> float | None:
@@ -301,31 +199,3 @@ def _moment(raw: bytes) -> float | None:
         return float(raw)
     except ValueError:
         return None
-
-
-def _same_write(manifest: Manifest, position: Position, written_at: bytes | None) -> bool:
-    """Whether a manifest was made by the write that set this position."""
-    try:
-        time_s = float(written_at or b"")
-    except ValueError:
-        return False
-    return Position(manifest.topic_id, manifest.offset) == position and manifest.written_at == time_s
-
-
-def _held(partition: Partition) -> int:
-    """Return how many machines have windows."""
-    return int((partition.ring.head[: len(partition.ring)] > NO_SLOT).sum())
-
-
-def _manifest_of(stored: Stored, resumed: Resumed) -> Manifest:
-    """Return the manifest of what was read, for the writes that go on from it."""
-    manifest, ring = Manifest(vitals=checksum(stored.vitals or b"")), resumed.ring
-    used = len(ring)
-    for position, value in stored.positions.items():
-        if value is not None and ring.n[:used, :, position].any():
-            manifest.positions[position] = checksum(value)
-    for place, value in stored.hours.items():
-        if value is not None and not np.isnan(ring.peak[:used, :, place]).all():
-            manifest.hours[place] = checksum(value)
-    manifest.set_facts(resumed.facts, resumed.facts, ())
-    return manifest

@@ -45,7 +45,8 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/integration/test_loader.py": ("scorer.snapshot.loader",),
     "tests/integration/test_full_redis.py": ("streams.redis_health",),
     "tests/integration/test_recovery.py": (
-        "streams.app", "streams.faust_app", "streams.holdings", "streams.topic_watch", "streams.transport",
+        "streams.app", "streams.faust_app", "streams.holdings", "streams.housekeeping", "streams.topic_watch",
+        "streams.transport",
     ),
     "tests/integration/test_rpc.py": (
         "scorer.__main__", "scorer.ledger.sweeper", "scorer.rpc.heartbeat", "scorer.rpc.move",
@@ -54,7 +55,9 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/integration/test_stack_broker.py": ("ops.local.apache_kafka", "streams.topics"),
     "tests/integration/test_stack_up.py": ("ops.stack", "ops.stack_settings", "ops.up", "streams.__main__"),
     "tests/integration/test_rename.py": ("scorer.commands.machines_settings", "scorer.commands.rename"),
-    "tests/integration/test_store.py": ("schemas.worker", "streams.store"),
+    "tests/integration/test_store.py": (
+        "schemas.worker", "streams.state_writes", "streams.store", "streams.stored_state",
+    ),
     "tests/integration/test_bridge.py": ("streams.bridge.__main__", "streams.bridge.settings"),
     "tests/integration/test_profiles.py": ("scorer.commands.profiles",),
     # The documentation, the wheels and what is learned.
@@ -128,8 +131,9 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/streams/bridge/test_bridge.py": (
         "streams.bridge.assembler", "streams.bridge.otel", "streams.bridge.points", "streams.bridge.telegraf",
     ),
-    "tests/streams/test_admission.py": ("streams.clock", "streams.topic_settings"),
+    "tests/streams/test_admission.py": ("streams.clock", "streams.refusals", "streams.topic_settings"),
     "tests/streams/test_checkpoint.py": ("streams.table",),
+    "tests/streams/test_partition.py": ("streams.leaving",),
     "tests/streams/test_resume.py": ("streams.manifest",),
     "tests/streams/test_windows.py": ("streams.class_means",),
     "tests/test_every_resource.py": ("schemas.resources",),

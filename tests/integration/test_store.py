@@ -13,6 +13,7 @@ from schemas.names import Names
 from schemas.process.version import product_version
 from schemas.sample import MachineFacts, encode
 from schemas.worker import read_worker
+from streams.leaving import drop_silent
 from streams.partition import Arrived, Partition
 from streams.peaks import Zone
 from streams.store import StateAheadError, Store
@@ -81,7 +82,7 @@ def test_facts_of_machines_that_went_leave_redis_whatever_goes_wrong(
         await store.save(state, later)
         dump = server.dump(names.facts(0))
         assert set(server.hkeys(names.facts(0))) == {b"old", b"new"}
-        state.drop_silent(later, 86_400)
+        drop_silent(state, later, 86_400)
 
         server.hset(names.state(0), mapping={"topic_id": "t1", "offset": 99})
         with pytest.raises(StateAheadError):

@@ -30,6 +30,7 @@ from schemas.sample import encode
 from schemas.window_table import decode_table
 from streams import admission
 from streams.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
+from streams.leaving import drop_silent
 from streams.partition import Arrived, Partition
 from streams.peaks import Zone
 from streams.ring import HOURS, S
@@ -283,7 +284,7 @@ class Fuzz:
             if self.rng.random() < 0.05:
                 self._write()
             if self.rng.random() < 0.01:
-                self.state.drop_silent(now, 7200)
+                drop_silent(self.state, now, 7200)
         self._write()
 
     def _mutate(self, now: float) -> bytes | None:

@@ -13,6 +13,7 @@ from schemas.sample import MachineFacts, Moments, Sample, Usage, encode
 from streams.admission import REASONS, Admission
 from streams.checkpoint import decode_ring, encode_position, encode_vitals
 from streams.clock import ClockWatch
+from streams.leaving import drop_silent, make_room
 from streams.metrics import Metrics
 from streams.partition import Arrived, Partition
 from streams.peaks import Zone
@@ -123,7 +124,7 @@ def test_a_machine_of_the_far_future_is_dropped() -> None:
             Arrived(1, encode(facts(at=year_2100, boot=1)), year_2100, b"m"),
         ]
     )
-    assert state.drop_silent(NOW, 86_400) == 1
+    assert drop_silent(state, NOW, 86_400) == 1
     assert (state.facts, state.ring.machines) == ({}, [])
     assert reasons(state, Arrived(2, encode(sample("m", 0)), NOW, b"m")) == []
 
@@ -201,11 +202,11 @@ def test_made_up_machines_do_not_fill_a_worker() -> None:
         assert crowd(state, known, slot) == []
     assert crowd(state, [f"junk{n}" for n in range(40)], 5) == ["machines"] * 30
     assert crowd(state, known, 6) == []
-    assert state.make_room() == 2
+    assert make_room(state) == 2
     assert crowd(state, ["joins"], 7) == []
     for slot in (8, 9):
         crowd(state, ["joins", *[f"more{slot}-{n}" for n in range(40)]], slot)
-        state.make_room()
+        make_room(state)
     assert {*known, "joins"} <= set(state.ring.machines)
     assert len(state.ring) <= 20
     state.refresh_table()
@@ -215,10 +216,10 @@ def test_no_room_is_made_before_it_is_needed() -> None:
     """Nor among machines that are known."""
     state = partition(machines_max=3)
     crowd(state, ["a", "b"], 0)
-    assert state.make_room() == 0
+    assert make_room(state) == 0
     for slot in range(1, 4):
         crowd(state, ["a", "b", "c"], slot)
-    assert state.make_room() == 0
+    assert make_room(state) == 0
 
 
 def test_a_flood_of_ids_costs_a_known_fleet_nothing() -> None:
@@ -233,7 +234,7 @@ def test_a_flood_of_ids_costs_a_known_fleet_nothing() -> None:
     for slot in range(4, 12):
         refused += len(crowd(state, [f"junk{slot}-{n}" for n in range(5_000)], slot))
         assert crowd(state, known, slot) == []
-        state.make_room()
+        make_room(state)
     assert refused >= 40_000 - 1_000 - 8 * 300
     assert set(known) <= set(state.ring.machines)
     assert len(state.ring) <= 3_000
@@ -256,7 +257,7 @@ def test_a_class_costs_memory_for_those_that_send_it() -> None:
     assert 0 < again.class_means("batch").nbytes < 50_000
     assert sum(b"class_batch" in value for value in slots.values()) == 1
     crowd(state, names, 370)
-    state.drop_silent(START + 3_700, 86_400)
+    drop_silent(state, START + 3_700, 86_400)
     assert state.ring.class_means("batch").nbytes < 10_000
 
 

@@ -16,6 +16,7 @@ from schemas.resources import RESOURCES
 from schemas.sample import MachineFacts, Moments, Usage, encode
 from schemas.window_table import Header, TableError, decode_table, encode_table
 from streams.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
+from streams.leaving import drop_silent
 from streams.partition import Arrived, Partition
 from streams.peaks import Zone
 from streams.ring import HOURS, MINUTES, PEAKS, SLOTS, VITALS, R, Ring, S
@@ -110,7 +111,7 @@ def test_what_is_written_is_the_ring(history: list[tuple[str, int, int]], seed: 
         elif what == "join":
             names += [f"m{len(names) + i}" for i in range(amount)]
         elif what == "drop":
-            state.drop_silent(START + slot * 10.0, amount * 3600)
+            drop_silent(state, START + slot * 10.0, amount * 3600)
         else:
             assert_same(stored.write(state), state.ring)
     again = Partition(0, Table(WINDOWS, Zone(zone)), stored.read())

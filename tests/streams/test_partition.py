@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.sample import MachineFacts, Moments, Sample, encode
+from streams.leaving import drop_silent, forget
 from streams.partition import Arrived, Partition, Position
 from streams.peaks import Zone
 from streams.table import Table
@@ -204,7 +205,7 @@ def test_a_silent_machine_leaves_with_its_facts_and_the_rest_is_written_again() 
     state.positions[:] = False
     state.hours.clear()
     state.changed = False
-    assert state.drop_silent(START + 90_003, 86_400) == 1
+    assert drop_silent(state, START + 90_003, 86_400) == 1
     assert state.ring.machines == ["new"]
     assert state.facts == {}
     assert state.gone_facts == {"old"}
@@ -212,7 +213,7 @@ def test_a_silent_machine_leaves_with_its_facts_and_the_rest_is_written_again() 
     assert state.positions.all()
     state.refresh_table()
     assert state.table.columns["at"][0] == START + 90_003
-    assert state.drop_silent(START + 90_003, 86_400) == 0
+    assert drop_silent(state, START + 90_003, 86_400) == 0
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_a_forgotten_machine_is_dropped_until_it_is_heard_of_again(
         others = [sample("b", 1), facts("b", START)]
         state.fold([message(i, encode(m), START + 3_000) for i, m in enumerate([*messages, *others])])
         version, state.changed = state.facts_version, False
-        gone = state.forget({"a": forgotten_at, "b": START - 1})
+        gone = forget(state, {"a": forgotten_at, "b": START - 1})
         assert gone == (["a"] if messages and left != ["samples", "facts"] else []), name
         assert ["samples"] * ("a" in state.ring.row) + ["facts"] * ("a" in state.facts) == left, name
         assert "b" in state.ring.row
@@ -242,7 +243,7 @@ def test_a_forgotten_machine_is_dropped_until_it_is_heard_of_again(
         assert state.changed == bool(gone)
         assert (state.facts_version > version) == ("a" in state.gone_facts)
         state.gone_facts.clear()
-    assert state.forget({}) == []
+    assert forget(state, {}) == []
 
 
 @pytest.mark.parametrize(
@@ -263,7 +264,7 @@ def test_facts_live_as_long_as_their_machine_is_heard_of(
     state.fold([message(i, encode(m), START + 90_000) for i, m in enumerate(messages)])
     version = state.facts_version
     state.changed = False
-    state.drop_silent(START + 90_000, 86_400)
+    drop_silent(state, START + 90_000, 86_400)
     assert list(state.facts) == left, name
     assert state.facts_version == version + (not left)
     assert state.changed or left

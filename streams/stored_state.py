@@ -1,0 +1,90 @@
+"""A partition out of what Redis holds of it: what is whole goes on, what is lost is blank. Pure."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+
+from streams.manifest import Manifest, checksum, decode_manifest
+from streams.partition import Partition, Position
+from streams.resume import Resumed, Stored, resume
+
+log = logging.getLogger("windward.store")
+
+STATE_FIELDS = ("topic_id", "offset", "facts", "written_at", "manifest")
+
+
+def partition_of(partition: Partition, fields: Sequence[bytes | None], stored: Stored) -> Partition:
+    """Return an empty partition filled with what is stored; ``fields`` are the state's `STATE_FIELDS`.
+
+    What was lost is blank, and ``rebuilt_at`` is set: the partition is to be read from the start of its log.
+    """
+    topic_id, offset, facts_version, written_at, raw_manifest = fields
+    position = position_of([topic_id, offset])
+    manifest = decode_manifest(raw_manifest)
+    if manifest and position and not _same_write(manifest, position, written_at):
+        log.info("store.unverified", extra={"values": {"partition": partition.number, "offset": position.offset}})
+        manifest = None
+    resumed = resume(stored, manifest)
+    resumed.lost["state"] = int(position is None)
+    partition.ring, partition.facts = resumed.ring, resumed.facts
+    partition.recorded_at = float(resumed.ring.at[: len(resumed.ring)].max(initial=0.0))
+    partition.facts_version = _whole(facts_version) or 0
+    partition.written = position
+    partition.topic_id, partition.next_offset = position or Position("", 0)
+    partition.manifest = _manifest_of(stored, resumed)
+    partition.lost = +resumed.lost
+    if partition.lost:
+        partition.rebuild(resumed.lost_positions, resumed.lost_hours)
+        partition.facts_version += bool(partition.lost["facts"])
+        log.error("store.damaged", extra={"values": {"partition": partition.number, **partition.lost}})
+        return partition
+    partition.forget_written()
+    partition.refresh_table()
+    partition.positions[:] = False
+    partition.hours.clear()
+    partition.changed_facts.clear()
+    partition.all_facts = False
+    partition.changed = False
+    return partition
+
+
+def position_of(fields: list[bytes | None]) -> Position | None:
+    """Return what a state says of how far it goes; None when it says nothing that can be."""
+    topic_id, offset = fields
+    number = _whole(offset)
+    return None if number is None else Position((topic_id or b"").decode(errors="replace"), number)
+
+
+def _whole(raw: bytes | None) -> int | None:
+    """Return an offset or a version; None for what is none."""
+    try:
+        number = int(raw or b"")
+    except ValueError:
+        return None
+    return number if 0 <= number < 2**62 else None
+
+
+def _same_write(manifest: Manifest, position: Position, written_at: bytes | None) -> bool:
+    """Whether a manifest was made by the write that set this position."""
+    try:
+        time_s = float(written_at or b"")
+    except ValueError:
+        return False
+    return Position(manifest.topic_id, manifest.offset) == position and manifest.written_at == time_s
+
+
+def _manifest_of(stored: Stored, resumed: Resumed) -> Manifest:
+    """Return the manifest of what was read, for the writes that go on from it."""
+    manifest, ring = Manifest(vitals=checksum(stored.vitals or b"")), resumed.ring
+    used = len(ring)
+    for position, value in stored.positions.items():
+        if value is not None and ring.n[:used, :, position].any():
+            manifest.positions[position] = checksum(value)
+    for place, value in stored.hours.items():
+        if value is not None and not np.isnan(ring.peak[:used, :, place]).all():
+            manifest.hours[place] = checksum(value)
+    manifest.set_facts(resumed.facts, resumed.facts, ())
+    return manifest
