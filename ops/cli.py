@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from types import ModuleType
 
 from ops.commands import COMMANDS
 
@@ -74,9 +75,7 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to en
             from ops.known import refuse_unknown
 
             refuse_unknown(rest, os.environ)
-        from importlib import import_module
-
-        return int(import_module(COMMANDS[command][0]).main(rest, os.environ))
+        return int(_imported(COMMANDS[command][0]).main(rest, os.environ))
     except SettingsError as error:
         from schemas.process.failures import print_failure
 
@@ -92,6 +91,18 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to en
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _imported(name: str) -> ModuleType:
+    """Import a command's module: hardly anything is garbage by then, and looking for it takes a tenth of the time."""
+    import gc
+    from importlib import import_module
+
+    gc.disable()
+    try:
+        return import_module(name)
+    finally:
+        gc.enable()
 
 
 def _may_be_unknown(arguments: list[str]) -> list[bool]:

@@ -26,21 +26,19 @@ read lasts `POLL_S` at most, the socket waits longer than that, and retrying is 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 import time
 import uuid
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-import redis
-import redis.asyncio
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+
+if TYPE_CHECKING:  # the commands ask without redis-py, which takes longer to import than all else of a command
+    import redis
 
 __all__ = [
     "AsyncClient",
@@ -373,6 +371,14 @@ class HealthResult(Result, kw_only=True):
     profile: str
 
 
+class Away(Exception):
+    """The server did not answer: a command may be sent again."""
+
+
+class Refused(Exception):
+    """The server answered with an error."""
+
+
 class _Step(NamedTuple):
     """Commands to send in one write, the last of which may wait; without commands, a pause."""
 
@@ -420,10 +426,10 @@ class _Call:
         for wait_s in self.waits():
             try:
                 answers = yield _Step(self.commands(sent, wait_s), wait_s)
-            except (redis.AuthenticationError, redis.ResponseError) as error:
-                full = isinstance(error, redis.exceptions.OutOfMemoryError)
+            except Refused as error:
+                full = "used memory > 'maxmemory'" in str(error)
                 raise WindwardError("UNAVAILABLE", f"{where}: {error}", retryable=full) from None
-            except (redis.ConnectionError, redis.TimeoutError) as error:
+            except Away as error:
                 sent, failure = False, error
             else:
                 sent, failure = True, None
@@ -435,7 +441,7 @@ class _Call:
                 yield _Step([], min(_RETRY_PAUSE_S, self.left_s()))
         crowd = 0
         if failure is None:
-            with contextlib.suppress(redis.RedisError):
+            with contextlib.suppress(Away, Refused):
                 crowd = (yield _Step(self.take_back(), 0.0))[0]
         raise self.crowded(crowd) if crowd > QUEUE_MAX else self.overdue(where, failure)
 
@@ -470,7 +476,35 @@ class _Call:
         return WindwardError("RESOURCE_EXHAUSTED", f"{waiting} queries are waiting for a scorer", retryable=True)
 
 
+def drive(steps: Generator[_Step, list[Any], msgspec.Raw], do: Callable[[_Step], list[Any]]) -> msgspec.Raw:
+    """Take the steps of a call; ``do`` returns the answers to a step's commands, or raises `Away` or `Refused`."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                answers = do(step)
+            except (Away, Refused) as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(answers)
+    except StopIteration as done:
+        result: msgspec.Raw = done.value
+        return result
+
+
+def _failure(error: redis.RedisError) -> Exception:
+    """Return redis-py's error as ours; one that is neither stays what it is."""
+    import redis
+
+    if isinstance(error, (redis.AuthenticationError, redis.ResponseError)):
+        return Refused(str(error))
+    return Away(str(error)) if isinstance(error, (redis.ConnectionError, redis.TimeoutError)) else error
+
+
 def _arguments(more: Mapping[str, Any]) -> dict[str, Any]:
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
     return {"socket_timeout": SOCKET_TIMEOUT_S, "socket_connect_timeout": 2.0, "retry": Retry(NoBackoff(), 0), **more}
 
 
@@ -488,10 +522,17 @@ def _where(url: str) -> str:
     try:
         parts = urlsplit(url)
         where = parts.path if scheme == "unix" else f"{parts.hostname or 'localhost'}:{parts.port or 6379}"
-        redis.connection.parse_url(url)  # type: ignore[no-untyped-call]
     except (ValueError, TypeError):
         raise WindwardError("INVALID_ARGUMENT", "url: not a URL that can be parsed") from None
     return f"{scheme}://{where}"
+
+
+def _made(kind: Any, url: str, arguments: Mapping[str, Any]) -> Any:
+    """Return redis-py's client; raises WindwardError for a URL that it cannot read."""
+    try:
+        return kind.from_url(url, **arguments)
+    except ValueError:
+        raise WindwardError("INVALID_ARGUMENT", "url: not a URL that can be parsed") from None
 
 
 class _Held(Result, kw_only=True, dict=True):
@@ -575,8 +616,8 @@ class AsyncPlacement(PlaceResult, _HeldThere, kw_only=True, dict=True):
             one.__dict__["scorer"] = scorer
 
 
-class _Server:
-    """What both clients know of where they ask."""
+class Server:
+    """What every client knows of where it asks."""
 
     def __init__(self, url: str, prefix: str, timeout_s: float) -> None:
         self._where = _where(url)
@@ -590,7 +631,7 @@ class _Server:
         return _Call(self._prefix, method, params, timeout_s, query_id).steps(self._where)
 
 
-class Client(_Server):
+class Client(Server):
     """A deployer's side of the RPC. Safe to share between threads; each call takes a connection of its own.
 
     ``url`` and the keyword arguments are those of ``redis.Redis.from_url`` (``username``, ``password``,
@@ -601,7 +642,9 @@ class Client(_Server):
         self, url: str = "redis://127.0.0.1:6379/0", prefix: str = "windward", timeout_s: float = 5.0, **more: Any
     ) -> None:
         super().__init__(url, prefix, timeout_s)
-        self._redis = redis.Redis.from_url(url, **_arguments(more))
+        import redis
+
+        self._redis = _made(redis.Redis, url, _arguments(more))
 
     def call(
         self, method: str, params: Mapping[str, Any], *, timeout_s: float | None = None, query_id: str = ""
@@ -678,25 +721,21 @@ class Client(_Server):
         return _read(kind, self._result(method, params, timeout_s, ""))
 
     def _result(self, method: str, params: Mapping[str, Any], timeout_s: float | None, query_id: str) -> msgspec.Raw:
-        steps = self._steps(method, params, timeout_s, query_id)
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    answers = self._do(step)
-                except redis.RedisError as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(answers)
-        except StopIteration as done:
-            result: msgspec.Raw = done.value
-            return result
+        return drive(self._steps(method, params, timeout_s, query_id), self._do)
 
     def _do(self, step: _Step) -> list[Any]:
-        """Send commands in one write, return their answers: what a pipeline does, at half its price."""
         if not step.commands:
             time.sleep(step.wait_s)
             return []
+        import redis
+
+        try:
+            return self._send(step)
+        except redis.RedisError as error:
+            raise _failure(error) from None
+
+    def _send(self, step: _Step) -> list[Any]:
+        """Send commands in one write, return their answers: what a pipeline does, at half its price."""
         pool = self._redis.connection_pool
         connection: Any = pool.get_connection()
         try:
@@ -719,15 +758,18 @@ class Client(_Server):
         self.close()
 
 
-class AsyncClient(_Server):
+class AsyncClient(Server):
     """The same for asyncio: every call is awaited; calls may run side by side."""
 
     def __init__(
         self, url: str = "redis://127.0.0.1:6379/0", prefix: str = "windward", timeout_s: float = 5.0, **more: Any
     ) -> None:
         super().__init__(url, prefix, timeout_s)
+        import redis.asyncio
+        from redis.backoff import NoBackoff
+
         retry = redis.asyncio.retry.Retry(NoBackoff(), 0)
-        self._redis = redis.asyncio.Redis.from_url(url, **{**_arguments(more), "retry": retry})
+        self._redis = _made(redis.asyncio.Redis, url, {**_arguments(more), "retry": retry})
 
     async def call(
         self, method: str, params: Mapping[str, Any], *, timeout_s: float | None = None, query_id: str = ""
@@ -797,7 +839,7 @@ class AsyncClient(_Server):
             while True:
                 try:
                     answers = await self._do(step)
-                except redis.RedisError as error:
+                except (Away, Refused) as error:
                     step = steps.throw(error)
                 else:
                     step = steps.send(answers)
@@ -806,13 +848,21 @@ class AsyncClient(_Server):
             return result
 
     async def _do(self, step: _Step) -> list[Any]:
+        import asyncio
+
+        import redis
+
         if not step.commands:
             await asyncio.sleep(step.wait_s)
             return []
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for command in step.commands:
-                pipe.execute_command(*command)
-            return await pipe.execute()
+        try:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for command in step.commands:
+                    pipe.execute_command(*command)
+                answers: list[Any] = await pipe.execute()
+                return answers
+        except redis.RedisError as error:
+            raise _failure(error) from None
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -54,6 +54,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     ),
     "tests/integration/test_stack_broker.py": ("ops.local.apache_kafka", "streams.topics"),
     "tests/integration/test_stack_up.py": ("ops.stack", "ops.stack_settings", "ops.up", "streams.__main__"),
+    "tests/integration/test_direct.py": ("scorer.commands.direct",),
     "tests/integration/test_rename.py": ("scorer.commands.machines_settings", "scorer.commands.rename"),
     "tests/integration/test_store.py": (
         "schemas.worker", "streams.state_writes", "streams.store", "streams.stored_state",

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import tomllib
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -141,6 +140,8 @@ def refuse_secrets(fields: Mapping[str, dataclasses.Field[Any]], argv: Sequence[
 
 def read_tables(path: Path) -> dict[str, Any]:
     """Return the tables of a settings file; raises SettingsError for a file that cannot be read."""
+    import tomllib
+
     try:
         return tomllib.loads(path.read_bytes().decode())
     except OSError as error:

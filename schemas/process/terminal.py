@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 
 from schemas.process.tables import Screen
@@ -13,4 +12,6 @@ def screen(*, wide: bool = False) -> Screen:
     """Return how tables are shown: as wide as the terminal, or whole with ``wide`` and where there is none."""
     if not sys.stdout.isatty():
         return Screen()
+    import shutil
+
     return Screen(None if wide else shutil.get_terminal_size().columns, "NO_COLOR" not in os.environ)

@@ -10,6 +10,7 @@ from schemas.names import Names
 from schemas.process.failures import print_failure
 from schemas.process.settings import SettingsError
 from scorer.client import Client, WindwardError
+from scorer.commands.direct import DirectClient, can_reach
 from scorer.settings import ClientSettings
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ _CODES = {"INVALID_ARGUMENT": USAGE, "DEADLINE_EXCEEDED": NO_ANSWER, "UNAVAILABL
 def call(settings: ClientSettings, method: str, params: dict[str, Any]) -> Any:
     """Return what the scorer answers; raise WindwardError."""
     Names(settings.prefix)  # refuses a prefix that no key can have
-    with Client(prefix=settings.prefix, timeout_s=settings.timeout, **settings.redis_arguments()) as scorer:
+    arguments = settings.redis_arguments()
+    kind = DirectClient if can_reach(arguments) else Client
+    with kind(prefix=settings.prefix, timeout_s=settings.timeout, **arguments) as scorer:
         return scorer.call(method, params)
 
 

@@ -1,0 +1,132 @@
+"""Shell: one call over one socket, without redis-py, whose import takes longer than all else that a command does.
+
+Made for the command line: connect, log in, send the query, wait for the answer. Steps, deadlines and errors are those
+of `scorer.client`. TLS and whatever a URL may say behind a question mark are left to redis-py (`can_reach`).
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+from hiredis import HiredisError, Reader, ReplyError, pack_command
+
+from scorer.client import SOCKET_TIMEOUT_S, Away, Refused, Server, drive
+
+CONNECT_S = 2.0
+_DATABASE = re.compile(r"/?|/\d+")
+_READ_BYTES = 1 << 16
+
+
+def can_reach(arguments: Mapping[str, Any]) -> bool:
+    """Whether these arguments of ``redis.Redis.from_url`` want no more than is done here.
+
+    >>> can_reach({"url": "redis://127.0.0.1:6379/0"}), can_reach({"url": "unix:///run/redis.sock"})
+    (True, True)
+    >>> can_reach({"url": "rediss://a"}), can_reach({"url": "redis://a?db=1"})
+    (False, False)
+    """
+    if arguments.keys() - {"url", "username", "password"}:
+        return False
+    scheme, _, rest = str(arguments["url"]).partition("://")
+    if "?" in rest or "#" in rest:
+        return False
+    return scheme == "unix" or (scheme == "redis" and bool(_DATABASE.fullmatch(urlsplit(arguments["url"]).path)))
+
+
+class DirectClient(Server):
+    """As `scorer.client.Client`, for calls whose result is plain data; one connection, one call at a time."""
+
+    def __init__(self, url: str, prefix: str, timeout_s: float, *, username: str = "", password: str = "") -> None:
+        super().__init__(url, prefix, timeout_s)
+        parts = urlsplit(url)
+        self._path = unquote(parts.path) if parts.scheme == "unix" else ""
+        self._host, self._port = parts.hostname or "localhost", parts.port or 6379
+        database = parts.path.strip("/") if parts.scheme == "redis" else ""
+        user = username or unquote(parts.username or "")
+        secret = password or unquote(parts.password or "")
+        self._greeting: list[tuple[Any, ...]] = [("AUTH", *([user] if user else []), secret)] if secret else []
+        self._greeting += [("SELECT", database)] if database not in ("", "0") else []
+        self._socket: socket.socket | None = None
+        self._reader = Reader()
+
+    def call(self, method: str, params: Mapping[str, Any]) -> Any:
+        """Return the result of one query as plain data; the errors are those of `scorer.client.Client.call`."""
+        return msgspec.json.decode(drive(self._steps(method, params, None, ""), self._do))
+
+    def _do(self, step: Any) -> list[Any]:
+        if not step.commands:
+            time.sleep(step.wait_s)
+            return []
+        try:
+            if self._socket is None:
+                self._connect()
+            return self._ask(step.commands, step.wait_s + SOCKET_TIMEOUT_S)
+        except BaseException:
+            self.close()  # what is still unread must not be taken for another call's answer
+            raise
+
+    def _connect(self) -> None:
+        self._reader = Reader()
+        try:
+            if self._path:
+                self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                self._socket.settimeout(CONNECT_S)
+                self._socket.connect(self._path)
+            else:
+                self._socket = socket.create_connection((self._host, self._port), CONNECT_S)
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except TimeoutError:
+            raise Away(f"Timeout connecting to {self._named}") from None
+        except OSError as error:
+            raise Away(f"Error {error.errno} connecting to {self._named}. {error.strerror}.") from None
+        if self._greeting:
+            self._ask(self._greeting, SOCKET_TIMEOUT_S)
+
+    def _ask(self, commands: Sequence[tuple[Any, ...]], wait_s: float) -> list[Any]:
+        """Send commands in one write; return their answers."""
+        assert self._socket is not None
+        self._socket.settimeout(wait_s)
+        try:
+            self._socket.sendall(b"".join(map(pack_command, commands)))
+            answers: list[Any] = []
+            while len(answers) < len(commands):
+                while (answer := self._reader.gets()) is not False:
+                    if isinstance(answer, ReplyError):
+                        raise Refused(str(answer).removeprefix("ERR "))
+                    answers.append(answer)
+                    if len(answers) == len(commands):
+                        return answers
+                read = self._socket.recv(_READ_BYTES)
+                if not read:
+                    raise Away("Connection closed by server.")
+                self._reader.feed(read)
+        except TimeoutError:
+            raise Away(f"Timeout reading from {self._named}") from None
+        except OSError as error:
+            raise Away(f"Error while reading from {self._named}: {error}") from None
+        except HiredisError as error:
+            raise Away(f"{self._named} does not speak the protocol of Redis: {error}") from None
+        return answers
+
+    @property
+    def _named(self) -> str:
+        return self._path or f"{self._host}:{self._port}"
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def __enter__(self) -> DirectClient:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
