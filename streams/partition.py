@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from schemas.sample import MachineFacts
 from streams.admission import OFFLINE, RECORD_AHEAD_S, RECORD_TIME_MAX_S, Admission
 from streams.batch import Refused, read_messages, to_batch
+from streams.fact_changes import FactChanges
 from streams.fold import fold
 from streams.lost_hours import LostHours
 from streams.manifest import Manifest
@@ -80,6 +81,8 @@ class Partition:
         """What Redis held when this worker last read or wrote it; None: nothing."""
         self.facts: dict[str, bytes] = {}
         self.facts_version = 0
+        """Raised where scorers should read the facts again."""
+        self._fact_changes = FactChanges()
         self.recorded_at = 0.0
         """Record time of the last message folded."""
         self.taken: dict[str, tuple[str, float]] = {}
@@ -165,7 +168,8 @@ class Partition:
             self.hours.update(hour % HOURS for hour in done.hours)
             self.rows.append(done.rows)
             outcome.counts.update(accepted=done.accepted, duplicate=done.duplicate, late=done.late)
-        left = [place for place, message in facts.items() if not self._note_facts(message)]
+        left = [place for place, message in facts.items() if not self._note_facts(message, recorded_at[place])]
+        self.facts_version += self._fact_changes.due(recorded_at[-1])
         refused += [Refused(place, "machines", no_room(self.admission)) for place in left]
         self.changed = True
         refused.sort(key=lambda one: one.index)
@@ -192,6 +196,7 @@ class Partition:
             self.facts = {machine: value for machine, value in self.facts.items() if machine not in machines}
             self.changed_facts -= machines
             self.gone_facts |= machines
+            self._fact_changes.drop(machines)
             self.facts_version += 1
             self.changed = True
 
@@ -225,8 +230,8 @@ class Partition:
         self.rows = []
         self.table.update(self.ring, rows[self.ring.head[rows] > NO_SLOT])
 
-    def _note_facts(self, message: MachineFacts) -> bool:
-        """Keep the newest facts of a machine; only a change of substance raises their version.
+    def _note_facts(self, message: MachineFacts, recorded_at: float) -> bool:
+        """Keep the newest facts of a machine; only a change of substance raises their version, soon or in seconds.
 
         Return False for a new machine without room.
 
@@ -241,5 +246,8 @@ class Partition:
             return True
         self.facts[message.machine] = msgspec.json.encode(message)
         self.changed_facts.add(message.machine)
-        self.facts_version += not before or (before.capacity, before.labels) != (message.capacity, message.labels)
+        if before is None:
+            self.facts_version += 1
+        elif (before.capacity, before.labels) != (message.capacity, message.labels):
+            self.facts_version += self._fact_changes.tell(message.machine, recorded_at)
         return True

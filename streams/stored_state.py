@@ -31,7 +31,7 @@ def partition_of(partition: Partition, fields: Sequence[bytes | None], stored: S
     resumed.lost["state"] = int(position is None)
     partition.ring, partition.facts = resumed.ring, resumed.facts
     partition.recorded_at = float(resumed.ring.at[: len(resumed.ring)].max(initial=0.0))
-    partition.facts_version = _whole(facts_version) or 0
+    partition.facts_version = (_whole(facts_version) or 0) + 1  # a change may have waited to be told
     partition.written = position
     partition.topic_id, partition.next_offset = position or Position("", 0)
     partition.manifest = _manifest_of(stored, resumed)

@@ -196,6 +196,22 @@ def test_the_newest_facts_stand(name: str, messages: list[MachineFacts], label: 
     assert state.changed_facts == {"a"}
 
 
+def test_a_label_that_flips_raises_the_version_at_a_bounded_rate() -> None:
+    """A minute of flips, each in a batch of its own: the newest stand, the version rises every ten seconds."""
+    state = partition()
+    flips = [facts("a", START + tick, zone=str(tick)) for tick in range(61)]
+    for tick, each in enumerate(flips):
+        state.fold([message(tick, encode(each), START + tick)])
+    assert msgspec.json.decode(state.facts["a"])["labels"] == {"zone": "60"}
+    assert state.facts_version == 1 + 6
+    state.fold([message(61, encode(facts("b", START + 60, zone="x")), START + 60)])
+    assert state.facts_version == 8, "a new machine's facts are told at once"
+    state.fold([message(62, encode(facts("b", START + 60, boot=2, zone="y")), START + 60)])
+    assert state.facts_version == 9, "so is its first change"
+    state.fold([message(63, encode(facts("b", START + 61, boot=2, zone="y")), START + 61)])
+    assert state.facts_version == 10, "the flip that waited is told when its time has come"
+
+
 def test_a_silent_machine_leaves_with_its_facts_and_the_rest_is_written_again() -> None:
     """Rows move up, so everything has to be written."""
     state = partition()
