@@ -52,7 +52,9 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "scorer.__main__", "scorer.ledger.sweeper", "scorer.rpc.heartbeat", "scorer.rpc.move",
         "scorer.rpc.transitions", "scorer.rpc.update", "scorer.snapshot.refresher", "scorer.wire",
     ),
-    "tests/integration/test_stack_broker.py": ("ops.local.apache_kafka", "streams.topics"),
+    "tests/integration/test_stack_broker.py": (
+        "ops.local.apache_kafka", "ops.local.kafka.properties", "streams.topics",
+    ),
     "tests/integration/test_stack_up.py": ("ops.stack", "ops.stack_settings", "ops.up", "streams.__main__"),
     "tests/integration/test_direct.py": ("scorer.commands.direct",),
     "tests/integration/test_rename.py": ("scorer.commands.machines_settings", "scorer.commands.rename"),
@@ -98,7 +100,8 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/scorer/ledger/test_overlay.py": ("scorer.ledger.slots", "scorer.ledger.view"),
     "tests/scorer/ledger/test_seats.py": ("scorer.ledger.facets",),
     "tests/scorer/placement/test_plan.py": (
-        "scorer.placement.copies", "scorer.placement.incremental", "scorer.placement.shortlist",
+        "scorer.placement.copies", "scorer.placement.draft", "scorer.placement.incremental",
+        "scorer.placement.shortlist",
     ),
     "tests/scorer/placement/test_placer.py": (
         "scorer.placement.batch_placer", "scorer.placement.offer", "scorer.placement.outcomes",
@@ -130,7 +133,8 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/streams/agent/instances/test_meter.py": ("streams.agent.totals",),
     "tests/streams/load_generator/test_replay.py": ("streams.load_generator.messages", "streams.load_generator.source"),
     "tests/streams/bridge/test_bridge.py": (
-        "streams.bridge.assembler", "streams.bridge.otel", "streams.bridge.points", "streams.bridge.telegraf",
+        "streams.bridge.assembler", "streams.bridge.otel", "streams.bridge.points", "streams.bridge.rates",
+        "streams.bridge.telegraf",
     ),
     "tests/streams/test_admission.py": ("streams.clock", "streams.refusals", "streams.topic_settings"),
     "tests/streams/test_checkpoint.py": ("streams.table",),

@@ -11,6 +11,7 @@ import pytest
 
 from schemas.request import Request
 from scorer.ledger.view import LedgerView, instance_of
+from scorer.placement import draft as draft_module
 from scorer.placement import plan as plan_module
 from scorer.placement import reuse as reuse_module
 from scorer.placement.continuation import AGE_S_MAX
@@ -54,9 +55,10 @@ class Deployer:
         with (
             mock.patch.object(reuse_module, "rank", wraps=rank) as single,
             mock.patch.object(plan_module, "rank", wraps=rank) as batch,
+            mock.patch.object(draft_module, "rank", wraps=rank) as unlike,
         ):
             yield
-        self.ranked = single.call_count + batch.call_count
+        self.ranked = single.call_count + batch.call_count + unlike.call_count
 
     def plan(self, *requests: Request, held: tuple[str, ...] = ()) -> None:
         """Ask for the machines of a batch, and place it."""

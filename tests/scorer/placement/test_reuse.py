@@ -12,6 +12,7 @@ from msgspec.structs import replace as copy_request
 from scorer.commands.fleet_file import read_fleet
 from scorer.ledger.instance import copy_with
 from scorer.ledger.view import instance_of
+from scorer.placement import draft as draft_module
 from scorer.placement import plan as plan_module
 from scorer.placement import reuse as reuse_module
 from scorer.placement.continuation import AGE_S_MAX, ContinuedRanking
@@ -98,8 +99,8 @@ def test_a_run_of_alike_groups_is_followed(monkeypatch: pytest.MonkeyPatch) -> N
     """The first group ranks; those after it, and single ones between them, go on from where it ended."""
     offline = fleet(*(machine(f"m{n}", usage={"cpu": n / 10, "memory": n}) for n in range(6)))
     reuse, profile, ranked = Reuse(), PROFILES.choose(), []
-    monkeypatch.setattr(plan_module, "rank", lambda *of: ranked.append(1) or rank(*of))
-    monkeypatch.setattr(reuse_module, "rank", lambda *of: ranked.append(1) or rank(*of))
+    for module in (plan_module, draft_module, reuse_module):
+        monkeypatch.setattr(module, "rank", lambda *of, **more: ranked.append(1) or rank(*of, **more))
     for number in range(6):
         group = [request(cpu=0.5, memory=1, id=f"i{number}-{n}") for n in range(1 if number % 3 == 1 else 3)]
         world = (offline.snapshot, offline.ledger, profile, offline.now_s)
