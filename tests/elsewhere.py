@@ -77,7 +77,9 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "scorer.rebalance.thresholds",
     ),
     "tests/scorer/rebalance/test_world.py": ("scorer.rebalance.candidates", "scorer.rebalance.plan"),
-    "tests/scorer/commands/test_rebalance.py": ("scorer.commands.rebalance_view", "scorer.rebalance.leaving"),
+    "tests/scorer/commands/test_rebalance.py": (
+        "scorer.commands.rebalance_view", "scorer.commands.whole_fleet", "scorer.rebalance.leaving",
+    ),
     "tests/integration/test_fifth_resource.py": ("scorer.placement.as_request",),
     # Settings: every process's are checked together.
     "tests/ops/test_compose.py": ("ops.exporter.settings", "scorer.settings", "streams.settings"),

@@ -1,27 +1,24 @@
 """``windward rebalance``: which instances should move, and why; of the running fleet, or of a file.
 
-It reads windows and ledger itself: a plan for thousands of machines takes a second, and a scorer has placements to
-answer. Nothing is reserved and nothing is moved.
+It reads windows and ledger itself (`scorer.commands.whole_fleet`). Nothing is reserved and nothing is moved.
 """
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.settings import load_settings, setting
 from schemas.process.terminal import screen
 from scorer.commands import ask
 from scorer.commands.rebalance_view import leaving_answer, plan_answer, show
-from scorer.commands.request import read_json
+from scorer.commands.whole_fleet import chosen_profile, whole_fleet
 from scorer.settings import ClientSettings, LedgerSettings
-from scorer.wire import AWAY, Wire
+from scorer.wire import AWAY
 
 if TYPE_CHECKING:
     from scorer.commands.fleet_file import OfflineFleet
@@ -96,10 +93,10 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the command."""
     settings = load_settings(RebalanceSettings, "rebalance", argv, environ)
     try:
-        fleet = _running(settings) if settings.machines is None else _of_file(settings.machines)
+        fleet = whole_fleet(settings, settings.machines)
     except AWAY as error:
         return ask.unreachable(settings.redis_url, error, "rebalance", settings)
-    answer = _answer(settings, fleet, _profile(settings))
+    answer = _answer(settings, fleet, chosen_profile(settings.profile, settings.profiles))
     print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
     return ask.OK
 
@@ -122,43 +119,3 @@ def _answer(settings: RebalanceSettings, fleet: OfflineFleet, profile: Profile) 
         settings.moves_max, settings.from_machine_max, settings.to_machine_max, settings.cluster_max, settings.gain_min
     )
     return plan_answer(rebalance(fleet.snapshot, fleet.ledger, profile, wish, bounds, fleet.now_s), profile, fleet)
-
-
-def _profile(settings: RebalanceSettings) -> Profile:
-    from scorer.ranking.catalogue import load_profiles, read_profile
-    from scorer.ranking.profile import ProfileError
-
-    try:
-        if settings.profile.endswith(".toml"):
-            return read_profile(Path(settings.profile))
-        return load_profiles(settings.profiles).choose(settings.profile)
-    except ProfileError as error:
-        raise SettingsError(f"profile: {error}") from None
-
-
-def _of_file(path: str) -> OfflineFleet:
-    from scorer.commands.fleet_file import InvalidFleet, read_fleet
-
-    try:
-        return read_fleet(read_json(path, "machines"))
-    except InvalidFleet as error:
-        raise SettingsError(f"machines: {path}: {error}") from None
-
-
-def _running(settings: RebalanceSettings) -> OfflineFleet:
-    """Read windows, facts and ledger as a scorer does."""
-    from scorer.commands.fleet_file import OfflineFleet
-    from scorer.ledger.follower import Follower
-    from scorer.ledger.scripts import Ledger
-    from scorer.snapshot.builder import build_snapshot
-    from scorer.snapshot.loader import Loader
-
-    windows, ledger = Wire(settings.redis_arguments()), Wire(settings.ledger_arguments())
-    try:
-        follower = Follower(Ledger(ledger, settings.names, **settings.ledger_bounds()))
-        follower.load()
-        snapshot = Loader(windows, settings.names).refresh(follower.view.machine_names)
-    finally:
-        windows.close()
-        ledger.close()
-    return OfflineFleet(snapshot or build_snapshot((), {}, {}), follower.view, time.time())

@@ -12,7 +12,7 @@ def as_request(instance: Instance, machine: str = "") -> Request:
 
     What only its first request said is not in the ledger: selector, affinity, tolerations, preferences.
     """
-    fields = {name: getattr(instance, name) for name in _IN_BOTH}
+    fields = {name: getattr(instance, name) for name in IN_BOTH}
     fields |= {name: amount for name, amount in zip(RESOURCES, instance.amounts, strict=True) if amount is not None}
     for name in ("limits", "expected"):
         declared = zip(RESOURCES, getattr(instance, name), strict=False)
@@ -20,7 +20,7 @@ def as_request(instance: Instance, machine: str = "") -> Request:
     return Request(**fields, machine=machine)
 
 
-_IN_BOTH = sorted(
+IN_BOTH = sorted(
     {*Request.__struct_fields__} & {*Instance.__struct_fields__} - {*RESOURCES, "limits", "expected", "machine"}
 )
 """What a request and its instance say alike."""

@@ -296,13 +296,15 @@ def test_why_tells_the_terms_of_that_moment(windward: Run) -> None:
     assert "10 cpu larger than the machine" in windward("why", "huge").stdout
 
 
-def test_rebalance_reads_the_running_fleet(windward: Run) -> None:
+def test_rebalance_and_capacity_read_the_running_fleet(windward: Run) -> None:
     """By itself, without a scorer's help: every machine and every instance is seen, nothing is changed."""
     placed = json.loads(windward("place", "--id", "seen", "--cpu", "1", "--json").stdout)["machine"]
     answer = json.loads(windward("rebalance", "--json").stdout)
     assert answer["machines"] == len(MACHINES)
     assert answer["instances"] == json.loads(windward("instances", "--json").stdout)["total"]
     assert windward("rebalance", "--json", WINDWARD_PREFIX="elsewhere").returncode == 0
+    assert json.loads(windward("capacity", "--cpu", "1", "--json").stdout)["fit"] > 0
+    assert windward("capacity", "--cpu", "1", WINDWARD_PREFIX="elsewhere").returncode == 3
     assert json.loads(windward("instances", "show", "seen", "--json").stdout)["machine"] == placed
     windward("release", "seen")
 
