@@ -19,13 +19,16 @@ from schemas.names import SLOT_S
 from schemas.sample import MachineFacts, Message, Rejected, Sample, check_machine_id
 from streams.agent.readings import Readings
 from streams.bridge.points import COUNTERS, Point
-from streams.bridge.rates import INTERVAL_S_MAX, Machine, Moment, Rates, rise
+from streams.bridge.rates import INTERVAL_S_MAX, Key, Machine, Moment, Rates, rise
 
 SETTLE_S = 2.0
 SAME_MOMENT_S = 1.0
 """Points of one collection may be stamped as far apart as this."""
 
 MACHINES_MAX = 100_000
+PARTS_MAX = 10_000
+"""Values of one machine that are kept: cores, interfaces and disks, times what is measured of each. Of more in one
+moment the rest is not used; names that come and go push out what was not seen for longest. Both are counted."""
 AMOUNT_MAX = 1e16
 EPOCH_MAX_S = 1e11
 """The largest that a sample may hold: `schemas.sample`."""
@@ -54,7 +57,7 @@ class Assembler:
         agent_version: str = "",
     ) -> None:
         self.counts: Counter[str] = Counter()
-        """Points by what became of them: used, excluded, late, refused."""
+        """Points by what became of them: used, excluded, late, refused, too-many; and forgotten: values pushed out."""
         self._boot = boot
         self._interval_s = interval_s
         self._facts_interval_s = facts_interval_s
@@ -113,7 +116,11 @@ class Assembler:
         elif point.at < machine.moment.at - SAME_MOMENT_S:
             self.counts["late"] += 1
             return done
-        machine.moment.values[point.quantity, point.part] = point
+        values = machine.moment.values
+        if len(values) >= PARTS_MAX and (point.quantity, point.part) not in values:
+            self.counts["too-many"] += 1
+            return done
+        values[point.quantity, point.part] = point
         self.counts["used"] += 1
         return done
 
@@ -129,7 +136,11 @@ class Assembler:
         assert moment is not None
         at = max(point.at for point in moment.values.values())
         rises = {key: rise(machine, key, point) for key, point in moment.values.items() if key[0] in COUNTERS}
-        machine.known |= {key: point.value for key, point in moment.values.items() if key[0] not in COUNTERS}
+        for key, point in moment.values.items():
+            if key[0] not in COUNTERS:
+                machine.known.pop(key, None)  # what is put in anew is last
+                machine.known[key] = point.value
+        self._forget(machine)
         first = machine.since is None
         if machine.since is None:
             machine.since = at
@@ -146,6 +157,14 @@ class Assembler:
         if at - machine.since >= self._interval_s - SAME_MOMENT_S and machine.readings:
             done.append(self._sample(name, machine, at))
         return done
+
+    def _forget(self, machine: Machine) -> None:
+        """Keep both tables within `PARTS_MAX`; the first of a table is what was not seen for longest."""
+        tables: tuple[dict[Key, Any], ...] = (machine.before, machine.known)
+        for table in tables:
+            for key in list(table)[: max(len(table) - PARTS_MAX, 0)]:
+                del table[key]
+                self.counts["forgotten"] += 1
 
     def _sample(self, name: str, machine: Machine, at: float) -> Sample:
         assert machine.since is not None

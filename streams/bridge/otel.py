@@ -7,7 +7,7 @@
 |------------------------|--------------------|--------------------------------------------------------|
 | system.cpu.time        | cpu, state         | busy and total time of each core; idle and wait are idle |
 | system.memory.usage    | state              | used; the total is used, free, cached and buffered       |
-| system.memory.limit    |                    | the total, where it is sent                            |
+| system.memory.limit    |                    | the total, where it is sent; the states add up to 1 % more |
 | system.network.io      | device, direction  | per interface                                          |
 | system.disk.io_time    | device             | per disk                                               |
 
@@ -116,13 +116,15 @@ def _of_machine(group: ResourceMetrics, machine_key: str) -> Iterator[Point]:
     machine = _text(group.resource.attributes, machine_key)
     if not machine:
         return
+    told = any(metric.name == "system.memory.limit" for scope in group.scope_metrics for metric in scope.metrics)
     for scope in group.scope_metrics:
         for metric in scope.metrics:
             data = metric.sum or metric.gauge
             if data is None or metric.name not in _READERS or data.aggregation_temporality not in CUMULATIVE:
                 continue
             for point in _READERS[metric.name](machine, data.data_points):
-                if math.isfinite(point.value) and point.value >= 0:
+                summed = point.quantity == "memory_total" and metric.name == "system.memory.usage"
+                if math.isfinite(point.value) and point.value >= 0 and not (told and summed):
                     yield point
 
 

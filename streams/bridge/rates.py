@@ -51,7 +51,7 @@ class Machine:
 
 def rise(machine: Machine, key: Key, point: Point) -> tuple[float, float] | None:
     """Return what a counter rose by and in how many seconds; None when there is nothing to compare with."""
-    before = machine.before.get(key)
+    before = machine.before.pop(key, None)  # what is put in anew is last
     machine.before[key] = point
     if before is None or not 0 < point.at - before.at <= INTERVAL_S_MAX:
         return None

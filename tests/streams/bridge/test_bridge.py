@@ -1,5 +1,8 @@
-"""Another agent's messages as samples: two recordings, a host each, with a reboot in both.
+"""Another agent's messages as samples: what real agents wrote, and two made by hand with a reboot in each.
 
+``telegraf-1.37.2.jsonl``: Telegraf itself, six collections of a virtual machine of 2 cores, 10 s apart.
+``otel-0.145.0.jsonl``: the OpenTelemetry collector itself on the same machine, seven collections, 10 s apart, with
+``system.memory.limit``; each scraper's metrics are a message.
 ``telegraf.jsonl``: six collections, 10 s apart, of a host of 4 cores and 16 GB; before the fifth it was rebooted.
 ``otel.jsonl``: five collections, 60 s apart, of 2 cores; before the fourth the counters began again, and have overtaken
 their old values, which only ``startTimeUnixNano`` tells.
@@ -19,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.sample import MachineFacts, Message, Sample, decode, encode
+from streams.bridge import assembler as assembler_module
 from streams.bridge import otel, telegraf
 from streams.bridge.assembler import Assembler
 from streams.bridge.points import Point, UnreadableError
@@ -45,6 +49,57 @@ def bridge(agent: str, messages: list[bytes], **settings: Any) -> list[Message]:
 def samples(found: list[Message]) -> list[Sample]:
     """The samples alone, as the stream app would read them."""
     return [one for one in (decode(encode(message)) for message in found) if isinstance(one, Sample)]
+
+
+def test_what_telegraf_wrote_becomes_samples() -> None:
+    """All resources but the NIC, whose speed a virtual machine does not tell, at the times of the collections."""
+    made = samples(bridge("telegraf", recording("telegraf-1.37.2")))
+    assert [(one.machine, one.interval_s) for one in made] == [("vm", 10.0)] * 5
+    assert [one.at - made[0].at for one in made] == [0, 10, 20, 30, 40]
+    assert all(one.nic is None for one in made)
+    for one in made:
+        assert one.cpu and one.memory and one.disk
+        assert (one.cpu.capacity, one.memory.capacity, one.disk.capacity) == (2, 25276510208, 1)
+        assert 1.8 < one.cpu.mean <= 2  # it was busy
+        assert 0 <= one.disk.mean < 0.1
+    assert made[0].memory
+    assert made[0].memory.mean == 25276510208 - 23712788480
+
+
+def test_what_the_collector_wrote_becomes_samples() -> None:
+    """Its messages, one a scraper, make one reading; the memory's total is what it says, not the sum of the states."""
+    made = samples(bridge("otel", recording("otel-0.145.0"), nic_speed=1.25e9))
+    assert [(one.machine, round(one.interval_s)) for one in made] == [("vm", 10)] * 6
+    for one in made:
+        assert one.cpu and one.memory and one.disk and one.nic
+        assert (one.cpu.capacity, one.memory.capacity, one.nic.capacity) == (2, 25276510208, 1.25e9)
+        assert 1.8 < one.cpu.mean <= 2
+        assert one.nic.mean < 1000  # all traffic was on the loopback
+
+
+def test_names_that_come_and_go_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interface of another name in each collection: the oldest are forgotten and counted, the others are used."""
+    monkeypatch.setattr(assembler_module, "PARTS_MAX", 8)
+    assembler = Assembler(T, nic_speed=1e9)
+    done: list[Message] = []
+    for number in range(30):
+        for part, value in (("eth0", 1e7 * number), (f"pod{number}", 5.0)):
+            for quantity in ("received", "sent"):
+                point = Point("m", T + 10.0 * number, quantity, part, value)  # type: ignore[arg-type]
+                done += assembler.take([point], float(number))
+        done += assembler.take([Point("m", T + 10.0 * number, "nic_speed", f"pod{number}", 1e9)], float(number))
+    machine = assembler._machines["m"]
+    assert (len(machine.before), len(machine.known)) == (8, 8)
+    assert assembler.counts["forgotten"] == (29 * 2 + 2 - 8) + (29 - 8)
+    assert [one.nic.mean for one in samples(done) if one.nic] == pytest.approx([1e6] * 28)
+
+
+def test_parts_beyond_the_most_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one moment; the first ones are used."""
+    monkeypatch.setattr(assembler_module, "PARTS_MAX", 8)
+    assembler = Assembler(T)
+    assembler.take([Point("m", T + 0.0, "disk_busy_s", f"d{number}", 0.0) for number in range(20)] * 2, 0.0)
+    assert assembler.counts == {"used": 16, "too-many": 24}
 
 
 def test_telegraf_becomes_samples() -> None:
