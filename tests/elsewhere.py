@@ -64,6 +64,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/integration/test_bridge.py": ("streams.bridge.__main__", "streams.bridge.settings"),
     "tests/integration/test_profiles.py": ("scorer.commands.profiles",),
     # The documentation, the wheels and what is learned.
+    "tests/ops/manual/test_files.py": ("ops.manual.__main__", "ops.manual.pages", "ops.manual.tree"),
     "tests/ops/docs/test_pages.py": (
         "ops.docs.concept_pictures", "ops.docs.decision_page", "ops.docs.drawing", "ops.docs.fleet",
         "ops.docs.markdown", "ops.docs.plugin_pages", "ops.docs.profiles_page", "ops.docs.rpc_page", "ops.docs.shapes",

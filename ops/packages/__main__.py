@@ -7,6 +7,7 @@ agent's .deb stay in FOLDER (``dist``). Shell.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -34,6 +35,10 @@ with windward_client.Client(sys.argv[1], timeout_s=1) as scorer:
     except windward_client.WindwardError as error:
         print(error)
 """
+COMPLETE = """
+source "$1" && COMP_WORDS=("$2" "$3") COMP_CWORD=1 && "_shtab_${2//-/_}" && echo "${COMPREPLY[@]}"
+"""
+"""What bash does when a word of a command is completed: file, command, word."""
 SAME_CLIENT = """
 import scorer.client, windward_client
 from scorer import client
@@ -84,7 +89,7 @@ def check_files(wheels: dict[str, Path]) -> None:
         str(path.relative_to(ROOT))
         for package in ("schemas", "streams", "scorer", "ops")
         for path in (ROOT / package).rglob("*.py")
-        if path.relative_to(ROOT).parts[:2] not in {("ops", "packages"), ("ops", "docs")}
+        if path.relative_to(ROOT).parts[:2] not in {("ops", "packages"), ("ops", "docs"), ("ops", "manual")}
     }
     if missing := here - frozenset().union(*held.values()):
         raise PackageError(f"modules in no distribution: {sorted(missing)}")
@@ -109,6 +114,7 @@ def check_agent(empty: Environment, wheels: Path, python: str) -> None:
     empty.run("windward-agent", "--version")
     check_sample(empty.run("windward-agent", "--dry-run", "--machine", "check", "--log-level", "error"))
     expect("windward-agent: ", empty.run("windward-agent", "--interval-s", "no", code=2))
+    check_manual(empty, "windward-agent", "--dry", "--dry-run")
     report("windward-agent", empty, python)
 
 
@@ -119,6 +125,8 @@ def check_windward(empty: Environment, wheels: Path, python: str) -> None:
     report("windward", empty, python)
     empty.run("windward", "--version")
     empty.run("windward", "--help")
+    check_manual(empty, "windward", "pl", "place")
+    check_manual(empty, "windward-place")
     query = ("--query", str(examples / "query.json"))
     empty.run("windward", "rank", "--machines", str(examples / "machines.json"), *query)
     empty.run("windward", "fold", str(examples / "samples.jsonl"))
@@ -129,6 +137,21 @@ def check_windward(empty: Environment, wheels: Path, python: str) -> None:
     report("windward[stream]", empty, python)
     empty.run("windward", "stream", "--help")
     empty.run("python", "-c", "import streams.app")
+
+
+def check_manual(empty: Environment, page: str, word: str = "", whole: str = "") -> None:
+    """Refuse an environment without a man page, or whose bash does not complete a command's word."""
+    share = empty.folder / "share"
+    if not (share / f"man/man1/{page}.1").is_file():
+        raise PackageError(f"no man page {page}")
+    if word and shutil.which("bash"):
+        file = share / "bash-completion/completions" / page
+        completed = run(["bash", "-c", COMPLETE, "bash", str(file), page, word]).split()
+        if completed != [whole]:
+            raise PackageError(f"bash completes `{page} {word}` to {completed}, not to {whole}")
+        for other in (f"zsh/site-functions/_{page}", f"fish/vendor_completions.d/{page}.fish"):
+            if not (share / other).is_file():
+                raise PackageError(f"no completion {other}")
 
 
 def check_sample(printed: str) -> None:

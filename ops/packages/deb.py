@@ -6,6 +6,7 @@ too new for Debian to have. So it depends on nothing but that Python.
 
 from __future__ import annotations
 
+import gzip
 import platform
 import shutil
 import sys
@@ -16,6 +17,7 @@ from ops.packages.environment import PackageError, run
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = ROOT / "ops/packages/agent/nfpm.yaml"
+MANUAL = ROOT / "ops/manual/agent/man/windward-agent.1"
 UNIT = ROOT / "ops/systemd/windward-agent.service"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 LAUNCHER = """#!/usr/bin/python{version} -I
@@ -56,7 +58,9 @@ def stage_files(wheel: Path, stage: Path, python: str) -> None:
     """Put all files of the package where nfpm takes them from."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     run([*pip, "--no-compile", "--target", str(stage / "lib"), str(wheel)])
-    shutil.rmtree(stage / "lib/bin", ignore_errors=True)
+    for unused in ("bin", "share"):
+        shutil.rmtree(stage / "lib" / unused, ignore_errors=True)
+    (stage / "windward-agent.1.gz").write_bytes(gzip.compress(MANUAL.read_bytes(), 9, mtime=0))
     (stage / "windward-agent").write_text(LAUNCHER.format(version=python))
     (stage / "windward-agent.service").write_text(installed_unit(UNIT.read_text()))
 
@@ -80,7 +84,12 @@ def check_deb(package: Path) -> None:
         printed = run([f"{scratch}/usr/bin/windward-agent", "--dry-run", "--machine", "check", "--log-level", "error"])
         if '"machine":"check"' not in printed:
             raise PackageError(f"{package.name}: not a sample of this machine: {printed}")
-        for name in ("lib/systemd/system/windward-agent.service", "etc/default/windward-agent"):
+        for name in (
+            "lib/systemd/system/windward-agent.service",
+            "etc/default/windward-agent",
+            "usr/share/man/man1/windward-agent.1.gz",
+            "usr/share/bash-completion/completions/windward-agent",
+        ):
             if not Path(scratch, name).is_file():
                 raise PackageError(f"{package.name}: no {name}")
     print(f"{package.name}: {package.stat().st_size / 1e6:.1f} MB, its agent reads this machine", flush=True)  # noqa: T201

@@ -9,12 +9,12 @@ from pathlib import Path
 
 
 def modules(names: Iterable[str]) -> frozenset[str]:
-    """Return the files of a wheel that are installed as they are: all but those that tell of the wheel itself.
+    """Return what a wheel installs, by where it goes: all but what tells of the wheel itself.
 
-    >>> sorted(modules(["a/b.py", "a-1.dist-info/RECORD"]))
-    ['a/b.py']
+    >>> sorted(modules(["a/b.py", "a-1.dist-info/RECORD", "a-1.data/data/share/man/man1/a.1"]))
+    ['a/b.py', 'share/man/man1/a.1']
     """
-    return frozenset(name for name in names if ".dist-info/" not in name)
+    return frozenset(name.partition(".data/data/")[2] or name for name in names if ".dist-info/" not in name)
 
 
 def read_modules(wheel: Path) -> frozenset[str]:

@@ -1,0 +1,88 @@
+"""The whole command line as one tree of argparse parsers, of which completions and man pages are made."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import typing
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import shtab
+
+from ops.commands import COMMANDS
+from schemas.process.flags import Parser, bare, parser_of
+from streams.bridge.settings import AGENTS
+
+WORDS = {"bridge": ("agent", AGENTS, "whose messages to read")}
+"""A first word that is no setting: its name, what it may be, what it says."""
+
+
+def whole() -> Parser:
+    """Return the parser of `windward` with one below it for each command, and below those for each second word."""
+    root = Parser(prog="windward", add_help=False, description="Tells which machine takes the next instance.")
+    root.add_argument("--version", action="store_true", help="show the version and exit")
+    root.add_argument("-h", "--help", action="help", help="show the commands and exit")
+    commands = root.add_subparsers(title="commands", metavar="COMMAND")
+    for name, (_, about) in COMMANDS.items():
+        put(commands, name, command(name), about)
+    return root
+
+
+def command(name: str) -> Parser:
+    """Return the parser of one command."""
+    found: Any = import_module(COMMANDS[name][0]).SETTINGS
+    if not isinstance(found, Mapping):
+        return one(found, f"windward {name}", WORDS.get(name))
+    usage = f"windward {name} WORD [--setting VALUE ...]"
+    about = COMMANDS[name][1]
+    parser = Parser(prog=f"windward {name}", usage=usage, add_help=False, description=f"{about[0].upper()}{about[1:]}.")
+    parser.add_argument("-h", "--help", action="help", help="show this and exit")
+    verbs = parser.add_subparsers(title="second words", metavar="WORD")
+    for verb, cls in found.items():
+        put(verbs, verb, one(cls, f"windward {name} {verb}"), about_of(cls))
+    return parser
+
+
+def one(cls: type, prog: str, word: tuple[str, tuple[str, ...], str] | None = None) -> Parser:
+    """Return the parser of a settings class; what a value may be is with it."""
+    parser = parser_of(cls, prog)
+    hints = typing.get_type_hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    for action in parser._actions:
+        if action.dest not in fields:
+            complete(action, Path if action.dest == "config" else str)
+            continue
+        complete(action, bare(hints[action.dest]))
+    if word:
+        name, choices, about = word
+        parser.add_argument(name, choices=choices, help=f"{about}: {' or '.join(choices)}")
+        parser.usage = str(parser.usage).replace(prog, f"{prog} {'|'.join(choices)}", 1)
+    return parser
+
+
+def complete(action: argparse.Action, kind: Any) -> None:
+    """Say what a value may be: one of a choice, a file, a folder."""
+    if typing.get_origin(kind) is tuple:
+        kind = typing.get_args(kind)[0]
+    if typing.get_origin(kind) is typing.Literal and action.nargs != 0:
+        action.choices = [value for value in typing.get_args(kind) if value]
+    elif action.nargs != 0 and action.option_strings:
+        if action.metavar == "DIR" or action.dest.endswith("_dir"):
+            action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+        elif kind is Path or action.metavar == "FILE" or action.dest.endswith("_file"):
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+
+
+def put(below: Any, name: str, parser: Parser, about: str) -> None:
+    """Put a parser that is made already under a name of another one."""
+    below._name_parser_map[name] = parser
+    below._choices_actions.append(below._ChoicesPseudoAction(name, (), about))
+
+
+def about_of(cls: type) -> str:
+    """Return what a settings class says it does, in one line."""
+    return inspect.cleandoc(cls.__doc__ or "").partition("\n")[0].replace("``", "").rstrip(".")
