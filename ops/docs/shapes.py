@@ -111,6 +111,7 @@ SHAPES: dict[str, Along | Among] = {
                            instances=_INSTANCES),
     # scores
     "global_variance": Along("CPU in use, share of allocatable", by_cpu, normalise="min-max"),
+    "expected_overload": Along("CPU in use, share of allocatable", by_cpu, lines=_DEVIATIONS, normalise="min-max"),
     "load_variation_risk": Along("CPU in use, share of allocatable", by_cpu, lines=_DEVIATIONS),
     "low_risk_overcommitment": Along("CPU in use, share of allocatable", by_cpu, lines=_DEVIATIONS,
                                      request={"cpu": 2, "memory": "10G", "limits": {"cpu": 4, "memory": 1e10}},
