@@ -9,15 +9,18 @@ ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Start", ("index.md", "concepts.md", "decision.md", "glossary.md")),
     (
         "Placing",
-<<<<<<< HEAD
-        ("profiles.md", "filters.md", "scores.md", "writing-plugins.md", "rebalancing.md", "rpc.md", "clients.md"),
-    ),
-    ("Running", ("deploying.md", "sizing.md", "security.md", "upgrading.md", "ledger.md")),
-=======
-        ("clients.md", "rpc.md", "profiles.md", "filters.md", "scores.md", "learning.md", "writing-plugins.md"),
+        (
+            "clients.md",
+            "rpc.md",
+            "profiles.md",
+            "filters.md",
+            "scores.md",
+            "learning.md",
+            "rebalancing.md",
+            "writing-plugins.md",
+        ),
     ),
     ("Running", ("deploying.md", "operating.md", "sizing.md", "security.md", "upgrading.md", "ledger.md")),
->>>>>>> 0414a33 (docs: operating the fleet, what instances really use; pictures that show a difference)
     ("When it fails", ("failures.md", "runbook.md")),
     ("More", ("instances.md", "replay.md", "bridge.md")),
 )
