@@ -49,6 +49,8 @@ class DailyPeak:
 
     def __post_init__(self) -> None:
         check_thresholds("thresholds", self.thresholds)
+        if not self.days:
+            raise ValueError("days: expected at least one of today, yesterday; without thresholds the filter is off")
         try:
             zoneinfo.ZoneInfo(self.time_zone)
         except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):

@@ -62,6 +62,7 @@ def test_a_profile_is_read_with_every_sight_of_its_own() -> None:
             9,
             "filters[1].days[1]: no such choice: 'x'; there are",
         ),
+        ('use = "fresh"', 'use = "daily_peak"\ndays = []', 9, "filters[1].days: expected at least one"),
     ],
 )
 def test_an_error_names_file_line_and_field(old: str, new: str, line: int | None, message: str) -> None:
