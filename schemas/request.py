@@ -80,6 +80,7 @@ class Request(
     forbid_unknown_fields=True,
     omit_defaults=True,
     kw_only=True,
+    gc=False,
 ):
     """One instance, or ``count`` identical ones. Everything is optional: an empty request is best effort."""
 

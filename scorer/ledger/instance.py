@@ -46,7 +46,7 @@ else:
         __slots__ = ()
 
 
-class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """One instance. Amounts are in base units, one for each resource in the order of `schemas.resources`.
 
     Reserved and confirmed instances hold their amounts; the others are remembered for a day so that a repeated call
