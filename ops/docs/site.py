@@ -20,7 +20,7 @@ ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "writing-plugins.md",
         ),
     ),
-    ("Running", ("deploying.md", "operating.md", "sizing.md", "security.md", "upgrading.md", "ledger.md")),
+    ("Running", ("deploying.md", "operating.md", "sizing.md", "growth.md", "security.md", "upgrading.md", "ledger.md")),
     ("When it fails", ("failures.md", "runbook.md")),
     ("More", ("instances.md", "replay.md", "bridge.md")),
 )
