@@ -27,6 +27,7 @@ STYLE = """
 .md-typeset table:not([class]) { font-size: 0.68rem; }
 .md-typeset table:not([class]) th { min-width: 4rem; }
 .md-typeset table:not([class]) td:first-child code { white-space: nowrap; }
+.md-typeset pre > code { font-size: 0.76em; }
 .md-typeset img[src$=".svg"] { display: block; margin: 0.5rem auto; }
 """
 
