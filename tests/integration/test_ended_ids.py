@@ -208,6 +208,34 @@ def test_a_batch_of_which_half_has_ended(caller: Caller) -> None:
     assert live(caller, f"{name}-1")[0] == "released"
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param({"count": 3, "cpu": 0.01}, id="a count"),
+        pytest.param({"instances": [{"cpu": 0.01}, {"cpu": 0.02}, {"memory": "1M"}]}, id="unlike instances"),
+    ],
+)
+def test_a_batch_without_ids_has_those_of_its_query(caller: Caller, asked: dict[str, Any]) -> None:
+    """Delivered again it reserves none anew, neither what is held nor what has ended; another query has other ids."""
+    query = caller.query("place", **asked)
+    name = json.loads(query)["id"]
+    first = caller.send(query)["result"]
+    assert [one["id"] for one in first["placed"]] == [f"{name}-{n}" for n in (1, 2, 3)]
+    again = caller.send(query)["result"]
+    assert (again["placed"], again["repeated"], again["missing"]) == (first["placed"], 3, 0)
+    caller.ask("release", id=f"{name}-2")
+    half = caller.send(query)["result"]
+    assert [one["id"] for one in half["placed"]] == [f"{name}-1", f"{name}-3"]
+    assert (half["placed"], half["missing"], half["missing_ids"]) == (
+        [first["placed"][0], first["placed"][2]], 1, [f"{name}-2"],
+    )  # fmt: skip
+    other = caller.ask("place", **asked)
+    assert not {one["id"] for one in other["placed"]} & {one["id"] for one in first["placed"]}
+    for one in (1, 3):
+        caller.ask("release", id=f"{name}-{one}")
+    assert caller.refused(query) == "ABORTED"
+
+
 def test_an_update_delivered_again_is_not_done_again(caller: Caller) -> None:
     """Others changed the instance since: the second delivery leaves that as it is."""
     name = new_id()

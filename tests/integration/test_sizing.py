@@ -121,6 +121,17 @@ def of_ended(server: Server) -> float:
     return live + ended
 
 
+def of_leaver(server: Server) -> float:
+    """An instance that was confirmed and ended, for as long as the windows show it."""
+    ledger = Ledger(server.wire, NAMES, log_length=100)
+    for number in range(200):
+        ledger.reserve([wanted(number)._replace(call=Call())])
+        ledger.confirm(wanted(number).instance.id)
+        ledger.release(wanted(number).instance.id)
+    taken: Any = server.client.memory_usage(NAMES.ledger("leavers"), samples=0)
+    return float(taken / 200)
+
+
 def of_change(server: Server) -> float:
     """An entry of the change log."""
     list(life(server, log_length=100_000))
@@ -172,6 +183,7 @@ MEASURED: dict[str, Callable[[Server], float]] = {
     "machine": of_machine,
     "instance": of_instance,
     "ended instance": of_ended,
+    "leaver": of_leaver,
     "change": of_change,
     "query": of_query,
     "decision": of_decision,
@@ -193,6 +205,7 @@ def test_the_example_follows_from_the_table() -> None:
     assert numbers["ledger"] == pytest.approx(100_000 * SAID["instance"] / 1e6, rel=0.05)
     assert numbers["log"] == pytest.approx(50_000 * SAID["change"] / 1e6, rel=0.05)
     assert numbers["ended"] == pytest.approx(1_000_000 * SAID["ended instance"] / 1e6, rel=0.05)
+    assert numbers["left"] == pytest.approx(100_000 * SAID["leaver"] / 1e6, rel=0.05)
     assert numbers["topic"] == pytest.approx(500 * 3 * 3_600 * SAID["sample"] / 1e9, rel=0.05)
 
 

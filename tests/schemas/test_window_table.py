@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from schemas.resource_axis import resource_axis
 from schemas.window_table import MAJOR, Header, TableError, decode_table, encode_table
 from tests.schemas.test_golden import TABLE
 
@@ -22,10 +23,10 @@ NAMES = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, 
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[Header, dict[str, Any], list[str]]:
-    """Any header, any machines, any columns of the kinds that are written."""
+    """Any header, any machines, any columns of the kinds that are written; none is named as one with resources."""
     machines = draw(st.lists(NAMES, max_size=6, unique=True))
     columns = {}
-    for name in draw(st.lists(NAMES, max_size=6, unique=True)):
+    for name in draw(st.lists(NAMES.filter(lambda name: resource_axis(name) is None), max_size=6, unique=True)):
         axes = draw(st.lists(st.integers(0, 4), max_size=3))
         dtype = np.dtype(draw(st.sampled_from(KINDS)))
         columns[name] = draw(hnp.arrays(dtype, (*axes, len(machines))))
