@@ -45,8 +45,11 @@ class LongQueries:
         """Take in a query that has done its first step."""
         self._waiting.append(long)
 
-    def step(self, do: Callable[[LongQuery], Reply]) -> tuple[LongQuery, Reply] | None:
-        """Do one step of the first; return it with its answer, or None when it has none yet and goes to the end."""
+    def step(self, do: Callable[[LongQuery], Reply | None]) -> tuple[LongQuery, Reply | None] | None:
+        """Do one step of the first; return it with its answer (None: nobody waits for one), or None when it goes on.
+
+        Then it goes to the end.
+        """
         long = self._waiting.popleft()
         reply = do(long)
         if reply is LATER:

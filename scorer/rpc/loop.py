@@ -182,10 +182,22 @@ class Rpc:
 
     def _go_on(self) -> None:
         """Do one step of one long query."""
-        if self._long and (done := self._long.step(self._step)) is not None:
+        if self._long and (done := self._long.step(self._next_step)) is not None:
             long, reply = done
             self._wire.post(self._finish(long.raw, reply))
         self._metrics.long.set(len(self._long))
+
+    def _next_step(self, long: LongQuery) -> Reply | None:
+        """Do one more step of a long query. One that only reads ends with its deadline: nobody waits for it.
+
+        ``place`` looks at it itself, and tells how many instances it had reserved by then.
+        """
+        query = long.query
+        if query.method == "place" or not query.deadline or query.deadline >= time.time():
+            return self._step(long)
+        long.steps.close()
+        self._metrics.expired.inc()
+        return None
 
     def _bound(self, query: Query | Reply | None) -> Query | Reply | None:
         """Give a query without a deadline, or with a far one, the latest it may have since it was first taken.

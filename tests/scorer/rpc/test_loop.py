@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections import Counter
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from schemas.names import Names
 from schemas.rpc import Query
 from scorer.metrics import Metrics
 from scorer.placement.steps import Steps
+from scorer.rpc import loop
 from scorer.rpc.loop import Rpc
 from scorer.wire import Command
 
@@ -23,6 +28,7 @@ class Wire:
 
     def __init__(self, stop: threading.Event, queries: Sequence[bytes]) -> None:
         self.writes: list[list[str]] = []
+        self.removed: list[Command] = []
         self.refused: list[Any] = []
         self._stop, self._queries, self._held = stop, list(queries), list[Command]()
 
@@ -37,6 +43,7 @@ class Wire:
     def post(self, commands: Sequence[Command]) -> None:
         """Write."""
         sent, self._held = [*self._held, *commands], []
+        self.removed += [command for command in sent if command[0] == "LREM"]
         keys = [str(command[1]) for command in sent if command[0] == "LPUSH"]
         self.writes += [[key.rpartition(":")[2] for key in keys]] if keys else []
 
@@ -97,3 +104,37 @@ def test_answers_that_are_known_go_in_one_write() -> None:
     rpc._more = len(ids) - 1
     rpc.run(stop)
     assert wire.writes == [["x0"], ["a1"], ["b1", "b2", "b3"], ["a2"], ["a3"]]
+
+
+class Slow(Service):
+    """Its answers take three steps of a second each."""
+
+    methods = ("place", "machines")
+
+    def __init__(self, clock: SimpleNamespace) -> None:
+        super().__init__()
+        self.clock, self.steps_done = clock, Counter[str]()
+
+    def steps(self, query: Query) -> Steps[bytes]:
+        """Let time go by."""
+        for _ in range(3):
+            self.clock.now_s += 1.0
+            self.steps_done[query.id] += 1
+            yield
+        return b"1"
+
+
+def test_a_long_listing_ends_with_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not answered, and takes no more of the scorer's time; a batch decides about its deadline itself."""
+    clock = SimpleNamespace(now_s=100.0)
+    monkeypatch.setattr(loop, "time", SimpleNamespace(time=lambda: clock.now_s, perf_counter=time.perf_counter))
+    stop, service, metrics = threading.Event(), Slow(clock), Metrics()
+    asked = [("late", "machines", 100.5), ("placing", "place", 102.5), ("fine", "machines", 200.0)]
+    queries = [msgspec.json.encode(Query(id=name, method=method, deadline=at)) for name, method, at in asked]
+    wire = Wire(stop, queries)
+    rpc = Rpc(cast("Any", wire), NAMES, "s", cast("Any", service), metrics, drain_max=8)
+    rpc.run(stop)
+    assert sorted(name for write in wire.writes for name in write) == ["fine", "placing"]
+    assert service.steps_done == {"late": 1, "placing": 3, "fine": 3}
+    assert metrics.expired._value.get() == 1
+    assert ("LREM", NAMES.taken("s"), 1, queries[0]) in wire.removed
