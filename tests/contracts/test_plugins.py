@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import inspect
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ import pytest
 
 import scorer
 from schemas.request import Request, read_request
-from scorer.commands.fleet_file import read_fleet
+from scorer.commands.fleet_file import OfflineFleet, read_fleet
 from scorer.ledger.view import instance_of
 from scorer.ranking import plugins
 from scorer.ranking.kept import Kept
@@ -99,9 +100,15 @@ def described(numbers: list[int]) -> dict[str, Any]:
     return {"machines": [machine(number) for number in numbers], "instances": instances}
 
 
+@lru_cache
+def fleet_file(numbers: tuple[int, ...]) -> OfflineFleet:
+    """Return the fleet of these machines, read once: no plugin changes it (`test_nothing_it_is_given_is_changed`)."""
+    return read_fleet(described(list(numbers)))
+
+
 def see(numbers: list[int], request: Request, file: dict[str, Any] | None = None, kept: Kept | None = None) -> Machines:
     """Return these machines, or those of a fleet file, as a decision sees them."""
-    fleet = read_fleet(file or described(numbers))
+    fleet = read_fleet(file) if file else fleet_file(tuple(numbers))
     return Machines(fleet_of(fleet.snapshot, fleet.ledger, LoadModel(), kept=kept), request, fleet.now_s)
 
 
@@ -206,7 +213,7 @@ def test_which_instances_there_are_does_not_matter(kind: type[Any], asked: dict[
 def test_what_a_decision_saw_stays(kind: type[Any], asked: dict[str, Any]) -> None:
     """With scope ``machine`` or ``means`` the same machines get the same verdict after the ledger has changed."""
     kept = Kept()
-    plugin, machines = build(kind), see(NUMBERS, read_request(asked), kept=kept)
+    plugin, machines = build(kind), see(NUMBERS, read_request(asked), described(NUMBERS), kept)
     said = ask(plugin, machines)
     if said is None or plugins.scope_for(plugin, machines.request, machines) not in ("machine", "means"):
         return
@@ -235,7 +242,8 @@ def place(machines: Machines, names: list[str]) -> None:
 )
 def test_copies_change_the_machines_that_the_scope_names(kind: type[Any], asked: dict[str, Any]) -> None:
     """Copies of the instance change the verdict on their own machines alone, or with scope ``means`` by the means."""
-    plugin, before, after = build(kind), see(NUMBERS, read_request(asked)), see(NUMBERS, read_request(asked))
+    plugin, before = build(kind), see(NUMBERS, read_request(asked))
+    after = see(NUMBERS, read_request(asked), described(NUMBERS))  # its own: it is changed
     scope = plugins.scope_for(plugin, before.request, before)
     if ask(plugin, before) is None or scope == "fleet":
         return

@@ -53,6 +53,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         machines=MACHINES, backfill_s=4000, scorers=2, state_dir=tmp_path_factory.mktemp("stack"),
     )  # fmt: skip
     environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
+    environ["WINDWARD_FLUSH_INTERVAL_S"] = "0.5"  # by default every 50 ms: more than a busy machine needs here
     with Stack(settings, environ) as stack, Client(stack.redis_url, timeout_s=20) as client:
         assert stack.prometheus is not None
         found = Run(Prometheus(stack.prometheus.url), stack.redis_url, time.time())

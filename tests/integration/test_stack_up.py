@@ -27,8 +27,9 @@ ANY_PORTS = ["--kafka-port", "0", "--redis-port", "0", "--metrics-port", "0"]
 
 
 def environ() -> dict[str, str]:
-    """This process's environment without settings of ours."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
+    """This process's environment without settings of ours; windows are written less often, since tests share cores."""
+    others = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
+    return others | {"WINDWARD_FLUSH_INTERVAL_S": "0.5"}
 
 
 def descendants(pid: int) -> set[int]:
