@@ -76,7 +76,7 @@ def redis_findings(
         )
     if open_to_all:
         found.append(
-            Finding(area, "warning", "whoever reaches the port may do everything: the default user has no password",
+            Finding(area, "warning", "every client may do everything: the default user has no password",
                     "give each process a user of its own: docs/security.md")
         )  # fmt: skip
     version = f"{info.get('valkey_version') or info.get('redis_version', 'of unknown version')}"

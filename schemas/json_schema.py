@@ -13,10 +13,10 @@ any language can validate against them:
 | operator.v1.schema.json | what operators say of a machine                                      |
 | METHOD.result.v1.schema.json | the ``result`` of each method of the RPC                        |
 
-A reader ignores what it does not know in samples, queries and replies, so those schemas allow further properties; a
+A reader ignores what it does not know in samples, queries and replies, so those schemas allow further properties. A
 request or an operator's entry with an unknown field is refused, so those two do not. A result has all its keys, so all
-are required; a default is what a reader takes where an older scorer leaves one out. What a schema cannot say (a
-maximum below its mean, a time ahead of the record) is in `schemas.sample.decode` and `streams.batch`.
+are required; a default is what a reader takes where an older scorer leaves one out. What a schema cannot say (a maximum
+below its mean, a time ahead of the record) is in `schemas.sample.decode` and `streams.batch`.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ _Amounts: Any = msgspec.defstruct(
     frozen=True,
     kw_only=True,
 )
-"""One field a resource, in the order of `schemas.resources`. A 0 that is given is not the same as none given: where a
+"""One field a resource, in the order of `schemas.resources`. A 0 that is given is not the same as none given. Where a
 profile counts a default for an instance that does not say an amount, an instance that says 0 counts 0."""
 
 

@@ -23,8 +23,8 @@ VERSION = 1
 MESSAGE_BYTES_MAX = 16_384
 
 _ID_PATTERN = "[!-~]+"
-"""Printable ASCII without spaces. Told by the JSON Schema, looked at once for each new machine: every sample's id would
-be checked again by a pattern of the type's own."""
+"""Printable ASCII without spaces. Told by the JSON Schema, looked at once for each new machine. Otherwise every
+sample's id would be checked again by a pattern of the type's own."""
 
 MachineId = Annotated[
     str,

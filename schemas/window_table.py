@@ -13,18 +13,18 @@ Layout (little endian):
 
 Axes are named by letter: W windows in the order of ``windows_s``, R resources in the order of the header's
 ``resources``, Q the percentiles 50 90 95 99, M machines. A newer minor version adds columns, which an older reader
-skips; a column the writer did not know is absent, so a reader asks for it by name. Another major version is refused by
+skips. A column the writer did not know is absent, so a reader asks for it by name. Another major version is refused by
 name.
 
 **Resources** are aligned by name, as windows are (`schemas.alignment`): one that the writer did not know is blank, one
 that the reader does not know is passed over. A header without ``resources`` is of a writer of cpu, memory and nic.
 
 A column with an R axis holds those first three alone; the resources after them stand in a column of their own, named
-``further_`` and the column's name, with the same other axes. The first release takes every R axis to be cpu, memory
-and nic and does not look at the header for it: given a longer axis it would fail in the middle of a refresh, and given
-another major version it would lose its windows until they are rebuilt. So it reads its three resources right and
-skips the rest, and old and new workers and scorers work side by side, in an upgrade and in a rollback. A reader must
-not rely on the split: it counts the resources of a column by the length of the axis.
+``further_`` and the column's name, with the same other axes. The first release takes every R axis to be cpu, memory and
+nic and does not look at the header for it. Given a longer axis it would fail in the middle of a refresh. Given another
+major version it would lose its windows until they are rebuilt. So it reads its three resources right and skips the
+rest, and old and new workers and scorers work side by side, in an upgrade and in a rollback. A reader must not rely on
+the split: it counts the resources of a column by the length of the axis.
 
 | column          | dtype, shape  | meaning                                                                    |
 |-----------------|---------------|----------------------------------------------------------------------------|

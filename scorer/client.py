@@ -446,7 +446,7 @@ class _Call:
         raise self.crowded(crowd) if crowd > QUEUE_MAX else self.overdue(where, failure)
 
     def take_back(self) -> list[tuple[Any, ...]]:
-        """Return what removes a query nobody took, so that an unattended queue stays short, and tells its length."""
+        """Return what removes a query that no scorer took, and tells the length of the queue, which so stays short."""
         return [("LLEN", self.queries), ("LREM", self.queries, 1, self.query)]
 
     def result(self, raw: bytes | str) -> msgspec.Raw:

@@ -29,7 +29,9 @@ class Metrics:
             buckets=_SECONDS, **of,
         )  # fmt: skip
         self.expired = Counter("windward_scorer_queries_expired", "Queries dropped after their deadline", **of)
-        self.malformed = Counter("windward_scorer_queries_malformed", "Queries that nobody could be answered for", **of)
+        self.malformed = Counter(
+            "windward_scorer_queries_malformed", "Queries that could not be read far enough to be answered", **of
+        )
         self.refused = Counter("windward_scorer_queries_refused", "Queries refused because too many waited", **of)
         self.returned = Counter("windward_scorer_queries_returned", "Queries taken back from a dead scorer", **of)
         self.waiting = Gauge("windward_scorer_queue_length", "Queries waiting", **of)

@@ -2,7 +2,7 @@
 
 A plugin is a frozen dataclass: its fields are its settings, with defaults, checked in ``__post_init__``. It is called
 with the request and all machines at once and never changes either. The built-in ones stand in the tuples `FILTERS` of
-`scorer.ranking.filters` and `SCORES` of `scorer.ranking.scores`; a package of your own adds more through the entry
+`scorer.ranking.filters` and `SCORES` of `scorer.ranking.scores`. A package of your own adds more through the entry
 point groups ``windward.filters`` and ``windward.scores``. A complete one:
 
     # pyproject.toml of your package

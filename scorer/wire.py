@@ -1,8 +1,8 @@
 """Shell: one connection, many commands in one write, their answers in order.
 
 The scorer puts the answer to one query, the taking of the next and the read of the ledger's log into a single write, so
-that a decision costs one round trip; redis-py's pipeline does the same at three times the price a command (its retries,
-callbacks and response checks), and would retry what must not be repeated.
+that a decision costs one round trip. redis-py's pipeline does the same at three times the price a command (its retries,
+callbacks and response checks). It would also retry what must not be repeated.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Wire:
         self._unread = 0
         self._held = b""
         self.refused: list[redis.ResponseError] = []
-        """Errors that answered what was posted, since somebody last cleared the list."""
+        """Errors that answered what was posted, since the list was last cleared."""
 
     def ask(
         self, commands: Sequence[Command], block_s: float = 0.0, meanwhile: Callable[[], None] | None = None

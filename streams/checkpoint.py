@@ -1,11 +1,12 @@
 """The state of a partition as values: what a worker writes and resumes from. Pure.
 
 One value a ring position holds that position of all machines (`SLOTS`), so that a flush writes only the positions that
-changed; likewise one a place of the hourly peaks; one small value holds the vitals. All are column blocks in the window
-table's encoding, rows in the table's order. By position and not by absolute slot with a lifetime: a ring then costs
-exactly what it costs in memory, and the last windows of a machine that fell silent survive as long as they should.
+changed. Likewise one value a place of the hourly peaks. One small value holds the vitals. All are column blocks in the
+window table's encoding, rows in the table's order. By position and not by absolute slot with a lifetime. A ring then
+costs exactly what it costs in memory, and the last windows of a machine that fell silent survive as long as they
+should.
 
-Resources are aligned by name, as the encoding says: a worker resumes from what was written before a resource was added
+Resources are aligned by name, as the encoding says. A worker resumes from what was written before a resource was added
 (its slots are empty there), after one was taken back, or by a worker that measures others. Each value says for itself,
 so what workers of two releases wrote in turn is read too.
 """

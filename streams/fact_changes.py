@@ -2,7 +2,7 @@
 
 The first change is told at once. One that follows within `CHANGE_S` waits until that long after the one before; then
 the newest facts are told once. So an agent that flips a label without end costs what an agent costs that changes it
-every ten seconds, and the changes of the other machines are told as soon as ever.
+every ten seconds. The changes of the other machines are told as soon as ever.
 
 Chosen: a bound by machine, where the facts are folded. Rejected: one by partition or by scorer alone: what one agent
 does all the time would then delay the first change of every other.

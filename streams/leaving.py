@@ -18,7 +18,7 @@ FEW_SLOTS = 2
 def make_room(partition: Partition) -> int:
     """Drop machines of few samples from a full partition, the longest silent first; return how many.
 
-    Ids that somebody made up send once. A tenth of the places is freed, so that a new machine has time to send
+    An invented id sends once. A tenth of the places is freed, so that a new machine has time to send
     more than `FEW_SLOTS` samples before its turn to leave comes. Machines known for longer stay.
     """
     used = len(partition.ring)
@@ -34,8 +34,8 @@ def make_room(partition: Partition) -> int:
 def drop_silent(partition: Partition, now_s: float, silent_s: float) -> int:
     """Drop machines without a sample for ``silent_s``, and facts as old of machines that have no windows.
 
-    Likewise those of more than a day ahead, which an earlier release took: they would never become stale, and all
-    that their machine sends now would count as late. Return how many machines lost their windows.
+    Likewise those of more than a day ahead, which an earlier release took. They would never become stale, and all that
+    their machine sends now would count as late. Return how many machines lost their windows.
     """
     partition.ring.trim()
     kept = heard(partition.ring, now_s, silent_s)

@@ -1,9 +1,9 @@
 """The manifest of a partition: what its stored values must be, so that a value lost or changed is found. Pure.
 
-Every write of a partition carries one, in the hash that says how far the state goes. It has a checksum of each value;
-0 stands for a value without content, which may be absent. It names the offset and the time of the write that it was
-made at: beside another offset or time it is of an earlier write than the values (a release before this one wrote since
-then), and says nothing of them: such a state is unverified, not damaged.
+Every write of a partition carries one, in the hash that says how far the state goes. It has a checksum of each value; 0
+stands for a value without content, which may be absent. It names the offset and the time of the write that it was made
+at. Beside another offset or time it is of an earlier write than the values: a release before this one wrote since then.
+It then says nothing of them. Such a state is unverified, not damaged.
 
 Layout (little endian): crc32 of all that follows, version as one byte, then `_HEAD`, the topic's id, and the checksums
 of the positions and hours as uint32.

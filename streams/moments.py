@@ -1,8 +1,8 @@
 """Moments: (n, mean, m2) of any set of readings, and how two sets become one.
 
 m2 is the sum of squared distances from the mean. Merging (Chan, Golub and LeVeque 1979) adds no cancellation, so the
-result stays exact to rounding however large the mean is against the spread. Nothing here subtracts an old sample:
-running sums with subtraction drift and go negative (a std of 1600 for a true 10 after one burst).
+result stays exact to rounding however large the mean is against the spread. Nothing here subtracts an old sample.
+Running sums with subtraction drift and go negative (a std of 1600 for a true 10 after one burst).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Whose name a machine's is: of two live hosts that send under one name the first goes on. Pure.
 
 A machine's owner is the host whose id its samples carry. Another host's messages are refused (``name-taken``) until the
-owner has been silent for `HELD_S`, or three of its intervals if that is longer; then the first that sends takes the
+owner has been silent for `HELD_S`, or three of its intervals if that is longer. Then the first that sends takes the
 name over. Messages without an id are taken as ever, and change no owner.
 
 The owner is kept beside the machine's other vitals, so it is stored, resumed from and dropped with them:
 
     owner          key of the host's id; 0: none has sent one
-    owner_since    record time of the take-over; 0: nobody had the name before
+    owner_since    record time of the take-over; 0: no host had the name before
     owner_until    record time until which the name is held
 
 Only record times decide, and only the order of the log: how messages are batched, who reads them and when changes

@@ -3,8 +3,8 @@
 ``next_offset`` is the truth: everything before it is taken, nothing from it on. A message below is known already, one
 above means a hole to be fetched again; so delivery twice, or out of place, changes nothing.
 
-Messages are taken as they come and folded together before the next write: one call of the fold costs half a
-millisecond however few samples it is given, so folding every batch of every partition halved the throughput.
+Messages are taken as they come and folded together before the next write. One call of the fold costs half a
+millisecond, however few samples it is given. Folding every batch of every partition halved the throughput.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Peaks: of every hour the highest one-minute mean, and from them today's and yesterday's.
 
 A minute's mean is over the readings of its six slots. It is computed from the ring while the minute is whole there, and
-becomes final when its first slot leaves: the last sixty minutes up to the newest are live, all older ones final. The
+becomes final when its first slot leaves. The last sixty minutes up to the newest are live, all older ones final. The
 minute that is not over counts only while its day has no other, so that a peak does not fall as its minute fills. Hours
-are cut so that local days consist of whole ones, whatever the zone's offset; days are cut in local time, so a day with
+are cut so that local days consist of whole ones, whatever the zone's offset. Days are cut in local time, so a day with
 a clock change has 23 or 25 hours. (Where the change itself is half an hour, on Lord Howe Island, a day near it may miss
 half an hour or have half an hour of its neighbour's.)
 """

@@ -1,8 +1,8 @@
 """Which samples and facts of a read batch are not folded, and why. Pure.
 
-What one message shows by itself is refused when it is read (`streams.admission`). Here is what it takes the machines
-that are there to tell: more readings than the interval can hold, no room for a new machine, a name that another live
-host has. Each function returns the rest of the batch and its ``places`` among all that was read; what it refuses joins
+What one message shows by itself is refused when it is read (`streams.admission`). Here is what the machines that are
+there decide: more readings than the interval can hold, no room for a new machine, a name that another live host has.
+Each function returns the rest of the batch and its ``places`` among all that was read; what it refuses joins
 ``refused``.
 """
 

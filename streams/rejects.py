@@ -82,7 +82,7 @@ class Rejects:
         for message, one in chosen:
             try:
                 sent.append(await self._topic.send(**_record(partition, message, one)))
-            except Exception as error:  # Faust's or aiokafka's, of one message: its neighbours go on
+            except Exception as error:  # Faust's or aiokafka's, of one message: the others go on
                 lost.append(error)
         answers = await asyncio.gather(*sent, return_exceptions=True)
         return lost + [answer for answer in answers if isinstance(answer, BaseException)]

@@ -1,8 +1,8 @@
 """What a worker resumes from: the stored values that hold what their manifest says, and what was lost. Pure.
 
-A value is lost when it is absent or is not what was written; without a manifest of the same write, when it cannot be
-read. What is lost is blank, so no window counts it as covered, and the partition is read again from the start of its
-log: samples set their slots anew, those that stand change nothing.
+A value is lost when it is absent or is not what was written. Without a manifest of the same write it is lost when it
+cannot be read. What is lost is blank, so no window counts it as covered, and the partition is read again from the start
+of its log. Samples set their slots anew, those that stand change nothing.
 
     vitals    say which row is whose: without them every slot and peak is lost, too
     slots     filled again as far as Kafka reaches; what stays blank is uncovered

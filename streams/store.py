@@ -1,7 +1,7 @@
 """The state of partitions in Redis. Shell: talks to Redis, decides nothing but who is ahead.
 
-A partition is written in one transaction that fails when somebody else has written since: what is stored is compared
-with what this worker last saw there (WATCH), so a worker that lost the partition while it was paused cannot set the
+A partition is written in one transaction that fails when another worker has written since. What is stored is compared
+with what this worker last saw there (WATCH). So a worker that lost the partition while it was paused cannot set the
 state back. Redis that comes back empty, or from an older dump, is found by the same comparison and written whole.
 """
 
@@ -69,7 +69,7 @@ class Store:
             stored = await self._read(number)
             if await self._redis.hmget(names.state(number), *STATE_FIELDS) == before:
                 break
-            await asyncio.sleep(0.05)  # somebody is still writing: read again
+            await asyncio.sleep(0.05)  # another worker is still writing: read again
         return partition_of(partition, before, stored)
 
     async def _read(self, number: int) -> Stored:
@@ -166,7 +166,7 @@ class Store:
                 partition.written = position
             except WatchError:
                 partition.forget_written()
-                raise StateAheadError(f"partition {number} was written by somebody else") from None
+                raise StateAheadError(f"partition {number} was written by another worker") from None
             except ResponseError as error:
                 partition.forget_written()
                 await self._drop_foreign(number, error)

@@ -1,7 +1,7 @@
 """Faust's Kafka transport with a fetch that does not wait long. Shell.
 
 Faust asks brokers to hold a fetch for 1.5 s when there is nothing new, and has no setting for it. Apache Kafka answers
-as soon as there is something; a broker that looks only now and then while it holds a fetch (Tansu: every half of it)
+as soon as there is something. A broker that looks only now and then while it holds a fetch (Tansu: every half of it)
 made samples 400 ms old at the median before they were read.
 """
 

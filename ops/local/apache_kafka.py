@@ -82,7 +82,7 @@ class ApacheKafka(StartedByWith):
     is killed and started again by ``cluster.brokers[1].kill()`` and ``.start()``.
 
     ``users`` are names and passwords for a second listener, ``users_address`` (SASL, PLAIN), where only Kafka's ACLs
-    allow anything; whoever comes to ``address`` may do all.
+    allow anything; a client of ``address`` may do all.
     """
 
     keeps_topics = True

@@ -4,8 +4,9 @@ At most ``connections_max`` connections are open. One more closes the one that h
 is answered however many idle connections others hold. A connection that makes no progress for ``timeout_s`` is closed;
 half a request is no progress. An answer is one socket write, as far as the socket takes it.
 
-waitress was chosen over http.server (a thread for each connection, no limit, no timeout) and over cheroot (a worker
-waits for each connection's request, so a few idle ones stop all scrapes). It does not speak TLS: `_TlsChannel` does.
+waitress was chosen over http.server (a thread for each connection, no limit, no timeout). It was also chosen over
+cheroot (a worker waits for each connection's request, so a few idle ones stop all scrapes). It does not speak TLS:
+`_TlsChannel` does.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ file: in the table of the command (``[agent]``) or in ``[all]``, which every com
 A time is given as ``90s``, ``5m``, ``2h``, or in seconds.
 A secret has no flag; it comes from the file, its variable, or a file named by ``WINDWARD_<NAME>_FILE``.
 
-Chosen over pydantic-settings and typer for the agent's sake: argparse and msgspec cost it neither memory nor a second
+Chosen over pydantic-settings and typer for the agent's sake. argparse and msgspec cost it neither memory nor a second
 dependency tree, and one mechanism serves every command.
 """
 

@@ -9,7 +9,7 @@ import sys
 def product_version() -> str:
     """Return the version of `windward`, or of `windward-agent` where that is installed alone.
 
-    It is in the name of the folder that an installation leaves; importing what reads it in general takes ten times as
+    It is in the name of the folder that an installation leaves. Importing what reads it in general takes ten times as
     long as all else that ``windward --version`` does.
     """
     for name in ("windward", "windward_agent"):

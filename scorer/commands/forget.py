@@ -1,7 +1,7 @@
 """``windward machines forget``: drop what is known of machines that are gone, or never were.
 
 What operators said goes here and now. The windows and the agent's facts are the stream app's: it reads the hash
-`Names.forgotten`, and drops what it heard of a machine until the moment there. A machine that the ledger has instances
+`Names.forgotten`. It drops what it heard of a machine until the moment there. A machine that the ledger has instances
 on is refused, or its capacity would be unknown while they are there.
 """
 

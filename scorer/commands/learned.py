@@ -60,6 +60,6 @@ def show(learned: Learned, now_s: float) -> str:
     for kind, factors in sorted(learned.kinds.items()):
         lines.append(f"kind {kind}: " + ", ".join(f"{name} {part:.2f}" for name, part in sorted(factors.items())))
     lines.append(
-        f"version {learned.version}, {max(now_s - learned.at, 0.0):.0f} s ago, by {learned.scorer or 'nobody'}"
+        f"version {learned.version}, {max(now_s - learned.at, 0.0):.0f} s ago, by {learned.scorer or 'no scorer'}"
     )
     return "\n".join(lines)

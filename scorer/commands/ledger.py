@@ -42,7 +42,7 @@ class CheckSettings(ClientSettings, LedgerSettings):
 class AcceptSettings(ClientSettings, LedgerSettings):
     """Take the ledger as it is.
 
-    Scorers refuse to place when the ledger has begun anew while instances are known to have been there: import an
+    Scorers refuse to place when the ledger has begun anew while instances are known to have been there. Import an
     inventory first (`windward instances import FILE --apply`), or accept that they are gone.
     """
 

@@ -21,7 +21,7 @@ _TRIES = 20
 
 
 def change_operator_facts(server: redis.Redis, names: Names, machine: str, change: Change) -> dict[str, Any]:
-    """Change one entry, checked, as one step: somebody else's change in between makes it start again.
+    """Change one entry, checked, as one step: another change in between makes it start again.
 
     Raises SettingsError naming the field.
     """

@@ -20,7 +20,7 @@ def save_plot(answer: Mapping[str, Any], path: str | Path) -> None:
     """Draw the candidates of an answer, best first, one panel a resource, into a PNG file.
 
     A bar is the measured mean as a share of allocatable, on it the credits, on top what the instance is expected to
-    use; the whisker is one standard deviation each way. Below it stand name and score; the chosen machine's name is
+    use. The whisker is one standard deviation each way. Below it stand name and score; the chosen machine's name is
     bold and its bars are framed. A resource that a machine does not report is marked unknown, not drawn as idle.
     Refused machines are not drawn; the title says how many there are and why.
     """

@@ -5,7 +5,7 @@
     the old name          stays marked while its agent sends, so nothing is placed there; forgotten when it is silent
 
 The windows and the agent's facts are the stream app's: they begin anew with the first sample under the new name. The
-two servers know of no common transaction, so the steps come in this order, each is safe to stand alone, and the command
+two servers know of no common transaction, so the steps come in this order. Each is safe to stand alone, and the command
 run again does what is left. It is refused while another host is live under the new name; the same host, by its id, is
 what the command is for.
 """
@@ -83,7 +83,7 @@ def run(settings: Any, words: Sequence[str]) -> int:
 def rename(server: redis.Redis, ledger: Ledger, names: Names, old: str, new: str) -> dict[str, Any]:
     """Do what is left of a renaming; return the names, the ids moved, the operators' entry, whether ``old`` is live.
 
-    Raises WindwardError: NOT_FOUND of a name that nobody knows, FAILED_PRECONDITION while another host has the new one.
+    Raises WindwardError: NOT_FOUND of an unknown name, FAILED_PRECONDITION while another host has the new one.
     """
     known = _known(server, names, (old, new))
     entries: Any = server.hmget(names.operator, old, new)

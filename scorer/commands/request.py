@@ -1,7 +1,7 @@
 """The flags that describe a request: one for the amount of each resource, and one for each other field.
 
-A flag that is not given is None and sends nothing, so that the file of ``--query`` or the scorer's own default holds;
-one that is given is sent whatever its value, and wins over the file.
+A flag that is not given is None and sends nothing, so that the file of ``--query`` or the scorer's own default holds.
+One that is given is sent whatever its value, and wins over the file.
 """
 
 from __future__ import annotations

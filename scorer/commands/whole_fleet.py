@@ -1,6 +1,6 @@
 """Shell: the whole fleet for commands that work on it by themselves: the running one, or that of a file.
 
-A plan or a count over thousands of machines takes a second, and a scorer has placements to answer: such a command reads
+A plan or a count over thousands of machines takes a second, and a scorer has placements to answer. Such a command reads
 windows and ledger as a scorer does, and asks none.
 """
 

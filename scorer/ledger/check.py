@@ -2,8 +2,8 @@
 
 The instances are read as a scorer reads them and followed. The rows are read in slices; a row is compared only with the
 instances of the same version, so others may go on writing. One whose version is not that of the instances is read again
-after the log; one that is still not by the end counts as busy. A repair is one script a machine, which writes only when
-nothing is different from what was read.
+after the log. One that still differs at the end counts as busy. A repair is one script a machine, which writes only
+when nothing is different from what was read.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     every 10 s: read what the last check found -> metric, `health`
                 is a check due? -> take the lease `check` -> read everything, compare -> store what was found
 
-What was found is stored beside the ledger, so that all scorers tell the same, and a repair clears it everywhere
-(`windward ledger check --repair` stores what is left). A check of 200,000 instances takes seconds of computing: it is
-done in slices, with four times as long a pause after each, so that queries are answered meanwhile.
+What was found is stored beside the ledger, so that all scorers tell the same. A repair clears it everywhere: `windward
+ledger check --repair` stores what is left. A check of 200,000 instances takes seconds of computing. It is done in
+slices, with four times as long a pause after each, so that queries are answered meanwhile.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class PacedWire(Wire):
 class Checker(threading.Thread):
     """Checks under the lease `check`; where another is at it, this one leaves it to that.
 
-    ``every_s`` is the time between two checks, whoever makes them; 0: only when a scorer starts. ``paced`` is the same
+    ``every_s`` is the time between two checks by any scorer; 0: only when a scorer starts. ``paced`` is the same
     ledger over a connection of its own.
     """
 

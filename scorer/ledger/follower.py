@@ -110,7 +110,7 @@ class Follower:
         """Read the whole ledger. What changes meanwhile is in the log after the change noted first.
 
         Python's cyclic collector would walk over a million new records again and again, then at every full collection
-        while queries wait: it is held off, and the records are put out of its sight.
+        while queries wait. It is held off, and the records are excluded from it.
         """
         collecting = gc.isenabled()
         gc.disable()

@@ -4,9 +4,9 @@
     if (number := lease.take()) is not None:
         ...                        # every script that writes is given the number, and refuses an older one
 
-A lease runs out by the server's clock. A holder that was frozen or cut off may still believe that it holds it: its
-number is older than that of whoever took it since, and so its writes are refused by the scripts (`is_fenced` in
-ledger.lua). Chosen over a lock alone, which such a holder would walk through.
+A lease runs out by the server's clock. A holder that was frozen or cut off does not know that it lost it. Its number is
+older than that of the holder since, and so the scripts refuse its writes (`is_fenced` in ledger.lua). Chosen over a
+lock alone, which does not stop such a holder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Leavers: instances that ended or moved away and that the windows still show on the machine they left.
 
-Each has the record it had there, its start, and its end. They are kept for `KEPT_S` of the ledger's time and at most
-so many, the oldest going first; the scripts keep the same in the ledger (`ledger.lua`), so that a scorer that starts
-knows them, too. An instance that was never confirmed has used nothing and leaves nothing.
+Each has the record it had there, its start, and its end. They are kept for `KEPT_S` of the ledger's time and at most so
+many, the oldest going first. The scripts keep the same in the ledger (`ledger.lua`), so that a scorer that starts knows
+them, too. An instance that was never confirmed has used nothing and leaves nothing.
 """
 
 from __future__ import annotations

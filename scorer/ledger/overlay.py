@@ -4,8 +4,8 @@ A batch is planned on the ledger with the instances planned so far, a move on th
 moves. Both are an `Overlay`: it reads like the view under it, plus what was proposed, less what was taken out.
 
 Chosen: a value of its own over the view, as Nomad's plan is over its state (``EvalContext.ProposedAllocs``). Rejected:
-adding to the live view and taking away again afterwards: an exception, or a reader in between, sees a ledger that never
-was; the order of a machine's instances changed for good, and every kept column was made twice.
+adding to the live view and taking away again afterwards. An exception, or a reader in between, sees a ledger that never
+was. The order of a machine's instances changed for good, and every kept column was made twice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ledger seated on a roster: what is promised on every machine, as columns in the roster's rows.
 
 `Seats.catch_up` applies the changes that the ledger noted since. While instances only come to a machine, each is added
-to its row; where one left, the row is summed again from the machine's own instances (never by subtracting, which
+to its row. Where one left, the row is summed again from the machine's own instances (never by subtracting, which
 drifts). A decision reads columns and does not see the 200,000 records behind them.
 
 Machines that the roster does not know keep their instances and appear when a roster has them (give `machine_names` to

@@ -31,7 +31,7 @@ class PlacedInstances:
     limits: Floats
     """[R, K] NaN where not declared."""
     expected: Floats
-    """[R, K] NaN where nobody said."""
+    """[R, K] NaN where it was not given."""
     ended_at: Floats
     """[K] 0 while it lives."""
     kinds: Integers

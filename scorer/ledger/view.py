@@ -5,7 +5,7 @@ Nothing here depends on a roster and nothing is computed for a reader. Sums by m
 (`scorer.ledger.seats`); what is only proposed lies over the view (`scorer.ledger.overlay`).
 
 Chosen: the view notes (machine, slot) of every change. Rejected: sums inside the view, for the roster a reader gave
-last: reading then changed the ledger, and each reader had to know which roster the columns were for.
+last. Reading then changed the ledger, and each reader had to know which roster the columns were for.
 """
 
 from __future__ import annotations

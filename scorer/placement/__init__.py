@@ -18,6 +18,6 @@ view and the time come in, values go out.
     placement                what became of a query: records, why others have none, conflicts
 
 A query like the one before it passes reuse and continuation alone: the next machine is known. Whether that is possible
-depends on what each filter and score states of itself (`scorer.ranking.scope`); how often it is so, and why not, is in
+depends on what each filter and score states of itself (`scorer.ranking.scope`). How often it is so, and why not, is in
 the metric ``windward_scorer_ranking_reuse_total{result,reason}``.
 """

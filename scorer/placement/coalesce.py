@@ -1,6 +1,6 @@
 """Queries taken together: alike ones in a row are placed as one batch, and each gets its own answer.
 
-Eight deployers that place the same kind of instance at once cost one script and at most one ranking, not eight: a batch
+Eight deployers that place the same kind of instance at once cost one script and at most one ranking, not eight. A batch
 goes on where the last one of its kind ended (`scorer.placement.reuse`). The machines are those that one query after the
 other would get (`scorer.placement.plan`), and an id is reserved once, whichever query asks for it. Only the terms in an
 answer differ: they are those of the ranking that the row of batches began with.

@@ -1,6 +1,6 @@
 """Many identical instances: the same machines as one ranking after another, at a fraction of the cost.
 
-What a machine scores depends on its own load and on how many copies of the instance it has; only means over the fleet,
+What a machine scores depends on its own load and on how many copies of the instance it has. Only means over the fleet,
 and the least and largest score that min-max spreads over, tie machines together. Where more than that does (spread over
 a topology, affinity, a score by rank), there is no short way, and `Copies.obstacle` states why.
 """

@@ -2,7 +2,7 @@
 
 The view is current when a query is taken. The reserve script compares versions and limits once more; it is given the
 best few machines, so that losing one costs no second round trip. When all of them were lost, the log is read and the
-machines ranked anew; when they were lost to limits that no version explains (a port, say, that no filter looks at),
+machines ranked anew. When they were lost to limits that no version explains (a port, say, that no filter looks at),
 more machines are given.
 """
 

@@ -1,13 +1,12 @@
 """Reuse: what the last ranking found serves the next placement, while it is what a new ranking would find.
 
 Deployers place the same kind of instance again and again, one after the other or many at once. After each the ledger
-has changed by just what was chosen, so the next best machine is known (`scorer.placement.continuation`); and while no
-query waits the next ranking is made beforehand (`Reuse.prepare`). Both use the code and the data that the next query
-would use, so a choice never depends on it. An answer has the terms of the ranking that the row of placements began
-with.
+has changed by just what was chosen, so the next best machine is known (`scorer.placement.continuation`). While no query
+waits the next ranking is made beforehand (`Reuse.prepare`). Both use the code and the data that the next query would
+use, so a choice never depends on it. An answer has the terms of the ranking that the row of placements began with.
 
-The shape is that of kube-scheduler's OpportunisticBatch: one ranking is kept, the request without its id is the
-signature, plugins state whether they allow it (`scorer.ranking.scope`), and each way out has a reason, which is counted
+The shape is that of kube-scheduler's OpportunisticBatch: one ranking is kept, and the request without its id is the
+signature. Plugins state whether they allow it (`scorer.ranking.scope`). Each way out has a reason, which is counted
 (`scorer.placement.reasons`). It differs in that a machine may take several: kube-scheduler gives up where the machine
 last chosen could take another pod.
 

@@ -1,9 +1,9 @@
 """Room: how many more instances of a kind every machine takes, and what then limits it. Pure.
 
 A machine takes copies until a filter refuses the next one. Each filter that ran is asked about all machines at once,
-with so many copies on each (`Machines.take`), and the number is found by doubling and halving: some thirty passes,
-however many copies fit. That is what placing them one by one would find while filters look at one machine at a time.
-Where one looks at others too (anti-affinity over a topology), the copies are placed one by one.
+with so many copies on each (`Machines.take`). The number is found by doubling and halving: some thirty passes, however
+many copies fit. That is what placing them one by one would find while filters look at one machine at a time. Where one
+looks at others too (anti-affinity over a topology), the copies are placed one by one.
 """
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ def match(mean: Floats, variance: Floats) -> tuple[Floats, Floats, Bools]:
 def distribution(x: Floats, alpha: Floats, beta: Floats) -> Floats:
     """Return the regularized incomplete beta function: the probability of a value up to x.
 
-    By the continued fraction (Lentz), all elements at once; for very large parameters, where it would take
-    thousands of steps, by Temme's expansion, good to 1e-8 of the value itself. 0 for parameters that are
-    not positive, as for x <= 0; 1 for x >= 1.
+    By the continued fraction (Lentz), all elements at once. For very large parameters, where it would take thousands of
+    steps, by Temme's expansion, good to 1e-8 of the value itself. 0 for parameters that are not positive, as for x <=
+    0; 1 for x >= 1.
     """
     good = (alpha > 0) & (beta > 0)
     inside = good & (x > 0) & (x < 1)

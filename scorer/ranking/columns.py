@@ -1,7 +1,7 @@
 """The table of columns: everything there is of a machine, and how it is made.
 
 Every usage figure has the credits, and where the profile says so the debits, in it already, so no plugin can forget
-them; what was measured without them is called so (``measured_mean``). R resources in the order of `schemas.resources`,
+them. What was measured without them is called so (``measured_mean``). R resources in the order of `schemas.resources`,
 n machines.
 
 Chosen: one table read by `Machines`. Rejected: a property of the fleet and one of the machines for each column: 22 were

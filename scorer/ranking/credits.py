@@ -11,7 +11,7 @@ never to now: while data is late, nothing has been absorbed.
 | koordinator-pending | all, if placed later than one report interval (60 s) before the newest sample              |
 | none                | nothing                                                                                    |
 
-The other statistics follow the same share (model ``window``) or the same yes or no: a percentile q gets all until the
+The other statistics follow the same share (model ``window``) or the same yes or no. A percentile q gets all until the
 share exceeds 1 - q, a maximum all until the first later slot, a standard deviation nothing. A daily peak gets all
 unless the instance had started when the peak was: then it is in the peak already (`peak_credit`). An instance not
 confirmed started yet counts in full everywhere (``window``), or by the time of its reservation (the peers' models).

@@ -1,7 +1,7 @@
 """Debits: the load of instances that ended or moved away, which the windows still show.
 
 The mirror of credits (`scorer.ranking.credits`): a window shows an instance by the share of its filled slots in which
-it ran, so that much of its expected usage is taken out, and it fades as the window forgets it:
+it ran. That much of its expected usage is taken out, and it fades as the window forgets it:
 
     debit = expected * (share of the slots later than the start - share of the slots later than the end)
 
@@ -10,7 +10,7 @@ the end of the machine's window, as for credits: while data is late nothing is f
 what it is, and so does a day's peak: an instance that ended may come back tomorrow.
 
 What is left is never below what was measured since: the same statistic over the longest window that began after the
-last of them had left; and never below 0, nor above what was measured.
+last of them had left. It is never below 0, nor above what was measured.
 """
 
 from __future__ import annotations

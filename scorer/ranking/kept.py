@@ -12,9 +12,9 @@ looks at a shelf, in a copy. A ranking on an overlay is made on copies, and they
 scorer's own columns have an owner that no plugin can name. So two plugins, or two settings of one, never meet.
 
 Chosen: one object that the service owns and passes on. Rejected: nine dictionaries on snapshot, ledger and fleet with
-keys by hand: a score that derived "count" was given the scorer's own count, and ranking changed its arguments.
-Measured: bringing the shelf of the default profile up to one placement on 5,000 machines takes about 0.1 ms, making it
-anew about 1 ms.
+keys by hand. A score that derived "count" was given the scorer's own count, and ranking changed its arguments.
+Measured: bringing the shelf of the default profile up to one placement on 5,000 machines takes about 0.1 ms. Making it
+anew takes about 1 ms.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Shelf:
     def column(self, key: Key, compute: Compute, machines: Any) -> Any:
         """Return [..., M]: ``compute(all machines)``, kept current under the key; ``machines`` are any of the fleet.
 
-        A machine's value must depend on that machine alone, and on no request: after a placement it is asked again only
+        A machine's value must depend on that machine alone, and on no request. After a placement it is asked again only
         for the machines that changed.
         """
         entry = self.derived.get(key)

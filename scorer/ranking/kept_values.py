@@ -33,8 +33,8 @@ class KeptValues(MachineFacts):
     def derived(self, key: Hashable, compute: Compute) -> Any:
         """Return [..., n]: ``compute(machines)``, kept for the whole fleet between decisions.
 
-        A machine's value must depend on that machine alone, and on no request: after a placement it is asked again
-        only for the machines that changed.
+        A machine's value must depend on that machine alone, and on no request. After a placement it is asked again only
+        for the machines that changed.
         """
         own, shelf = (self.owner, key), self.fleet.shelf
         if self.rows is None:

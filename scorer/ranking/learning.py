@@ -10,7 +10,7 @@ over all machines and moments, older ones fading with a half-life of a day. An i
 is taken out of y by that and is not in x. A factor is published only with enough evidence, and bounded to 0.05-1.5.
 
 A kind's difference from the others is fitted to what the common factor leaves over, and shrunk toward 0 by ridge
-regression with a prior deviation of `PRIOR`; it is published where it is more than `SIGNIFICANT` errors from 0.
+regression with a prior deviation of `PRIOR`. It is published where it is more than `SIGNIFICANT` errors from 0.
 
 Rejected: the ratio of sums y / x, which takes all load for use of the instances; a fit with the time of day.
 """

@@ -21,16 +21,15 @@ class Filter(Protocol):
 
     Optional members:
 
-    ``scope: ClassVar[Scope]``: what a machine's value depends on (`scorer.ranking.scope`). Without it ``instances``,
-    or ``fleet`` where the older ``whole_fleet: ClassVar[bool]`` is True. Instances are placed in a row without a new
-    ranking for each only by plugins of scope ``machine`` or ``means``; of scope ``instances`` in one batch.
-    ``scope_for(request, machines) -> Scope``: a narrower scope for this request, as long as nothing but instances like
-    the requested instance are placed.
-    ``wanted(request, machines) -> bool``: False skips the filter for this request.
-    ``reasons(request, machines) -> Mapping[str, bool[n]]``: refused machines by reason, the first that holds counts.
-    ``detail(request, machines, position) -> Mapping[str, Any]``: the numbers that were compared for one machine.
-    ``limit(request, machines) -> Iterable[Limit]``: what must hold against other scorers, too. Between the ranking and
-    the reservation another scorer may reserve; the reserve script compares these sums and counts once more
+    ``scope: ClassVar[Scope]``: what a machine's value depends on (`scorer.ranking.scope`). Without it ``instances``, or
+    ``fleet`` where the older ``whole_fleet: ClassVar[bool]`` is True. Instances are placed in a row without a new
+    ranking for each only by plugins of scope ``machine`` or ``means``. With scope ``instances`` that holds in one
+    batch. ``scope_for(request, machines) -> Scope``: a narrower scope for this request, as long as nothing but
+    instances like the requested instance are placed. ``wanted(request, machines) -> bool``: False skips the filter for
+    this request. ``reasons(request, machines) -> Mapping[str, bool[n]]``: refused machines by reason, the first that
+    holds counts. ``detail(request, machines, position) -> Mapping[str, Any]``: the numbers that were compared for one
+    machine. ``limit(request, machines) -> Iterable[Limit]``: what must hold against other scorers, too. Between the
+    ranking and the reservation another scorer may reserve; the reserve script compares these sums and counts once more
     (`scorer.ledger.limits`). Asked only where ``wanted`` is True.
     """
 

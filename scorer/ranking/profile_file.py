@@ -10,7 +10,7 @@
     stale_s = 60.0                    # the age from which data are stale
     ties = "name"                     # of equally good machines the first by name; or "draw": by lot, for each id
 
-    [estimate]                        # what an instance is expected to use when nobody said
+    [estimate]                        # what an instance is expected to use when its request does not say
     base = "request"                  # or "larger" (of limit and request), "limit-first"
     factor = { cpu = 1.0 }
     default = { cpu = 0.0 }

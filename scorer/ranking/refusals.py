@@ -33,8 +33,8 @@ class Refusal:
 def refusals(ranking: Ranking) -> list[Refusal]:
     """Return the refused machines by filter and reason, most first.
 
-    From one decision to the next it is mostly the same machines for the same reasons: what was found last is taken
-    again while the request, the second and the refused are the same and nothing was placed on them.
+    From one decision to the next mostly the same machines are refused for the same reasons. The last result is used
+    again while request, second and refused machines are the same and nothing was placed on them.
     """
     if ranking.feasible_count == len(ranking.machines):
         return []

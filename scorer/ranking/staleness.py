@@ -5,8 +5,8 @@ intervals. Where few machines are stale, those are at fault, and the `fresh` fil
 are, the pipeline is (broker, stream app, Redis). Under ``stale = "last-known"`` the usage is then that of the last
 window, with the credits of all that was placed since, and every answer warns.
 
-Rejected as the default: to refuse all machines, which turns a broken broker into an outage of every deployer; to go by
-requests alone, by which a loaded fleet with an empty ledger looks idle.
+Rejected as the default: to refuse all machines, which turns a broken broker into an outage of every deployer. Also
+rejected: to go by requests alone, by which a loaded fleet with an empty ledger looks idle.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ KOORDINATOR_EXPIRATION_S = 180.0
 def statistic(machines: Machines, name: Statistic, missing: str = "refuse") -> Floats:
     """Return [R, n]: that statistic of the usage, with credits; NaN without data.
 
-    ``missing = "estimates"`` does as Koordinator: a percentile over a window not half covered is no percentile, and
-    where it is missing the estimates of all instances placed count instead of any measurement; with ``"mean"`` the mean
-    does. What is not measured at all stays NaN.
+    ``missing = "estimates"`` does as Koordinator: a percentile over a window not half covered is no percentile. Where
+    it is missing, the estimates of all instances placed count instead of any measurement. With ``"mean"`` the mean
+    counts. What is not measured at all stays NaN.
     """
     if name == "mean":
         return machines.mean

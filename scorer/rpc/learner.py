@@ -1,6 +1,6 @@
 """Shell: one scorer learns for all, under the lease `learn`, and writes one value in one SET.
 
-It follows the ledger with a copy of its own, so that a decision never waits for it; scorers that do not hold the lease
+It follows the ledger with a copy of its own, so that a decision never waits for it. Scorers that do not hold the lease
 keep none. Observations lie at least the longest window apart, so that they share no reading.
 """
 

@@ -6,11 +6,11 @@ One turn of the loop is one round trip: the taking of the next query and, sent w
 before a decision. The last answer goes in the same write, and while the server works the scorer makes ready for what
 comes next.
 
-A query stays on the scorer's own list until its answer is written; when the scorer's heartbeat stops, another scorer
+A query stays on the scorer's own list until its answer is written. When the scorer's heartbeat stops, another scorer
 moves the list back to the queue (`scorer.rpc.heartbeat`), so a killed scorer loses nothing. The price is that a query
 may be decided twice; placements are idempotent by id, so it is never reserved twice.
 
-A long query is answered in steps (`scorer.rpc.long`): while one is under way, the queue is looked at after each step,
+A long query is answered in steps (`scorer.rpc.long`). While one is under way, the queue is looked at after each step,
 and the queries that came meanwhile are answered first.
 
 Chosen over a stream with a consumer group: BLMOVE costs what BLPOP costs, XREADGROUP and XACK twice that.

@@ -1,6 +1,6 @@
 """Building a snapshot from window tables, facts and what operators say, taking over what did not change.
 
-A snapshot is built every few tens of milliseconds, mostly of the same machines under the same rules: names, labels and
+A snapshot is built every few tens of milliseconds, mostly of the same machines under the same rules. Names, labels and
 operator columns are taken from the snapshot before while nothing in them changed.
 """
 

@@ -1,8 +1,8 @@
 """The Snapshot: what is known of every machine at one moment, as read-only numpy columns, the machine the last axis.
 
-It is built every few tens of milliseconds (`scorer.snapshot.builder`), so it copies nothing it need not: a column is
-joined from the window tables when it is first read. Letters as in `schemas.window_table`: W windows,
-R resources, Q percentiles, M machines.
+It is built every few tens of milliseconds (`scorer.snapshot.builder`), so it copies nothing it need not. A column is
+joined from the window tables when it is first read. Letters as in `schemas.window_table`: W windows, R resources, Q
+percentiles, M machines.
 
 It keeps what it joined itself, since that is its content. What others make of it has another owner
 (`scorer.ranking.kept`).

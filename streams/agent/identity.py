@@ -12,9 +12,9 @@ release writes the name there, so a new domain or a lost name server changes not
 copied disk image is another host and takes its own name. Delete the file, and the host's name is taken anew.
 
 **The previous release** named a machine with a bare host name by its machine-id, wrote no file, and had the same state
-directory. So a state directory that is older than this process and has no file is its trace: the machine keeps its
-name until ``windward machines rename``. Rejected: asking the fleet's facts, since an agent may write to Kafka and read
-nothing. Without a state directory there is no trace, and the host's name is taken; where that is a second name of a
+directory. So a state directory that is older than this process and has no file is its trace: the machine keeps its name
+until ``windward machines rename``. Rejected: asking the fleet's facts, since an agent may write to Kafka and read
+nothing. Without a state directory there is no trace, and the host's name is taken. Where that is a second name of a
 known host, ``windward doctor`` says so with the command that joins the two.
 
 In a container without the host's network the host name is random: without ``machine`` it is refused

@@ -4,8 +4,8 @@ A moment of a machine is over when a later one begins, or ``SETTLE_S`` after its
 most one reading of a resource (`streams.bridge.rates`).
 
 A sample says how much it knows: its interval is the time since the last one (at least ``interval_s``, longer where the
-agent measures less often), and ``n`` is how many readings were made in it. An agent that measures every 10 s gives
-``n`` = 1 and a maximum that is the mean, where Windward's own gives ten.
+agent measures less often). ``n`` is how many readings were made in it. An agent that measures every 10 s gives ``n`` =
+1 and a maximum that is the mean, where Windward's own gives ten.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     nic     max(Σ Δreceived, Σ Δsent) / Δt over the interfaces
     disk    the largest Δbusy / Δt of a disk, at most 1
 
-A counter that is lower than before, or says that it began again, was reset: it has counted from 0 since, so its value
-is what was added, which is less than the truth by what came between the last reading and the reset.
+A counter that is lower than before, or says that it began again, was reset. It has counted from 0 since, so its value
+is what was added. That is less than the truth by what came between the last reading and the reset.
 """
 
 from __future__ import annotations

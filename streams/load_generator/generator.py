@@ -9,7 +9,7 @@ Every value is a function of (seed, machine, time) and of nothing else (`streams
     nic(t)    = a share of the CPU's, with its own noise of each second, + its part of the burst
     disk(t)   = another share of the CPU's, with its own noise of each second, + its part of the burst
 
-Some machines are idle, some are close to starved, most are between; a burst lasts 2 to 40 s, so that the mean of an
+Some machines are idle, some are close to starved, most are between. A burst lasts 2 to 40 s, so that the mean of an
 interval hides it and its maximum does not.
 """
 

@@ -20,11 +20,11 @@ The NIC's usage is the busier of received and sent; its capacity is in no trace 
 zero or NaN makes a resource unknown.
 
 **What is published.** Every reading is the value in force at its time: that of the cell begun last. A trace of 300 s
-steps knows nothing of what happened within them, and nothing is made up: an interval within one cell has a standard
-deviation of zero and a maximum that is its mean; one that spans several cells, at a faster pace, has theirs. Where the
+steps knows nothing of what happened within them, and nothing is made up. An interval within one cell has a standard
+deviation of zero and a maximum that is its mean. One that spans several cells, at a faster pace, has theirs. Where the
 trace has no sample the resource is left out, and where it has none at all nothing is published.
 
-**Pace.** ``speed`` seconds of the trace pass in each second; event times are always those of the wall clock, since a
+**Pace.** ``speed`` seconds of the trace pass in each second. Event times are always those of the wall clock, since a
 message from the future would be refused.
 """
 

@@ -21,7 +21,7 @@ class Affinity:
     """Refuse machines that are not near an instance of every term of ``affinity``.
 
     While no such instance is anywhere and the instance itself matches the term, any machine with the topology label
-    will do: the first of a group must be able to start.
+    passes. The first of a group must be able to start.
     """
 
     name: ClassVar[str] = "affinity"

@@ -19,7 +19,7 @@ class Fresh:
     """Refuse machines whose newest sample is older than ``age_s_max``, or that never sent one.
 
     While the pipeline is silent and the profile goes by the last known load (``stale = "last-known"``), age is no
-    reason: that every machine is old says nothing about one of them.
+    reason. That every machine is old says nothing about one of them.
 
     A machine that publishes rarely is given ``intervals_max`` of its own intervals where that is longer. Age is by the
     sample's own time, corrected by the machine's learned clock skew.

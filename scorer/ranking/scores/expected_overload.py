@@ -29,7 +29,7 @@ class ExpectedOverload:
 
     All as shares of allocatable, for each resource of a machine: u the mean with credits and debits, s its spread with
     ``s^2 = (std_factor * std)^2 + floor^2``, d the expected usage of the requested instance. The load is taken to be
-    normal. Its expected part above the limit L is ``E(u, s) = s * (phi(z) - z * Q(z))`` with ``z = (L - u) / s``; the
+    normal. Its expected part above the limit L is ``E(u, s) = s * (phi(z) - z * Q(z))`` with ``z = (L - u) / s``. The
     instance adds d to the mean and ``(variation * d)^2`` to the variance. The growth is
 
         E(u + d, sqrt(s^2 + (variation * d)^2)) - E(u, s) + evenness * (2 d (u - mean) + d^2 (1 - 1/n))

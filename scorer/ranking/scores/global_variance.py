@@ -37,11 +37,11 @@ class GlobalVariance:
     """Prefer the machine that leaves the population variance of utilization over the fleet smallest.
 
     For each resource the utilization (mean with credits over allocatable) of every machine is taken, the instance's
-    expected usage put on one machine at a time, and the variance over the fleet computed, in closed form; the
-    resources are combined by weight. Unequal capacities count as they should: the same instance is a larger share of
-    a smaller machine. The score is ``25 * (3 - n * change)``, so 75 leaves the variance as it is; the order among
-    machines is that of the variance, exactly. Differences are small on a large fleet, so a profile spreads them over
-    the feasible machines with ``normalise = "min-max"``.
+    expected usage put on one machine at a time, and the variance over the fleet computed, in closed form. The resources
+    are combined by weight. Unequal capacities count as they should: the same instance is a larger share of a smaller
+    machine. The score is ``25 * (3 - n * change)``, so 75 leaves the variance as it is. The order among machines is
+    that of the variance, exactly. Differences are small on a large fleet, so a profile spreads them over the feasible
+    machines with ``normalise = "min-max"``.
 
     A resource that a machine does not report counts there as no change; a machine without any data scores 0.
 

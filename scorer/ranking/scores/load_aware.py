@@ -22,7 +22,7 @@ class LoadAware:
     """Prefer machines with much left by usage: the weighted mean of ``(allocatable - used) * 100 / allocatable``.
 
     ``used`` is a statistic of the usage with credits, plus what the instance is expected to use. A resource over its
-    limit, or without one, scores 0; so does a machine without data or with data as old as ``expiration_s`` (0: of any
+    limit, or without one, scores 0. So does a machine without data or with data as old as ``expiration_s`` (0: of any
     age). The peer's numbers come with its estimate and credits ``koordinator-pending``, which the profile
     ``koordinator`` sets.
 

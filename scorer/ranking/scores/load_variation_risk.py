@@ -50,7 +50,7 @@ class LoadVariationRisk:
 
     Per resource ``mu = (mean + expected) / allocatable``, ``sigma = std / allocatable``, both clipped to 0-1, and
     ``risk = (mu + min(margin * sigma^(1/sensitivity), 1)) / 2``. So a full but steady machine scores 50. The instance's
-    own standard deviation is 0 until something knows better. A resource without data is left out; a machine without any
+    own standard deviation is 0 until something knows better. A resource without data is left out. A machine without any
     scores 0, and so does one whose allocatable amount of a measured resource is 0.
 
     resources:

@@ -28,7 +28,7 @@ class Disk:
 
     Busy is the time "spent doing I/Os" of ``/proc/diskstats``: at least one request was in flight. The disk that is
     busiest limits an instance, so shares are not added up. A disk that serves many requests at once (NVMe, a RAID
-    controller) may take more work at a share of 1; one of spinning platters may not.
+    controller) may take more work at a share of 1. One of spinning platters may not.
 
     A disk is physical when ``/sys/block`` gives it a device: sda, nvme0n1, the paths nvme0c0n1 of an NVMe multipath,
     and the disks vda and xvda of a virtual machine. Partitions, LVM and multipath maps (dm-), RAID (md), loop, ram and

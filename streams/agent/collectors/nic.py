@@ -49,8 +49,8 @@ class Nic:
         usage = max(Σ Δreceived, Σ Δsent) / elapsed,   capacity = Σ speed
 
     Those are the physical interfaces that are up and a bond in place of its slaves (the kernel gives a bond the speed
-    that its mode allows); never loopback, bridges, tunnels, VLANs or the host's end of a container's link: their
-    traffic passes a physical interface as well. ``include`` replaces that choice, ``exclude`` takes away from it.
+    that its mode allows). They are never loopback, bridges, tunnels, VLANs or the host's end of a container's link:
+    their traffic passes a physical interface as well. ``include`` replaces that choice, ``exclude`` takes away from it.
 
     The speed of an interface is the configured one of its name, else the kernel's, else the configured one for all. An
     interface of unknown speed is left out, and with none left so is the resource.

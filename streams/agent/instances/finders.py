@@ -1,7 +1,7 @@
 """Which processes are an instance's main ones: by pid file, command line, environment or port.
 
-The first two need no privilege. The environment of another user's process, and which sockets it holds, are told only
-to who has CAP_SYS_PTRACE (`ops/systemd/windward-agent-instances.conf`); without it those processes are found by none.
+The first two need no privilege. The environment of another user's process, and which sockets it holds, are told only to
+who has CAP_SYS_PTRACE (`ops/systemd/windward-agent-instances.conf`). Without it those processes are found by none.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ GAP_S = 7200.0
 class Reporter:
     """Gives samples the parts of reports: a first report with the first sample, then one every ``interval_s``.
 
-    A report follows another only when all parts of that are on their way: so many instances that they do not fit into
+    A report follows another only when all parts of that are on their way. So many instances that they do not fit into
     the samples of an interval are reported less often.
     """
 

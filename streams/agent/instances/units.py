@@ -1,4 +1,4 @@
-"""Which control groups are instances: services that somebody made for this machine, containers, pods.
+"""Which control groups are instances: services that were made for this machine, containers, pods.
 
 | control group | instance | its id |
 |---|---|---|
