@@ -30,8 +30,9 @@ class DailyPeak:
     yesterday) refuses no machine. ``time_zone``: when a day begins, as for the stream app.
 
     Instances that had not started when the peak was are added to it; the others are in it already. But those that made
-    the peak may have left since, and other instances came in their place. So the sum is limited by what all instances of the
-    machine are expected to use, or its mean with credits, where that is more. It is never below the measured peak:
+    the peak may have left since, and other instances came in their place. So the sum is limited by what all instances
+    of the machine are expected to use, or its mean with credits, where that is more. It is never below the measured
+    peak:
 
         peak = min(measured + started since, max(measured, expected of all, mean with credits))
 
