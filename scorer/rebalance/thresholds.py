@@ -34,8 +34,8 @@ class Settings:
     def completed(self) -> tuple[Percents, Percents, Percents, Percents]:
         """Return low, high, and those of production, for every resource that is looked at.
 
-        One that ``low`` leaves out has no threshold, even where ``high`` names it. Both are 100, which no machine exceeds.
-        With ``deviation`` both are 0, which says that it is ignored.
+        One that ``low`` leaves out has no threshold, even where ``high`` names it. Both are 100 then, which no machine
+        exceeds. With ``deviation`` both are 0, which says that it is ignored.
         """
         none = 0.0 if self.deviation else 100.0
         found: list[Percents] = []
