@@ -62,6 +62,13 @@ class Names:
         """String: the window table of one partition (`schemas.window_table`)."""
         return self.key("windows", f"{{{partition}}}")
 
+    def instance_usage(self, partition: int) -> str:
+        """String: usage by instance of one partition (`schemas.instance_table`); absent where none is reported.
+
+        Below the key of the window table: users of Redis that may read or write that may do so here.
+        """
+        return self.key("windows", f"{{{partition}}}", "instances")
+
     def facts(self, partition: int) -> str:
         """Hash: machine id to the JSON of its last `schemas.sample.MachineFacts` message."""
         return self.key("facts", f"{{{partition}}}")

@@ -19,7 +19,7 @@ _CLASS = "class_"
 _RESOURCE_AXES = dict.fromkeys(
     (
         "capacity", "mean", "std", "max", "filled", "coverage", "peak_today", "peak_yesterday", "peak_today_s",
-        "peak_yesterday_s", "n", "m2", "peak",
+        "peak_yesterday_s", "n", "m2", "peak", "recent", "daily",
     ),
     -2,
 ) | {"percentile": -3}  # fmt: skip

@@ -37,6 +37,7 @@ RECORD_TIME_MAX_S = 1e11
 """The latest record time where no clock is asked: the latest `schemas.sample.Epoch`."""
 
 READINGS_HZ_MAX = 10.0
+INSTANCES_MAX = 200_000
 MACHINES_MAX = 10_000
 """Machines a partition holds where no setting says otherwise: 0.3 GB of a worker's memory."""
 
@@ -56,6 +57,8 @@ class Admission:
     readings_hz_max: float = READINGS_HZ_MAX
     machines_max: int = MACHINES_MAX
     """Machines a partition holds."""
+    instances_max: int = INSTANCES_MAX
+    """Pairs of machine and instance a partition holds figures of."""
 
     def check(self, message: Message, key: bytes | None, recorded_at: float) -> None:
         """Refuse a message by its key and times; raises Rejected with a reason of this module's table."""

@@ -25,7 +25,7 @@ from streams.clock import ClockWatch
 from streams.faust_app import make_faust_app
 from streams.holdings import Holdings
 from streams.housekeeping import TICK_S, Housekeeping
-from streams.metrics import Metrics, measure
+from streams.metrics import USAGE_OUTCOMES, Metrics, measure
 from streams.partition import Arrived, Outcome, Partition
 from streams.peaks import Zone
 from streams.reading_place import ReadingPlace
@@ -56,7 +56,7 @@ class StreamApp:
         names = settings.names
         self.metrics = Metrics(version("windward"))
         self.health = RedisHealth(self.metrics)
-        self.store = Store(redis, names, settings.admission)
+        self.store = Store(redis, names, settings.admission, settings.instances_flush_s)
         self._flush_lock = asyncio.Lock()
         self._flush_s = 0.0
         self.app = make_faust_app(settings)
@@ -88,7 +88,7 @@ class StreamApp:
         self.reading.reassigned()
 
     async def _on_revoked(self, _app: Any, *_: Any, **__: Any) -> None:
-        await self._flush()
+        await self.drain()
         self.holdings.owned = set()
 
     def _table(self) -> Table:
@@ -140,6 +140,8 @@ class StreamApp:
             self.metrics.messages.labels(what).inc(count)
             if reason:
                 self.metrics.rejected.labels(reason).inc(count)
+        for name in USAGE_OUTCOMES:
+            self.metrics.usage.labels(name).inc(getattr(outcome.usage, name))
         self._note_clock(outcome)
         if outcome.refused:
             await self.rejects.keep(partition.number, outcome.refused)
@@ -221,5 +223,7 @@ class StreamApp:
         return yes, details
 
     async def drain(self) -> None:
-        """Write what is folded, before the process ends."""
+        """Write what is folded, before the process ends or another worker goes on."""
+        for partition in self.holdings.held:
+            partition.finish()
         await self._flush()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.hosts import host_key
+from schemas.instance_report import InstanceReport
 from schemas.sample import MachineFacts, Moments, Rejected, Sample, check_machine_id, decode, moments
 from streams.admission import OFFLINE, RECORD_TIME_MAX_S, Admission, check_record_time
 from streams.ring import R, slot_of
@@ -40,6 +41,8 @@ class Batch:
     """[K, R], NaN where left out."""
     classes: list[tuple[int, Sample]]
     """Index and sample of those that split their usage by priority class."""
+    reports: list[tuple[int, InstanceReport]] = field(default_factory=list)
+    """Index and report of those that say what instances used."""
 
     def __len__(self) -> int:
         return len(self.machines)
@@ -52,6 +55,7 @@ class Batch:
         return Batch(
             machines=[self.machines[i] for i in index],
             classes=[(place[i], sample) for i, sample in self.classes if i in place],
+            reports=[(place[i], report) for i, report in self.reports if i in place],
             **arrays,
         )
 
@@ -125,4 +129,5 @@ def to_batch(samples: Sequence[Sample], recorded_at: Sequence[float]) -> Batch:
         max=np.array([m.max for m in parts], np.float64).reshape(shape),
         capacity=capacity,
         classes=[(index, s) for index, s in enumerate(samples) if s.classes],
+        reports=[(index, s.instance_report) for index, s in enumerate(samples) if s.instance_report is not None],
     )

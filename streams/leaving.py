@@ -38,6 +38,7 @@ def drop_silent(partition: Partition, now_s: float, silent_s: float) -> int:
     their machine sends now would count as late. Return how many machines lost their windows.
     """
     partition.ring.trim()
+    partition.changed = partition.usage.drop_silent(now_s - silent_s) > 0 or partition.changed
     kept = heard(partition.ring, now_s, silent_s)
     gone = len(partition.ring) - len(kept)
     if gone:
@@ -58,6 +59,7 @@ def forget(partition: Partition, forgotten: Mapping[str, float]) -> list[str]:
     Their samples may be in the log still: a log that is read again brings them back until this is called again.
     """
     ring = partition.ring
+    partition.changed = partition.usage.forget(forgotten) > 0 or partition.changed
     known = {machine: row for machine in forgotten if (row := ring.row.get(machine)) is not None}
     rows = {row for machine, row in known.items() if ring.at[row] <= forgotten[machine]}
     if rows:

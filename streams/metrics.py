@@ -14,6 +14,7 @@ from streams.partition import Partition
 from streams.resume import KINDS
 
 OUTCOMES = ("accepted", "duplicate", "late", "facts", "rejected")
+USAGE_OUTCOMES = ("applied", "late", "evicted")
 KEPT = ("kept", "left-out", "lost")
 FLUSH_FAILURES = ("redis", "overtaken")
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
@@ -85,13 +86,20 @@ class Metrics:
         self.broker_up = Gauge(
             "windward_stream_broker_up", "1 while the broker answers this worker, 0 while it is blind", **of
         )
+        self.usage = Counter(
+            "windward_stream_instance_usages",
+            "Usages of instances reported: applied, late (repeated or overtaken); and those evicted beyond the bound",
+            ["outcome"],
+            **of,
+        )
+        self.instances = Gauge("windward_stream_instances", "Pairs of machine and instance whose usage is held", **of)
         self.rebalances = Counter("windward_stream_rebalances", "Times partitions were handed out", **of)
         self.seeks = Counter("windward_stream_seeks", "Times reading was moved to the state's own offset", **of)
         self.partitions = Gauge("windward_stream_partitions", "Partitions held", **of)
         self.ready = Gauge("windward_stream_ready", "1 while assigned, loaded and able to write", **of)
         for family, labels in (
             (self.messages, OUTCOMES), (self.rejected, REASONS), (self.rejects, KEPT), (self.damaged, KINDS),
-            (self.flush_failures, FLUSH_FAILURES),
+            (self.flush_failures, FLUSH_FAILURES), (self.usage, USAGE_OUTCOMES),
         ):  # fmt: skip
             for label in labels:  # a counter that begins with its first event has no increase to show for it
                 family.labels(label)
@@ -116,6 +124,7 @@ def measure(metrics: Metrics, behind: Mapping[Partition, int], now_s: float, *, 
         blind = messages or not broker_up
         age_s = now_s - partition.recorded_at if blind and partition.recorded_at else 0.0
         metrics.lag_s.labels(str(partition.number)).set(max(0.0, age_s))
+    metrics.instances.set(sum(partition.usage.instances for partition in behind))
     rings = [partition.ring for partition in behind]
     lively = sum(active(ring, now_s) for ring in rings)
     metrics.machines.labels("active").set(lively)

@@ -23,6 +23,7 @@ from streams.admission import OFFLINE, RECORD_AHEAD_S, RECORD_TIME_MAX_S, Admiss
 from streams.batch import Refused, read_messages, to_batch
 from streams.fact_changes import FactChanges
 from streams.fold import fold
+from streams.instance_usage import Applied, InstanceUsage
 from streams.lost_hours import LostHours
 from streams.manifest import Manifest
 from streams.refusals import no_room, refuse_machines, refuse_names, refuse_readings
@@ -63,6 +64,8 @@ class Outcome:
     ahead: int = 0
     """Records refused for a time too far ahead of the worker's clock."""
     refused: list[tuple[Arrived, Refused]] = field(default_factory=list)
+    usage: Applied = field(default_factory=Applied)
+    """What became of the usage by instance in these messages."""
 
 
 class Partition:
@@ -73,6 +76,10 @@ class Partition:
         self.admission = admission
         self.ring = ring or Ring()
         self.table = table
+        self.usage = InstanceUsage(admission.instances_max)
+        self.usage_sum = 0
+        """Checksum of the usage by instance that is stored; 0: none is."""
+        self.usage_written_at = 0.0
         self.topic_id = ""
         self.next_offset = 0
         self.pending: list[Arrived] = []
@@ -107,6 +114,7 @@ class Partition:
         self.gone_facts: set[str] = set()
         self.all_facts = True
         self.changed = True
+        self.usage.changed = self.usage_due = True
 
     @property
     def position(self) -> Position:
@@ -168,6 +176,8 @@ class Partition:
             self.hours.update(hour % HOURS for hour in done.hours)
             self.rows.append(done.rows)
             outcome.counts.update(accepted=done.accepted, duplicate=done.duplicate, late=done.late)
+            reports = [(batch.machines[place], report) for place, report in batch.reports]
+            outcome.usage = self.usage.apply(reports, self.table.zone.day_numbers) if reports else Applied()
         left = [place for place, message in facts.items() if not self._note_facts(message, recorded_at[place])]
         self.facts_version += self._fact_changes.due(recorded_at[-1])
         refused += [Refused(place, "machines", no_room(self.admission)) for place in left]
@@ -223,6 +233,11 @@ class Partition:
             self.rows.append(np.arange(len(self.ring)))
             self.changed = True
         return uncovered
+
+    def finish(self) -> None:
+        """Have the usage by instance written by the next flush, however lately it was: another worker goes on."""
+        self.usage_due = True
+        self.changed = self.changed or self.usage.changed
 
     def refresh_table(self) -> None:
         """Compute the table rows of the machines that changed since the last call."""

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from schemas.names import SLOT_S
 from streams.ring import HOURS, MINUTE_SLOTS, NO_SLOT, RING_MINUTES, R, Ring, S
 
+DAY_S = 86_400
+
 
 @dataclass(frozen=True)
 class Zone:
@@ -35,8 +37,21 @@ class Zone:
 
     def shift_minutes(self, at: float) -> int:
         """Minutes of the zone's offset beyond whole hours: India's hours begin at half past UTC's."""
-        offset = datetime.fromtimestamp(at, ZoneInfo(self.name)).utcoffset() or timedelta()
-        return int(offset.total_seconds() // 60) % 60
+        return int(self._offset_s(at) // 60) % 60
+
+    def day_numbers(self, at: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the number of the local day that holds the moment just before each time; epoch s.
+
+        >>> Zone("Asia/Kolkata").day_numbers(np.array([66_600.0, 66_600.1])).tolist()
+        [0.0, 1.0]
+        """
+        hours, place = np.unique(at // 1800, return_inverse=True)
+        offsets = np.array([self._offset_s(hour * 1800) for hour in hours])
+        numbers: NDArray[np.float64] = np.ceil((at + offsets[place]) / DAY_S) - 1
+        return numbers
+
+    def _offset_s(self, at: float) -> float:
+        return (datetime.fromtimestamp(at, ZoneInfo(self.name)).utcoffset() or timedelta()).total_seconds()
 
     def days(self, at: float) -> tuple[float, float, float]:
         """Return the epoch starts of yesterday, of today and of tomorrow, around ``at``.

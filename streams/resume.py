@@ -8,6 +8,7 @@ of its log. Samples set their slots anew, those that stand change nothing.
     slots     filled again as far as Kafka reaches; what stays blank is uncovered
     peaks     made again as far as Kafka reaches (`streams.lost_hours`); known from after what it no longer has
     facts     told again by the log and, every few minutes, by the agents
+    usage     of instances: applied again as far as Kafka reaches; each pair says since when it is known
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.sample import MachineFacts
-from schemas.window_table import TableError
+from schemas.window_table import Header, TableError
 from streams.checkpoint import blank_place, decode_vitals, restore_minutes, restore_place
+from streams.instance_checkpoint import restore_usage
+from streams.instance_usage import InstanceUsage
 from streams.manifest import Manifest, checksum
 from streams.ring import HOURS, MINUTE_SLOTS, NO_SLOT, PEAKS, SLOTS, Ring, S
 
-KINDS = ("state", "vitals", "slots", "peaks", "facts")
+KINDS = ("state", "vitals", "slots", "peaks", "facts", "usage")
 """What can be lost."""
 
 
@@ -38,6 +41,7 @@ class Stored:
     positions: Mapping[int, bytes | None]
     hours: Mapping[int, bytes | None]
     facts: Mapping[bytes, bytes]
+    usage: bytes | None = None
 
 
 @dataclass
@@ -135,4 +139,17 @@ def _machine_of(value: bytes) -> str | None:
     try:
         return msgspec.json.decode(value, type=MachineFacts).machine
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def resume_usage(usage: InstanceUsage, value: bytes | None, total: int) -> Header | None:
+    """Have ``usage`` hold what is stored, and return the header of that; None when it is lost.
+
+    ``total`` is the checksum of what was written.
+    """
+    if value is None or checksum(value) != total:
+        return None
+    try:
+        return restore_usage(usage, value)
+    except TableError:
         return None

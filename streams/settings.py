@@ -10,7 +10,7 @@ from msgspec import Meta
 from schemas.names import SILENT_S, SLOT_S, WINDOWS_S
 from schemas.process.connections import RedisSettings
 from schemas.process.settings import setting
-from streams.admission import MACHINES_MAX, READINGS_HZ_MAX, Admission
+from streams.admission import INSTANCES_MAX, MACHINES_MAX, READINGS_HZ_MAX, Admission
 from streams.peaks import Zone
 from streams.topics import TopicSettings
 from streams.windows import check_windows
@@ -40,6 +40,12 @@ class StreamSettings(TopicSettings, RedisSettings):
     machines_max: Annotated[int, Meta(ge=1)] = setting(
         MACHINES_MAX, "machines a partition holds at most; beyond, new ones are refused"
     )
+    instances_max: Annotated[int, Meta(ge=1)] = setting(
+        INSTANCES_MAX, "pairs of machine and instance a partition keeps usage of; beyond, those silent longest go"
+    )
+    instances_flush_s: Annotated[float, Meta(ge=0)] = setting(
+        15.0, "shortest time between two writes of usage by instance"
+    )
     session_timeout_s: Positive = setting(10.0, "silence after which the broker gives a worker's partitions away")
     broker_check_s: Positive = setting(5.0, "time between two looks whether the topic is still the same")
     metrics_host: str = setting("127.0.0.1", "address of /metrics, /live and /ready")
@@ -54,4 +60,6 @@ class StreamSettings(TopicSettings, RedisSettings):
     @property
     def admission(self) -> Admission:
         """What a message must keep to."""
-        return Admission(readings_hz_max=self.readings_hz_max, machines_max=self.machines_max)
+        return Admission(
+            readings_hz_max=self.readings_hz_max, machines_max=self.machines_max, instances_max=self.instances_max
+        )

@@ -12,6 +12,7 @@ import numpy as np
 from schemas.names import SILENT_S, Names
 from schemas.worker import Worker
 from streams.checkpoint import encode_hour, encode_position, encode_vitals
+from streams.instance_checkpoint import encode_usage
 from streams.manifest import checksum
 from streams.partition import Partition
 from streams.ring import HOURS, NO_SLOT
@@ -59,6 +60,7 @@ def queue_writes(pipe: Any, names: Names, partition: Partition, now_s: float, ve
         pipe.set(names.windows(number), partition.table.encode(ring, header), ex=TTL_S)
     else:
         pipe.delete(names.windows(number))
+    queue_usage(pipe, names, partition, header)
     manifest.topic_id, manifest.offset = partition.position
     manifest.written_at = now_s
     state = {
@@ -69,8 +71,27 @@ def queue_writes(pipe: Any, names: Names, partition: Partition, now_s: float, ve
         "manifest": manifest.encode(),
         "worker": Worker(version=version, written_at=now_s, name_taken=partition.taken_lately(now_s)).encode(),
     }
+    if partition.usage_sum:
+        state["usage"] = partition.usage_sum
     pipe.hset(names.state(number), mapping=state)
     pipe.expire(names.state(number), TTL_S)
+
+
+def queue_usage(pipe: Any, names: Names, partition: Partition, header: dict[str, Any]) -> None:
+    """Queue the usage by instance when it changed and is due; it says itself how far in the log it goes."""
+    usage, key = partition.usage, names.instance_usage(partition.number)
+    if not usage.changed or not partition.usage_due:
+        return
+    if len(usage):
+        value = encode_usage(usage, header)
+        pipe.set(key, value, ex=TTL_S)
+        partition.usage_sum = checksum(value)
+    elif partition.usage_sum:
+        pipe.delete(key)
+        pipe.hdel(names.state(partition.number), "usage")
+        partition.usage_sum = 0
+    partition.usage_written_at = header["written_at"]
+    usage.changed = partition.usage_due = False
 
 
 def held(partition: Partition) -> int:

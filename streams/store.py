@@ -38,8 +38,11 @@ class StateAheadError(Exception):
 class Store:
     """Reads and writes partitions. ``redis`` is a ``redis.asyncio.Redis``, whose stubs mix sync and async."""
 
-    def __init__(self, redis: Any, names: Names, admission: Admission = OFFLINE) -> None:
+    def __init__(
+        self, redis: Any, names: Names, admission: Admission = OFFLINE, instances_flush_s: float = 0.0
+    ) -> None:
         self._redis = redis
+        self._instances_flush_s = instances_flush_s
         self._admission = admission
         self._names = names
         self._version = product_version()
@@ -74,7 +77,7 @@ class Store:
 
     async def _read(self, number: int) -> Stored:
         names = self._names
-        vitals = (await self._redis.mget([names.vitals(number)]))[0]
+        vitals, usage = await self._redis.mget([names.vitals(number), names.instance_usage(number)])
         positions: dict[int, bytes | None] = {}
         for start in range(0, S, LOAD_POSITIONS):
             chunk = range(start, min(start + LOAD_POSITIONS, S))
@@ -82,7 +85,7 @@ class Store:
             positions |= dict(zip(chunk, values, strict=True))
         hours = await self._redis.mget([names.peaks(number, place) for place in range(HOURS)])
         facts = await self._redis.hgetall(names.facts(number))
-        return Stored(vitals, positions, dict(enumerate(hours)), facts)
+        return Stored(vitals, positions, dict(enumerate(hours)), facts, usage)
 
     async def _drop_foreign(self, number: int, error: ResponseError) -> bool:
         """Remove what is no hash where a hash of this partition belongs, after a command failed on it.
@@ -108,6 +111,7 @@ class Store:
         keys = [names.slots(number, p) for p in positions] + [names.peaks(number, h) for h in hours]
         keys += [names.vitals(number)] * bool(manifest.vitals) + [names.facts(number)] * bool(manifest.facts_count)
         keys += [names.windows(number)] * bool(held(partition))
+        keys += [names.instance_usage(number)] * bool(partition.usage_sum)
         if not manifest.vitals or await self._redis.exists(*keys) == len(keys):
             return 0
         async with self._redis.pipeline(transaction=False) as pipe:
@@ -120,6 +124,8 @@ class Store:
         partition.hours |= {hour for hour in hours if names.peaks(number, hour) in gone}
         if names.facts(number) in gone:
             partition.all_facts, partition.changed_facts = True, set(partition.facts)
+        if names.instance_usage(number) in gone:
+            partition.usage.changed = partition.usage_due = True
         partition.changed = partition.changed or bool(gone)
         return len(gone)
 
@@ -156,6 +162,8 @@ class Store:
                     partition.forget_written()
                 partition.refresh_table()
                 position = partition.position
+                if now_s - partition.usage_written_at >= self._instances_flush_s:
+                    partition.usage_due = True
                 pipe.multi()
                 queue_writes(pipe, names, partition, now_s, self._version)
                 partition.positions[:] = False

@@ -9,11 +9,11 @@ import numpy as np
 
 from streams.manifest import Manifest, checksum, decode_manifest
 from streams.partition import Partition, Position
-from streams.resume import Resumed, Stored, resume
+from streams.resume import Resumed, Stored, resume, resume_usage
 
 log = logging.getLogger("windward.store")
 
-STATE_FIELDS = ("topic_id", "offset", "facts", "written_at", "manifest")
+STATE_FIELDS = ("topic_id", "offset", "facts", "written_at", "manifest", "usage")
 
 
 def partition_of(partition: Partition, fields: Sequence[bytes | None], stored: Stored) -> Partition:
@@ -21,7 +21,7 @@ def partition_of(partition: Partition, fields: Sequence[bytes | None], stored: S
 
     What was lost is blank, and ``rebuilt_at`` is set: the partition is to be read from the start of its log.
     """
-    topic_id, offset, facts_version, written_at, raw_manifest = fields
+    topic_id, offset, facts_version, written_at, raw_manifest, usage_sum = fields
     position = position_of([topic_id, offset])
     manifest = decode_manifest(raw_manifest)
     if manifest and position and not _same_write(manifest, position, written_at):
@@ -35,6 +35,8 @@ def partition_of(partition: Partition, fields: Sequence[bytes | None], stored: S
     partition.written = position
     partition.topic_id, partition.next_offset = position or Position("", 0)
     partition.manifest = _manifest_of(stored, resumed)
+    usage_position = _resume_usage(partition, stored.usage, _whole(usage_sum) or 0)
+    resumed.lost["usage"] = int(usage_position is None)
     partition.lost = +resumed.lost
     if partition.lost:
         partition.rebuild(resumed.lost_positions, resumed.lost_hours)
@@ -47,8 +49,19 @@ def partition_of(partition: Partition, fields: Sequence[bytes | None], stored: S
     partition.hours.clear()
     partition.changed_facts.clear()
     partition.all_facts = False
-    partition.changed = False
+    partition.changed = partition.usage.changed = False
+    if usage_position and usage_position.topic_id == partition.topic_id:
+        partition.next_offset = min(partition.next_offset, usage_position.offset)
     return partition
+
+
+def _resume_usage(partition: Partition, value: bytes | None, total: int) -> Position | None:
+    """Take the usage by instance into a partition; return how far it goes, None when it is lost."""
+    if not total:
+        return partition.written or Position("", 0)
+    header = resume_usage(partition.usage, value, total)
+    partition.usage_sum = total
+    return None if header is None else Position(header.topic_id, header.offset)
 
 
 def position_of(fields: list[bytes | None]) -> Position | None:

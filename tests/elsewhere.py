@@ -142,6 +142,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/streams/test_admission.py": ("streams.clock", "streams.refusals", "streams.topic_settings"),
     "tests/streams/test_checkpoint.py": ("streams.table",),
     "tests/streams/test_partition.py": ("streams.leaving",),
+    "tests/streams/test_instance_usage.py": ("schemas.instance_table",),
     "tests/streams/test_resume.py": ("streams.manifest",),
     "tests/streams/test_windows.py": ("streams.class_means",),
     "tests/test_every_resource.py": ("schemas.resources",),

@@ -216,6 +216,14 @@ def _stream() -> list[object]:
             [("sum(windward_stream_load_duration_seconds_sum) / sum(windward_stream_load_duration_seconds_count)", "mean")],
             "s", width=8,
         ),
+        parts.lines(
+            "Instances with usage", "Pairs of machine and instance whose usage the workers hold.",
+            [("sum(windward_stream_instances)", "pairs")], "short", width=8,
+        ),
+        parts.lines(
+            "Usages of instances", "A second: applied; late, which are repeated or overtaken reports; evicted for want of room.",
+            [(f"sum by (outcome) (rate(windward_stream_instance_usages_total{RATE}))", "{{outcome}}")], "ops", width=8,
+        ),
     ]  # fmt: skip
 
 

@@ -100,6 +100,19 @@ def deployer(port: int, user: str = "deployer") -> Client:
     return Client(url(port), username=user, password=password(user), timeout_s=10)
 
 
+def test_usage_by_instance_is_where_users_of_the_windows_may_go(server: int, admin: redis.Redis) -> None:
+    """The stream app writes it, scorer, exporter and operator read it; a deployer does not."""
+    key = NAMES.instance_usage(3)
+    for user in USERS:
+        with redis.Redis.from_url(url(server), username=user, password=password(user)) as client:
+            for allowed, act in (("stream", lambda: client.set(key, b"x")), (None, lambda: client.get(key))):
+                if user == allowed or (allowed is None and user != "deployer"):
+                    act()
+                else:
+                    with pytest.raises(redis.exceptions.NoPermissionError):
+                        act()
+
+
 def test_a_deployer_reaches_every_method(server: int, admin: redis.Redis) -> None:
     """Scorer and deployer under their users: each method, expiry, the log, and nothing was refused to either."""
     with scorer(server), deployer(server) as client:

@@ -16,6 +16,7 @@ from kafka.record import MemoryRecordsBuilder
 from redis.asyncio import Redis
 
 from ops.local.valkey import LocalValkey
+from schemas.instance_report import InstanceMeans, InstanceReport
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from schemas.rpc import Query
@@ -25,7 +26,10 @@ from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import Call, Candidate, Wanted
 from scorer.rpc.decisions import DecisionLog
 from scorer.wire import Wire
+from streams.partition import Partition
+from streams.peaks import Zone
 from streams.store import Store
+from streams.table import Table
 from tests.bench.bench_windows import full_partition
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
@@ -110,6 +114,24 @@ def of_machine(server: Server) -> float:
     return server.grown(lambda: asyncio.run(save()))
 
 
+def of_usage(server: Server) -> float:
+    """Usage of an instance: twenty on each machine, which has a row of its own."""
+    partition = Partition(0, Table((300,), Zone()))
+    for first in range(0, COUNT, 20):
+        ids = [f"orders-{number:06d}" for number in range(first, first + 20)]
+        report = InstanceReport(at=1.0, interval_s=60.0, entries={one: InstanceMeans(cpu=1.0) for one in ids})
+        partition.usage.apply([(f"machine-{first:05d}.example", report)], partition.table.zone.day_numbers)
+
+    async def save() -> None:
+        client = Redis.from_url(server.url)
+        await Store(client, NAMES).save(partition, time.time())
+        await client.aclose()
+
+    asyncio.run(save())
+    taken: Any = server.client.memory_usage(NAMES.instance_usage(0), samples=0)
+    return float(taken / COUNT)
+
+
 def of_instance(server: Server) -> float:
     """A reserved instance, without the log."""
     return next(life(server, log_length=100))[1]
@@ -181,6 +203,7 @@ def of_sample(_: Server) -> float:
 
 MEASURED: dict[str, Callable[[Server], float]] = {
     "machine": of_machine,
+    "usage of an instance": of_usage,
     "instance": of_instance,
     "ended instance": of_ended,
     "leaver": of_leaver,
@@ -202,6 +225,7 @@ def test_the_example_follows_from_the_table() -> None:
     assert set(SAID) >= set(MEASURED)
     numbers = {name: float(value) for name, value in re.findall(r"([a-z]+) = ([\d.]+) (?:GB|MB)", TABLE)}
     assert numbers["windows"] == pytest.approx(5_000 * SAID["machine"] / 1e6, rel=0.05)
+    assert numbers["usages"] == pytest.approx(100_000 * SAID["usage of an instance"] / 1e6, rel=0.05)
     assert numbers["ledger"] == pytest.approx(100_000 * SAID["instance"] / 1e6, rel=0.05)
     assert numbers["log"] == pytest.approx(50_000 * SAID["change"] / 1e6, rel=0.05)
     assert numbers["ended"] == pytest.approx(1_000_000 * SAID["ended instance"] / 1e6, rel=0.05)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import numpy as np
 import pytest
 import redis
 from redis.asyncio import Redis
 
+from schemas.instance_report import InstanceMeans, InstanceReport
+from schemas.instance_table import COLUMNS
 from schemas.names import Names
 from schemas.process.version import product_version
 from schemas.sample import MachineFacts, encode
@@ -166,3 +169,131 @@ def test_a_name_of_two_hosts_is_told_beside_the_state(valkey: Valkey, names: Nam
     worker = read_worker(*server.hmget(names.state(0), "worker", "written_at"))
     assert worker is not None
     assert worker.name_taken == {}
+
+
+def reported(slot: int, cores: float) -> bytes:
+    """A sample with a report of one instance."""
+    report = InstanceReport(at=START + slot * 10, interval_s=60.0, entries={"a": InstanceMeans(cpu=cores)})
+    return encode(sample("m", slot, instance_report=report))
+
+
+LOG = [reported(slot, float(slot)) for slot in range(0, 60, 6)]
+
+
+def usage_of(state: Partition) -> str:
+    """Every figure of every pair."""
+    return repr(
+        [state.usage.names, *(getattr(state.usage, name)[..., : len(state.usage)].tolist() for name in COLUMNS)]
+    )
+
+
+def whole() -> Partition:
+    """A worker that read the whole log without a break."""
+    state = partition()
+    take(state, *LOG, recorded_at=START + 700)
+    return state
+
+
+def test_usage_by_instance_has_a_pace_of_its_own_and_says_how_far_it_goes(
+    valkey: Valkey, names: Names, server: redis.Redis
+) -> None:
+    """A worker that is killed between two writes of it reads on from the last; told to end, it writes it."""
+
+    async def run() -> None:
+        async with Redis.from_url(valkey.url) as client:
+            store, state = Store(client, names, instances_flush_s=15.0), partition()
+            take(state, *LOG[:3], recorded_at=START + 700)
+            await store.save(state, START)
+            written = server.get(names.instance_usage(0))
+            take(state, *LOG[3:7], recorded_at=START + 700)
+            await store.save(state, START + 14)
+            assert server.get(names.instance_usage(0)) == written
+
+            resumed = await store.load(0, table)
+            assert (resumed.next_offset, resumed.written, resumed.lost) == (3, state.written, {})
+            take(resumed, *LOG[3:], recorded_at=START + 700)
+            assert usage_of(resumed) == usage_of(whole())
+            np.testing.assert_array_equal(resumed.ring.mean[0], whole().ring.mean[0])
+            await store.save(resumed, START + 15)
+            assert (await store.load(0, table)).next_offset == 10
+
+            take(resumed, reported(66, 1.0), recorded_at=START + 700)
+            resumed.finish()
+            await store.save(resumed, START + 16)
+            last = await store.load(0, table)
+            assert (last.next_offset, usage_of(last)) == (11, usage_of(resumed))
+            assert not last.unwritten
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("damage", ["gone", "changed"])
+def test_usage_by_instance_that_is_lost_is_made_again(
+    valkey: Valkey, names: Names, server: redis.Redis, damage: str
+) -> None:
+    """From the start of the log, by its checksum; windows stand."""
+    state = whole()
+
+    async def work(store: Store) -> None:
+        await store.save(state, START)
+        if damage == "gone":
+            server.delete(names.instance_usage(0))
+        else:
+            server.setrange(names.instance_usage(0), 1000, b"x")
+        loaded = await store.load(0, table)
+        assert (loaded.lost, loaded.next_offset, len(loaded.usage)) == ({"usage": 1}, 0, 0)
+        take(loaded, *LOG, recorded_at=START + 700)
+        assert loaded.end_rebuild() == 0
+        assert usage_of(loaded) == usage_of(state)
+        await store.save(loaded, START + 1)
+        assert not (await store.load(0, table)).lost
+
+    with_store(valkey, names, work)
+
+
+def test_usage_by_instance_costs_nothing_where_none_is_reported(
+    valkey: Valkey, names: Names, server: redis.Redis
+) -> None:
+    """No key and no field; where all pairs went, they are gone again. A value that is no hash is no harm."""
+    state = partition()
+
+    async def work(store: Store) -> None:
+        take(state, encode(sample("m", 0)), recorded_at=START + 5)
+        await store.save(state, START)
+        assert not server.exists(names.instance_usage(0))
+        assert not server.hexists(names.state(0), "usage")
+        take(state, *LOG, recorded_at=START + 700)
+        await store.save(state, START)
+        assert await store.mend_lost(state) == 0
+        server.delete(names.instance_usage(0))
+        assert await store.mend_lost(state) == 1
+        await store.save(state, START)
+        assert usage_of(await store.load(0, table)) == usage_of(state)
+        state.usage.drop_silent(START + 9_999)
+        state.changed = True
+        await store.save(state, START)
+        assert not server.exists(names.instance_usage(0))
+        assert not server.hexists(names.state(0), "usage")
+        assert not (await store.load(0, table)).lost
+
+    with_store(valkey, names, work)
+
+
+def test_usage_by_instance_goes_on_after_a_release_that_did_not_know_it(
+    valkey: Valkey, names: Names, server: redis.Redis
+) -> None:
+    """That one moved the offset alone: the log is read again from where the usage ends."""
+    state = partition()
+
+    async def work(store: Store) -> None:
+        take(state, *LOG[:4], recorded_at=START + 700)
+        await store.save(state, START)
+        server.hset(names.state(0), mapping={"offset": 9, "written_at": START + 1})
+        loaded = await store.load(0, table)
+        assert (loaded.next_offset, loaded.lost) == (4, {})
+        take(loaded, *LOG[4:], recorded_at=START + 700)
+        assert usage_of(loaded) == usage_of(whole())
+        await store.save(loaded, START + 2)
+        assert (await store.load(0, table)).next_offset == 10
+
+    with_store(valkey, names, work)

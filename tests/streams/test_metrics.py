@@ -25,6 +25,7 @@ UNITS = (
     "_total",
     "_bytes",
     "_machines",
+    "_instances",
     "_partitions",
     "_ready",
     "_info",

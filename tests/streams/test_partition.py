@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from schemas.instance_report import InstanceMeans, InstanceReport
 from schemas.sample import MachineFacts, Moments, Sample, encode
 from streams.leaving import drop_silent, forget
 from streams.partition import Arrived, Partition, Position
@@ -284,6 +285,49 @@ def test_facts_live_as_long_as_their_machine_is_heard_of(
     assert list(state.facts) == left, name
     assert state.facts_version == version + (not left)
     assert state.changed or left
+
+
+def test_reports_of_instances_are_applied_once_whatever_is_read_again() -> None:
+    """With the sample that brings them; a refused sample's report does not count."""
+    log = [
+        encode(sample("m", slot, instance_report=InstanceReport(
+            at=START + slot * 10, interval_s=60.0, entries={"a": InstanceMeans(cpu=float(slot))}
+        )))
+        for slot in (6, 12, 18)
+    ]  # fmt: skip
+    refused = encode(sample("m", 60, cpu=Moments(60_000, 1.0, 1.0, 1.0, 4.0), instance_report=InstanceReport(
+        at=START + 600, interval_s=60.0, entries={"a": InstanceMeans(cpu=99.0)}
+    )))  # fmt: skip
+    state = partition()
+    outcome = state.fold([message(n, value, START + 700) for n, value in enumerate([*log, refused, log[0]])])
+    assert (outcome.usage.applied, outcome.usage.late) == (6, 1)
+    assert outcome.counts == Counter({"accepted": 3, "duplicate": 1, "late": 0, "facts": 0, "rejected:readings": 1})
+    row = state.usage.row["m\ta"]
+    assert (state.usage.count[row], state.usage.at[row]) == (3, START + 180)
+    np.testing.assert_allclose(state.usage.daily[0, row], 12.0)
+    again = state.fold([message(n, value, START + 400) for n, value in enumerate(log)])
+    assert (again.usage.applied, again.usage.late) == (0, 3 + 1)
+    assert state.usage.count[row] == 3
+
+
+def test_usage_goes_with_the_silent_and_the_forgotten() -> None:
+    """And has the partition written."""
+    state = partition()
+    for machine in ("m", "n"):
+        report = InstanceReport(at=START, interval_s=60.0, entries={"a": InstanceMeans(cpu=1.0)})
+        state.fold([message(0, encode(sample(machine, 0, instance_report=report)))])
+    state.changed = state.usage.changed = False
+    state.finish()
+    assert not state.unwritten, "all usage is written"
+    state.usage.changed = True
+    assert not state.unwritten, "usage alone waits for its pace"
+    state.finish()
+    assert state.unwritten
+    state.changed = state.usage.changed = False
+    assert forget(state, {"n": START + 60}) == ["n"]
+    assert (list(state.usage.row), state.changed, state.usage.changed) == (["m\t", "m\ta"], True, True)
+    drop_silent(state, START + 100_000, 86_400)
+    assert len(state.usage) == 0
 
 
 def test_only_rows_that_changed_are_computed_again() -> None:

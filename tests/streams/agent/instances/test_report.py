@@ -76,7 +76,7 @@ def test_parts_go_one_a_sample_and_no_report_overtakes_another() -> None:
     count = found[0][2]
     assert count > 3
     assert [(number, part) for number, part, _, _ in found[:count]] == [(n, n) for n in range(1, count + 1)]
-    assert found[count][:2] == (count + 1, 1)
+    assert found[count] == (count + 1, 1, count, 10.0 * count)
 
 
 def test_a_long_gap_begins_anew() -> None:

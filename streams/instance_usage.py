@@ -1,0 +1,258 @@
+"""Usage by instance: reports applied to a few figures of each (machine, instance). Pure.
+
+- A report is applied once, by its time: what is not after the pair's last report changes nothing, and a report before
+  its machine's last is late. Applied again, or twice, the log leaves the same figures.
+- Time is the reports': no clock is asked, so a replay hours later ends the same.
+- No more pairs than ``pairs_max`` are held, and of one machine no more than `MACHINE_PAIRS_MAX`: those silent longest
+  go first, and are counted. A machine that makes up ids drives out its own before others'.
+
+`schemas.instance_table` says what each figure is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.instance_report import InstanceReport, means
+from schemas.instance_table import COLUMNS, DAILY_S, FIRST, RECENT_S, SEPARATOR, pair_name
+from schemas.resources import RESOURCES
+from streams.admission import INSTANCES_MAX
+
+MACHINE_PAIRS_MAX = 2_000
+COUNT_MAX = 65_535
+_UNKNOWN = (np.nan,) * len(RESOURCES)
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+@dataclass
+class Applied:
+    """What became of the entries of some reports."""
+
+    applied: int = 0
+    late: int = 0
+    """Not after what is known of their pair or machine: repeated, or overtaken."""
+    evicted: int = 0
+    """Pairs that gave way."""
+    fresh: bool = False
+    """Whether there are new pairs."""
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """The entries of reports as columns, in the order they came."""
+
+    rows: Rows
+    at: Floats
+    values: Floats
+    """[K, R]"""
+
+
+class InstanceUsage:
+    """The figures of one partition's pairs. ``changed``: they are not what was written last."""
+
+    at: NDArray[np.float64]
+    since: NDArray[np.uint32]
+    count: NDArray[np.uint16]
+    partial: NDArray[np.uint8]
+    recent: NDArray[np.float32]
+    daily: NDArray[np.float32]
+    variance: NDArray[np.float32]
+    day_peak: NDArray[np.float32]
+    _machine: Rows
+
+    def __init__(self, pairs_max: int = INSTANCES_MAX) -> None:
+        self.pairs_max = pairs_max
+        self.changed = False
+        self.restore((), {})
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def instances(self) -> int:
+        """Pairs, systems not counted."""
+        return len(self.names) - self._systems
+
+    # ---- applying
+
+    def apply(self, reports: Sequence[tuple[str, InstanceReport]], day_of: Callable[[Floats], Floats]) -> Applied:
+        """Apply reports, each with its machine, in the order they came.
+
+        ``day_of`` returns the number of the local day that holds the moment before each of these times, epoch s.
+        """
+        result = Applied()
+        entries = self._entries(reports, result)
+        if not len(entries.rows):
+            return result
+        order = np.argsort(entries.rows, kind="stable")
+        rows = entries.rows[order]
+        first = np.r_[True, rows[1:] != rows[:-1]]
+        turn = np.arange(len(rows)) - np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
+        for number in range(int(turn.max()) + 1):  # the entries of a pair one after another; mostly there is one
+            chosen = order[turn == number]
+            applied = self._apply(entries.rows[chosen], entries.at[chosen], entries.values[chosen], day_of)
+            result.applied += applied
+            result.late += len(chosen) - applied
+        self.changed = self.changed or result.applied > 0
+        result.evicted += self._make_room() if result.fresh else 0
+        return result
+
+    def _entries(self, reports: Sequence[tuple[str, InstanceReport]], result: Applied) -> _Entries:
+        """Return the entries of reports that are not late, with a row for each, made where there is none."""
+        names: list[str] = []
+        ends: list[float] = []
+        values: list[tuple[float | None, ...]] = []
+        newest: dict[str, float] = {}
+        fresh: dict[str, tuple[float, bool]] = {}
+        for machine, report in reports:
+            system = pair_name(machine, "")
+            row = self.row.get(system)
+            known = newest.get(machine, self.at[row] if row is not None else -np.inf)
+            if report.at < known:
+                result.late += len(report.entries)
+                continue
+            newest[machine] = report.at
+            began = fresh[system][0] if system in fresh else report.at if row is None else float(self.since[row])
+            found = {system: report.system} | {pair_name(machine, one): used for one, used in report.entries.items()}
+            if report.system is None and report.part > 1:
+                del found[system]
+            for name, used in found.items():
+                if name not in self.row and name not in fresh:
+                    fresh[name] = (report.at, int(report.at) == int(began))
+                names.append(name)
+                ends.append(report.at)
+                values.append(_UNKNOWN if used is None else means(used))
+        self._add(fresh)
+        result.fresh = bool(fresh)
+        rows = np.fromiter(map(self.row.__getitem__, names), np.intp, len(names))
+        return _Entries(
+            rows, np.array(ends, np.float64), np.array(values, np.float64).reshape(len(names), len(_UNKNOWN))
+        )
+
+    def _add(self, fresh: Mapping[str, tuple[float, bool]]) -> None:
+        used, needed = len(self.names), len(self.names) + len(fresh)
+        if needed > len(self.at):
+            size = max(needed, len(self.at) * 9 // 8 + 16)
+            for name in COLUMNS:
+                grown = blank(name, size)
+                grown[..., :used] = getattr(self, name)[..., :used]
+                setattr(self, name, grown)
+            self._machine = np.resize(self._machine, size)
+        for name, (since, partial) in fresh.items():
+            row = len(self.names)
+            self._name(row, name)
+            self.names.append(name)
+            self.since[row], self.partial[row] = int(since), partial
+
+    def _name(self, row: int, name: str) -> None:
+        machine, _, instance_id = name.partition(SEPARATOR)
+        self.row[name] = row
+        self._machine[row] = self._numbers.setdefault(machine, len(self._numbers))
+        self._systems += not instance_id
+
+    def _apply(self, rows: Rows, at: Floats, values: Floats, day_of: Callable[[Floats], Floats]) -> int:
+        """Apply at most one entry of each row; return how many were after what is known."""
+        new = at > self.at[rows]
+        rows, at, values = rows[new], at[new], values[new].T
+        if not len(rows):
+            return 0
+        before, count = self.at[rows], self.count[rows].astype(np.float64)
+        share = 1.0 / (count + 1)
+        for name, tau in (("recent", RECENT_S), ("daily", DAILY_S)):
+            weight = np.maximum(share, -np.expm1((before - at) / tau))
+            mean = getattr(self, name)[:, rows].astype(np.float64)
+            known = ~np.isnan(mean)
+            distance = values - np.where(known, mean, values)
+            moved = np.where(known, mean, values) + weight * distance
+            if name == "daily":
+                self._spread(rows, distance[:FIRST], weight)
+            getattr(self, name)[:, rows] = np.where(np.isnan(values), mean, moved)
+        same_day = (count > 0) & (day_of(before) == day_of(at))
+        peak = np.where(same_day, self.day_peak[:, rows], np.nan)
+        self.day_peak[:, rows] = np.fmax(peak, values[:FIRST])
+        self.at[rows] = at
+        self.count[rows] = np.minimum(count + 1, COUNT_MAX)
+        return len(rows)
+
+    def _spread(self, rows: Rows, distance: Floats, weight: Floats) -> None:
+        """Move the variance by new values, ``distance`` from the mean before them; NaN: nothing was measured."""
+        before = np.nan_to_num(self.variance[:, rows].astype(np.float64))
+        moved = (1 - weight) * (before + weight * distance**2)
+        self.variance[:, rows] = np.where(np.isnan(distance), self.variance[:, rows], moved)
+
+    # ---- dropping
+
+    def _make_room(self) -> int:
+        """Drop pairs beyond the bounds, the longest silent first; return how many. A tenth is freed at once."""
+        used = len(self.names)
+        machines = self._machine[:used]
+        counts = np.bincount(machines, minlength=1)
+        if used <= self.pairs_max and counts.max() <= MACHINE_PAIRS_MAX:
+            return 0
+        kept = np.ones(used, np.bool_)
+        for machine in np.flatnonzero(counts > MACHINE_PAIRS_MAX):
+            own = np.flatnonzero(machines == machine)
+            kept[self._oldest(own, len(own) - MACHINE_PAIRS_MAX * 9 // 10)] = False
+        if kept.sum() > self.pairs_max:
+            left = np.flatnonzero(kept)
+            kept[self._oldest(left, len(left) - self.pairs_max * 9 // 10)] = False
+        self.keep(np.flatnonzero(kept))
+        return used - len(self.names)
+
+    def _oldest(self, rows: Rows, number: int) -> Rows:
+        return rows[np.argsort(self.at[rows], kind="stable")][:number]
+
+    def drop_silent(self, before_s: float) -> int:
+        """Drop pairs whose last report ended before a moment; return how many."""
+        used = len(self.names)
+        kept = np.flatnonzero(self.at[:used] >= before_s)
+        if len(kept) < used:
+            self.keep(kept)
+        return used - len(kept)
+
+    def forget(self, forgotten: Mapping[str, float]) -> int:
+        """Drop pairs of machines that an operator had forgotten, last heard of until then; return how many."""
+        until = np.full(len(self._numbers) + 1, -np.inf)
+        for machine, moment in forgotten.items():
+            until[self._numbers.get(machine, -1)] = moment
+        used = len(self.names)
+        kept = np.flatnonzero(self.at[:used] > until[self._machine[:used]])
+        if len(kept) < used:
+            self.keep(kept)
+        return used - len(kept)
+
+    def keep(self, rows: Rows) -> None:
+        """Drop every pair but those of these rows, which keep their order."""
+        if len(rows) == len(self.names):
+            return
+        columns = {name: getattr(self, name)[..., rows] for name in COLUMNS}
+        self.restore([self.names[row] for row in rows], columns)
+        self.changed = True
+
+    def restore(self, names: Iterable[str], columns: Mapping[str, NDArray[Any]]) -> None:
+        """Hold these pairs and no other; a column that is not given is blank. Raises ValueError for a wrong shape."""
+        self.names: list[str] = list(names)
+        self.row: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._machine = np.zeros(len(self.names), np.intp)
+        self._systems = 0
+        for row, name in enumerate(self.names):
+            self._name(row, name)
+        for name in COLUMNS:
+            column = blank(name, len(self.names))
+            if name in columns:
+                column[...] = columns[name]
+            setattr(self, name, column)
+
+
+def blank(name: str, pairs: int) -> NDArray[Any]:
+    """Return a column of pairs of which nothing is known."""
+    kind, axes, value = COLUMNS[name]
+    return np.full((*axes, pairs), value, kind)
