@@ -160,9 +160,22 @@ class UpdateResult(ConfirmResult, frozen=True, kw_only=True):
     machines: list[Verdict] | None = None
 
 
+class InstanceUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What an instance uses, as its machine's agent measures it; resources that were never measured are left out."""
+
+    at: float
+    since: float
+    count: int
+    partial: bool
+    recent: dict[str, float]
+    daily: dict[str, float]
+    variance: dict[str, float]
+    day_peak: dict[str, float]
+
+
 InstanceRow: Any = msgspec.defstruct(
     "InstanceRow",
-    [(name, float, 0.0) for name in RESOURCES],
+    [*((name, float, 0.0) for name in RESOURCES), ("usage", InstanceUsage | None, None)],
     bases=(_Record,),
     frozen=True,
     kw_only=True,

@@ -49,6 +49,7 @@ __all__ = [
     "ConfirmResult",
     "HealthResult",
     "InstanceRow",
+    "InstanceUsage",
     "InstancesResult",
     "Line",
     "MachineRow",
@@ -304,6 +305,19 @@ class UpdateResult(ConfirmResult, kw_only=True):
     machines: list[Verdict] | None = None
 
 
+class InstanceUsage(Result, kw_only=True):
+    """What an instance uses, as its machine's agent measures it; resources that were never measured are left out."""
+
+    at: float
+    since: float
+    count: int
+    partial: bool
+    recent: dict[str, float]
+    daily: dict[str, float]
+    variance: dict[str, float]
+    day_peak: dict[str, float]
+
+
 class InstanceRow(_Record, kw_only=True):
     """A row of ``instances``; each resource is a field."""
 
@@ -311,6 +325,7 @@ class InstanceRow(_Record, kw_only=True):
     memory: float = 0.0
     nic: float = 0.0
     disk: float = 0.0
+    usage: InstanceUsage | None = None
 
 
 class InstancesResult(Result, kw_only=True):

@@ -22,7 +22,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/integration/test_commands.py": (
         "ops.config", "schemas.durations", "schemas.near", "schemas.process.failures", "schemas.process.flags",
         "schemas.process.tables", "schemas.process.terminal", "schemas.process.verbs",
-        "scorer.commands.confirm", "scorer.commands.forget", "scorer.commands.health", "scorer.commands.instances",
+        "scorer.commands.confirm", "scorer.commands.forget", "scorer.commands.health",
         "scorer.commands.known_machines", "scorer.commands.machine_table", "scorer.commands.machines",
         "scorer.commands.one_instance", "scorer.commands.operator_facts", "scorer.commands.place",
         "scorer.commands.release", "scorer.commands.update", "scorer.commands.why",
@@ -42,7 +42,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/integration/test_ledger_check.py": ("scorer.ledger.check", "scorer.ledger.checker", "scorer.ledger.lease"),
     "tests/integration/test_ledger_lost.py": ("scorer.commands.ledger", "scorer.ledger.marker"),
     "tests/integration/test_learner.py": ("scorer.commands.learned", "scorer.rpc.learner"),
-    "tests/integration/test_loader.py": ("scorer.snapshot.loader",),
+    "tests/integration/test_loader.py": ("scorer.snapshot.loader", "scorer.snapshot.usage_loader"),
     "tests/integration/test_full_redis.py": ("streams.redis_health",),
     "tests/integration/test_recovery.py": (
         "streams.app", "streams.faust_app", "streams.holdings", "streams.housekeeping", "streams.topic_watch",

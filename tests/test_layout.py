@@ -32,7 +32,7 @@ SHELL = {
         "ledger.check", "ledger.checker", "ledger.follower", "ledger.lease", "ledger.marker",
         "ledger.reader", "ledger.reconcile", "ledger.runner", "ledger.scripts", "ledger.sweeper",
         "placement.batch_placer", "placement.placer",
-        "snapshot.loader", "snapshot.refresher",
+        "snapshot.loader", "snapshot.refresher", "snapshot.usage_loader",
     },
     "streams": {
         "__main__", "app", "faust_app", "fold_command", "holdings", "housekeeping", "metrics", "reading_place",

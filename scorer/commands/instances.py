@@ -113,16 +113,18 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 def show(answer: Mapping[str, Any], now_s: float = 0.0, screen: Screen | None = None) -> str:
     """Return a table."""
     shown = resources(("cpu", "memory"), {})
+    used = shown if any(one.get("usage") for one in answer["instances"]) else []
     columns = [
         Column("id"), Column("machine", left=True), Column("state", 1, left=True),
         Column("age", 2), Column("expires", 2),
-        *(Column(name, 3) for name in shown),
+        *(Column(name, 3) for name in shown), *(Column(f"{name} used", 3) for name in used),
         Column("cluster", 4, left=True), Column("role", 4, left=True), Column("ports", 5, left=True),
     ]  # fmt: skip
     rows = [
         [
             one["id"], one["machine"], one["state"], _age(one, now_s), _expiry(one, now_s),
             *(amount(name, one[name]) for name in shown),
+            *(amount(name, ((one.get("usage") or {}).get("recent") or {}).get(name)) for name in used),
             one.get("cluster") or "-", one.get("role") or "-", ",".join(map(str, one.get("ports", ()))) or "-",
         ]
         for one in answer["instances"]
@@ -162,8 +164,24 @@ def _page(one: Mapping[str, Any], now_s: float) -> str:
         if one.get(name) and not (name == "expires_at" and one["state"] != "reserved")
     ]
     lines += [f"  {name.ljust(16)} {amount(name, one[name])}" for name in RESOURCES if one.get(name)]
-    others = [name for name in one if name not in (*times, *RESOURCES, "id", "machine", "state") and one[name]]
-    return "\n".join(lines + [f"  {name.ljust(16)} {_text(one[name])}" for name in others])
+    others = [name for name in one if name not in (*times, *RESOURCES, "id", "machine", "state", "usage") and one[name]]
+    lines += [f"  {name.ljust(16)} {_text(one[name])}" for name in others]
+    return "\n".join(lines + _usage_lines(one.get("usage"), now_s))
+
+
+def _usage_lines(usage: Mapping[str, Any] | None, now_s: float) -> list[str]:
+    """Return what an instance uses: the means of its reports."""
+    if not usage:
+        return []
+    rows = (("used, 30 min", "recent"), ("used, 24 h", "daily"), ("peak of the day", "day_peak"))
+    lines = [
+        f"  {title.ljust(16)} {', '.join(f'{name} {amount(name, value)}' for name, value in usage[key].items())}"
+        for title, key in rows
+        if usage[key]
+    ]
+    known = f"{usage['count']} reports since {time_of(usage['since'])}, the last {ago(usage['at'], now_s)}"
+    earlier = "; what it used before is not known" if usage["partial"] else ""
+    return [*lines, f"  {'measured'.ljust(16)} {known}{earlier}"]
 
 
 def _text(value: Any) -> str:

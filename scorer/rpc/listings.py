@@ -18,7 +18,7 @@ from schemas.resources import RESOURCES
 from schemas.results import InstanceRow, empty
 from scorer.ledger.facets import Facet
 from scorer.ledger.follower import Follower
-from scorer.ledger.instance import Instance
+from scorer.ledger.instance import LIVE, Instance
 from scorer.ledger.reader import FORMAT
 from scorer.ledger.view import LedgerView
 from scorer.placement.steps import Steps
@@ -31,6 +31,7 @@ from scorer.ranking.staleness import degraded
 from scorer.rpc.query import read_params
 from scorer.rpc.records import shown_record
 from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.usages import Usages
 
 _encode = msgspec.json.Encoder().encode
 _EQUAL = ("machine", "state", "cluster", "role", "kind")
@@ -40,8 +41,13 @@ _LOOKED_AT = 5_000
 """Instances or machines looked at in one step."""
 
 
-def instances(params: dict[str, Any], view: LedgerView, find: Callable[[str], Instance | None]) -> Steps[Any]:
-    """Return the live instances that match, by id; a single id is found for a day after its end, too."""
+def instances(
+    params: dict[str, Any], view: LedgerView, find: Callable[[str], Instance | None], usages: Usages | None = None
+) -> Steps[Any]:
+    """Return the live instances that match, by id; a single id is found for a day after its end, too.
+
+    Usage is that of the machine on which the ledger has the instance; an agent speaks for no other.
+    """
     asked: Instances = read_params(Instances, params)
     if asked.id:
         record = view.instances.get(asked.id) or find(asked.id)
@@ -49,7 +55,7 @@ def instances(params: dict[str, Any], view: LedgerView, find: Callable[[str], In
     else:
         found = _candidates(asked, view)
     total, page = yield from _page(found, lambda record: _matches(record, asked), lambda one: one.id, asked.limit)
-    rows = yield from in_slices(page, lambda part: map(_shown, part))
+    rows = yield from in_slices(page, lambda part: (_shown(record, usages) for record in part))
     return {"total": total, "instances": rows, "more": total > len(page)}
 
 
@@ -98,10 +104,11 @@ def _matches(record: Instance, asked: Instances) -> bool:
     )
 
 
-def _shown(record: Instance) -> dict[str, Any]:
+def _shown(record: Instance, usages: Usages | None) -> dict[str, Any]:
     shown = shown_record(record)
     amounts = dict(zip(RESOURCES, shown.pop("amounts"), strict=True))
-    return empty(InstanceRow) | shown | amounts
+    usage = usages.find(record.machine, record.id) if usages and record.state in LIVE else None
+    return empty(InstanceRow) | shown | amounts | {"usage": usage and vars(usage)}
 
 
 def machines(

@@ -169,7 +169,7 @@ class ScorerService:
         return listings.machines(params, world.snapshot, world.ledger, profile, world.clock(), world.kept)
 
     def _instances(self, query: Query) -> Any:
-        return listings.instances(read_object(query), self.world.ledger, self._ledger.find)
+        return listings.instances(read_object(query), self.world.ledger, self._ledger.find, self.world.snapshot.usages)
 
     def _health(self, query: Query) -> Any:
         if params := read_object(query):

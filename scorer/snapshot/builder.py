@@ -19,6 +19,7 @@ from scorer.snapshot.arrays import Integers
 from scorer.snapshot.roster import Roster
 from scorer.snapshot.rules import MachineRules
 from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.usages import Usages
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,7 @@ def build_snapshot(
     ledger_machines: Iterable[str] = (),
     previous: Snapshot | None = None,
     learned: Learned | None = None,
+    usages: Usages | None = None,
 ) -> Snapshot:
     """Return the snapshot of these tables; takes 50 µs when only the numbers changed.
 
@@ -63,7 +65,7 @@ def build_snapshot(
     if same_machines and old is not None and previous is not None:
         roster, rules = previous.roster, previous.rules
         gather = _choose_newest(tables, old.gather, old.rows, roster)
-        return Snapshot(tables, roster, rules, gather, old, learned)
+        return Snapshot(tables, roster, rules, gather, old, learned, usages)
     joined = [name for table in tables for name in table.machines]
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(joined):
@@ -81,7 +83,7 @@ def build_snapshot(
         rules = _with_facts(previous.rules, roster, old.facts, facts)
     else:
         rules = MachineRules(roster, facts, operator)
-    return Snapshot(tables, roster, rules, gather, sources, learned)
+    return Snapshot(tables, roster, rules, gather, sources, learned, usages)
 
 
 def _with_facts(

@@ -22,6 +22,7 @@ from schemas.sample import MachineFacts, Rejected, decode
 from schemas.window_table import TableError, WindowTable, decode_table
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.usage_loader import UsageLoader
 from scorer.wire import Command, Wire
 
 log = logging.getLogger("windward.scorer")
@@ -51,6 +52,7 @@ class Loader:
         self._ledger_machines: Iterable[str] = ()
         self._learned_raw: bytes | None = None
         self._learned: Learned | None = None
+        self._usage_loader = UsageLoader(wire, names)
         self._snapshot: Snapshot | None = None
 
     def refresh(self, ledger_machines: Iterable[str] = ()) -> Snapshot | None:
@@ -72,6 +74,7 @@ class Loader:
             self._operator_version = operator_version
             changed = True
         changed |= self._read_learned()
+        changed |= self._usage_loader.refresh(partitions)
         if not changed:
             return None
         tables = [self._tables[partition] for partition in sorted(self._tables)]
@@ -82,6 +85,7 @@ class Loader:
             ledger_machines=ledger_machines,
             previous=self._snapshot,
             learned=self._learned,
+            usages=self._usage_loader.usages,
         )
         return self._snapshot
 

@@ -22,6 +22,7 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.joining import joined, joined_window
 from scorer.snapshot.roster import Roster
 from scorer.snapshot.rules import MachineRules
+from scorer.snapshot.usages import Usages
 from scorer.snapshot.windows import LONGEST_COVERED, ChosenWindows, choose_windows
 
 
@@ -36,6 +37,7 @@ class Snapshot:
         gather: Integers | None,
         sources: Any,
         learned: Learned | None = None,
+        usages: Usages | None = None,
     ) -> None:
         self.roster = roster
         self.rules = rules
@@ -45,6 +47,8 @@ class Snapshot:
         self.sources = sources
         self.learned = learned
         """How much of what is asked instances use; None while nothing is learned."""
+        self.usages = usages or Usages()
+        """What each instance uses, as its machine's agent says; to be asked of what the ledger has there."""
         self._columns: dict[str, Floats] = {}
         self._in_window: dict[tuple[str, int], Floats] = {}
         self._chosen: dict[int, ChosenWindows] = {}

@@ -9,13 +9,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from schemas.instance_report import InstanceMeans, InstanceReport
 from schemas.names import Names
-from scorer.ledger.view import LedgerView
+from schemas.request import Request
+from scorer.ledger.view import LedgerView, instance_of
 from scorer.placement.steps import drain
 from scorer.ranking.catalogue import load_profiles
-from scorer.rpc.listings import machines
+from scorer.rpc.listings import instances, machines
 from scorer.snapshot.loader import Loader
+from scorer.snapshot.usage_loader import UsageLoader
 from scorer.wire import Command, Wire
+from streams.instance_checkpoint import encode_usage
+from streams.instance_usage import InstanceUsage
+from streams.peaks import Zone
 from tests.conftest import Valkey
 from tests.window_tables import publish, window_table
 
@@ -161,3 +167,49 @@ def test_a_machine_in_two_partitions_has_one_row_and_its_later_facts(
     listed = msgspec.json.decode(msgspec.json.encode(answer["machines"]))
     assert [(row["machine"], round(row["age_s"])) for row in listed] == [("a", 60), ("both", 5)]
     assert listed[1]["labels"] == {"zone": zone}
+
+
+def test_usage_by_instance_is_read_at_a_pace_of_its_own(wire: CountingWire, names: Names) -> None:
+    """Where there is none it costs one short read a partition; what is damaged keeps its last good version."""
+    publish(wire, names, [window_table(["a"])])
+    loader = UsageLoader(wire, names, look_s=0.0)
+    assert not loader.refresh(1)
+    wire.one("SET", names.instance_usage(0), _usage_table(1.0))
+    assert loader.refresh(1)
+    found = loader.usages.find("a", "one")
+    assert found is not None
+    assert found.recent["cpu"] == 1.0
+    wire.asked = []
+    assert not loader.refresh(1)
+    assert [command[0] for command in wire.asked] == ["GETRANGE"]
+    wire.one("SET", names.instance_usage(0), b"garbage")
+    loader.refresh(1)
+    assert loader.usages.find("a", "one") == found
+    wire.one("DEL", names.instance_usage(0))
+    assert loader.refresh(1)
+    assert loader.usages.find("a", "one") is None
+    slow = UsageLoader(wire, names, look_s=3600.0)
+    assert not slow.refresh(1)
+    wire.one("SET", names.instance_usage(0), _usage_table(2.0))
+    assert not slow.refresh(1)
+
+
+def test_a_snapshot_has_the_usage_by_instance(wire: CountingWire, names: Names) -> None:
+    """Of what the ledger has on that machine, and of no other."""
+    publish(wire, names, [window_table(["a", "b"])])
+    wire.one("SET", names.instance_usage(0), _usage_table(1.0))
+    snapshot = Loader(wire, names).refresh()
+    assert snapshot is not None
+    view = LedgerView([instance_of(Request(id="one"), machine, 1.0) for machine in ("a",)])
+    shown = drain(instances({}, view, lambda _: None, snapshot.usages))
+    assert msgspec.json.decode(msgspec.json.encode(shown))["instances"][0]["usage"]["recent"] == {"cpu": 1.0}
+    elsewhere = LedgerView([instance_of(Request(id="one"), "b", 1.0)])
+    shown = drain(instances({}, elsewhere, lambda _: None, snapshot.usages))
+    assert msgspec.json.decode(msgspec.json.encode(shown))["instances"][0]["usage"] is None
+
+
+def _usage_table(cores: float) -> bytes:
+    usage = InstanceUsage()
+    report = InstanceReport(at=100.0, interval_s=60.0, entries={"one": InstanceMeans(cpu=cores)})
+    usage.apply([("a", report)], Zone().day_numbers)
+    return encode_usage(usage, {"written_at": time.time()})

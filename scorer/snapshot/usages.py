@@ -1,0 +1,102 @@
+"""Usage by instance as the stream app wrote it: figures by machine and instance, looked up by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.alignment import aligned
+from schemas.instance_table import COLUMNS, FIRST, pair_name
+from schemas.resources import RESOURCES
+from schemas.window_table import WindowTable
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What is known of one instance on one machine; a resource that was never measured is left out."""
+
+    at: float
+    """End of the last report, epoch s."""
+    since: float
+    """End of the first one."""
+    count: int
+    """Reports."""
+    partial: bool
+    """Whether it was there before the first report of its machine: what it used then is not known."""
+    recent: dict[str, float]
+    """Exponential mean of about the last 30 minutes, by resource."""
+    daily: dict[str, float]
+    """The same of about 24 hours."""
+    variance: dict[str, float]
+    """Variance of the reports' means around `daily`: cpu and memory."""
+    day_peak: dict[str, float]
+    """Highest mean of a report in the local day of ``at``: cpu and memory."""
+
+
+class UsageTable:
+    """One partition's table; which row is whose is looked up by name, and made when it is first asked."""
+
+    def __init__(self, table: WindowTable, previous: UsageTable | None = None) -> None:
+        """``previous`` lends what it knows of the rows while the pairs are the same."""
+        self.table = table
+        same = previous is not None and previous.table.names == table.names
+        self._rows: dict[str, int] | None = previous._rows if same and previous is not None else None
+        self._columns: dict[str, NDArray[Any] | None] = {}
+
+    def row(self, name: str) -> int | None:
+        """Return the row of a pair, None where it has none."""
+        if self._rows is None:
+            self._rows = {pair: row for row, pair in enumerate(self.table.machines)}
+        return self._rows.get(name)
+
+    def column(self, name: str) -> NDArray[Any] | None:
+        """Return a column, its resources aligned by name; None for one that the table does not have."""
+        if name not in self._columns:
+            self._columns[name] = aligned(self.table, name)
+        return self._columns[name]
+
+
+class Usages:
+    """The usage by instance of all partitions at one moment. Read-only."""
+
+    def __init__(self, tables: Sequence[UsageTable] = ()) -> None:
+        self._tables = tables
+
+    def __bool__(self) -> bool:
+        return bool(self._tables)
+
+    def find(self, machine: str, instance_id: str) -> Usage | None:
+        """Return what is known of an instance on a machine; None: nothing. Of two partitions' figures the newer.
+
+        The caller asks for what the ledger has there: an agent may report whatever it likes.
+        """
+        name = pair_name(machine, instance_id)
+        found = [_usage(table, row) for table in self._tables if (row := table.row(name)) is not None]
+        return max(found, key=lambda usage: usage.at, default=None)
+
+
+def _usage(table: UsageTable, row: int) -> Usage:
+    def one(name: str) -> float:
+        column = table.column(name)
+        return float(COLUMNS[name][2] if column is None else column[row])
+
+    def by_resource(name: str, names: Sequence[str] = RESOURCES) -> dict[str, float]:
+        column = table.column(name)
+        values = [] if column is None else np.asarray(column[: len(names), row], np.float64).tolist()
+        return {resource: value for resource, value in zip(names, values, strict=False) if math.isfinite(value)}
+
+    return Usage(
+        at=one("at"),
+        since=one("since"),
+        count=int(one("count")),
+        partial=bool(one("partial")),
+        recent=by_resource("recent"),
+        daily=by_resource("daily"),
+        variance=by_resource("variance", RESOURCES[:FIRST]),
+        day_peak=by_resource("day_peak", RESOURCES[:FIRST]),
+    )
