@@ -20,6 +20,9 @@ from scorer.rebalance.loads import Loads
 from scorer.rebalance.plan import Bounds, Movable, Step, plan, totals
 from scorer.snapshot.snapshot import Snapshot
 
+VARIATION = 1.0
+"""An instance that runs is known better than a newcomer: its coefficient of variation is taken as no more than this."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -43,7 +46,8 @@ def rebalance(
 ) -> Plan:  # fmt: skip
     """Return the moves that cut the fleet's expected overload the most.
 
-    Weights, limit and floor are those of the profile's `ExpectedOverload`, or its defaults. An instance is taken to use
+    Weights, limit and floor are those of the profile's `ExpectedOverload`, or its defaults; its coefficient of
+    variation, too, up to `VARIATION`. An instance is taken to use
     what the profile expects of it. Machines without fresh data give and take nothing.
     """
     score = next(
@@ -72,7 +76,7 @@ def rebalance(
         movable = Movable(
             placed.rows,
             usage,
-            (score.variation * usage) ** 2,
+            (min(score.variation, VARIATION) * usage) ** 2,
             may_move(instances, wish, now_s),
             np.array(cluster, np.int64),
         )

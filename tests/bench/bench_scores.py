@@ -27,7 +27,7 @@ from scorer.snapshot.snapshot import Snapshot
 from tests.bench.bench_decision import NOW_S, fleet_table
 
 RATIO_MAX = 1.3
-PROFILES = {"global_variance": "windward", "expected_overload": "overload"}
+PROFILES = {"global_variance": "windward-0.1", "expected_overload": "windward"}
 """A profile with each score; filters and preferences are alike."""
 REQUEST = read_request({"cpu": 2, "memory": "10G"})
 

@@ -119,7 +119,7 @@ def test_rank_explains_and_draws_what_the_scorer_answers(windward: Run, tmp_path
     picture = tmp_path / "out.png"
     shown = windward("rank", "--cpu", "2", "--explain", "--plot", str(picture))
     assert shown.returncode == 0
-    assert "score  global_variance" in shown.stdout
+    assert "score  expected_overload" in shown.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
     refused = windward("rank", "--cpu", "2", "--selector", "rack in (a")
     assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)

@@ -56,7 +56,7 @@ def test_a_good_file_is_taken_and_a_bad_one_is_not(
 
         eventually(lambda: client.health()["ready"])
         assert scores("mine") == {"least_allocated"}
-        assert "global_variance" in scores("")
+        assert "expected_overload" in scores("")
         assert scores("seed") == {"global_variance", "load_variation_risk"}
 
         mine.write_text(MINE.format(score="most_allocated"))

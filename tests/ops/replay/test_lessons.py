@@ -21,7 +21,7 @@ def outcome_of(profile: str) -> Outcome:
 
 def test_the_factor_between_asked_and_used_is_learned_in_a_replay() -> None:
     """Once a hundred instance-hours were seen, the factor is what the instances really use."""
-    learned = outcome_of("overload").learned
+    learned = outcome_of("windward").learned
     assert learned is not None
     assert learned.version > 3
     assert learned.factors == {"cpu": pytest.approx(0.4, abs=0.01)}
@@ -34,4 +34,4 @@ def test_a_profile_that_does_not_go_by_it_learns_nothing() -> None:
 
 def test_profiles_say_whether_they_learn() -> None:
     """By the profile, or by one of its scores alone."""
-    assert [wants_lessons(load_profiles().choose(name)) for name in ("overload", "seed")] == [True, False]
+    assert [wants_lessons(load_profiles().choose(name)) for name in ("windward", "seed")] == [True, False]

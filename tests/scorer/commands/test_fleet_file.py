@@ -57,7 +57,7 @@ def test_rank_explains_and_draws(files: dict[str, str], capsys: pytest.CaptureFi
     text = capsys.readouterr().out
     assert "filter fits                 ok; request {cpu 2, memory 0, nic 0" in text
     assert "; taken {cpu 10, memory 100.0G}" in text
-    assert "score  global_variance      100.00 * 3, raw 75." in text
+    assert "score  expected_overload    100.00 * 3, raw 7" in text
     assert picture.stat().st_size > 1000
 
 
@@ -84,12 +84,12 @@ def test_a_refused_machine_says_why_and_has_no_place(files: dict[str, str], caps
     text = capsys.readouterr().out
     assert "a: refused" in text
     assert "filter fits                 refused, cpu too full; request {cpu 30, memory 0, nic 0" in text
-    assert "score  global_variance      raw " in text
+    assert "score  expected_overload    raw " in text
     assert "yesterday unknown; limit {memory 256.0G, nic" not in text
     assert "1/2 feasible: 1 cpu too full" in text
 
 
-@pytest.mark.parametrize("name", ["windward", "kubernetes", "trimaran", "koordinator", "seed"])
+@pytest.mark.parametrize("name", ["windward", "windward-0.1", "kubernetes", "trimaran", "koordinator", "seed"])
 def test_rank_under_each_profile(files: dict[str, str], name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each built-in profile ranks the same file."""
     assert (

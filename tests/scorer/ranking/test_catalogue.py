@@ -15,11 +15,11 @@ from tests.scorer.ranking.profile_text import GOOD
 
 
 def test_the_built_in_profiles() -> None:
-    """Six of them, each described; the default spreads the load with weight 3 and weighs risk with 1."""
+    """Six of them, each described; the default of 0.1 spreads the load with weight 3 and weighs risk with 1."""
     profiles = built_in_profiles()
-    assert set(profiles) == {"windward", "kubernetes", "trimaran", "koordinator", "seed", "overload"}
+    assert set(profiles) == {"windward", "windward-0.1", "kubernetes", "trimaran", "koordinator", "seed"}
     assert all(profile.description for profile in profiles.values())
-    scores = {each.score.name: each for each in profiles["windward"].scores}
+    scores = {each.score.name: each for each in profiles["windward-0.1"].scores}
     variance, risk = scores["global_variance"], scores["load_variation_risk"]
     assert isinstance(variance.score, GlobalVariance)
     assert (variance.weight, variance.normalise, set(variance.score.weights)) == (
@@ -28,10 +28,22 @@ def test_the_built_in_profiles() -> None:
         {"cpu", "memory", "nic"},
     )
     assert isinstance(risk.score, LoadVariationRisk)
-    assert (risk.weight, profiles["windward"].load_model.window) == (1, "longest-covered")
-    assert {each.filter.name for each in profiles["windward"].filters} == set(plugins.filters())
+    assert (risk.weight, profiles["windward-0.1"].load_model.window) == (1, "longest-covered")
     weights = {each.score.name: each.weight for each in profiles["seed"].scores}
     assert weights["global_variance"] > 5 * weights["load_variation_risk"]
+
+
+def test_the_default_goes_by_expected_overload_with_what_is_learned_and_without_what_left() -> None:
+    """All filters; those and the preferences are the same as in the default of 0.1."""
+    default, before = (built_in_profiles()[name] for name in ("windward", "windward-0.1"))
+    assert load_profiles().choose() == default
+    assert {each.filter.name for each in default.filters} == set(plugins.filters())
+    assert default.filters == before.filters
+    assert (default.load_model.debits, default.load_model.learned) == (True, True)
+    assert (before.load_model.debits, before.load_model.learned) == (False, False)
+    weights = [{each.score.name: each.weight for each in profile.scores} for profile in (default, before)]
+    assert weights[0].pop("expected_overload") == weights[1].pop("global_variance") == 3
+    assert weights[0] == weights[1]
 
 
 def test_a_users_file_joins_or_replaces(tmp_path: Path) -> None:

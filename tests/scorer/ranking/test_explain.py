@@ -53,7 +53,7 @@ def test_the_answer_has_the_terms_of_the_choice() -> None:
         "request": 2.0,
     }  # fmt: skip
     assert (best["window_s"], best["age_s"], best["instances"]) == (3600, pytest.approx(7), 1)
-    assert best["scores"]["global_variance"]["weight"] == 3
+    assert best["scores"]["expected_overload"]["weight"] == 3
     assert best["risk"] == pytest.approx((0.3 + 0.2 + 0.1) / 2)
     assert best["score"] == pytest.approx((3 * 100 + 100 * (1 - best["risk"])) / 4)
     assert answer["expected"] == dict.fromkeys(RESOURCES, 0) | {"cpu": 2, "memory": 5}
