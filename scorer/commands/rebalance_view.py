@@ -45,7 +45,12 @@ def plan_answer(plan: Plan, profile: Profile, fleet: OfflineFleet) -> dict[str, 
             }
         )
     totals = {name: list(pair) for name, pair in plan.totals.items()}
-    return _head("overload", profile, fleet) | {"movable": plan.movable, "moves": moves, "totals": totals}
+    return _head("overload", profile, fleet) | {
+        "movable": plan.movable,
+        "measured": plan.measured,
+        "moves": moves,
+        "totals": totals,
+    }
 
 
 def leaving_answer(moves: Sequence[Leaving], profile: Profile, fleet: OfflineFleet) -> dict[str, Any]:
@@ -89,6 +94,8 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     else:
         columns = [Column("id"), Column("from", left=True), Column("to", left=True), Column("why", 1, left=True)]
         rows = [[one["id"], one["source"], one["target"] or "-", one["reason"]] for one in answer["moves"]]
+    if "measured" in answer:
+        about += f"; usage is measured of {answer['measured']} instances, expected of the rest"
     lines = [table(columns, rows, screen), f"{len(rows)} moves; {about}"]
     for name, (before, after) in answer.get("totals", {}).items():
         shown = [f"{value:.3f}" if name == "overload" else f"{value:.0f}" if name == "machines_over" else ratio(value)

@@ -21,6 +21,7 @@ from scorer.ranking.seen import fleet_of
 from scorer.rebalance.candidates import Taking, Wish, instances_on, may_move
 from scorer.rebalance.eviction_order import CLASS_RANK, NO_CLASS, OrderColumns
 from scorer.rebalance.low_node_load import Memory, Rules, low_node_load
+from scorer.rebalance.measured import measured
 from scorer.rebalance.pool import INSTANCES, Pool
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
@@ -43,7 +44,8 @@ def leaving(
 ) -> list[Leaving]:
     """Return what should leave, in its order; each target sees the moves before it.
 
-    Usage of a machine is the mean that the profile's load model sees; of an instance, what the profile expects of it.
+    Usage of a machine is the mean that the profile's load model sees; of an instance, what was
+    measured of it, or else what the profile expects of it.
     """
     kept = Kept()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -52,7 +54,9 @@ def leaving(
         fresh = machines.has_data & (machines.age_s <= profile.stale_s)
         instances, placed = instances_on(snapshot, ledger)
         names = tuple(rules.thresholds.resources())
-        usage = _amounts(names, fleet.estimate.of_placed(placed))
+        expected = fleet.estimate.of_placed(placed)
+        each, _, _ = measured(snapshot.usages, instances, expected, expected, now_s)
+        usage = _amounts(names, each)
         of_instances = np.array([np.bincount(placed.rows, each, len(snapshot)) for each in usage])
         whole = Pool(
             resources=names,

@@ -17,6 +17,7 @@ from scorer.ranking.scores.expected_overload import ExpectedOverload
 from scorer.ranking.seen import fleet_of
 from scorer.rebalance.candidates import Taking, Wish, instances_on, may_move
 from scorer.rebalance.loads import Loads
+from scorer.rebalance.measured import measured
 from scorer.rebalance.plan import Bounds, Movable, Step, plan, totals
 from scorer.snapshot.snapshot import Snapshot
 
@@ -38,6 +39,8 @@ class Plan:
     totals: Mapping[str, tuple[float, float]]
     movable: int
     """Instances that might have been moved."""
+    measured: int
+    """Instances whose usage is measured."""
 
 
 def rebalance(
@@ -47,8 +50,8 @@ def rebalance(
     """Return the moves that cut the fleet's expected overload the most.
 
     Weights, limit and floor are those of the profile's `ExpectedOverload`, or its defaults; its coefficient of
-    variation, too, up to `VARIATION`. An instance is taken to use
-    what the profile expects of it. Machines without fresh data give and take nothing.
+    variation, too, up to `VARIATION`. An instance is taken to use what was measured of it, or else what the profile
+    expects of it. Machines without fresh data give and take nothing.
     """
     score = next(
         (each.score for each in profile.scores if isinstance(each.score, ExpectedOverload)), ExpectedOverload()
@@ -70,13 +73,16 @@ def rebalance(
             score.floor,
         )
         instances, placed = instances_on(snapshot, ledger)
-        usage = fleet.estimate.of_placed(placed)[rows]
+        expected = fleet.estimate.of_placed(placed)
+        usage, variance, known = measured(
+            snapshot.usages, instances, expected, (min(score.variation, VARIATION) * expected) ** 2, now_s
+        )
         clusters: dict[str, int] = {}
         cluster = [clusters.setdefault(one.cluster, len(clusters)) if one.cluster else -1 for one in instances]
         movable = Movable(
             placed.rows,
-            usage,
-            (min(score.variation, VARIATION) * usage) ** 2,
+            usage[rows],
+            variance[rows],
             may_move(instances, wish, now_s),
             np.array(cluster, np.int64),
         )
@@ -89,4 +95,5 @@ def rebalance(
         resources,
         totals(loads, after),
         int(movable.free.sum()),
+        int(known.sum()),
     )

@@ -65,10 +65,10 @@ class Usages:
     """The usage by instance of all partitions at one moment. Read-only."""
 
     def __init__(self, tables: Sequence[UsageTable] = ()) -> None:
-        self._tables = tables
+        self.tables = tables
 
     def __bool__(self) -> bool:
-        return bool(self._tables)
+        return bool(self.tables)
 
     def find(self, machine: str, instance_id: str) -> Usage | None:
         """Return what is known of an instance on a machine; None: nothing. Of two partitions' figures the newer.
@@ -76,7 +76,7 @@ class Usages:
         The caller asks for what the ledger has there: an agent may report whatever it likes.
         """
         name = pair_name(machine, instance_id)
-        found = [_usage(table, row) for table in self._tables if (row := table.row(name)) is not None]
+        found = [_usage(table, row) for table in self.tables if (row := table.row(name)) is not None]
         return max(found, key=lambda usage: usage.at, default=None)
 
 
