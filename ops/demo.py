@@ -18,12 +18,13 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import redis
 from msgspec import Meta
+from rich.columns import Columns
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.text import Text
 
-from ops.demo_tables import machines_table, new_table, ratio3, split, spread_cells
+from ops.demo_tables import RANKED, SPREAD, machines_table, ranked_cells, ratio3, split, spread_cells
 from ops.fleet_view import FleetView, at_random, join_tables, least_used, spread
 from ops.local.process import LocalError, wait_until
 from ops.stack import Stack
@@ -32,10 +33,10 @@ from ops.up import Interrupts
 from schemas.names import Names
 from schemas.process.connections import CommonSettings
 from schemas.process.settings import load_settings, setting
+from schemas.process.tables import Screen, table
 from schemas.resources import CPU
 from schemas.window_table import TableError, decode_table
 from scorer.client import Client, WindwardError
-from scorer.commands.show import number, size
 
 FILL_DEADLINE_S = 100.0
 SCORER_DEADLINE_S = 15.0
@@ -125,6 +126,14 @@ class Demo:
             self.refusals()
             self.burst()
 
+    @property
+    def _screen(self) -> Screen:
+        terminal = self._console.is_terminal
+        return Screen(self._console.width if terminal else None, terminal)
+
+    def _print(self, lines: str) -> None:
+        self._console.print(Text.from_ansi(lines), soft_wrap=True)
+
     # ---- windows
 
     def windows_fill(self) -> None:
@@ -136,7 +145,7 @@ class Demo:
                 view = self._watch(LOOK_S, lambda view: live.update(self._picture(view), refresh=True))
         else:
             view = self._watch(PLAIN_LOOK_S, lambda view: self._console.print(self._line(view)))
-            self._console.print(machines_table(view))
+            self._print(machines_table(view, self._screen))
         wait_until(self._scorer_sees_the_present, SCORER_DEADLINE_S, "the scorer sees fresh data of every machine")
 
     def _scorer_sees_the_present(self) -> bool:
@@ -182,11 +191,12 @@ class Demo:
         return f"{len(view.names):4d} machines seen   windows covered: {shares or 'not yet'}"
 
     def _picture(self, view: FleetView) -> Group:
-        bars = Table.grid(padding=(0, 2))
-        bars.add_column(justify="right")
+        bars: list[Text | Columns] = []
         for name, share in self._shares(view) or [("waiting", 0.0)]:
-            bars.add_row(f"{name} window", ProgressBar(100, 100 * share, width=50), f"{share:4.0%}")
-        return Group(f"{len(view.names)} machines seen", bars, machines_table(view))
+            bar = ProgressBar(100, 100 * share, width=50)
+            bars.append(Columns([Text(f"{name:>7} window"), bar, Text(f"{share:4.0%}")], padding=(0, 2)))
+        shown = Text.from_ansi(machines_table(view, self._screen))
+        return Group(f"{len(view.names)} machines seen", *bars, shown)
 
     # ---- placements
 
@@ -195,28 +205,15 @@ class Demo:
         self._console.print()
         self._console.rule("where should 2 cores and 8 GB go?  windward rank --cpu 2 --memory 8G")
         answer = self._client.rank(**REQUEST, top=8)
-        table = new_table("machine", "score", "risk")
-        for resource in ("cpu", "memory"):
-            for title in (f"{resource} mean", "std", "request", "of"):
-                table.add_column(title, justify="right", no_wrap=True)
-        for one in answer["candidates"]:
-            cpu, memory = one["resources"]["cpu"], one["resources"]["memory"]
-            table.add_row(
-                *(one["machine"], number(one["score"]), number(one["risk"], 3)),
-                *(number(cpu[name]) for name in ("mean", "std", "request")),
-                number(cpu["allocatable"], 0),
-                *(size(memory[name]) for name in ("mean", "std", "request", "allocatable")),
-            )
-        self._console.print(table)
+        self._print(table(RANKED, [ranked_cells(one) for one in answer["candidates"]], self._screen))
         self._console.print(answer["summary"], markup=False)
 
     def refusals(self) -> None:
         """Ask for what fits few machines, and for what fits none."""
-        lines = Table.grid(padding=(0, 3))
         for cpu, memory in ((24, "64G"), (500, "1T")):
             answer = self._client.rank(cpu=cpu, memory=memory, top=1)
-            lines.add_row(f"{cpu} cores and {memory}:", answer["machine"] or "no machine fits", answer["summary"])
-        self._console.print(lines)
+            found = answer["machine"] or "no machine fits"
+            self._print(f"{f'{cpu} cores and {memory}:':22} {found:17} {answer['summary']}")
 
     def burst(self) -> None:
         """Place many instances, one query each, and compare with scorers that know less."""
@@ -231,16 +228,15 @@ class Demo:
         placed = [one["machine"] for answer in answers for one in answer["placed"]]
         used, capacity = view.mean[-1, CPU], view.capacity[CPU]
         fits = np.flatnonzero(used + CPU_CORES <= capacity)
-        table = new_table("placed by", "machines", "most on one", "fullest CPU of these", "CPU std over the fleet")
         before = spread(used, capacity, CPU_CORES, [])
-        table.add_row("before", "", "", "", ratio3(before.std))
+        rows_shown = [["before", "", "", "", ratio3(before.std)]]
         for name, rows in (
             ("Windward", [row_of[machine] for machine in placed]),
             ("chance", [int(fits[row]) for row in at_random(len(fits), count)]),
             ("lowest measured CPU", least_used(used, capacity, count)),
         ):
-            table.add_row(name, *spread_cells(spread(used, capacity, CPU_CORES, rows)))
-        self._console.print(table)
+            rows_shown.append([name, *spread_cells(spread(used, capacity, CPU_CORES, rows))])
+        self._print(table(SPREAD, rows_shown, self._screen))
         self._console.print(
             f"{len(placed)} of {count} reserved in {took_s * 1000:.0f} ms, {count / took_s:.0f}/s through one client;"
             f" {answers[-1]['summary']}",

@@ -5,31 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from ops.fleet_view import FleetView, Spread
 from schemas.numbers import finite
+from schemas.process.tables import Column, Screen, table
 from schemas.resources import CPU, MEMORY, NIC
 from scorer.commands.show import number, ratio, size
 
-NAME_WIDTH = 24
-"""A longer machine id would squeeze the numbers beside it."""
-
 SIMULATED = "sim-"
+MACHINES = [
+    Column("machine"), Column("cpu, 5 min"), Column("mean", 2), Column("std", 3), Column("cores", 2),
+    Column("memory", 1), Column("of", 4), Column("nic", 5), Column("1 h covered", 1),
+]  # fmt: skip
+RANKED = [
+    Column("machine"), Column("score"), Column("risk", 1),
+    *(Column(title, 2 + at) for at, title in enumerate(("cpu mean", "std", "request", "of"))),
+    *(Column(title, 2 + at) for at, title in enumerate(("memory mean", "std", "request", "of"))),
+]  # fmt: skip
+SPREAD = [
+    Column("placed by"), Column("machines", 1), Column("most on one"), Column("fullest CPU of these"),
+    Column("CPU std over the fleet", 2),
+]  # fmt: skip
 
 
-def machines_table(view: FleetView) -> Table:
+def machines_table(view: FleetView, screen: Screen) -> str:
     """Return this machine and the simulated ones of the highest, middle and lowest CPU utilization."""
-    table = new_table("machine", "cpu, 5 min", "mean", "std", "cores", "memory", "of", "nic", "1 h covered")
+    rows = []
     simulated, own = split(view)
     if view.windows_s and len(view.names):
         order = simulated[np.argsort(view.utilization[0, CPU, simulated])]
         shown = order[[-1, -2, len(order) // 2, 1, 0]] if len(order) >= 5 else order
         for row in (*own, *shown):
-            name = view.names[row] if len(view.names[row]) <= NAME_WIDTH else view.names[row][: NAME_WIDTH - 1] + "…"
-            name += " (real)" if row in own else ""
-            table.add_row(name, *machine_cells(view, int(row)), style="bold" if row in own else "")
-    return table
+            name = view.names[row] + (" (real)" if row in own else "")
+            rows.append([name, *machine_cells(view, int(row))])
+    return table(MACHINES, rows, screen)
 
 
 def machine_cells(view: FleetView, row: int) -> list[str]:
@@ -48,6 +57,17 @@ def machine_cells(view: FleetView, row: int) -> list[str]:
     ]
 
 
+def ranked_cells(one: Any) -> list[str]:
+    """Return one candidate's cells."""
+    cpu, memory = one["resources"]["cpu"], one["resources"]["memory"]
+    return [
+        *(one["machine"], number(one["score"]), number(one["risk"], 3)),
+        *(number(cpu[name]) for name in ("mean", "std", "request")),
+        number(cpu["allocatable"], 0),
+        *(size(memory[name]) for name in ("mean", "std", "request", "allocatable")),
+    ]
+
+
 def spread_cells(found: Spread) -> list[str]:
     """Return one spread's cells."""
     return [str(found.machines), str(found.most), ratio(found.highest), ratio3(found.std)]
@@ -57,15 +77,6 @@ def split(view: FleetView) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndar
     """Return the rows of the simulated machines and of the real one."""
     simulated = np.array([name.startswith(SIMULATED) for name in view.names], dtype=np.bool_)
     return np.flatnonzero(simulated), np.flatnonzero(~simulated)
-
-
-def new_table(first: str, *titles: str) -> Table:
-    """Return an empty table: the first column to the left, the others to the right."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(first, no_wrap=True)
-    for title in titles:
-        table.add_column(title, justify="right", no_wrap=True)
-    return table
 
 
 def ratio3(value: float) -> str:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.console import Console
-from rich.table import Table
 
 from ops.local.process import LocalError
 from ops.stack import Stack
 from ops.stack_settings import StackSettings
 from schemas.process.settings import load_settings, setting
+from schemas.process.tables import Column, table
+from schemas.process.terminal import screen
 
 WATCH_S = 0.2
 
@@ -99,13 +100,7 @@ def announce(stack: Stack, settings: UpSettings) -> None:
         rows = [{"name": name, "address": address, "log": log} for name, address, log in stack.rows()]
         print(json.dumps({"kafka": stack.kafka, "redis_url": stack.redis_url, "processes": rows}), flush=True)  # noqa: T201
         return
-    table = Table(box=None, pad_edge=False)
-    for title in ("what", "address", "log"):
-        table.add_column(title, overflow="fold")
-    for row in stack.rows():
-        table.add_row(*row)
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(table)
+    columns = [Column(title, left=True) for title in ("what", "address", "log")]
+    print(table(columns, [list(row) for row in stack.rows()], screen()))  # noqa: T201
     where = "" if stack.redis_url == "redis://127.0.0.1:6379/0" else f" --redis-url {stack.redis_url}"
-    console.print(f"ready: windward place --cpu 2 --memory 10G{where}   (Ctrl-C stops everything)", markup=False)
-    sys.stdout.flush()
+    print(f"ready: windward place --cpu 2 --memory 10G{where}   (Ctrl-C stops everything)", flush=True)  # noqa: T201

@@ -1,9 +1,11 @@
-"""Numbers as JSON can hold them."""
+"""Numbers as JSON can hold them, and as people read them."""
 
 from __future__ import annotations
 
 import math
 from typing import SupportsFloat
+
+from schemas.resources import UNITS
 
 
 def finite(value: SupportsFloat) -> float | None:
@@ -14,3 +16,31 @@ def finite(value: SupportsFloat) -> float | None:
     """
     number = float(value)
     return number if math.isfinite(number) else None
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """Return a number for people; an unknown one is a dash."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def size(value: float | None) -> str:
+    """Return bytes for people.
+
+    >>> size(10e9), size(512), size(None)
+    ('10.0G', '512', '-')
+    """
+    if value is None:
+        return "-"
+    for factor, suffix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.1f}{suffix}"
+    return f"{value:.0f}"
+
+
+def amount(resource: str, value: float | None, digits: int = 2) -> str:
+    """Return an amount of a resource in its unit.
+
+    >>> amount("cpu", 2.0), amount("memory", 10e9), amount("cpu", 64.0, 0)
+    ('2.00', '10.0G', '64')
+    """
+    return size(value) if UNITS[resource].startswith("bytes") else number(value, digits)

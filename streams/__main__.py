@@ -69,7 +69,7 @@ async def _run(settings: StreamSettings) -> int:
     try:
         await asyncio.wait_for(stream.app.stop(), timeout=15)
     except Exception as error:  # the state is written: how Faust ends must not hide that
-        log.warning("stream.stop-failed", extra={"values": {"error": repr(error)}})
+        log.warning("stream.stop.failed", extra={"values": {"error": repr(error)}})
     for task in (running, stopping, crashed):
         task.cancel()
     await redis.aclose()

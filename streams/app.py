@@ -99,7 +99,7 @@ class StreamApp:
         for partition in list(self.holdings.loaded.values()):
             end = self.reading.end(partition) if partition.number in self.holdings.owned and not changed else 0
             if end and end < partition.next_offset:
-                log.warning("stream.log-shrank", extra={"values": {"partition": partition.number, "end": end}})
+                log.warning("stream.log.shrank", extra={"values": {"partition": partition.number, "end": end}})
             elif not changed:
                 continue
             await self._fold(partition)
@@ -151,7 +151,7 @@ class StreamApp:
         self.clock.note(sum(outcome.counts.values()), outcome.ahead, time.monotonic())
         self.metrics.ahead.set(self.clock.ahead)
         if self.clock.behind and not was_behind:
-            log.error("stream.clock-behind", extra={"values": {"records_ahead": round(self.clock.ahead, 3)}})
+            log.error("stream.clock.behind", extra={"values": {"records_ahead": round(self.clock.ahead, 3)}})
 
     # ---- writing
 

@@ -28,14 +28,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table as Page
 
 from schemas.alignment import aligned
+from schemas.durations import duration
 from schemas.names import WINDOWS_S
-from schemas.numbers import finite
+from schemas.numbers import amount, finite
 from schemas.process.connections import CommonSettings
 from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.tables import Column, Screen, table
+from schemas.process.terminal import screen
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.sample import MachineFacts, Rejected, decode
 from schemas.window_table import PERCENTILES, WARMING_COVERAGE, WindowTable, decode_table
@@ -60,6 +61,7 @@ class FoldSettings(CommonSettings):
     windows_s: tuple[int, ...] = setting(WINDOWS_S, "windows, ascending multiples of the slot")
     time_zone: str = setting("UTC", "zone whose days the daily peaks are of")
     json: bool = setting(False, "print one JSON object")
+    wide: bool = setting(False, "show every column, however narrow the terminal is")
 
     def __post_init__(self) -> None:
         check_windows(self.windows_s)
@@ -82,7 +84,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     if settings.json:
         print(json.dumps(result, allow_nan=False))  # noqa: T201
     else:
-        _show(result)
+        _show(result, screen(wide=settings.wide))
     return 0 if result["machines"] else 1
 
 
@@ -100,11 +102,11 @@ def fold_lines(lines: Iterable[bytes], windows_s: tuple[int, ...], time_zone: st
             {"line": message.offset + 1, "reason": one.reason, "detail": one.detail} for message, one in outcome.refused
         ]
     partition.refresh_table()
-    table = decode_table(partition.table.encode(partition.ring, {})) if len(partition.ring) else None
+    windows = decode_table(partition.table.encode(partition.ring, {})) if len(partition.ring) else None
     return {
         "now": float(partition.ring.at.max()) if len(partition.ring) else None,
         "windows_s": list(windows_s),
-        "machines": _machines(table, partition.facts, float(partition.ring.at.max())) if table else [],
+        "machines": _machines(windows, partition.facts, float(partition.ring.at.max())) if windows else [],
         "counts": {name: count for name, count in sorted(counts.items()) if count},
         "refused": refused,
     }
@@ -177,19 +179,22 @@ def _by_resource(values: Any) -> dict[str, float]:
     return {r: v for r, value in zip(RESOURCES, values, strict=True) if (v := finite(value)) is not None}
 
 
-def _show(result: Mapping[str, Any]) -> None:
-    """Print one line a machine, window and resource."""
-    page = Page(box=None, header_style="bold")
-    for name in ("machine", "window", "resource", "mean", "std", "p95", "max", "of", "covered"):
-        page.add_column(name, justify="left" if name in ("machine", "resource") else "right")
+def _show(result: Mapping[str, Any], screen: Screen) -> None:
+    """Print one line a machine, window and resource, in the units of the other tables."""
+    columns = [
+        Column("machine"), Column("window"), Column("resource", left=True), Column("mean"), Column("std", 2),
+        Column("p95", 1), Column("max", 3), Column("of", 1), Column("covered", 4), Column("notes", left=True),
+    ]  # fmt: skip
+    rows = []
     for row in result["machines"]:
         for window_s, resources in row["windows"].items():
             for resource, s in resources.items():
-                covered = f"{s['coverage']:.0%}" + (" warming" if s["warming"] else "")
-                amounts = [f"{s[name]:.4g}" for name in ("mean", "std", "p95", "max")]
-                capacity = row["capacity"].get(resource)
-                of = "" if capacity is None else f"{capacity:.4g}"
-                page.add_row(row["name"], f"{window_s} s", resource, *amounts, of, covered)
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(page)
-    console.print("  ".join(f"{name} {count}" for name, count in result["counts"].items()), highlight=False)
+                amounts = [s[name] for name in ("mean", "std", "p95", "max")] + [row["capacity"].get(resource)]
+                rows.append(
+                    [
+                        row["name"], duration(float(window_s)), resource, *(amount(resource, one) for one in amounts),
+                        f"{s['coverage']:.0%}", "warming" if s["warming"] else "-",
+                    ]
+                )  # fmt: skip
+    print(table(columns, rows, screen))  # noqa: T201
+    print("  ".join(f"{name} {count}" for name, count in result["counts"].items()))  # noqa: T201

@@ -87,7 +87,7 @@ class Holdings:
         if partition.topic_id != topic_id:
             if partition.topic_id:
                 log.warning(
-                    "stream.topic-changed", extra={"values": {"partition": number, "stored": partition.position}}
+                    "stream.topic.changed", extra={"values": {"partition": number, "stored": partition.position}}
                 )
             partition.topic_id, partition.next_offset = topic_id, 0
         self.loaded[number] = partition

@@ -134,7 +134,7 @@ class Housekeeping:
                 self._health.failed("check", error)
                 return
             if lost:
-                log.error("stream.state-lost", extra={"values": {"partition": partition.number, "values": lost}})
+                log.error("stream.state.lost", extra={"values": {"partition": partition.number, "values": lost}})
                 self._metrics.rewritten.inc(lost)
 
     async def _check_stored(self, partition: Partition) -> None:

@@ -83,7 +83,7 @@ class ReadingPlace:
             try:
                 await self._app.consumer.seek_wait({tp: partition.next_offset})
             except IllegalStateError:
-                log.info("stream.seek-late", extra={"values": {"partition": partition.number}})  # revoked meanwhile
+                log.info("stream.seek.late", extra={"values": {"partition": partition.number}})  # revoked meanwhile
 
     async def check(self, partition: Partition, taken: int, last: int, beyond: int | None) -> None:
         """Seek back when messages came from elsewhere.

@@ -19,12 +19,14 @@ class RedisHealth:
         self._metrics = metrics
 
     def answered(self) -> None:
-        """Note a call that was answered."""
+        """Note a call that was answered; the first after some that were not is logged."""
+        if self.ok is False:
+            log.info("stream.redis.back")
         self.ok = True
 
     def failed(self, doing: str, error: RedisError) -> None:
         """Count a call that failed; the first in a row is logged."""
         if self.ok is not False:
-            log.error("stream.redis-away", extra={"values": {"doing": doing, "error": str(error)}})
+            log.error("stream.redis.away", extra={"values": {"doing": doing, "error": str(error)}})
         self.ok = False
         self._metrics.flush_failures.labels("redis").inc()

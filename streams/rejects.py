@@ -73,7 +73,7 @@ class Rejects:
         self._kept.labels("kept").inc(len(chosen) - len(lost))
         if lost:
             self._kept.labels("lost").inc(len(lost))
-            log.error("stream.rejects-lost", extra={"values": {"messages": len(lost), "error": repr(lost[0])}})
+            log.error("stream.rejects.lost", extra={"values": {"messages": len(lost), "error": repr(lost[0])}})
 
     async def _send(self, partition: int, chosen: Sequence[tuple[Arrived, Refused]]) -> list[BaseException]:
         """Send messages; return one error for each that the broker does not have."""

@@ -64,11 +64,11 @@ class TopicWatch:
             current = await asyncio.to_thread(topic_id, self._settings)
         except (KafkaError, OSError) as error:
             if not self._broker_away:
-                log.warning("stream.broker-away", extra={"values": {"error": repr(error)}})
+                log.warning("stream.broker.away", extra={"values": {"error": repr(error)}})
             self._broker_away = True
             return False
         if self._broker_away:
-            log.warning("stream.broker-back")
+            log.warning("stream.broker.back")
         self._broker_away = False
         self._answered_at = time.monotonic()
         await self._note(current)
@@ -83,7 +83,7 @@ class TopicWatch:
     async def _note(self, current: str) -> None:
         before, self.topic_id = self.topic_id, current
         if before not in ("", current):
-            log.warning("stream.topic-changed", extra={"values": {"old": before, "new": current}})
+            log.warning("stream.topic.changed", extra={"values": {"old": before, "new": current}})
         if before != current:
             await self._check_settings()
         await self._seen(current != before)
@@ -93,7 +93,7 @@ class TopicWatch:
         try:
             await asyncio.to_thread(check_topics, self._settings)
         except (KafkaError, OSError) as error:
-            log.warning("stream.topic-settings-unknown", extra={"values": {"error": repr(error)}})
+            log.warning("stream.topic.settings_unknown", extra={"values": {"error": repr(error)}})
 
     async def _check_redis(self) -> None:
         """Log, once, what is wrong with the settings of Redis."""
@@ -103,7 +103,7 @@ class TopicWatch:
         try:
             info = await self._redis.info("memory")
         except RedisError as error:
-            log.warning("stream.redis-settings-unknown", extra={"values": {"error": repr(error)}})
+            log.warning("stream.redis.settings_unknown", extra={"values": {"error": repr(error)}})
             return
         for problem in wrong_settings(info):
-            log.warning("stream.redis-wrong-setting", extra={"values": {"problem": problem}})
+            log.warning("stream.redis.wrong_setting", extra={"values": {"problem": problem}})

@@ -69,7 +69,7 @@ def ensure_topics(settings: TopicSettings, partitions: int | None = None) -> int
                 admin.create_topics(missing)
                 log.info("topics.created", extra={"values": {"topics": ",".join(missing)}})
             except TopicAlreadyExistsError:
-                log.info("topics.already-created", extra={"values": {"topics": ",".join(missing)}})
+                log.info("topics.already_created", extra={"values": {"topics": ",".join(missing)}})
         return _await_leaders(admin, names.samples_topic)
     finally:
         admin.close()
@@ -121,6 +121,6 @@ def check_topics(settings: KafkaSettings) -> list[str]:
     for topic, values in told.items():
         found = {name: str(each["value"]) for name, each in values.items() if each.get("value") is not None}
         for problem in wrong_settings(found, samples=topic == names.samples_topic):
-            log.warning("topics.wrong-setting", extra={"values": {"topic": topic, "problem": problem}})
+            log.warning("topics.wrong_setting", extra={"values": {"topic": topic, "problem": problem}})
             problems.append(f"{topic}: {problem}")
     return problems

@@ -130,6 +130,28 @@ def test_every_command_can_be_run(command: str) -> None:
     assert list(inspect.signature(main).parameters) == ["argv", "environ"]
 
 
+def logged_events(path: Path) -> set[str]:
+    """Every constant first argument of ``log.info`` and the like in a file."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS:
+            arguments = node.args[node.func.attr == "log" :][:1]
+            if isinstance(node.func.value, ast.Name) and node.func.value.id == "log":
+                found |= {one.value for one in arguments if isinstance(one, ast.Constant)}
+    return found
+
+
+LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
+
+
+def test_events_are_named_alike() -> None:
+    """A log line's event is the process and what happened, ``stream.broker.away``: dots, no mark but _."""
+    events = {event for path in sources(*PACKAGES) for event in logged_events(path)}
+    assert len(events) > 50
+    wrong = sorted(event for event in events if not re.fullmatch(r"[a-z]+(\.[a-z_]+)+", str(event)))
+    assert not wrong
+
+
 def test_the_agent_is_light() -> None:
     """It runs on every host: no numpy, no faust, nothing for terminals or plots in its process."""
     heavy = {"numpy", "faust", "aiokafka", "rich", "matplotlib", "redis", "streams.app", "scorer"}

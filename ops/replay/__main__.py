@@ -19,7 +19,6 @@ oracle that knows the whole future. The table has ratios to the baseline with 95
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +43,7 @@ from ops.replay.workload import Workload, WorkloadError
 from ops.replay.workload_file import is_workload, read_workload
 from ops.replay.worlds import Shape, build_world
 from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.terminal import screen
 from scorer.ranking.catalogue import load_profiles, read_profile
 from scorer.ranking.plugins import PluginError
 from scorer.ranking.profile import Profile, ProfileError
@@ -88,6 +88,7 @@ class ReplaySettings:
         None, "draw how far the chances that the first profile states can be relied on, over all worlds", metavar="FILE"
     )
     json: bool = setting(False, "print one JSON object")
+    wide: bool = setting(False, "show every column, however narrow the terminal is")
 
     def __post_init__(self) -> None:
         if not self.sources:
@@ -119,7 +120,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     if settings.json:
         print(json.dumps(as_json(results, baseline), allow_nan=False))  # noqa: T201
     else:
-        print_report(results, baseline, Console(width=None if sys.stdout.isatty() else 160))
+        print_report(results, baseline, screen(wide=settings.wide))
     return 0
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
-from rich.table import Table
-
 from ops.replay.comparison import Result, Row, compare
+from schemas.process.tables import Column, Screen, table
 
 _ABSOLUTE = {
     "std": ".3f", "p99": ".2f", "hot80": ".2%", "hot90": ".2%", "hot100": ".2%", "lost": ".3%", "on_hot": ".2%",
@@ -21,47 +19,47 @@ _HEADINGS = {
 STAGES = {"steady": "after the fill", "fill": "the fill alone (an empty fleet flatters)"}
 
 
-def print_report(results: Sequence[Result], baseline: str, console: Console) -> None:
+def print_report(results: Sequence[Result], baseline: str, screen: Screen) -> None:
     """Print the comparison over all worlds, each family by itself, then the fill."""
     families = list(dict.fromkeys(one.family for one in results))
     worlds = len({(one.family, one.seed) for one in results})
-    console.print(ratios(compare(results, baseline), baseline, f"{_counted(worlds)}, {STAGES['steady']}"))
-    console.print(absolutes(compare(results, baseline), "the figures themselves, means over the worlds"))
+    print(ratios(compare(results, baseline), baseline, f"{_counted(worlds)}, {STAGES['steady']}", screen))  # noqa: T201
+    print(absolutes(compare(results, baseline), "the figures themselves, means over the worlds", screen))  # noqa: T201
     if len(families) > 1:
         for family in families:
-            console.print(ratios(compare(results, baseline, family=family), baseline, f"{family}, {STAGES['steady']}"))
+            of_family = compare(results, baseline, family=family)
+            print(ratios(of_family, baseline, f"{family}, {STAGES['steady']}", screen))  # noqa: T201
     if any("fill" in one.stages for one in results):
-        console.print(ratios(compare(results, baseline, "fill"), baseline, STAGES["fill"]))
+        print(ratios(compare(results, baseline, "fill"), baseline, STAGES["fill"], screen))  # noqa: T201
 
 
 def _counted(worlds: int) -> str:
     return f"all {worlds} worlds" if worlds > 1 else "one world"
 
 
-def ratios(rows: Sequence[Row], baseline: str, title: str) -> Table:
+def ratios(rows: Sequence[Row], baseline: str, title: str, screen: Screen) -> str:
     """Return the table of ratios to the baseline; the baseline's own row has its figures."""
-    table = Table(title=f"{title}: ratios to {baseline}, 95 % intervals; lower is better", title_justify="left")
-    table.add_column("policy")
-    for name in _SHOWN:
-        table.add_column(_HEADINGS.get(name, name), justify="right")
-    table.add_column(_HEADINGS["refused_first"], justify="right")
+    columns = [Column("policy"), *(Column(_HEADINGS.get(name, name), at) for at, name in enumerate(_SHOWN))]
+    columns.append(Column(_HEADINGS["refused_first"], 2))
+    lines = []
     for row in rows:
         refused = format(row.figures["refused_first"], ".2%")
         if row.policy == baseline:
             cells = [format(row.figures[name], _ABSOLUTE[name]) for name in _SHOWN]
         else:
             cells = [str(row.ratios[name]) if name in row.ratios else "-" for name in _SHOWN]
-        table.add_row(row.policy, *cells, refused, style="dim" if row.reference else None)
-    return table
+        lines.append([row.policy, *cells, refused])
+    return f"{title}: ratios to {baseline}, 95 % intervals; lower is better\n{table(columns, lines, screen)}\n"
 
 
-def absolutes(rows: Sequence[Row], title: str) -> Table:
+def absolutes(rows: Sequence[Row], title: str, screen: Screen) -> str:
     """Return the table of the figures themselves."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("policy")
-    for name in _ABSOLUTE:
-        table.add_column(_HEADINGS.get(name, name), justify="right")
-    for row in rows:
-        cells = [format(row.figures[name], how) if name in row.figures else "-" for name, how in _ABSOLUTE.items()]
-        table.add_row(row.policy, *cells, style="dim" if row.reference else None)
-    return table
+    columns = [Column("policy"), *(Column(_HEADINGS.get(name, name), at) for at, name in enumerate(_ABSOLUTE))]
+    lines = [
+        [
+            row.policy,
+            *(format(row.figures[name], how) if name in row.figures else "-" for name, how in _ABSOLUTE.items()),
+        ]
+        for row in rows
+    ]
+    return f"{title}\n{table(columns, lines, screen)}\n"

@@ -23,13 +23,21 @@ class _Formatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
-        line: dict[str, Any] = {"at": at, "level": record.levelname.lower(), "event": record.getMessage()}
+        line: dict[str, Any] = {"at": at, "level": record.levelname.lower(), **_event(record)}
         line |= getattr(record, "values", {})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         if self._json:
             return json.dumps(line, default=str)
         return " ".join(f"{key}={_logfmt(value)}" for key, value in line.items())
+
+
+def _event(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the event of one of our lines; of a library's line who says what."""
+    library, _, _ = record.name.partition(".")
+    if library == "windward":
+        return {"event": record.getMessage()}
+    return {"event": f"{library}.said", "logger": record.name, "message": record.getMessage()}
 
 
 def _logfmt(value: Any) -> str:

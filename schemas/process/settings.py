@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -186,6 +187,7 @@ def _read_secret(path: Path, variable: str) -> str:
     return secret
 
 
+_ITEM = re.compile(r" - at `\$\[(\d+)\]`$")
 _ARGUMENT = "an argument"
 
 
@@ -219,6 +221,9 @@ def _convert(field: dataclasses.Field[Any], value: Any, source: str, kind: Any) 
         converted = msgspec.convert(value, kind, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
         said = choices(plain)
+        if isinstance(value, list) and (place := _ITEM.search(str(error))):
+            error, item = msgspec.ValidationError(str(error)[: place.start()]), value[int(place[1])]
+            got = got and f", got {item!r}"
         problem = field_error(error).removesuffix(", got text")
         raise SettingsError(f"{name}: {f'expected {said}' if said else problem}{got} ({source})") from None
     except ValueError as error:

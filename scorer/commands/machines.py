@@ -107,7 +107,7 @@ def _write(verb: str, settings: WriteSettings) -> int:
         if (given or settings.selector) and not arguments:
             raise SettingsError(f"{verb} what? `windward machines {verb} --help` has examples")
     if not given and not settings.selector:
-        raise SettingsError(f"machines {verb}: which machine? Give names, globs or --selector")
+        raise SettingsError(f"{verb} which machine? Give names, globs or --selector")
     change = _CHANGES[verb]
     change({}, arguments)  # refuses what cannot be read before anything is written
     after: dict[str, Any] = {}

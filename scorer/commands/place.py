@@ -92,7 +92,7 @@ def show(answer: dict[str, Any], screen: Screen | None = None) -> str:
         lines.append(f"{answer['missing']} missing: {answer['reason']}")
     if answer["conflicts"]:
         lines.append(f"{answer['conflicts']} candidates were lost to other scorers")
-    lines += [f"note: {warning}" for warning in answer.get("warnings", ())]
+    lines += [f"warning: {warning}" for warning in answer.get("warnings", ())]
     return "\n".join(lines)
 
 

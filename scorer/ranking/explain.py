@@ -47,7 +47,7 @@ def warnings(ranking: Ranking, row: int | None) -> list[str]:
             found.append(f"{machines.name(row)} is warming: {covered:.0%} of its window is covered")
     own = machines.owned_by(_EXPLAIN)
     if warming := own.of_snapshot("warming", lambda m: int(np.count_nonzero(m.warming & m.has_data))):
-        found.append(f"{warming} of {len(machines)} machines are warming")
+        found.append(f"{warming} of {len(machines)} machines {'is' if warming == 1 else 'are'} warming")
     if stale := _stale_count(own, machines.now_s - stale_s):
         found.append(f"{stale} of {len(machines)} machines have data older than {stale_s:g} s")
     return found

@@ -147,7 +147,7 @@ class Rpc:
             self._service.accept(got[len(takes) + 1 :])
             if self._pause_s:  # the ledger's server, too, has answered
                 self._pause_s = 0.0
-                log.warning("scorer.redis.back")
+                log.info("scorer.redis.back")
             waiting = got[len(takes)]
             if isinstance(waiting, int):
                 self._metrics.waiting.set(waiting)

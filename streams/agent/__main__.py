@@ -45,7 +45,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     identity = read_identity(environ, time.time())
     settings = load_settings(AgentSettings, "agent", argv, environ)
     configure_logs(settings.log_level, settings.log_format)
-    quieten("kafka")
+    quieten("kafka", hush=settings.once)
     sampler = build_sampler(settings, identity)
     check_connection_settings(settings)
     if settings.check_config:
@@ -90,6 +90,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     run(sampler, SystemClock(stop), emit, settings.facts_interval_s, alive, reporter)
     systemd.notify("STOPPING=1")
     left = publisher.close(settings.flush_s) if publisher else 0
+    if settings.once and left:
+        log.error("agent.sample.undelivered", extra={"values": {"kafka": settings.kafka}})
     log_stopped(sampler.counts, left)
     return 1 if settings.once and left else 0
 

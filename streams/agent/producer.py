@@ -112,5 +112,10 @@ def succeeded(future: Future) -> bool:
 
 
 def in_words(error: BaseException | None) -> str:
-    """Return an error with its kind."""
-    return f"{type(error).__name__}: {error}"
+    """Return an error with its kind, once: errors of kafka-python begin with it.
+
+    >>> in_words(ValueError("wrong")), in_words(ValueError("ValueError: wrong"))
+    ('ValueError: wrong', 'ValueError: wrong')
+    """
+    kind = f"{type(error).__name__}: "
+    return kind + str(error).removeprefix(kind)

@@ -28,11 +28,13 @@ class OncePerMinute(logging.Filter):
         return True
 
 
-def quieten(library: str) -> None:
-    """Put the filter on what `schemas.process.logs.configure_logs` set up.
+def quieten(library: str, *, hush: bool = False) -> None:
+    """Put the filter on what `schemas.process.logs.configure_logs` set up; ``hush``: the library says nothing.
 
     Its selector takes any wait for Python's lock for a blocked loop: that is heard from errors upwards only.
     """
     logging.getLogger(f"{library}.net.selector").setLevel(logging.ERROR)
+    if hush:
+        logging.getLogger(library).setLevel(logging.CRITICAL)
     for handler in logging.getLogger().handlers:
         handler.addFilter(OncePerMinute(library))

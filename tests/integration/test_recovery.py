@@ -116,7 +116,7 @@ def test_redis_away_while_samples_flow(pipeline: Pipeline, store: LocalValkey) -
     pipeline.await_folded(100 * MACHINES)
     store.kill()
     pipeline.publish(samples[100 * MACHINES :])
-    await_condition(lambda: "stream.redis-away" in worker.output_end(50), "the worker notices")
+    await_condition(lambda: "stream.redis.away" in worker.output_end(50), "the worker notices")
     assert worker.running
     store.start()
     pipeline.await_exact()

@@ -70,6 +70,22 @@ def up(folder: Path, *more: str, **extra: str) -> Iterator[tuple[subprocess.Pope
         process.stdout.close()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_up_interrupted_before_it_is_ready_exits_130(tmp_path: Path, number: signal.Signals) -> None:
+    """It says so, and leaves no process."""
+    command = [*WINDWARD, "up", "--state-dir", str(tmp_path / "state"), *ANY_PORTS, "--no-exporter", "--no-agent"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ())
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("broker on ")
+    started = descendants(process.pid)
+    process.send_signal(number)
+    out, notes = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert notes.endswith("stopped before everything was ready\n")
+    assert started
+    assert gone(started)
+
+
 def test_up_places_restarts_what_dies_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """The stack answers; a scorer killed with -9 is started again; SIGTERM ends all with exit code 0."""
     with up(tmp_path, *ANY_PORTS, "--machines", "20", "--backfill-s", "600") as (process, addresses):

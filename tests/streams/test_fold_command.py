@@ -152,7 +152,7 @@ def test_the_page_names_machine_window_and_resource(tmp_path: Path, capsys: pyte
     path.write_bytes(b"\n".join(lines_of("db1.example.org", slots=40)))
     assert main([str(path)], {}) == 0
     shown = capsys.readouterr().out
-    for word in ("db1.example.org", "300 s", "3600 s", "cpu", "memory", "warming", "accepted 40"):
+    for word in ("db1.example.org", "5m", "1h", "cpu", "memory", "warming", "accepted 40"):
         assert word in shown
 
 
