@@ -17,12 +17,10 @@ from ops.top_view import Decision, Moment, chosen, frame, rows_of, spread_of
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.terminal import screen
 from schemas.window_table import TableError, decode_table
-from scorer.client import Client, WindwardError
 from scorer.commands import ask
 from scorer.wire import AWAY
 
 DECISIONS = 50
-RISKS_TOP = 1_000
 
 
 SETTINGS = TopSettings
@@ -59,21 +57,17 @@ def _once(settings: TopSettings) -> int:
 
 
 class Reader:
-    """Reads one moment after the other: window tables, decisions and the queue from Redis, risks from a scorer."""
+    """Reads one moment after the other from Redis: window tables, decisions, the queue. It asks no scorer."""
 
     def __init__(self, settings: TopSettings) -> None:
         self._settings, self._names = settings, settings.names
         self._server = ask.server(settings)
-        self._client = Client(
-            prefix=settings.prefix, timeout_s=min(settings.timeout, 2.0), **settings.redis_arguments()
-        )
 
     def __enter__(self) -> Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._server.close()
-        self._client.close()
 
     def read(self) -> Moment:
         """Return what is there now; raises redis.RedisError when the server is away."""
@@ -88,24 +82,16 @@ class Reader:
             except TableError as error:
                 problem = str(error)
         view = join_tables(tables)
-        risks, unanswered = self._risks()
         return Moment(
             now_s=now_s,
             windows_s=view.windows_s,
-            rows=rows_of(view, risks, now_s),
+            rows=rows_of(view, now_s),
             std=spread_of(view),
             waiting=int(server.llen(names.queries)),
             scorers=self._scorers(),
             decisions=self._decisions(),
-            problem=problem or unanswered,
+            problem=problem,
         )
-
-    def _risks(self) -> tuple[dict[str, float], str]:
-        try:
-            answer = self._client.call("rank", {"top": RISKS_TOP})
-        except WindwardError as error:
-            return {}, f"no risk: {error.message}"
-        return {one["machine"]: one["risk"] for one in answer["candidates"] if one["risk"] is not None}, ""
 
     def _scorers(self) -> int:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ops.fleet_view import FleetView
 from schemas.durations import duration
@@ -13,7 +14,9 @@ from schemas.numbers import finite
 from schemas.process.tables import Column, Screen, table
 from schemas.resources import CPU, MEMORY, NIC
 from scorer.commands.show import age, number, ratio
+from scorer.ranking.scores.load_variation_risk import risk_of
 
+FloatArray = NDArray[np.float64]
 SORTS = ("cpu", "memory", "nic", "risk", "age", "machine")
 STALE_S = 60.0
 
@@ -59,11 +62,26 @@ class Moment:
     problem: str = ""
 
 
-def rows_of(view: FleetView, risks: Mapping[str, float], now_s: float) -> list[Row]:
-    """Return a row for each machine of the window tables."""
-    used = view.utilization
+def risks_of(view: FleetView) -> FloatArray:
+    """Return the risk of each machine, 0 to 1: of CPU, memory and NIC the worst, over the longest window, [M].
+
+    It is `load_variation_risk` of the measured load against capacity, without credits or what operators keep free; so
+    every machine has one, whether a scorer would offer it or not. NaN where nothing is known.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
-        std = view.std[0, CPU] / view.capacity[CPU] if len(view.names) else np.empty(0)
+        sigma = np.nan_to_num(view.std[-1] / view.capacity)[[CPU, MEMORY, NIC]]
+        risks = risk_of(view.utilization[-1][[CPU, MEMORY, NIC]], sigma)
+    worst: FloatArray = np.fmax.reduce(risks, axis=0)
+    return worst
+
+
+def rows_of(view: FleetView, now_s: float) -> list[Row]:
+    """Return a row for each machine of the window tables."""
+    if not len(view.names):
+        return []
+    used, risks = view.utilization, risks_of(view)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        std = view.std[0, CPU] / view.capacity[CPU]
     return [
         Row(
             machine=name,
@@ -71,7 +89,7 @@ def rows_of(view: FleetView, risks: Mapping[str, float], now_s: float) -> list[R
             cpu_std=finite(std[at]),
             memory=tuple(finite(value) for value in used[:, MEMORY, at]),
             nic=finite(used[0, NIC, at]),
-            risk=risks.get(name),
+            risk=finite(risks[at]),
             age_s=now_s - float(view.at[at]),
         )
         for at, name in enumerate(view.names)

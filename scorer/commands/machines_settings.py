@@ -19,7 +19,7 @@ class ListSettings(ClientSettings):
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward machines list --sort cpu --limit 10             # the fullest ones",
         "windward machines list --state stale                     # whose data is old",
-        "windward machines list --selector 'zone in (a, b)' --columns machine,cpu,memory,age",
+        "windward machines list --selector 'zone in (zone-1, zone-2)' --columns machine,cpu,memory,age",
         "windward machines list --quiet                           # names alone, one a line",
     )
 
@@ -61,7 +61,7 @@ class CordonSettings(WriteSettings):
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward machines cordon sim-00003 sim-00004",
         "windward machines cordon 'sim-0000*'                     # all that match",
-        "windward machines cordon --selector zone=a",
+        "windward machines cordon --selector zone=zone-1",
     )
 
     words: tuple[str, ...] = setting(
@@ -74,7 +74,7 @@ class UncordonSettings(CordonSettings):
     """Let these machines take instances again."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
-        "windward machines uncordon sim-00003 sim-00004 'sim-0000*' --selector zone=a",
+        "windward machines uncordon sim-00003 sim-00004 'sim-0000*' --selector zone=zone-1",
     )
 
 

@@ -26,7 +26,7 @@ class PlaceSettings(RequestSettings):
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward place --cpu 2 --memory 10G --id db-1         # one instance, reserved for 5 minutes",
         "windward place --cpu 500m --memory 2Gi --count 20     # twenty at once, each seeing the ones before",
-        "windward place --cpu 2 --memory 10G --ttl-s 1h --selector 'rack in (r1, r2)' --dry-run",
+        "windward place --cpu 2 --memory 10G --ttl-s 1h --selector 'zone in (zone-1, zone-2)' --dry-run",
         "windward place --query docs/examples/query.json --json",
     )
 

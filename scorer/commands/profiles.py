@@ -33,8 +33,7 @@ class ShowSettings(ListSettings):
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward profiles show windward",
-        "windward profiles show windward > mine.toml     # change it, then",
-        "windward profiles check mine.toml",
+        "windward profiles show windward > mine.toml     # a file to change; then `windward profiles check mine.toml`",
     )
 
     name: str = setting(help="name of a profile, or a TOML file", positional=True, metavar="NAME")
@@ -44,7 +43,7 @@ class ShowSettings(ListSettings):
 class CheckSettings(ListSettings):
     """Check a profile file of your own; a mistake is told with its line."""
 
-    EXAMPLES: ClassVar[tuple[str, ...]] = ()
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward profiles check mine.toml",)
 
     file: str = setting(help="TOML file", positional=True, metavar="FILE")
 

@@ -38,7 +38,7 @@ class RankSettings(RequestSettings):
         "windward rank --cpu 2 --memory 10G                  # ask the running scorer",
         "windward rank --cpu 2 --memory 10G --explain        # why these, and how many machines each filter refused",
         "windward rank --machines docs/examples/machines.json --query docs/examples/query.json   # from files alone",
-        "windward rank --machines docs/examples/machines.json --cpu 2 --explain a1 --plot out.png",
+        "windward rank --machines docs/examples/machines.json --cpu 2 --explain calm --plot out.png",
     )
 
     machines: str | None = setting(None, "JSON file that describes the fleet; without it the running scorer is asked",

@@ -6,15 +6,19 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import redis
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Input, Static
 
+from ops.fleet_view import join_tables
 from ops.top_app import TopApp
 from ops.top_settings import TopSettings
-from ops.top_view import Decision, Moment, Row, chosen, frame
+from ops.top_view import Decision, Moment, Row, chosen, frame, rows_of
 from schemas.process.tables import Screen
+from schemas.window_table import decode_table
+from tests.window_tables import window_table
 
 WINDOWS_S = (300, 900, 3600)
 
@@ -145,3 +149,18 @@ def test_a_frame_fits(width: int) -> None:
 def test_an_empty_fleet_is_shown(tmp_path: Path) -> None:
     """Before the first sample."""
     assert "0 machines" in frame(Moment(0.0), [], Screen(80), machines=5, decisions=5)
+
+
+def test_every_machine_of_a_large_fleet_has_a_risk() -> None:
+    """Hot ones, too, which no scorer would offer. A machine without data has none."""
+    count = 1_500
+    used = np.linspace(0.0, 1.2, count)
+    raw = window_table([f"m{n:04d}" for n in range(count)], utilization=used, capacity=(16.0, 64e9))
+    blank = window_table(["blank"], capacity=(np.nan, np.nan, np.nan), partition=1)
+    rows = rows_of(join_tables([decode_table(raw), decode_table(blank)]), now_s=0.0)
+    assert len(rows) == count + 1
+    for at in (0, 700, count - 1):
+        sigma = min(0.1 * used[at], 1.0)
+        assert rows[at].risk == pytest.approx((min(used[at], 1.0) + sigma) / 2, rel=1e-6)
+    assert rows[-1].risk is None
+    assert rows_of(join_tables([]), now_s=0.0) == []

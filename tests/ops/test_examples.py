@@ -1,0 +1,131 @@
+"""The examples in ``--help``: every command has one, each is a command as it is typed, and what can run here is run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.cli import COMMANDS
+from ops.local.process import wait_until
+from ops.stack import Stack
+from ops.stack_settings import StackSettings
+from schemas.process.settings import load_settings
+from scorer.client import Client
+
+ROOT = Path(__file__).parents[2]
+
+NOT_RUN = {
+    "windward up": "runs until Ctrl-C: tests/integration/test_stack_up.py",
+    "windward demo": "a stack of its own, for some minutes: tests/integration/test_demo.py",
+    "windward agent --kafka": "runs until it is stopped: tests/integration/test_agent.py",
+    "windward fleet --machines 200": "runs until it is stopped: tests/integration/test_fleet.py",
+    "windward bridge": "runs until it is stopped: tests/integration/test_bridge.py",
+    "windward stream": "runs until it is stopped: tests/integration/test_recovery.py",
+    "windward scorer": "runs until it is stopped: tests/integration/test_rpc.py",
+    "windward exporter": "runs until it is stopped: tests/integration/test_exporter.py",
+    "windward replay": "needs a trace: tests/ops/replay/test_command.py",
+    "windward ledger accept": "there is no emptied ledger here: tests/integration/test_ledger_lost.py",
+}
+"""Beginnings of the examples that are not run here, and why; their flags are read all the same."""
+
+BEFORE = {
+    "windward confirm db-1": "windward place --cpu 2 --memory 10G --id db-1",
+    "windward update db-1": "windward place --cpu 2 --memory 10G --id db-1; windward confirm db-1",
+    "windward instances show": "windward place --cpu 2 --memory 10G --id db-1",
+    "windward instances release": "for id in db-1 db-2; do windward place --cpu 1 --memory 1G --id $id; done",
+    "windward release": "windward place --cpu 2 --memory 10G --id db-1",
+    "windward why": "windward place --cpu 2 --memory 10G --id db-1",
+    "windward machines uncordon": "windward machines cordon sim-00003",
+    "windward machines rename": "windward machines label sim-00001 disk=ssd",
+    "windward profiles check": "windward profiles show windward > mine.toml",
+}
+"""What is there already when an example is typed."""
+
+MAY_FAIL = {"windward doctor": 1, "windward health": 1}
+"""Exit codes of commands that tell by them what they found."""
+
+
+def examples() -> list[tuple[str, str, str, type[Any]]]:
+    """Every example: its line, its command, the second word, the settings."""
+    found = []
+    for command, (module, _) in COMMANDS.items():
+        settings = import_module(module).SETTINGS
+        for verb, cls in (settings if isinstance(settings, dict) else {"": settings}).items():
+            found += [(line.partition("  #")[0].strip(), command, verb, cls) for line in cls.EXAMPLES]
+            assert cls.EXAMPLES, f"windward {command} {verb}: --help has no example"
+    return found
+
+
+EXAMPLES = examples()
+LINES = [line for line, *_ in EXAMPLES]
+RUN = [line for line in LINES if not any(line.startswith(start) for start in NOT_RUN)]
+
+
+def test_what_is_not_run_exists() -> None:
+    """Each beginning is one of an example."""
+    for start in (*NOT_RUN, *BEFORE, *MAY_FAIL):
+        assert any(line.startswith(start) for line in LINES), start
+
+
+@pytest.mark.parametrize(("line", "command", "verb", "cls"), EXAMPLES, ids=LINES)
+def test_the_flags_of_an_example_are_there(line: str, command: str, verb: str, cls: type[Any]) -> None:
+    """With values that they take."""
+    first = shlex.split(line.partition(" | ")[0].partition(" > ")[0])
+    assert first[:2] == ["windward", command]
+    words = first[2:]
+    if words[:1] == [verb] or command == "bridge":  # the bridge's second word is the other agent
+        words = words[1:]
+    elif verb and (command, verb) != (command, next(iter(import_module(COMMANDS[command][0]).SETTINGS))):
+        pytest.fail(f"{line!r} is not an example of `windward {command} {verb}`")
+    load_settings(cls, f"{command} {verb}".strip(), words, {})
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
+    """A folder with the examples' files, and the environment of a user whose stack runs."""
+    folder = tmp_path_factory.mktemp("examples")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
+    (folder / "windward").write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m ops.cli "$@"\n')
+    (folder / "windward").chmod(stat.S_IRWXU)
+    shutil.copytree(ROOT / "docs/examples", folder / "docs/examples")
+    settings = StackSettings(
+        kafka_port=0, redis_port=0, metrics_port=0, machines=40, backfill_s=3600, state_dir=folder / "state"
+    )
+    with Stack(settings, environ) as stack:
+        with Client(stack.redis_url, timeout_s=10) as client:
+            wait_until(lambda: client.rank(cpu=1)["feasible"] >= 30, 90, "the fleet can be used")
+        yield (
+            folder,
+            environ
+            | {
+                "PATH": f"{folder}:{environ['PATH']}",
+                "PYTHONPATH": str(ROOT),
+                "WINDWARD_REDIS_URL": stack.redis_url,
+                "WINDWARD_KAFKA": stack.kafka,
+            },
+        )
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("line", RUN)
+def test_an_example_runs(shell: tuple[Path, dict[str, str]], line: str) -> None:
+    """As it is typed, in a shell, against a stack of forty simulated machines."""
+    folder, environ = shell
+    before = next((done for start, done in BEFORE.items() if line.startswith(start)), "true")
+    code = next((code for start, code in MAY_FAIL.items() if line.startswith(start)), 0)
+    script = f"{{ {before}; }} > /dev/null 2>&1\n{line}"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode in (0, code), done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
