@@ -61,6 +61,7 @@ class DemoSettings(CommonSettings):
 
     machines: Annotated[int, Meta(ge=10, le=10_000)] = setting(200, "simulated machines")
     burst: Annotated[int, Meta(ge=1, le=1_000)] = setting(50, "instances placed at the end")
+    wide: bool = setting(False, "show every column, however narrow the terminal is")
 
 
 SETTINGS = DemoSettings
@@ -129,7 +130,7 @@ class Demo:
     @property
     def _screen(self) -> Screen:
         terminal = self._console.is_terminal
-        return Screen(self._console.width if terminal else None, terminal)
+        return Screen(self._console.width if terminal and not self._settings.wide else None, terminal)
 
     def _print(self, lines: str) -> None:
         self._console.print(Text.from_ansi(lines), soft_wrap=True)

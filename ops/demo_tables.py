@@ -23,8 +23,8 @@ RANKED = [
     *(Column(title, 2 + at) for at, title in enumerate(("memory mean", "std", "request", "of"))),
 ]  # fmt: skip
 SPREAD = [
-    Column("placed by"), Column("machines", 1), Column("most on one"), Column("fullest CPU of these"),
-    Column("CPU std over the fleet", 2),
+    Column("placed by"), Column("machines", 1), Column("most on one"), Column("fullest CPU"),
+    Column("CPU std, fleet", 2),
 ]  # fmt: skip
 
 

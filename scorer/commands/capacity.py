@@ -41,7 +41,7 @@ class CapacitySettings(RequestSettings, LedgerSettings):
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward capacity --cpu 2 --memory 10G                        # of the running fleet",
-        "windward capacity --cpu 2 --memory 10G --by rack --if-lost rack=a",
+        "windward capacity --cpu 2 --memory 10G --by rack --if-lost rack=rack-001",
         "windward capacity --cpu 2 --memory 10G --machines docs/examples/machines.json   # of a file",
     )
 

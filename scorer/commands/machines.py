@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -51,7 +52,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         try:
             answer = ask.call(settings, "machines", params)
         except WindwardError as error:
-            return ask.report(error, "machines show", settings)
+            return ask.report(_not_found(error, settings), "machines show", settings)
         one = answer["machines"][0]
         print(json.dumps(one, indent=2) if settings.json else machine_table.page(one, view))  # noqa: T201
         return ask.OK
@@ -61,6 +62,19 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         return run(settings, settings.words)
     assert isinstance(settings, WriteSettings)
     return _write(verb, settings)
+
+
+def _not_found(error: WindwardError, settings: ShowSettings) -> WindwardError:
+    """Return a scorer's error; that of a name which it does not know with the names near to it."""
+    if error.code != "INVALID_ARGUMENT" or not error.message.startswith("names: "):
+        return error
+    from schemas.near import did_you_mean
+
+    with contextlib.suppress(WindwardError):
+        answer = ask.call(settings, "machines", {"limit": _PAGE})
+        hint = did_you_mean(settings.name, [row["machine"] for row in answer["machines"]])
+        return WindwardError("NOT_FOUND", f"no machine {settings.name!r}{hint}")
+    return error
 
 
 def _list(settings: ListSettings) -> int:

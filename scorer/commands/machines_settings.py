@@ -141,7 +141,7 @@ class RenameSettings(ClientSettings, LedgerSettings):
     cordoned. Run again, the command does what is left. Refused while another host is live under the new name.
     """
 
-    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward machines rename sim-00001 db1",)
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward machines rename sim-00005 db1",)
 
     words: tuple[str, ...] = setting((), "the name so far, and the new one", positional=True, metavar="OLD NEW")
 

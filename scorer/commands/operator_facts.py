@@ -83,14 +83,28 @@ def tainted(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
 
 
 def replaced(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
-    """Return an entry with the fields of a JSON object laid over it."""
+    """Return an entry with the fields of a JSON object laid over it; a null takes a field, or a key of one, away.
+
+    >>> replaced({"reserve": {"cpu": 1, "memory": "8G"}, "cordon": True}, ['{"reserve": {"memory": null}}'])
+    {'reserve': {'cpu': 1}, 'cordon': True}
+    >>> replaced({"share": {"cpu": 0.5}}, ['{"share": {"memory": 0.9}}'])
+    {'share': {'memory': 0.9}}
+    """
     try:
         given = json.loads(" ".join(arguments))
     except ValueError as error:
         raise SettingsError(f"the last argument is not JSON: {error}") from None
     if not isinstance(given, dict):
         raise SettingsError("the last argument: expected a JSON object")
-    return facts | given
+    return facts | {name: _without_nulls(facts.get(name), value) for name, value in given.items()}
+
+
+def _without_nulls(before: Any, value: Any) -> Any:
+    """Return a field's new value: a group replaces the one before, or, with a null in it, changes that."""
+    if not isinstance(value, dict) or None not in value.values():
+        return value
+    kept = before if isinstance(before, dict) else {}
+    return {key: one for key, one in {**kept, **value}.items() if one is not None}
 
 
 def in_words(facts: Mapping[str, Any]) -> str:

@@ -192,6 +192,9 @@ def test_an_operator_s_typo_makes_no_machine(windward: Run) -> None:
     assert len(chosen.stdout.splitlines()) == len(many.stdout.splitlines())
     failed = windward("machines", "cordon", "nobody", "--json")
     assert json.loads(failed.stderr)["code"] == "NOT_FOUND"
+    wrong = windward("machines", "show", MACHINES[3] + "x")
+    assert wrong.returncode == 1
+    assert f"NOT_FOUND: no machine '{MACHINES[3]}x'; did you mean" in wrong.stderr
 
 
 def test_machines_are_sorted_filtered_and_shown_in_columns(windward: Run) -> None:
