@@ -1,8 +1,8 @@
 """Reliability: how often `expected_overload` is right when it gives a chance p of load above its limit.
 
 While a profile with that score places, every ``EVERY_MINUTES`` it is asked for each machine as it is, without a
-newcomer: the stated chance p is the one that its explanation shows. What came of it is f, the share of the next
-``AHEAD_MINUTES`` in which the machine's CPU demand was above the limit: the chance that a minute drawn from them is.
+requested instance. The stated chance p is the one that its explanation shows. What came of it is f, the share of the
+next ``AHEAD_MINUTES`` in which the machine's CPU demand was above the limit.
 
 Cases are gathered in bins of p. Over all cases, with y whether the drawn minute is above the limit:
 

@@ -3,10 +3,10 @@
 All three admit by requests alone: a machine is feasible when what is asked fits beside what was asked before.
 
 - ``random``: any feasible machine.
-- ``best fit by peak``: the machine whose true peak over the newcomer's life, with it, comes nearest to 90 % of its
+- ``best fit by peak``: the machine whose true peak over the instance's life, with it, comes nearest to 90 % of its
   capacity without exceeding it; if all exceed it, the one with the lowest peak. It packs.
 - ``oracle``: greedy on heat. With L(t) the demand over capacity that the machine will have of the instances placed so
-  far, u(t) the newcomer's, over its life:
+  far, u(t) the instance's, over its life:
 
       cost = sum over t of  max(0, L + u - 0.9) - max(0, L - 0.9) + 0.01 ((L + u)² - L²),  in cores
 
@@ -107,7 +107,7 @@ REFERENCES = (RandomFeasible, BestFitByPeak, Oracle)
 
 
 def _loads(rows: Integers, instance: int, moment: Moment) -> tuple[Floats, Floats]:
-    """Return [rows, t] CPU demand over capacity in the newcomer's life, without and with it."""
+    """Return [rows, t] CPU demand over capacity in the instance's life, without and with it."""
     fleet, first = moment.fleet, moment.minute
     last = min(first + int(fleet.workload.life[instance]), fleet.workload.minutes)
     at = int(np.flatnonzero(fleet.measured == CPU)[0])

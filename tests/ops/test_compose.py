@@ -180,11 +180,13 @@ def compose_command() -> list[str]:
     return ["docker-compose"] if shutil.which("docker-compose") else []
 
 
-def test_the_image_is_built_from_fixed_tags_and_does_not_run_as_root() -> None:
-    """Every stage starts from a fixed tag; the last user is a plain one; what is copied exists."""
+def test_the_image_is_built_from_a_digest_and_does_not_run_as_root() -> None:
+    """Every stage starts from one digest, beside its tag; the last user is a plain one; what is copied exists."""
     lines = (ROOT / "ops/docker/Dockerfile").read_text().splitlines()
     (base,) = [line.removeprefix("ARG BASE=") for line in lines if line.startswith("ARG")]
-    assert FIXED.fullmatch(base)
+    tag, _, digest = base.partition("@")
+    assert FIXED.fullmatch(tag)
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", digest)
     assert {line.split()[1] for line in lines if line.startswith("FROM")} == {"${BASE}"}
     assert [line for line in lines if line.startswith("USER")] == ["USER 10001:10001"]
     copied = [part for line in lines if line.startswith("COPY") for part in line.split()[1:-1]]

@@ -41,8 +41,8 @@ def test_two_machines_share_two_instances() -> None:
 def test_measured_load_decides() -> None:
     """After an hour the machine whose instance uses much is avoided, though both promised the same."""
     outcome = simulate(world([10.0, 10.0], [(2.0, 6.0, 0, 200), (2.0, 0.5, 0, 200), (2.0, 2.0, 90, 30)]), profile())
-    busy, idle, newcomer = on(outcome)
-    assert newcomer == idle != busy
+    busy, idle, placed = on(outcome)
+    assert placed == idle != busy
 
 
 def test_a_refused_instance_asks_again_after_four_minutes() -> None:
