@@ -50,8 +50,8 @@ def claim(
     early = batch.recorded_at < ring.owner_since[rows]
     disputed = {int(row) for row in rows[(batch.host != 0) & (~known | early)]}
     disputed |= {
-        row for one in facts.values() if one.host_id and (row := ring.row.get(one.machine)) is not None
-        and ring.owner[row] != host_key(one.host_id)
+        row for place, one in facts.items() if one.host_id and (row := ring.row.get(one.machine)) is not None
+        and (ring.owner[row] != host_key(one.host_id) or recorded_at[place] < ring.owner_since[row])
     }  # fmt: skip
     refused = np.zeros(len(batch), np.bool_)
     if not disputed:

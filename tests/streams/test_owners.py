@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.hosts import host_key
@@ -88,6 +88,7 @@ def test_what_is_refused_leaves_no_trace_in_the_windows() -> None:
 
 @settings(max_examples=effort(40, 400), deadline=None)
 @given(seed=st.integers(0, 2**16), cuts=st.sets(st.integers(1, 59), max_size=12))
+@example(seed=47, cuts=set())  # the new owner's facts are recorded before its first sample
 def test_batches_do_not_matter(seed: int, cuts: set[int]) -> None:
     """Owners, windows, facts and refusals are those of the log read one by one."""
     rng = random.Random(seed)
