@@ -14,7 +14,7 @@ from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.ranking.allocation import check_weights
 from scorer.ranking.machines import Machines
-from scorer.ranking.normal import Singles, expected_excess, expected_excess_single, upper_tail
+from scorer.ranking.normal import Singles, expected_excess_of, expected_excess_single, upper_tail_of
 from scorer.ranking.rounding import known_or
 from scorer.ranking.scope import Parts, Scope
 from scorer.snapshot.arrays import Bools, Floats
@@ -234,24 +234,27 @@ class ExpectedOverload:
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show, by resource: the chance of load above the limit with the instance, the overload with and without."""
-        rows = self._rows
-        added = machines.expected[rows] * self._columns(machines)[1][: len(rows), position]
-        utilization = np.array([machines.plain("utilization", position)[row] for row in rows]) + added
-        variance = machines.constant("variance", self._variance)[:, position]
-        after = variance + (self.variation * added) ** 2
-        chance = upper_tail((self.limit - utilization) / np.sqrt(after))
-        known = np.isfinite(utilization)
-        before = np.sqrt(variance) * expected_excess((self.limit - utilization + added) / np.sqrt(variance))
-        overload = np.sqrt(after) * expected_excess((self.limit - utilization) / np.sqrt(after))
-        names = [RESOURCES[row] for row in rows]
-
-        def shown(values: Floats) -> dict[str, float | None]:
-            return {
-                name: float(value) if there else None for name, value, there in zip(names, values, known, strict=True)
-            }
-
+        usual = machines.plain("utilization", position)
+        expected = machines.expected.tolist()
+        inverse = self._columns(machines)[1][:, position].tolist()
+        variances = machines.constant("variance", self._variance)[:, position].tolist()
+        chance: dict[str, float | None] = {}
+        overload: dict[str, float | None] = {}
+        overload_before: dict[str, float | None] = {}
+        for place, row in enumerate(self._rows):
+            name, load = RESOURCES[row], usual[row]
+            if not math.isfinite(load):
+                chance[name] = overload[name] = overload_before[name] = None
+                continue
+            added = expected[row] * inverse[place]
+            before = math.sqrt(variances[place])
+            after = math.sqrt(variances[place] + (self.variation * added) ** 2)
+            z = (self.limit - load - added) / after
+            chance[name] = upper_tail_of(z)
+            overload[name] = after * expected_excess_of(z)
+            overload_before[name] = before * expected_excess_of((self.limit - load) / before)
         return {
-            f"chance_above_{self.limit:.0%}".replace("%", "_percent"): shown(chance),
-            "overload": shown(overload),
-            "overload_before": shown(before),
+            f"chance_above_{self.limit:.0%}".replace("%", "_percent"): chance,
+            "overload": overload,
+            "overload_before": overload_before,
         }

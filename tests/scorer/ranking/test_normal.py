@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from scorer.ranking.normal import expected_excess, mills_ratio, upper_tail
+from scorer.ranking.normal import expected_excess, expected_excess_of, mills_ratio, upper_tail_of
 
 Z = np.concatenate([np.linspace(-12, 12, 2401), np.geomspace(12, 37, 200)])
 
 
 def test_the_upper_tail_is_right_far_out() -> None:
-    """To nine digits, 37 deviations out as at the mean, where a difference from 1 is 0 beyond 8."""
-    np.testing.assert_allclose(upper_tail(Z), special.ndtr(-Z), rtol=3e-9)
+    """37 deviations out as at the mean, where a difference from 1 is 0 beyond 8; its ratio to the density likewise."""
+    np.testing.assert_allclose([upper_tail_of(z) for z in Z.tolist()], special.ndtr(-Z), rtol=1e-12)
+    above = Z[Z >= 0]
+    density = np.exp(-0.5 * above**2) / np.sqrt(2 * np.pi)
+    np.testing.assert_allclose(mills_ratio(above), special.ndtr(-above) / density, rtol=3e-9)
     np.testing.assert_allclose(mills_ratio(np.array([1e3])), [1e-3], rtol=1e-5)
 
 
@@ -27,6 +30,12 @@ def test_the_expected_excess_is_right_far_out_and_falls() -> None:
     far = Z[Z > 15]
     tail = special.ndtr(-far)
     np.testing.assert_allclose(expected_excess(far), tail / far * (1 - 2 / far**2), rtol=1e-3)
+
+
+def test_one_number_is_as_one_of_an_array() -> None:
+    """By another way: the error function of the C library."""
+    np.testing.assert_allclose([expected_excess_of(z) for z in Z.tolist()], expected_excess(Z), rtol=5e-6)
+    assert expected_excess_of(1e4) == 0.0
 
 
 def test_what_is_not_known_stays_unknown() -> None:
