@@ -41,8 +41,10 @@ def test_the_demo_shows_the_whole_stack_at_work(tmp_path: Path) -> None:
     assert "50 of 50 reserved" in shown
     windward = re.search(r"^Windward +(\d+) +(\d+)", shown, re.MULTILINE)
     assert windward is not None
-    assert int(windward[1]) >= 10
-    assert int(windward[2]) <= effort(12, 10)  # few machines, of which the emptiest takes one in five
+    assert int(windward[1]) >= 8
+    assert int(windward[2]) <= effort(
+        20, 12
+    )  # the simulated load follows the time of day: 13 of 50 at nine, by 60 machines
     assert re.search(r"all 6 processes are gone", shown)
     assert not list(tmp_path.iterdir())
     running = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if b"=shown\0" in read(path)]
