@@ -248,7 +248,7 @@ class ExpectedOverload:
                 continue
             added = expected[row] * inverse[place]
             before = math.sqrt(variances[place])
-            after = math.sqrt(variances[place] + (self.variation * added) ** 2)
+            after = math.hypot(before, self.variation * added)  # a power would raise where it overflows
             z = (self.limit - load - added) / after
             chance[name] = upper_tail_of(z)
             overload[name] = after * expected_excess_of(z)
