@@ -27,10 +27,10 @@ from tests.scorer.ranking.scores import (
 )
 
 TABLES_NOT_HERE = {
-    "koordinator_batch_resource": "sells what others leave unused; Windward places, it does not over-commit",
-    "koordinator_low_node_load": "moves running instances; Windward only places new ones",
+    "koordinator_batch_resource": "judged by tests/scorer/reclaim/test_capacity.py, every row",
+    "koordinator_low_node_load": "judged by tests/scorer/rebalance/test_low_node_load.py",
 }
-"""Tables of peers that have no counterpart."""
+"""Tables of peers that say nothing of a ranking, and who judges them."""
 
 POD = "an instance asks for one amount: containers, init containers and overhead are summed by its deployer"
 CACHE = "there is no cache to clean: what counts as recent is decided at each decision"
