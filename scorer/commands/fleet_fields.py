@@ -61,6 +61,7 @@ class FileMachine(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     peak_today_ago_s: dict[str, Seconds] = {}
     peak_yesterday_ago_s: dict[str, Seconds] = {}
     classes: dict[str, dict[str, Quantity]] = {}
+    system: dict[str, Quantity] = {}
     labels: dict[str, str] = {}
     operator: dict[str, Any] = {}
     at: Epoch | None = None

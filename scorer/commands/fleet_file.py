@@ -23,15 +23,17 @@
 | peak_today, peak_yesterday | highest one-minute mean by resource (the longest window's maximum; unknown)            |
 | peak_today_ago_s, peak_yesterday_ago_s | how long ago that minute was, by resource (unknown)                        |
 | classes                    | mean usage by priority class, then by resource (unknown)                               |
+| system                     | what it uses beside its instances, by resource, where theirs is measured (unknown)     |
 | labels                     | what the agent says of it                                                              |
 | operator                   | what operators say of it: `schemas.operator.OperatorFacts`                             |
 
 Statistics: ``mean``, ``std`` (0), ``p50 p90 p95 p99`` and ``max`` (the mean), ``coverage`` (1), ``filled`` slots (what
 the coverage makes). Amounts are numbers in base units (cores, bytes, bytes/s) or text with a suffix. A machine without
 ``usage`` and ``windows`` has no data. An instance has the fields of a request, its machine, ``placed_ago_s`` (long
-ago), ``started`` (true) and ``state`` (confirmed). ``leavers`` lists instances that ended, ``ended_ago_s`` (0) ago: a
-profile with ``debits`` takes out what they have in the windows. ``learned`` has the learned factors by
-resource. ``now`` and ``windows_s`` (300, 900, 3600) may be given at the top.
+ago), ``started`` (true) and ``state`` (confirmed). What it uses, where that is measured: ``usage`` by resource,
+``usage_since_s`` (a day) before the last report, which is ``usage_age_s`` (0) older than the sample. ``leavers`` lists
+instances that ended, ``ended_ago_s`` (0) ago: a profile with ``debits`` takes out what they have in the windows.
+``learned`` has the learned factors by resource. ``now`` and ``windows_s`` (300, 900, 3600) may be given at the top.
 """
 
 from __future__ import annotations
@@ -50,10 +52,12 @@ from schemas.resources import RESOURCES
 from schemas.sample import VERSION, MachineFacts
 from scorer.commands.fleet_fields import FleetFile, InvalidFleet
 from scorer.commands.fleet_table import window_table
+from scorer.commands.fleet_usage import FIELDS, usage_table
 from scorer.ledger.instance import Instance, copy_with
 from scorer.ledger.view import LedgerView, instance_of
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.usages import Usages, UsageTable
 
 __all__ = ["InvalidFleet", "OfflineFleet", "read_fleet"]
 
@@ -82,6 +86,8 @@ def read_fleet(value: Any) -> OfflineFleet:
     except UnicodeEncodeError:
         raise InvalidFleet("a text in it is no Unicode: it holds half of a surrogate pair") from None
     names = [machine.name for machine in file.machines]
+    if broken := next((name for name in names if "\n" in name), None):
+        raise InvalidFleet(f"machines: {broken!r} is no name: it has more than one line")
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidFleet(f"machines: {twice!r} is there twice")
@@ -94,13 +100,17 @@ def read_fleet(value: Any) -> OfflineFleet:
         for machine in file.machines
         if machine.labels
     }
-    ledger = LedgerView(
-        (_instance(number, entry, file.now) for number, entry in enumerate(file.instances, 1)),
-        sorted((_leaver(number, entry, file.now) for number, entry in enumerate(file.leavers, 1)), key=_ended_at),
-    )
+    instances = [_instance(number, entry, file.now) for number, entry in enumerate(file.instances, 1)]
+    leavers = [_leaver(number, entry, file.now) for number, entry in enumerate(file.leavers, 1)]
+    ledger = LedgerView(instances, sorted(leavers, key=_ended_at))
     table = window_table(file)
+    said = [*zip(instances, file.instances, strict=True), *zip(leavers, file.leavers, strict=True)]
+    usage = usage_table(file, said)
+    usages = Usages([UsageTable(usage)]) if usage else None
     learned = Learned(version=1, factors=_factors(file.learned)) if file.learned else None
-    snapshot = build_snapshot([table], facts, operator, ledger_machines=ledger.machine_names, learned=learned)
+    snapshot = build_snapshot(
+        [table], facts, operator, ledger_machines=ledger.machine_names, learned=learned, usages=usages
+    )
     return OfflineFleet(snapshot, ledger, file.now)
 
 
@@ -132,10 +142,10 @@ def _leaver(number: int, entry: dict[str, Any], now_s: float) -> Instance:
 
 
 def _instance(number: int, entry: dict[str, Any], now_s: float, of: str = "instances") -> Instance:
-    own = {"machine", "placed_ago_s", "started", "state"}
+    own = {"machine", "placed_ago_s", "started", "state", *FIELDS}
     machine = entry.get("machine")
     place = f"{of}[{entry.get('id', number)}]"
-    if not isinstance(machine, str) or not machine:
+    if not isinstance(machine, str) or not machine or "\n" in machine:
         raise InvalidFleet(f"{place}.machine: expected a machine's name")
     ago_s = entry.get("placed_ago_s", LONG_AGO_S)
     started = entry.get("started", True)

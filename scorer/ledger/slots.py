@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.ledger.instance import Instance
 from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.usage_columns import pair_digest
 
 _R = len(RESOURCES)
 
@@ -38,6 +39,8 @@ class PlacedInstances:
     """[K] `code_of_kind` of each."""
     classes: NDArray[np.int8]
     """[K] position in `schemas.resources.PRIORITY_CLASSES`."""
+    pairs: Integers
+    """[K] `scorer.snapshot.usage_columns.pair_digest` of each: by what its usage is found."""
 
     @staticmethod
     def joined(first: PlacedInstances, second: PlacedInstances) -> PlacedInstances:
@@ -74,6 +77,7 @@ class Slots:
         self.maxmemory: Floats = np.zeros(size)
         self.kinds: Integers = np.zeros(size, np.int64)
         self.classes: NDArray[np.int8] = np.zeros(size, np.int8)
+        self.pairs: Integers = np.zeros(size, np.int64)
         self.amounts: Floats = np.zeros((_R, size))
         self.missing: Bools = np.zeros((_R, size), np.bool_)
         self.limits: Floats = np.full((_R, size), np.nan)
@@ -91,6 +95,7 @@ class Slots:
                 "maxmemory",
                 "kinds",
                 "classes",
+                "pairs",
                 "amounts",
                 "missing",
                 "limits",
@@ -113,6 +118,7 @@ class Slots:
         self.maxmemory[slot] = instance.maxmemory
         self.kinds[slot] = code_of_kind(instance.kind)
         self.classes[slot] = PRIORITY_CLASSES.index(instance.priority_class)
+        self.pairs[slot] = pair_digest(instance.machine, instance.id)
         self.amounts[:, slot] = [amount or 0.0 for amount in instance.amounts]
         self.missing[:, slot] = [amount is None for amount in instance.amounts]
         self.limits[:, slot] = [amount if amount >= 0 else np.nan for amount in instance.limits] or np.nan
@@ -137,4 +143,5 @@ class Slots:
             expected=self.expected[:, slots],
             kinds=self.kinds[slots],
             classes=self.classes[slots],
+            pairs=self.pairs[slots],
         )

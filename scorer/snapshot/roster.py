@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scorer.snapshot.arrays import Integers
+from scorer.snapshot.usage_columns import pair_digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,11 @@ class Roster:
     def name_hash(self) -> NDArray[np.uint64]:
         """[M] `hash_of` each name: how ties are broken by lot."""
         return np.array([hash_of(name) for name in self.names], np.uint64)
+
+    @cached_property
+    def systems(self) -> Integers:
+        """[M] By what the system of each machine is found in the usage by instance."""
+        return np.fromiter(map(pair_digest, self.names), np.int64, len(self.names))
 
 
 def hash_of(text: str) -> int:

@@ -59,7 +59,8 @@ class UsageLoader:
                 log.warning("scorer.usage.refused", extra={"values": {"partition": partition, "error": str(error)}})
         if not stale and not gone:
             return False
-        self.usages = Usages([self._tables[partition] for partition in sorted(self._tables)])
+        self.usages = Usages([self._tables[partition] for partition in sorted(self._tables)], self.usages)
+        _ = self.usages.columns  # made here, on the refresher's thread, so that no decision waits for it
         return True
 
     def _ask(self, commands: list[Any]) -> list[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from schemas.alignment import aligned
 from schemas.instance_table import COLUMNS, FIRST, pair_name
 from schemas.resources import RESOURCES
 from schemas.window_table import WindowTable
+from scorer.snapshot.arrays import Integers
+from scorer.snapshot.usage_columns import UsageColumns, UsageIndex
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class UsageTable:
         self.table = table
         same = previous is not None and previous.table.names == table.names
         self._rows: dict[str, int] | None = previous._rows if same and previous is not None else None
+        self._digests: Integers | None = previous._digests if same and previous is not None else None
         self._columns: dict[str, NDArray[Any] | None] = {}
 
     def row(self, name: str) -> int | None:
@@ -53,6 +57,14 @@ class UsageTable:
         if self._rows is None:
             self._rows = {pair: row for row, pair in enumerate(self.table.machines)}
         return self._rows.get(name)
+
+    @property
+    def digests(self) -> Integers:
+        """[K] `scorer.snapshot.usage_columns.pair_digest` of each row."""
+        if self._digests is None:
+            names = self.table.machines
+            self._digests = np.fromiter(map(hash, names), np.int64, len(names))
+        return self._digests
 
     def column(self, name: str) -> NDArray[Any] | None:
         """Return a column, its resources aligned by name; None for one that the table does not have."""
@@ -64,11 +76,22 @@ class UsageTable:
 class Usages:
     """The usage by instance of all partitions at one moment. Read-only."""
 
-    def __init__(self, tables: Sequence[UsageTable] = ()) -> None:
+    def __init__(self, tables: Sequence[UsageTable] = (), previous: Usages | None = None) -> None:
+        """``previous`` lends where each pair is while the pairs are the same."""
         self.tables = tables
+        names = [table.table.names for table in tables]
+        same = previous is not None and [table.table.names for table in previous.tables] == names
+        self._index: UsageIndex | None = previous._index if same and previous is not None else None
 
     def __bool__(self) -> bool:
         return bool(self.tables)
+
+    @cached_property
+    def columns(self) -> UsageColumns:
+        """The figures of all pairs as columns; made when they are first asked for."""
+        if self._index is None or not self._index.unique:
+            self._index = UsageIndex(self.tables)
+        return UsageColumns(self.tables, self._index)
 
     def find(self, machine: str, instance_id: str) -> Usage | None:
         """Return what is known of an instance on a machine; None: nothing. Of two partitions' figures the newer.

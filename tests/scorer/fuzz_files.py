@@ -36,11 +36,13 @@ TOML_VALUES = (
 FLEET: dict[str, Any] = {
     "machines": [
         {"name": "a", "capacity": {"cpu": 32, "memory": "128G"}, "usage": {"cpu": {"mean": 9, "std": 0.5}, "memory": 4e10},
-         "labels": {"rack": "1"}, "operator": {"reserve": {"memory": "8G"}, "taints": [{"key": "x"}]}},
+         "labels": {"rack": "1"}, "operator": {"reserve": {"memory": "8G"}, "taints": [{"key": "x"}]},
+         "system": {"cpu": 0.5, "memory": "1G"}},
         {"name": "b", "capacity": {"cpu": 32, "memory": "128G"}, "usage": {"cpu": 3, "memory": "4G"}, "age_s": 900},
     ],
     "operator": {"*": {"share": {"cpu": 0.9}}, "a": {"cordon": True}},
-    "instances": [{"id": "i", "machine": "a", "cpu": 1, "memory": "1G", "ports": [6379]}],
+    "instances": [{"id": "i", "machine": "a", "cpu": 1, "memory": "1G", "ports": [6379],
+                   "usage": {"cpu": 0.5, "memory": "1G"}, "usage_since_s": 600, "usage_age_s": 30}],
     "now": 1_790_000_000,
 }  # fmt: skip
 

@@ -1,0 +1,69 @@
+"""Usage by class: what was measured of the instances, summed by the class that the ledger has of each. Pure.
+
+An instance that no current report of its machine's agent has counts among the unmeasured, with what it asks. What an
+agent reports of ids that the ledger does not have on that machine belongs to nobody, and is in neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from scorer.ledger.overlay import Readable
+from scorer.ledger.seats import Seats
+from scorer.ledger.slots import PlacedInstances
+from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.snapshot import Snapshot
+
+_C, _R = len(PRIORITY_CLASSES), len(RESOURCES)
+
+
+@dataclass(frozen=True)
+class ClassUsage:
+    """C classes in the order of `schemas.resources.PRIORITY_CLASSES`, R resources, M machines."""
+
+    used: Floats
+    """[C, R, M] Mean of about the last half hour; NaN where no report of the machine is current."""
+    unmeasured: Floats
+    """[C, R, M] What the instances ask whose usage of the resource is not measured."""
+    system: Floats
+    """[R, M] What the machine uses beside its instances; NaN where that is not known."""
+
+
+def class_usage(snapshot: Snapshot, ledger: Readable, seats: Seats | None = None) -> ClassUsage:
+    """Return the usage by class of all machines. ``seats``: those of this ledger and roster, where there are any."""
+    placed = (Seats(ledger, snapshot.roster) if seats is None else seats).placed()
+    columns = snapshot.usages.columns
+    found = columns.rows(placed.pairs, _now(snapshot, placed.rows))
+    measured = columns.take(columns.recent, found)
+    known = np.isfinite(measured)
+    system = system_usage(snapshot, columns.recent)
+    used = _by_class(np.where(known, measured, 0.0), placed, len(snapshot))
+    reported = columns.rows(snapshot.roster.systems, _now(snapshot)) >= 0
+    return ClassUsage(
+        used=np.where(reported, used, np.nan),
+        unmeasured=_by_class(np.where(known, 0.0, placed.amounts), placed, len(snapshot)),
+        system=system,
+    )
+
+
+def system_usage(snapshot: Snapshot, figures: Floats) -> Floats:
+    """Return [R, M]: a figure [R, K] of each machine's system; NaN where it is not known or not current."""
+    columns = snapshot.usages.columns
+    return columns.take(figures, columns.rows(snapshot.roster.systems, _now(snapshot)))
+
+
+def _now(snapshot: Snapshot, rows: Integers | None = None) -> Floats:
+    """Return the newest sample of each machine, or of the machines of these rows; NaN where there is none."""
+    at = snapshot.column("at")
+    return at if rows is None else at[rows]
+
+
+def _by_class(values: Floats, placed: PlacedInstances, machines: int) -> Floats:
+    """Return [C, R, M]: the sums of values [R, K] by class and machine."""
+    at = placed.classes.astype(np.int64) * machines + placed.rows
+    sums = [np.bincount(at, part, minlength=_C * machines).reshape(_C, machines) for part in values]
+    by_class: Floats = np.array(sums, np.float64).swapaxes(0, 1)
+    return by_class

@@ -1,0 +1,113 @@
+"""Usage by instance as columns over all pairs of all partitions, found by a digest of the pair's name.
+
+A digest holds within one process: `pair_digest` of a machine and an instance's id, 64 bits. Who reads keeps one for
+each instance of the ledger, so that 100,000 pairs are joined without touching a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.instance_table import COLUMNS, pair_name
+from schemas.resources import RESOURCES
+from scorer.snapshot.arrays import Floats, Integers
+
+RECENT = 0.8
+"""Part of the mean of the last half hour in `UsageColumns.mean`; the rest is the mean of a day."""
+AGE_MAX_S = 600.0
+"""A figure is current until its machine's newest sample is so much later."""
+
+
+class Pairs(Protocol):
+    """The table of one partition (`scorer.snapshot.usages.UsageTable`)."""
+
+    @property
+    def digests(self) -> Integers:
+        """[K] `pair_digest` of each row."""
+
+    def column(self, name: str) -> NDArray[np.generic] | None:
+        """Return a column, None for one that the table does not have."""
+
+
+def pair_digest(machine: str, instance_id: str = "") -> int:
+    """Return what a pair is found by in this process; without an id, a machine's system."""
+    return hash(pair_name(machine, instance_id))
+
+
+class UsageIndex:
+    """Where each pair is among the joined rows of some tables; of two partitions' rows the newer one counts."""
+
+    def __init__(self, tables: Sequence[Pairs]) -> None:
+        digests = np.concatenate([np.zeros(0, np.int64), *(table.digests for table in tables)])
+        self.order: Integers = np.argsort(digests, kind="stable")
+        self.digests: Integers = digests[self.order]
+        self.unique = bool((self.digests[1:] != self.digests[:-1]).all())
+        """Whether no pair is in two tables."""
+        if not self.unique:
+            at = _joined(tables, "at")[0]
+            self.order = np.lexsort((at, digests))
+            self.digests = digests[self.order]
+            last = np.append(self.digests[1:] != self.digests[:-1], True)
+            self.order, self.digests = self.order[last], self.digests[last]
+
+    def rows(self, digests: Integers) -> Integers:
+        """Return [K]: the joined row of each pair, -1 where there is none."""
+        if not self.digests.size:
+            return np.full(digests.size, -1, np.int64)
+        place = np.minimum(np.searchsorted(self.digests, digests), self.digests.size - 1)
+        return np.where(self.digests[place] == digests, self.order[place], -1)
+
+
+class UsageColumns:
+    """Figures of all pairs: [K] or [R, K], NaN where nothing was measured. Read-only."""
+
+    def __init__(self, tables: Sequence[Pairs], index: UsageIndex) -> None:
+        self.index = index
+        self.at: Floats = _joined(tables, "at")[0]
+        """[K] End of the last report."""
+        self.age_s: Floats = self.at - _joined(tables, "since")[0]
+        """[K] Time from the first report to the last."""
+        self.count: Floats = _joined(tables, "count")[0]
+        self.recent: Floats = _joined(tables, "recent")
+        """[R, K] Mean of about the last 30 minutes."""
+        daily = _joined(tables, "daily")
+        both = RECENT * self.recent + (1 - RECENT) * daily
+        self.mean: Floats = np.where(np.isfinite(both), both, np.where(np.isfinite(self.recent), self.recent, daily))
+        """[R, K] ``0.8 recent + 0.2 daily``, one for the other where only one is known."""
+        self._latest: tuple[Integers, Integers] | None = None
+
+    def rows(self, digests: Integers, now_s: Floats) -> Integers:
+        """Return [K]: the row of each pair, -1 where there is none that is current at ``now_s`` [K] of its machine."""
+        latest = self._latest
+        if latest is not None and latest[0].size == digests.size and np.array_equal(latest[0], digests):
+            rows = latest[1]
+        else:
+            rows = self.index.rows(digests)
+            self._latest = digests, rows
+        if not self.at.size:
+            return rows
+        current = (rows >= 0) & (self.at[rows] >= now_s - AGE_MAX_S)
+        return np.where(current, rows, -1)
+
+    @staticmethod
+    def take(values: Floats, rows: Integers) -> Floats:
+        """Return the values [..., K] of these rows; NaN for a row of -1."""
+        if not values.shape[-1]:
+            return np.full((*values.shape[:-1], rows.size), np.nan)
+        return np.where(rows >= 0, values[..., rows], np.nan)
+
+
+def _joined(tables: Sequence[Pairs], name: str) -> Floats:
+    """Return a column over the pairs of all tables as float64, [axes, K]; at least one axis is before the pairs'."""
+    axes = len(RESOURCES) if COLUMNS[name][1] else 1
+    parts: list[Floats] = [np.zeros((axes, 0))]
+    for table in tables:
+        column, pairs = table.column(name), table.digests.size
+        parts.append(
+            np.full((axes, pairs), np.nan) if column is None else column.astype(np.float64).reshape(axes, pairs)
+        )
+    return np.concatenate(parts, axis=1)
