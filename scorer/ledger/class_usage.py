@@ -36,17 +36,25 @@ def class_usage(snapshot: Snapshot, ledger: Readable, seats: Seats | None = None
     """Return the usage by class of all machines. ``seats``: those of this ledger and roster, where there are any."""
     placed = (Seats(ledger, snapshot.roster) if seats is None else seats).placed()
     columns = snapshot.usages.columns
-    found = columns.rows(placed.pairs, _now(snapshot, placed.rows))
-    measured = columns.take(columns.recent, found)
+    measured = measured_usage(snapshot, placed, columns.recent)
     known = np.isfinite(measured)
-    system = system_usage(snapshot, columns.recent)
     used = _by_class(np.where(known, measured, 0.0), placed, len(snapshot))
     reported = columns.rows(snapshot.roster.systems, _now(snapshot)) >= 0
     return ClassUsage(
         used=np.where(reported, used, np.nan),
         unmeasured=_by_class(np.where(known, 0.0, placed.amounts), placed, len(snapshot)),
-        system=system,
+        system=system_usage(snapshot, columns.recent),
     )
+
+
+def measured_usage(snapshot: Snapshot, placed: PlacedInstances, figures: Floats | None = None) -> Floats:
+    """Return [R, K]: what each instance uses, NaN where that is not measured, or not by a current report.
+
+    ``figures``: a column over all pairs of ``snapshot.usages.columns``; without one the mean of about half an hour.
+    """
+    columns = snapshot.usages.columns
+    found = columns.rows(placed.pairs, _now(snapshot, placed.rows))
+    return columns.take(columns.recent if figures is None else figures, found)
 
 
 def system_usage(snapshot: Snapshot, figures: Floats) -> Floats:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
-from scorer.ranking.class_usage import class_usage
+from scorer.ledger.class_usage import class_usage, measured_usage
+from scorer.ledger.seats import Seats
 from tests.scorer.fleets import fleet, machine
 
 CPU = RESOURCES.index("cpu")
@@ -32,6 +33,9 @@ def test_usage_by_class() -> None:
     unmeasured = dict(zip(PRIORITY_CLASSES, found.unmeasured[:, CPU, 0].tolist(), strict=True))
     assert unmeasured == {"prod": 0.0, "mid": 7.0, "batch": 6.0, "free": 0.0}
     assert found.system[CPU].tolist()[0] == 1.0
+    seats = Seats(offline.ledger, offline.snapshot.roster)
+    np.testing.assert_equal(measured_usage(offline.snapshot, seats.placed())[CPU], [3, 2, 2.5, np.nan, np.nan, np.nan])
+    np.testing.assert_equal(measured_usage(offline.snapshot, seats.placed(np.array([1])))[CPU], [np.nan])
     assert np.isnan(found.used[:, :, 1]).all()
     assert np.isnan(found.system[:, 1]).all()
     assert found.unmeasured[0, CPU].tolist() == [0.0, 1.0]
