@@ -39,6 +39,16 @@ _LOGARITHM = (
     -0.918937343, -1.25336708, -0.285051012, -0.0303728154, 0.0027033594, -9.94502591e-05,
 )  # fmt: skip
 """Of the logarithm of the excess; it falls from 0 to infinity, so nothing has to be clipped."""
+EXCESS_SCALE = (-_LOGARITHM[-1]) ** 0.2
+"""What deviations are multiplied by for `scaled_excess`."""
+_MONIC = tuple(
+    np.array(coefficient, np.float32)
+    for coefficient in (
+        _LOGARITHM[0] + math.log(2.0 * EXCESS_SCALE),
+        *(-coefficient / EXCESS_SCALE**power for power, coefficient in enumerate(_LOGARITHM[1:5], 1)),
+    )
+)
+"""The first, and the others with the sign changed. Arrays without an axis: a plain number takes a tenth longer."""
 
 
 def upper_tail_of(z: float) -> float:
@@ -80,16 +90,26 @@ def expected_excess(z: Floats) -> Floats:
     return excess
 
 
-def expected_excess_single(z: Singles) -> Singles:
-    """Return the same in single precision, right to 2e-7.
+def scaled_excess(x: Singles) -> Singles:
+    """Return [...] ``2 k E[max(0, X - x / k)]`` with k of `EXCESS_SCALE`, in single precision; right to 4e-7 of 2 k.
 
     By its logarithm, which a polynomial follows closely: a sixth of the time. For scores, that ask for thousands.
+    So scaled the polynomial's highest coefficient is -1, and ``|x| - x``, twice what lies below 0, needs no half: two
+    passes less. A minimum with a plain number would take three times as long.
+
+    >>> x = np.array([-3.0, 0.0, 3.0], np.float32) * EXCESS_SCALE
+    >>> [f"{excess / (2 * EXCESS_SCALE):.4f}" for excess in scaled_excess(x)]
+    ['3.0004', '0.3989', '0.0004']
     """
-    far = np.abs(z)
-    excess: Singles = _polynomial(_LOGARITHM, far)
+    far = np.abs(x)
+    excess = far + _MONIC[4]
+    for coefficient in _MONIC[3:0:-1]:
+        excess *= far
+        excess += coefficient
+    excess *= far
+    np.subtract(_MONIC[0], excess, out=excess)
     np.exp(excess, out=excess)
-    far -= z  # twice what is below 0; a minimum with a plain number takes three times as long
-    far *= np.float32(0.5)
+    far -= x
     excess += far
     return excess
 

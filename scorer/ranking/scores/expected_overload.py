@@ -14,7 +14,8 @@ from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.ranking.allocation import check_weights
 from scorer.ranking.machines import Machines
-from scorer.ranking.normal import Singles, expected_excess_of, expected_excess_single, upper_tail_of
+from scorer.ranking.normal import Singles, expected_excess_of, upper_tail_of
+from scorer.ranking.overload import known_before, weighted_growth
 from scorer.ranking.rounding import known_or
 from scorer.ranking.scope import Parts, Scope
 from scorer.snapshot.arrays import Bools, Floats
@@ -80,32 +81,31 @@ class ExpectedOverload:
         if not asked:
             score = np.full(len(machines), 75.0)
         else:
-            score = np.add(self._overload_term(machines, asked), 75.0, dtype=np.float64)
+            score = self._overload_term(machines, asked)
+            score += 75.0
             if self.evenness:
-                product, inverse = self._columns(machines)
-                count = len(product)
-                factors = [0.0] * (3 * count)
-                for (place, weight, expected), (mean, share) in zip(asked, self._fleet(machines, asked), strict=True):
-                    factor = -25.0 * self.evenness * weight * expected
-                    factors[place] = 2.0 * factor
-                    factors[count + place] = -2.0 * factor * mean
-                    factors[2 * count + place] = factor * expected * (1.0 - share)
-                score += np.array(factors[:count]) @ product
-                score += np.array(factors[count:]) @ inverse
+                means = self._fleet(machines)
+                first, last = asked[0][0], asked[-1][0] + 1
+                factors = [0.0] * (3 * (last - first))  # a resource in between that is not asked for counts nothing
+                for place, weight, expected in asked:
+                    mean, share = means[place]
+                    factor, at = -25.0 * self.evenness * weight * expected, 3 * (place - first)
+                    factors[at : at + 3] = 2.0 * factor, -2.0 * factor * mean, factor * expected * (1.0 - share)
+                score += np.array(factors) @ self._columns(machines)[3 * first : 3 * last]
         if self._may_leave_range(machines, asked):
             np.clip(score, 0.0, 100.0, out=score)
-        known = self._known(machines)
-        return score if known.all() else np.where(known, score, 75.0 - 25.0 * WITHOUT_DATA)
+        known, all_known = self._known(machines)
+        return score if all_known else np.where(known, score, 75.0 - 25.0 * WITHOUT_DATA)
 
     def _may_leave_range(self, machines: Machines, asked: Sequence[tuple[int, float, float]]) -> bool:
         """Return whether any growth could leave -1 to 3: no overload grows more than the load and its spread do."""
         if machines.rows is not None:
             return True
-        most = 0.0
+        most, smallest, busiest = 0.0, machines.smallest, machines.busiest
         for place, weight, expected in asked:
             row = self._rows[place]
-            added, busiest = expected * machines.smallest[row], max(machines.busiest[row], 1.0)
-            most += weight * added * (1.0 + 0.4 * self.variation + self.evenness * (2.0 * busiest + added))
+            added, load = expected * smallest[row], max(busiest[row], 1.0)
+            most += weight * added * (1.0 + 0.4 * self.variation + self.evenness * (2.0 * load + added))
         return not most <= 1.0
 
     def parts(self, machines: Machines) -> Parts:
@@ -120,15 +120,14 @@ class ExpectedOverload:
             own += self._overload_term(machines, asked)
         if asked and self.evenness:
             places, weights, expected = (np.array(each) for each in zip(*asked, strict=True))
-            means, shares = np.array(self._fleet(machines, asked)).T
+            means, shares = np.array(self._fleet(machines)).T[:, places]
             factor = -25.0 * self.evenness * weights * expected
-            product, powers = self._columns(machines)
-            inverse, square = powers[places], powers[len(product) + places]
-            own += (2.0 * factor) @ product[places] + (factor * expected * (1.0 - shares)) @ square
+            product, inverse, square = self._columns(machines).reshape(len(self._rows), 3, -1)[places].swapaxes(0, 1)
+            own += (2.0 * factor) @ product + (factor * expected * (1.0 - shares)) @ square
             slopes = (2.0 * factor)[:, None] * inverse
             steps = (expected * shares)[:, None] * inverse
-        known = self._known(machines)
-        if not known.all():
+        known, all_known = self._known(machines)
+        if not all_known:
             own, slopes = np.where(known, own, 75.0 - 25.0 * WITHOUT_DATA), np.where(known, slopes, 0.0)
         return Parts(own, slopes, means, steps)
 
@@ -138,61 +137,30 @@ class ExpectedOverload:
         return [RESOURCES.index(name) for name, weight in self.weights.items() if weight > 0]
 
     @cached_property
-    def _shares(self) -> list[float]:
-        """The share of each of their weights."""
+    def _weighted(self) -> list[tuple[int, int, float]]:
+        """The place of each of them, its row, and the share of its weight."""
         weights = [self.weights[RESOURCES[row]] for row in self._rows]
-        return [weight / sum(weights) for weight in weights]
+        return [(place, row, weights[place] / sum(weights)) for place, row in enumerate(self._rows)]
 
     def _asked(self, machines: Machines) -> list[tuple[int, float, float]]:
         """Return which of them the instance is expected to use, with its weight's share and the amount."""
         expected = machines.expected.tolist()
-        shares = zip(self._rows, self._shares, strict=True)
-        return [(place, share, expected[row]) for place, (row, share) in enumerate(shares) if expected[row] > 0]
+        return [(place, share, expected[row]) for place, row, share in self._weighted if expected[row] > 0]
 
-    def _overload_term(self, machines: Machines, asked: Sequence[tuple[int, float, float]]) -> Singles:
-        """Return [n]: -25 times the weighted growth of the expected overload.
+    def _overload_term(self, machines: Machines, asked: Sequence[tuple[int, float, float]]) -> Floats:
+        """Return [n]: -25 times the weighted growth of the expected overload."""
+        before = machines.derived("before", self._before)
+        if len(asked) < len(before):
+            places = [place for place, _, _ in asked]
+            together = places[-1] - places[0] < len(places)
+            before = before[places[0] : places[-1] + 1] if together else before[places]
+        return weighted_growth(before, [(-25.0 * weight, amount) for _, weight, amount in asked], self.variation)
 
-        In single precision: the growth is right to 1e-7 of the capacity, and the load itself is not known so well.
-        """
-        places = [place for place, _, _ in asked]
-        load, before = machines.derived("load", self._load)
-        variance, inverse = machines.constant("spread", self._spread)
-        if len(places) < len(self._rows):
-            of: Any = slice(places[0], places[-1] + 1) if len(places) == places[-1] + 1 - places[0] else places
-            load, before, variance, inverse = load[of], before[of], variance[of], inverse[of]
-        added = inverse * np.array([[expected] for _, _, expected in asked], np.float32)
-        after = added * added
-        if self.variation != 1.0:
-            after *= self.variation**2
-        after += variance
-        added += load
-        growth = self._overload(added, after)
-        growth -= before
-        growth *= np.array([[-25.0 * weight] for _, weight, _ in asked], np.float32)
-        term: Singles = growth[0]
-        for other in growth[1:]:  # not by a product of matrices: a sum must not depend on how many machines there are
-            term += other
-        return term
-
-    def _overload(self, utilization: Singles, variance: Singles) -> Singles:
-        """Return [K, n]: the expected part of the load above the limit; both arguments are used up."""
-        spread = np.sqrt(variance, out=variance)
-        z = np.subtract(self.limit, utilization, out=utilization)
-        z /= spread
-        overload = expected_excess_single(z)
-        overload *= spread
-        return overload
-
-    def _load(self, machines: Machines) -> Singles:
-        """Return [2, K, n]: utilization, 0 where unknown, and expected overload, both without the instance."""
-        load = known_or(machines.utilization[self._rows], 0.0).astype(np.float32)
-        variance: Singles = machines.constant("spread", self._spread)[0]
-        return np.array([load, self._overload(load.copy(), variance.copy())])
-
-    def _spread(self, machines: Machines) -> Singles:
-        """Return [2, K, n]: variance of the load without the instance, and the inverse of allocatable."""
-        found: Singles = np.array([self._variance(machines), self._inverses(machines)], np.float32)
-        return found
+    def _before(self, machines: Machines) -> Singles:
+        """Return [K, 4, n]; where the load is unknown the headroom is all of the limit."""
+        load = known_or(machines.utilization[self._rows], 0.0)
+        variance = machines.constant("variance", self._variance)
+        return known_before(load, variance, machines.constant("inverses", self._inverses), self.limit)
 
     def _variance(self, machines: Machines) -> Floats:
         """Return [K, n]."""
@@ -204,23 +172,21 @@ class ExpectedOverload:
         """Return [K, n]; 0 where allocatable or the usage is unknown: the instance is then of no share there."""
         return known_or(machines.inverse_allocatable[self._rows] + 0.0 * machines.measured_mean[self._rows], 0.0)
 
-    def _columns(self, machines: Machines) -> tuple[Floats, Floats]:
-        """Return [K, n] u i, and [2 K, n] i and i^2, with i the inverse of allocatable; 0 where unknown."""
+    def _columns(self, machines: Machines) -> Floats:
+        """Return [3 K, n]: u i, i and i^2 of each resource, with i the inverse of allocatable; 0 where unknown."""
 
-        def powers(m: Machines) -> Floats:
-            inverse = self._inverses(m)
-            return np.concatenate([inverse, inverse * inverse])
+        def columns(m: Machines) -> Floats:
+            inverse = m.constant("inverses", self._inverses)
+            product = known_or(m.utilization[self._rows], 0.0) * inverse
+            return np.stack([product, inverse, inverse * inverse], axis=1).reshape(3 * len(inverse), -1)
 
-        inverse: Floats = machines.constant("inverse", powers)
-        product: Floats = machines.derived(
-            "product", lambda m: known_or(m.utilization[self._rows], 0.0) * self._inverses(m)
-        )
-        return product, inverse
+        found: Floats = machines.derived("columns", columns)
+        return found
 
-    def _fleet(self, machines: Machines, asked: Sequence[tuple[int, float, float]]) -> list[tuple[float, float]]:
-        """Return the fleet's mean utilization, and one over the machines that report it, of each of these resources."""
-        means = machines.of_fleet("means", self._means)
-        return [means[place] for place, _, _ in asked]
+    def _fleet(self, machines: Machines) -> list[tuple[float, float]]:
+        """Return the fleet's mean utilization, and one over the machines that report it, of each of the K resources."""
+        means: list[tuple[float, float]] = machines.of_fleet("means", self._means)
+        return means
 
     def _means(self, machines: Machines) -> list[tuple[float, float]]:
         load = machines.utilization[self._rows]
@@ -228,15 +194,21 @@ class ExpectedOverload:
         return list(zip((np.nansum(load, axis=1) / count).tolist(), (1.0 / count).tolist(), strict=True))
 
     @staticmethod
-    def _known(machines: Machines) -> Bools:
-        known: Bools = machines.constant("any_data", lambda m: np.isfinite(m.utilization).any(axis=0))
-        return known
+    def _known(machines: Machines) -> tuple[Bools, bool]:
+        """Return [n] which machines have any data, and whether all of the fleet have."""
+
+        def known(m: Machines) -> tuple[Bools, bool]:
+            found: Bools = np.isfinite(m.utilization).any(axis=0)
+            return found, bool(found.all())
+
+        found, everywhere = machines.of_snapshot("any_data", known)
+        return found if machines.rows is None else found[machines.rows], everywhere
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show, by resource: the chance of load above the limit with the instance, the overload with and without."""
         usual = machines.plain("utilization", position)
         expected = machines.expected.tolist()
-        inverse = self._columns(machines)[1][:, position].tolist()
+        inverse = machines.constant("inverses", self._inverses)[:, position].tolist()
         variances = machines.constant("variance", self._variance)[:, position].tolist()
         chance: dict[str, float | None] = {}
         overload: dict[str, float | None] = {}

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from scorer.ranking.normal import expected_excess, expected_excess_of, mills_ratio, upper_tail_of
+from scorer.ranking.normal import (
+    EXCESS_SCALE,
+    expected_excess,
+    expected_excess_of,
+    mills_ratio,
+    scaled_excess,
+    upper_tail_of,
+)
 
 Z = np.concatenate([np.linspace(-12, 12, 2401), np.geomspace(12, 37, 200)])
 
@@ -36,6 +43,13 @@ def test_one_number_is_as_one_of_an_array() -> None:
     """By another way: the error function of the C library."""
     np.testing.assert_allclose([expected_excess_of(z) for z in Z.tolist()], expected_excess(Z), rtol=5e-6)
     assert expected_excess_of(1e4) == 0.0
+
+
+def test_the_excess_in_single_precision_is_near_the_exact_one_and_ends_at_0() -> None:
+    """Within 4e-7, and far out, where a polynomial of another degree would rise again, it is 0."""
+    found = scaled_excess((Z * EXCESS_SCALE).astype(np.float32)) / (2 * EXCESS_SCALE)
+    np.testing.assert_allclose(found, expected_excess(Z), atol=4e-7, rtol=2e-7)
+    assert scaled_excess(np.array([1e3, 1e6], np.float32)).tolist() == [0.0, 0.0]
 
 
 def test_what_is_not_known_stays_unknown() -> None:

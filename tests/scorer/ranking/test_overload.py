@@ -1,0 +1,49 @@
+"""The growth of the expected overload in single precision, against the formula in double precision."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scorer.ranking.normal import expected_excess
+from scorer.ranking.overload import known_before, weighted_growth
+from scorer.snapshot.arrays import Floats
+from tests.effort import effort
+
+LIMIT = 0.9
+
+
+def overload(load: Floats, variance: Floats) -> Floats:
+    """Return the expected part above the limit."""
+    spread = np.sqrt(variance)
+    found: Floats = spread * expected_excess((LIMIT - load) / spread)
+    return found
+
+
+@settings(max_examples=effort(60, 600), deadline=None)
+@given(seed=st.integers(0, 2**31), resources=st.integers(1, 4), variation=st.sampled_from([0.0, 0.3, 1.0, 2.5]))
+def test_the_growth_is_right_to_a_millionth_of_the_capacity(seed: int, resources: int, variation: float) -> None:
+    """For idle, full and overloaded machines, small and large instances, equal weights and others."""
+    draw = np.random.default_rng(seed)
+    load = draw.uniform(0, 1.5, (resources, 30))
+    variance = draw.uniform(0.01, 0.5, load.shape) ** 2
+    inverse = 1.0 / draw.integers(8, 129, load.shape)
+    asked = [(float(weight), float(amount)) for weight, amount in draw.uniform(0.1, 4.0, (resources, 2)).round(1)]
+    found = weighted_growth(known_before(load, variance, inverse, LIMIT), asked, variation)
+    added = inverse * np.array([[amount] for _, amount in asked])
+    growth = overload(load + added, variance + (variation * added) ** 2) - overload(load, variance)
+    weights = np.array([weight for weight, _ in asked])
+    np.testing.assert_allclose(found, weights @ growth, atol=1e-6 * weights.sum())
+
+
+def test_a_machine_has_the_same_growth_whichever_others_there_are() -> None:
+    """To the last digit, or ties would be broken by the size of the fleet."""
+    draw = np.random.default_rng(1)
+    known = known_before(
+        draw.uniform(0, 1, (3, 101)), draw.uniform(0.01, 0.1, (3, 101)), draw.uniform(0.01, 0.1, (3, 101)), LIMIT
+    )
+    asked = [(0.2, 1.0), (0.3, 2.0), (0.5, 0.5)]
+    together = weighted_growth(known, asked, 2.5)
+    for row in range(101):
+        assert weighted_growth(known[:, :, row : row + 1], asked, 2.5)[0] == together[row]
