@@ -32,7 +32,8 @@ from ops.replay.calibration import Chances
 from ops.replay.comparison import Result, as_json
 from ops.replay.measures import measure
 from ops.replay.plots import save_page, save_reliability
-from ops.replay.policies import Policy, ProfilePolicy
+from ops.replay.policies import Mover, Policy, ProfilePolicy
+from ops.replay.rebalancing import Moving, Rebalancer
 from ops.replay.references import REFERENCES
 from ops.replay.report import print_report
 from ops.replay.results_file import read_results
@@ -47,6 +48,7 @@ from schemas.process.terminal import screen
 from scorer.ranking.catalogue import load_profiles, read_profile
 from scorer.ranking.plugins import PluginError
 from scorer.ranking.profile import Profile, ProfileError
+from scorer.rebalance.plan import Bounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +84,16 @@ class ReplaySettings:
     requests: Annotated[float, Meta(gt=0, le=1)] = setting(0.8, "what is asked for, likewise")
     memory: bool = setting(False, "memory is asked for and measured, too, where the trace has it")
     part: Part = setting("all", "which machines and days of a trace are used")
+    rebalance: tuple[Annotated[float, Meta(gt=0, le=100)], ...] = setting(
+        (), "run every profile but the baseline also with so many of its instances moved an hour, at most",
+        metavar="PERCENT",
+    )  # fmt: skip
+    gain_min: Annotated[float, Meta(ge=0, le=1)] = setting(
+        Bounds.gain_min, "least gain of a move, as a part of a machine of mean size"
+    )
+    copy_gbit: Annotated[float, Meta(ge=0)] = setting(
+        Moving.copy_gbit, "a move copies the instance's memory at so many Gbit/s; 0: moves cost nothing"
+    )
     retry_minutes: Annotated[int, Meta(ge=1)] = setting(RETRY_MINUTES, "a refused instance asks again after so many")
     plot: str | None = setting(None, "draw the first world into this file, .png, .svg or .pdf", metavar="FILE")
     reliability: str | None = setting(
@@ -165,18 +177,18 @@ def _replay(
     drawn: list[Outcome] = []
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("making the first world", total=len(worlds) * (len(profiles) + len(REFERENCES)))
+        each = len(profiles) + len(_moved(settings, profiles)) * len(settings.rebalance) + len(REFERENCES)
+        task = bar.add_task("making the first world", total=len(worlds) * each)
         done = 0.0
         for number, make in enumerate(worlds):
             world = make()
-            policies: list[Policy] = [ProfilePolicy(one) for one in profiles]
-            policies += [kind(world.seed) for kind in REFERENCES]
-            for policy in policies:
+            for policy, mover in _policies(settings, profiles, world):
                 bar.update(task, description=f"{world.name} {world.seed}: {policy.name}")
                 stated = chances.of(policy) if chances is not None else None
                 outcome = simulate(
                     world,
                     policy,
+                    mover=mover,
                     observer=stated or (lambda moment: None),
                     retry_minutes=settings.retry_minutes,
                     progress=lambda minute, done=done: bar.update(  # type: ignore[misc]
@@ -191,6 +203,26 @@ def _replay(
                 if settings.plot and number == 0:
                     drawn.append(outcome)
     return results, drawn
+
+
+def _moved(settings: ReplaySettings, profiles: Sequence[Profile]) -> Sequence[Profile]:
+    """Return the profiles that are run with moves, too."""
+    baseline = settings.baseline or profiles[0].name
+    return [one for one in profiles if one.name != baseline] or profiles
+
+
+def _policies(
+    settings: ReplaySettings, profiles: Sequence[Profile], world: Workload
+) -> Iterator[tuple[Policy, Mover | None]]:
+    """Yield what is run in a world: the profiles, those with moves, the references."""
+    for profile in profiles:
+        yield ProfilePolicy(profile), None
+    for profile in _moved(settings, profiles):
+        for percent in settings.rebalance:
+            moving = Moving(share=percent / 100, gain_min=settings.gain_min, copy_gbit=settings.copy_gbit)
+            yield ProfilePolicy(profile, f"{profile.name} + {percent:g} %/h"), Rebalancer(profile, moving, world)
+    for kind in REFERENCES:
+        yield kind(world.seed), None
 
 
 def _result(outcome: Outcome, policy: Policy) -> Result:

@@ -96,7 +96,7 @@ def compare(results: Sequence[Result], baseline: str, stage: str = "steady", fam
             Row(
                 policy,
                 mine[0].reference,
-                {name: fmean(one.stages[stage][name] for one in mine) for name in mine[0].stages[stage]},
+                {name: fmean(one.stages[stage].get(name, 0.0) for one in mine) for name in mine[0].stages[stage]},
                 {
                     name: ratio_of([(a.stages[stage][name], b.stages[stage][name]) for a, b in paired], offset)
                     for name in RATIOS

@@ -6,10 +6,13 @@ do. The load of a machine is the sum of the usage of its instances and may excee
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ops.replay.workload import Workload
+from schemas.resources import CPU
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 
@@ -27,6 +30,8 @@ class Fleet:
         """[r, M, T] demand by minute."""
         self.count: NDArray[np.int32] = np.zeros(shape, np.int32)
         """[M, T] instances by minute."""
+        self.overhead: Floats = np.zeros_like(self.load)
+        """[r, M, T] what of the load is no instance's: the copying of those that move."""
         self.machine_of: Integers = np.full(len(workload.instances), -1, np.int64)
         self.end: Integers = np.full(len(workload.instances), -1, np.int64)
         """[K] minute of the end; -1 before the placement."""
@@ -47,6 +52,23 @@ class Fleet:
         self._add(instance, int(self.machine_of[instance]), minute, -1)
         self.machine_of[instance] = row
         self._add(instance, row, minute, 1)
+
+    def copying(self, instance: int, source: int, minute: int, minutes: float, cores: float) -> None:
+        """Have the machines of a move carry its cost from a minute on, for so many minutes (the last one in part).
+
+        The source carries the instance still, and each of both the ``cores``. The instance was moved before.
+        """
+        last = min(minute + ceil(minutes), int(self.end[instance]), self.workload.minutes)
+        if last <= minute:
+            return
+        part = np.clip(minutes - np.arange(last - minute), 0.0, 1.0)
+        copying = np.where(self.measured == CPU, cores, 0.0)[:, None] * part
+        for row, cost in (
+            (source, copying + self.demand(instance, minute, last) * part),
+            (int(self.machine_of[instance]), copying),
+        ):
+            self.overhead[:, row, minute:last] += cost
+            self.load[:, row, minute:last] += cost
 
     def running(self, minute: int) -> Integers:
         """Return the instances that run in this minute."""

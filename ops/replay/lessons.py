@@ -9,14 +9,19 @@ from __future__ import annotations
 from schemas.learned import Learned
 from scorer.ledger.view import LedgerView
 from scorer.ranking.learning import KINDS_MAX, Observation, learn, observe
-from scorer.ranking.profile import Profile
+from scorer.ranking.profile import LoadModel, Profile
 from scorer.snapshot.snapshot import Snapshot
+
+
+def load_models(profile: Profile) -> list[LoadModel]:
+    """Return the profile's, and those that its filters and scores have for themselves."""
+    own = [*(each.load_model for each in profile.filters), *(each.load_model for each in profile.scores)]
+    return [model for model in (profile.load_model, *own) if model is not None]
 
 
 def wants_lessons(profile: Profile) -> bool:
     """Return whether anything in the profile goes by what was learned."""
-    own = [*(each.load_model for each in profile.filters), *(each.load_model for each in profile.scores)]
-    return any(model is not None and model.learned for model in (profile.load_model, *own))
+    return any(model.learned for model in load_models(profile))
 
 
 class Lessons:

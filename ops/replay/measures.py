@@ -14,6 +14,8 @@ With u(m, t) the CPU demand of machine m in minute t over its capacity:
 | refusals       | refusals for each instance that asked, repeated ones too                                     |
 | emptied        | share of the machines that could be emptied (`ops.replay.emptied`), mean over some moments   |
 | mean           | mean of u: alike for all policies that place all instances at once                           |
+| moves          | instances moved, as a share of the live ones an hour                                         |
+| copying        | share of the machine-time in which a machine's network is full of the memory of moves        |
 | decision_ms    | time of one decision, mean, of the whole run; what it is depends on the machine it ran on    |
 """
 
@@ -30,7 +32,7 @@ from scorer.snapshot.arrays import Floats
 
 MEASURES = (
     "std", "p99", "hot80", "hot90", "hot100", "lost", "on_hot", "refused_first", "refusals", "emptied", "mean",
-    "decision_ms",
+    "moves", "copying", "decision_ms",
 )  # fmt: skip
 EMPTIED_EVERY_MINUTES = 360
 
@@ -61,6 +63,7 @@ def _figures(outcome: Outcome, first: int, last: int) -> Figures:
     asking = (workload.start >= first) & (workload.start < last) & (outcome.tries > 0)
     asked = max(int(asking.sum()), 1)
     failed = outcome.tries - (outcome.placed >= 0)
+    moves = [move for minute, move in outcome.moves if first <= minute < last]
     moments = range(first + min(EMPTIED_EVERY_MINUTES, last - first) // 2, last, EMPTIED_EVERY_MINUTES)
     return {
         "std": float(delivered.std(axis=0).mean()),
@@ -74,5 +77,7 @@ def _figures(outcome: Outcome, first: int, last: int) -> Figures:
         "refusals": float(failed[asking].sum() / asked),
         "emptied": float(np.mean([emptied_share(outcome.fleet, minute) for minute in moments])),
         "mean": float(demand.mean()),
+        "moves": len(moves) / max(float(count.sum()) / 60, 1.0),
+        "copying": 2 * sum(move.copy_minutes for move in moves) / demand.size,
         "decision_ms": float(outcome.decision_s.mean() * 1e3) if outcome.decision_s.size else 0.0,
     }

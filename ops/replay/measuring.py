@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ops.replay.fleet import Fleet
+from ops.replay.reports import Reports
 from ops.replay.workload import LEAD_MINUTES, MINUTE_S
 from schemas.learned import Learned
 from schemas.names import WINDOWS_S
@@ -31,8 +32,9 @@ FOLDED_MINUTES_MAX = 30
 class Measuring:
     """The measured side of a fleet: samples in, snapshots out."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
+    def __init__(self, fleet: Fleet, reports: Reports | None = None) -> None:
+        """``reports``: what is known of each instance comes with the snapshots, too."""
+        self._fleet, self._reports = fleet, reports
         workload = fleet.workload
         self._machines = list(workload.machines)
         self._origin_s = workload.origin_s
@@ -60,7 +62,14 @@ class Measuring:
             self._fold(self._until, until)
             self._until = until
         table = decode_table(self._table.encode(self._ring, {"written_at": self.now_s(minute)}))
-        self._snapshot = build_snapshot([table], self._facts, {}, previous=self._snapshot, learned=self.learned)
+        self._snapshot = build_snapshot(
+            [table],
+            self._facts,
+            {},
+            previous=self._snapshot,
+            learned=self.learned,
+            usages=self._reports.usages(minute) if self._reports is not None else None,
+        )
         return self._snapshot
 
     def empty_snapshot(self) -> Snapshot:

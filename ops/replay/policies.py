@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ops.replay.fleet import Fleet
-from ops.replay.lessons import wants_lessons
+from ops.replay.lessons import load_models, wants_lessons
 from ops.replay.measuring import Measuring
 from schemas.request import Request
 from scorer.ledger.instance import Instance
@@ -20,6 +20,8 @@ from scorer.ranking.explain import summary
 from scorer.ranking.profile import Profile
 from scorer.snapshot.snapshot import Snapshot
 
+ROUND_MINUTES = 10
+"""A mover is asked once in so many minutes."""
 CANDIDATES = 4
 """So many of the best machines are tried against the ledger's limits, as a scorer gives them to the reserve script."""
 
@@ -54,16 +56,29 @@ class Policy(Protocol):
     """Why instances were refused, each at its first try."""
     learns: bool
     """Whether it goes by what is learned of expected use."""
+    looks_at_instances: bool
+    """Whether it goes by what was measured of each instance."""
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
         """Return a row for each of some requests that are alike but for their ids; the ledger is not changed."""
 
 
-class Mover(Protocol):
-    """Moves running instances; asked once an hour of simulated time."""
+@dataclass(frozen=True)
+class Move:
+    """One running instance to another machine."""
 
-    def moves(self, moment: Moment) -> list[tuple[int, int]]:
-        """Return (instance, row it goes to) pairs."""
+    instance: int
+    row: int
+    """Of the machine it goes to."""
+    copy_minutes: float = 0.0
+    """How long it is copied: both machines carry it, and the copying."""
+
+
+class Mover(Protocol):
+    """Moves running instances; asked every `ROUND_MINUTES` of simulated time."""
+
+    def moves(self, moment: Moment) -> Sequence[Move]:
+        """Return what moves now."""
 
 
 class ProfilePolicy:
@@ -76,6 +91,9 @@ class ProfilePolicy:
         self.profile = profile
         self.refusals: Counter[str] = Counter()
         self.learns = wants_lessons(profile)
+        self.looks_at_instances = any(
+            getattr(model, "mean_of", "window") == "instances" for model in load_models(profile)
+        )
         self._known: set[int] = set()
         self._reuse = Reuse()
 

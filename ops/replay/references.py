@@ -42,6 +42,7 @@ class Reference:
     name = ""
     reference = True
     learns = False
+    looks_at_instances = False
 
     def __init__(self, seed: int = 0) -> None:
         self.refusals: Counter[str] = Counter()

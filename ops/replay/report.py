@@ -9,12 +9,14 @@ from schemas.process.tables import Column, Screen, table
 
 _ABSOLUTE = {
     "std": ".3f", "p99": ".2f", "hot80": ".2%", "hot90": ".2%", "hot100": ".2%", "lost": ".3%", "on_hot": ".2%",
-    "refused_first": ".2%", "refusals": ".3f", "emptied": ".0%", "decision_ms": ".2f",
+    "refused_first": ".2%", "refusals": ".3f", "emptied": ".0%",
+    "moves": ".2%", "copying": ".2%", "decision_ms": ".2f",
 }  # fmt: skip
 _SHOWN = ("std", "hot90", "hot100", "lost", "on_hot")
 _HEADINGS = {
     "on_hot": "instances on hot", "refused_first": "first tries refused", "refusals": "refusals each",
-    "emptied": "could be emptied", "decision_ms": "ms a decision",
+    "emptied": "could be emptied", "moves": "moved an hour", "copying": "network full",
+    "decision_ms": "ms a decision",
 }  # fmt: skip
 STAGES = {"steady": "after the fill", "fill": "the fill alone (an empty fleet flatters)"}
 

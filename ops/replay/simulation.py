@@ -21,7 +21,8 @@ import numpy as np
 from ops.replay.fleet import Fleet
 from ops.replay.lessons import Lessons
 from ops.replay.measuring import Measuring
-from ops.replay.policies import Moment, Mover, Policy
+from ops.replay.policies import ROUND_MINUTES, Moment, Move, Mover, Policy
+from ops.replay.reports import Reports
 from ops.replay.workload import Workload
 from schemas.learned import Learned
 from schemas.request import Request
@@ -30,8 +31,8 @@ from scorer.ledger.view import LedgerView, instance_of
 from scorer.snapshot.arrays import Floats, Integers
 
 RETRY_MINUTES = 4
-MOVE_MINUTES = 60
-"""A mover is asked once in so many minutes."""
+COPY_CORES = 1.0
+"""What the copying of an instance that moves costs on each of both machines."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -49,7 +50,8 @@ class Outcome:
     """[decisions] time that each took, one number an instance."""
     refusals: dict[str, int] = field(default_factory=dict)
     """Why instances were refused at their first try, most frequent first; how often."""
-    moves: int = 0
+    moves: list[tuple[int, Move]] = field(default_factory=list)
+    """Minute and move of each."""
     learned: Learned | None = None
     """What the policy had learned at the end."""
 
@@ -80,24 +82,25 @@ class _Simulation:
         self._retry = retry_minutes
         self._fleet = Fleet(workload)
         self._ledger = LedgerView()
-        self._measuring = Measuring(self._fleet)
+        reports = Reports(self._fleet) if mover is not None or policy.looks_at_instances else None
+        self._measuring = Measuring(self._fleet, reports)
         self._lessons = Lessons() if policy.learns else None
         count = len(workload.instances)
         self._placed, self._tries = np.full(count, -1, np.int64), np.zeros(count, np.int64)
         self._ends: list[tuple[int, int]] = []
         """A heap of (minute, instance)."""
         self._seconds: list[float] = []
-        self._moves = 0
+        self._moves: list[tuple[int, Move]] = []
 
     def run(self, progress: Callable[[int], None]) -> Outcome:
         waiting = [(max(int(start), 0), number) for number, start in enumerate(self._workload.start)]
         heapq.heapify(waiting)
-        next_move = MOVE_MINUTES
+        next_move = ROUND_MINUTES
         while waiting and waiting[0][0] < self._workload.minutes:
             minute = waiting[0][0]
             while self._mover is not None and next_move <= minute:
                 self._move(next_move)
-                next_move += MOVE_MINUTES
+                next_move += ROUND_MINUTES
             asking = []
             while waiting and waiting[0][0] == minute:
                 asking.append(heapq.heappop(waiting)[1])
@@ -164,12 +167,13 @@ class _Simulation:
         assert self._mover is not None
         self._release(minute)
         moment = self._moment(minute)
-        for instance, row in self._mover.moves(moment):
-            record = self._ledger.instances[self._workload.instances[instance]]
-            machine = self._workload.machines[row]
+        for move in self._mover.moves(moment):
+            record = self._ledger.instances[self._workload.instances[move.instance]]
+            machine, source = self._workload.machines[move.row], int(self._fleet.machine_of[move.instance])
             self._ledger.apply(copy_with(record, machine=machine, reserved_at=moment.now_s, started_at=moment.now_s))
-            self._fleet.move(instance, row, minute)
-            self._moves += 1
+            self._fleet.move(move.instance, move.row, minute)
+            self._fleet.copying(move.instance, source, minute, move.copy_minutes, COPY_CORES)
+            self._moves.append((minute, move))
 
 
 def _alike(requests: Sequence[Request], at: int) -> int:

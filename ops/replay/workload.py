@@ -63,6 +63,13 @@ class Usage:
         )
         return found
 
+    def at(self, instances: Integers, resources: Integers, minute: int) -> Floats:
+        """Return [r, k]: what some instances use of some resources in one minute."""
+        where = self.base[instances] + (self.shift[instances] + minute) % self.length[instances]
+        at = np.ix_(resources, instances)
+        found: Floats = np.minimum(self.values[np.ix_(resources, where)] * self.scale[at], self.most[at])
+        return found
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Workload:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ops.replay.measures import measure, utilization
-from ops.replay.policies import Moment, Policy, ProfilePolicy
+from ops.replay.policies import Moment, Move, Policy, ProfilePolicy
 from ops.replay.references import BestFitByPeak, Oracle, RandomFeasible
 from ops.replay.simulation import Outcome, simulate
 from ops.replay.workload import Workload
@@ -128,15 +128,15 @@ def test_a_mover_takes_the_load_with_it() -> None:
     """A moved instance loads its new machine from that minute on, in truth and in the ledger."""
 
     class ToTheOther:
-        def moves(self, moment: Moment) -> list[tuple[int, int]]:
-            return [(0, 1 - int(moment.fleet.machine_of[0]))] if moment.minute == 60 else []
+        def moves(self, moment: Moment) -> list[Move]:
+            return [Move(0, 1 - int(moment.fleet.machine_of[0]))] if moment.minute == 60 else []
 
     def run(small: Workload) -> Outcome:
         return simulate(small, profile(), mover=ToTheOther())
 
     outcome = run(world([10.0, 10.0], [(2.0, 3.0, 0, 180), (1.0, 0.5, 90, 20)]))
     load = utilization(outcome)
-    assert outcome.moves == 1
+    assert [(minute, move.instance) for minute, move in outcome.moves] == [(60, 0)]
     assert sorted(load[:, 59].tolist()) == sorted(load[:, 60].tolist()) == [0.0, 0.3]
     assert load[:, 59].argmax() != load[:, 60].argmax()
     assert not load[:, 180:].any()
