@@ -24,6 +24,8 @@ NAME_LENGTH_MAX = 253
 """Characters of a name: an id, a machine, a label's key or value."""
 LABELS_LENGTH_MAX = 8_192
 """Characters of all labels of a request together: they are stored with each of its instances."""
+RULES_LENGTH_MAX = 16_384
+"""Characters of what a request says of the machines it accepts, together: stored with each of its instances, too."""
 
 Quantity = float | Annotated[str, Meta(max_length=64)]
 Ratio = Annotated[float, Meta(ge=0, le=1)]
@@ -153,6 +155,7 @@ def read_request(params: Any) -> Request:
     except msgspec.ValidationError as error:
         raise InvalidRequest(field_error(error, given=params, kind=Request)) from None
     check_labels(request.labels)
+    check_rules(request)
     given = {name: amount for name in DECIMALS if (amount := getattr(request, name)) is not None}
     plain = {name: read_amount(name, amount) for name, amount in given.items()}
     for name in ("limits", "expected"):
@@ -190,6 +193,19 @@ def check_labels(labels: Mapping[str, str]) -> None:
     stored = sum(len(key) + len(value) for key, value in labels.items())
     if stored > LABELS_LENGTH_MAX:
         raise InvalidRequest(f"labels: {stored} characters in all, at most {LABELS_LENGTH_MAX}")
+
+
+def check_rules(request: Request) -> None:
+    """Refuse a selector, affinities, tolerations and preferences that are too long together; raises InvalidRequest."""
+    terms, wishes, borne = (*request.affinity, *request.anti_affinity), request.prefer, request.tolerations
+    if not (request.selector or terms or wishes or borne):
+        return
+    stored = len(request.selector) + sum(len(one.selector) for one in wishes)
+    stored += sum(len(one.topology) + sum(len(k) + len(v) for k, v in one.instances.items()) for one in terms)
+    stored += sum(len(one.key) + len(one.value or "") for one in borne)
+    if stored > RULES_LENGTH_MAX:
+        names = "selector, prefer, affinity, anti_affinity and tolerations"
+        raise InvalidRequest(f"{names}: {stored} characters in all, at most {RULES_LENGTH_MAX}")
 
 
 def read_amount(name: str, value: float | str) -> float:

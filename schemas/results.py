@@ -126,6 +126,8 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float = 0.0
     version: int = 0
     generation: int = 0
+    rules: dict[str, Any] | None = None
+    """What its request said of the machines: selector, prefer, affinity, anti_affinity, tolerations, as given."""
 
 
 class ConfirmResult(_Record, frozen=True, kw_only=True):

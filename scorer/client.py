@@ -271,6 +271,7 @@ class _Record(Result, kw_only=True):
     ended_at: float = 0.0
     version: int = 0
     generation: int = 0
+    rules: dict[str, Any] | None = None
 
 
 class ConfirmResult(_Record, kw_only=True):

@@ -34,8 +34,8 @@ class RebalanceSettings(ClientSettings, LedgerSettings):
 
     By `overload` each move cuts the load that is expected above 90 % of machines, and sees the moves before it. By
     `thresholds` instances leave machines above --high while there is room on machines below --low, by the rules of
-    Koordinator's descheduler. An instance with the label movable=false stays. What only its first request said
-    (selector, affinity) is not in the ledger: --same names labels that source and target must share.
+    Koordinator's descheduler. An instance with the label movable=false stays. --same names labels that source and
+    target must share, beyond what the instances' requests said.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (

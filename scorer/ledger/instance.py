@@ -23,6 +23,7 @@ import msgspec
 
 from schemas.request import LEDGER_UNITS
 from schemas.resources import RESOURCES
+from scorer.ledger.rules import Rules
 from scorer.ledger.units import RESOURCE_UNITS, as_units
 
 State = Literal["reserved", "confirmed", "released", "expired"]
@@ -84,6 +85,8 @@ class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc
     """The ledger's change number of its last transition."""
     generation: int = 0
     """Which reservation of its id: the number of the change that made it; 0 from before there were generations."""
+    rules: Rules | None = None
+    """Where its request said it may go; None where it said nothing, or before records had it."""
 
 
 class _Tail(msgspec.Struct, omit_defaults=True):
@@ -105,6 +108,7 @@ class _Tail(msgspec.Struct, omit_defaults=True):
     request: str = ""
     swap: tuple[str, ...] = ()
     generation: int = 0
+    rules: Rules | None = None
 
 
 _NAMED = tuple(zip(RESOURCES, RESOURCE_UNITS, strict=True))
@@ -149,6 +153,7 @@ def record_tail(instance: Instance) -> bytes:
             instance.request,
             instance.swap,
             instance.generation,
+            instance.rules,
         )
     )[1:-1]
 

@@ -96,6 +96,8 @@ def difference(ledger: Mapping[str, Instance], found: Sequence[Instance], *, res
             added.append(one)
             continue
         what = [_words(name, old, one) for name in _COMPARED if _plain(name, old) != _plain(name, one)]
+        if one.rules is not None and one.rules != old.rules:
+            what.append("rules are others")
         if old.state != "confirmed":
             what.append(f"{old.state} is confirmed")
         if what:
@@ -126,6 +128,8 @@ def apply(ledger: Ledger, diff: Difference) -> None:
     gone = [one.id for one in diff.gone]
     for first in range(0, len(gone), _STEP):
         ledger.correct([], gone[first : first + _STEP])
-    there = [msgspec.structs.replace(new, request=old.request) for old, new, _ in diff.changed] + diff.added
+    there = [
+        msgspec.structs.replace(new, request=old.request, rules=new.rules or old.rules) for old, new, _ in diff.changed
+    ] + diff.added
     for first in range(0, len(there), _STEP):
         ledger.correct(there[first : first + _STEP])

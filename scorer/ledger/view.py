@@ -20,6 +20,7 @@ from schemas.resources import RESOURCES
 from scorer.ledger.facets import Facet, facets_of
 from scorer.ledger.instance import LIVE, Instance
 from scorer.ledger.leavers import MOST, Leavers, left_behind
+from scorer.ledger.rules import rules_of
 from scorer.ledger.slots import PlacedInstances, Slots
 from scorer.snapshot.arrays import Floats, Integers
 
@@ -52,6 +53,7 @@ def instance_of(request: Request, machine: str, now_s: float, instance_id: str |
         kind=request.kind,
         reserved_at=now_s,
         expires_at=now_s + request.ttl_s,
+        rules=rules_of(request),
     )
 
 

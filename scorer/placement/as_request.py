@@ -5,19 +5,21 @@ from __future__ import annotations
 from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.ledger.instance import Instance
+from scorer.ledger.rules import as_fields
 
 
 def as_request(instance: Instance, machine: str = "") -> Request:
     """Return the request of an instance, for one machine ("": any).
 
-    What only its first request said is not in the ledger: selector, affinity, tolerations, preferences.
+    Selector, affinity, anti-affinity, tolerations and preferences are those of its first request, unless it was placed
+    before records had them.
     """
     fields = {name: getattr(instance, name) for name in IN_BOTH}
     fields |= {name: amount for name, amount in zip(RESOURCES, instance.amounts, strict=True) if amount is not None}
     for name in ("limits", "expected"):
         declared = zip(RESOURCES, getattr(instance, name), strict=False)
         fields[name] = {resource: amount for resource, amount in declared if amount >= 0}
-    return Request(**fields, machine=machine)
+    return Request(**fields, **as_fields(instance.rules), machine=machine)
 
 
 IN_BOTH = sorted(

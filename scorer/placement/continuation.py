@@ -132,7 +132,7 @@ def without_id(request: Request) -> Request:
 
 
 def _plain(record: Instance) -> Instance:
-    """Return the record without what differs between two instances of one request."""
+    """Return the record without what differs between two instances of one request, and without what adds nothing."""
     return msgspec.structs.replace(
-        record, id="", machine="", version=0, generation=0, request="", reserved_at=0.0, expires_at=0.0
+        record, id="", machine="", version=0, generation=0, request="", reserved_at=0.0, expires_at=0.0, rules=None
     )

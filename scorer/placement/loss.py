@@ -41,10 +41,13 @@ def lose(
     alike: dict[Hashable, list[Instance]] = {}
     for instance in [one for machine in machines for one in ledger.on_machine(machine)]:
         overlay.take_out(instance.id)
-        alike.setdefault((_what_is_asked(instance), *instance.labels.items()), []).append(instance)
+        rules = _encode(instance.rules) if instance.rules else b""
+        alike.setdefault((_what_is_asked(instance), rules, *instance.labels.items()), []).append(instance)
     placed, homeless = 0, list[str]()
     for group in sorted(alike.values(), key=_size, reverse=True):
-        request = msgspec.structs.replace(as_request(group[0]), id="", selector=left)
+        request = as_request(group[0])
+        both = ",".join(one for one in (request.selector, left) if one)
+        request = msgspec.structs.replace(request, id="", selector=both)
         together = None
         if len(group) > 1:
             together = place_identical(rank(request, snapshot, overlay, profile, now_s, kept), len(group))
@@ -66,3 +69,4 @@ def _size(group: list[Instance]) -> tuple[float, ...]:
 
 
 _what_is_asked = attrgetter(*sorted(set(IN_BOTH) - {"id", "labels"}), "amounts", "limits", "expected")
+_encode = msgspec.json.Encoder(order="deterministic").encode

@@ -29,8 +29,7 @@ class Wish:
     rest_s: float = 1800.0
     """An instance that came, or was moved, less long ago stays."""
     same: tuple[str, ...] = ()
-    """Labels whose value source and target must share: what only an instance's first request said, a selector for
-    example, is not in the ledger."""
+    """Labels whose value source and target must share, beyond what an instance's request said."""
 
 
 def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance], PlacedInstances]:

@@ -49,6 +49,11 @@ WRONG: list[tuple[str, Any, str]] = [
         "prefer[0].weight: expected a number of at most",
     ),
     ("preference with more", {"prefer": [{"selector": "a", "w": 1}]}, "prefer[0]: no such field: 'w'"),
+    (
+        "rules too long",
+        {"selector": "a" * 16_000, "prefer": [{"selector": "b" * 385}]},
+        "selector, prefer, affinity, anti_affinity and tolerations: 16385 characters in all, at most 16384",
+    ),
     ("affinity without instances", {"affinity": [{}]}, "affinity[0]: 'instances' is missing"),
     ("anti-affinity is text", {"anti_affinity": ["a"]}, "anti_affinity[0]: expected an object, got text"),
     ("unknown effect", {"tolerations": [{"effect": "x"}]}, "tolerations[0].effect: no such choice: 'x'"),

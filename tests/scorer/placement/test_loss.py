@@ -44,3 +44,14 @@ def test_ports_and_clusters_are_kept_apart() -> None:
 def test_a_machine_without_instances() -> None:
     """Nothing is to be placed."""
     assert lost().placed == 0
+
+
+def test_what_the_requests_said_is_upheld() -> None:
+    """Selector and anti-affinity are in the ledger; instances alike but for these are not placed as one."""
+    apart = {"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "x"}}]}
+    found = lost(
+        {"id": "free", "cpu": 1}, {"id": "bound", "cpu": 1, "selector": "zone=a"},
+        *({"id": f"i{n}", "cpu": 1, **apart} for n in range(3)),
+    )  # fmt: skip
+    assert found.placed == 3
+    assert sorted(found.homeless) == ["bound", "i2"]

@@ -1,0 +1,58 @@
+"""Where an instance may go, as its request said: what a later move must uphold, kept in its record.
+
+A record has ``rules`` only where the request had any, so that the others cost nothing:
+
+    "rules":{"selector":"disk=ssd","tolerations":[{"key":"gpu","value":null,"effect":null}]}
+
+Unlike a request, a record is read though it has fields unknown to this release: a newer one may have written it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from schemas.request import Affinity, Preference, Request, Toleration
+
+
+class KeptAffinity(Affinity, frozen=True, forbid_unknown_fields=False):
+    """An affinity as a record has it."""
+
+
+class KeptPreference(Preference, frozen=True, forbid_unknown_fields=False):
+    """A preference as a record has it."""
+
+
+class KeptToleration(Toleration, frozen=True, forbid_unknown_fields=False):
+    """A toleration as a record has it."""
+
+
+class Rules(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a request says of the machines that it accepts or prefers."""
+
+    selector: str = ""
+    prefer: tuple[KeptPreference, ...] = ()
+    affinity: tuple[KeptAffinity, ...] = ()
+    anti_affinity: tuple[KeptAffinity, ...] = ()
+    tolerations: tuple[KeptToleration, ...] = ()
+
+
+_NAMES = Rules.__struct_fields__
+
+
+def rules_of(request: Request) -> Rules | None:
+    """Return the rules of a request; None where it has none.
+
+    >>> rules_of(Request(cpu=1.0)), rules_of(Request(selector="disk=ssd"))
+    (None, Rules(selector='disk=ssd', prefer=(), affinity=(), anti_affinity=(), tolerations=()))
+    """
+    if not (request.selector or request.tolerations or request.anti_affinity or request.affinity or request.prefer):
+        return None
+    return msgspec.convert({name: getattr(request, name) for name in _NAMES}, Rules, from_attributes=True)
+
+
+def as_fields(rules: Rules | None) -> Mapping[str, Any]:
+    """Return the fields of a request that rules stand for."""
+    return {} if rules is None else {name: getattr(rules, name) for name in _NAMES}
