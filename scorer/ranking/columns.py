@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from scorer.ranking import load, promises
+from scorer.ranking import load, promises, reclaimed
 from scorer.ranking.column_kinds import Fixed, Made, Overall, Part, Placed
 from scorer.ranking.fleet import Column
 from scorer.ranking.machines import Machines
@@ -39,6 +39,7 @@ COLUMNS: Mapping[str, Column] = {
     "inverse_allocatable": Fixed(lambda m: m.fleet.snapshot.inverse_allocatable),  # NaN where unknown or 0
     # ---- promises, [R, n] or [n]
     "allocated": Part(load.sums, 0, lambda m: m.requested_instance.amounts),  # sum of the amounts
+    "allocated_of": Placed(promises.allocated_of, promises.allocated_of_each),  # by some priority classes
     "requested_or": Placed(promises.requested_or, lambda m, cpu, memory: m.requested_instance.amounts_or(cpu, memory)),
     "limited": Placed(promises.limited, lambda m: m.requested_instance.limits),  # sum of the limits
     "estimated": Placed(promises.estimated, lambda m: m.requested_instance.expected),  # expected of all placed
@@ -54,6 +55,10 @@ COLUMNS: Mapping[str, Column] = {
     "class_mean": Placed(load.class_mean, load.class_credit_each),
     "peak": Placed(load.peak, load.credit_each),  # by day, its start and its end
     "taken": Made(lambda m: np.maximum(m.allocated, m.mean)),  # the larger of promised and used
+    # ---- over-commit by class (`scorer.ranking.reclaimed`)
+    "uses": Placed(reclaimed.uses),  # [7, R, n] what instances of higher classes ask for and use
+    "system_usage": Fixed(reclaimed.system),  # [R, n] beside all instances, as measured; NaN where it is not
+    "usage_peak": Fixed(reclaimed.highest),  # [R, n] the usage that is rarely exceeded
     # ---- load as measured, [R, n]
     "measured_mean": Fixed(lambda m: m.fleet.windows.mean),
     "measured_peak": Fixed(lambda m, day: m.fleet.snapshot.column(f"peak_{day}")),  # by day

@@ -73,7 +73,7 @@ def without_leavers(machines: Machines, measured: Floats, of: str | Floats, comp
     left = fleet.seats.left(machines.rows)
     if not left.rows.size:
         return measured
-    at, count = _positions(left.rows, machines)
+    at, count = positions(left.rows, machines)
     debit = np.array([np.bincount(at, part, minlength=count) for part in compute(left)])
     column = fleet.snapshot.column(of) if isinstance(of, str) else of
     end = fleet.snapshot.column("end")
@@ -82,7 +82,7 @@ def without_leavers(machines: Machines, measured: Floats, of: str | Floats, comp
     return taken_out(measured, debit, since_left(column, end, fleet.snapshot.windows_s, at, left.ended_at))
 
 
-def _positions(rows: Integers, machines: Machines) -> tuple[Integers, int]:
+def positions(rows: Integers, machines: Machines) -> tuple[Integers, int]:
     """Return where these rows of the fleet are among the machines, and how many machines there are."""
     if machines.rows is None:
         return rows, len(machines)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.resources import RESOURCES
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.ranking.machines import Machines
 from scorer.snapshot.arrays import Floats
 
@@ -43,4 +43,12 @@ def requested_or(machines: Machines, cpu: float, memory: float) -> Floats:
     )
 
 
-# ---- load
+def allocated_of(machines: Machines, *classes: str) -> Floats:
+    """Return [R, n]: sum of the amounts of the instances of some priority classes."""
+    codes = [PRIORITY_CLASSES.index(one) for one in classes]
+    return placed_sum(machines, ("allocated", classes), lambda placed: placed.amounts * np.isin(placed.classes, codes))
+
+
+def allocated_of_each(machines: Machines, *classes: str) -> Floats:
+    """Return [R]: what one more copy of the request adds to it."""
+    return machines.requested_instance.amounts * (machines.request.priority_class in classes)

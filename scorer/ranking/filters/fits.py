@@ -11,9 +11,11 @@ import numpy as np
 from schemas.request import InvalidRequest, Request
 from schemas.resources import RESOURCES
 from scorer.ledger.limits import Limit, total
+from scorer.ranking.by_class import ByClass
 from scorer.ranking.machines import ROUNDING, Machines, numbers
 from scorer.ranking.scope import Scope
 from scorer.ranking.selectors import parse_selector, select
+from scorer.reclaim.strategy import Reclaim
 from scorer.snapshot.arrays import Bools, Floats
 
 RATIO_MAX = 100.0
@@ -45,6 +47,11 @@ class Fits:
         what an instance without an amount counts in cores and bytes, the instance and those placed (kube-scheduler
         scores with 0.1 and 200 Mi, and filters with 0).
 
+    classes:
+        if given, each priority class has a sum of its own (`scorer.ranking.by_class`): prod's is compared with
+        allocatable * ratio, mid's and batch's with what higher classes leave. The settings are those of
+        `scorer.reclaim.strategy`; ``{}`` has Koordinator's defaults. Without it all classes are one sum.
+
     A requested resource of unknown capacity does not fit; nor does, by ``taken``, one of unknown use.
     """
 
@@ -57,6 +64,7 @@ class Fits:
     default_memory: float = 0.0
     ratio: Mapping[str, float] = field(default_factory=dict)
     ratio_where: tuple[RatioWhere, ...] = ()
+    classes: Reclaim | None = None
 
     def __post_init__(self) -> None:
         for where, given in (("ratio", self.ratio), *(("ratio_where", each.ratio) for each in self.ratio_where)):
@@ -72,6 +80,8 @@ class Fits:
                 raise ValueError(f"ratio_where: {error}") from None
         if self.default_cpu < 0 or self.default_memory < 0:
             raise ValueError("default_cpu and default_memory: expected zero or more")
+        if self.classes is not None and (self.default_cpu or self.default_memory):
+            raise ValueError("classes: sums by class have no default_cpu and default_memory")
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request that asks for nothing."""
@@ -86,6 +96,8 @@ class Fits:
         """Name the resource that is short."""
         found: dict[str, Bools] = {}
         amounts = self._amounts(machines)
+        if (by_class := self._by_class(machines)) is not None:
+            return by_class.reasons(amounts)
         for resource in np.flatnonzero(amounts):
             limit = self._most(machines)[resource]
             found[f"{RESOURCES[resource]} capacity unknown"] = np.isnan(limit)
@@ -96,12 +108,18 @@ class Fits:
 
     def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:
         """Limit the allocated amount of each requested resource; the ledger does not know the usage."""
+        if (by_class := self._by_class(machines)) is not None:
+            yield from by_class.limits(machines.amounts)
+            return
         for resource in np.flatnonzero(machines.amounts):
             name = RESOURCES[resource]
             yield Limit(total(name), self._most(machines)[resource], f"{name} too full")
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show both sides of the comparison."""
+        if (by_class := self._by_class(machines)) is not None:
+            ratio = numbers(self._ratio(machines)[:, position])
+            return {"request": numbers(machines.amounts), "ratio": ratio, **by_class.detail(position)}
         return {
             "request": numbers(self._amounts(machines)),
             "taken": numbers(self._taken(machines)[:, position]),
@@ -129,8 +147,10 @@ class Fits:
 
     def _left(self, machines: Machines) -> Floats:
         """Return [R, n]: what may be taken less what is."""
-        if not self._any_ratio(machines):
-            left: Floats = machines.derived("left", lambda m: m.allocatable * (1 + ROUNDING) - self._taken(m))
+        if (by_class := self._by_class(machines)) is not None:
+            left: Floats = by_class.left
+        elif not self._any_ratio(machines):
+            left = machines.derived("left", lambda m: m.allocatable * (1 + ROUNDING) - self._taken(m))
         else:
             left = machines.derived("left", self._left_of_both)
         return left
@@ -143,6 +163,16 @@ class Fits:
             return promised
         used: Floats = np.maximum(most, machines.allocatable) * (1 + ROUNDING) - machines.mean
         return np.minimum(promised, used)
+
+    def _by_class(self, machines: Machines) -> ByClass | None:
+        """Return the sums of the request's class; None where all classes are one."""
+        if (strategy := self.classes) is None:
+            return None
+        found: ByClass = machines.once(
+            "by class",
+            lambda: ByClass(strategy, machines, self._most(machines), usage_counts=self.basis == "taken"),
+        )
+        return found
 
     def _any_ratio(self, machines: Machines) -> bool:
         return bool(self.ratio or self.ratio_where or machines.rules.has_ratio)

@@ -1,0 +1,122 @@
+"""Fits by class: each priority class has a sum of its own, compared with what is there for that class.
+
+    class   the sum of                  is at most
+    prod    prod's amounts              allocatable * ratio; usage without lower classes: as far as without classes
+    mid     mid's amounts               what prod asked for and will not use
+    batch   batch's amounts             what prod, mid and the system do not use
+    free    batch's and free's amounts  the same as batch
+
+Sums of two rows are never added together. A resource that is not sold by class counts for all classes together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from schemas.resources import RESOURCES
+from scorer.ledger.limits import Limit, total
+from scorer.ranking.machines import ROUNDING, Machines, numbers
+from scorer.ranking.reclaimed import GROUPS, reclaimable, too_old
+from scorer.reclaim.strategy import Reclaim
+from scorer.reclaim.uses import Uses
+from scorer.snapshot.arrays import Bools, Floats
+
+
+class ByClass:
+    """The sums of the requested instance's class on some machines, [R, n] each, and what they may be at most."""
+
+    def __init__(self, strategy: Reclaim, machines: Machines, promised: Floats, *, usage_counts: bool) -> None:
+        """``promised`` [R, n]: the most that may be promised to prod, and to all for what is not sold by class."""
+        self.priority_class = machines.request.priority_class
+        self.counted = GROUPS[self.priority_class]
+        self._strategy, self._machines, self._promised = strategy, machines, promised
+        self._usage_counts = usage_counts
+        self._sold = strategy.rows
+        self._reclaims = self.priority_class != "prod"
+
+    @cached_property
+    def own(self) -> Floats:
+        """What instances of the classes that count have been promised."""
+        found: Floats = self._machines.allocated.copy()
+        found[self._sold] = self._machines.column("allocated_of", *self.counted)[self._sold]
+        return found
+
+    @cached_property
+    def most(self) -> Floats:
+        """What may be promised to them."""
+        if not self._reclaims:
+            return self._promised
+        machines, strategy, of = self._machines, self._strategy, self.priority_class
+        kept = "mid" if of == "mid" else "batch"
+        found = self._promised.copy()
+        found[self._sold] = machines.derived(
+            ("reclaimable", kept), lambda some: reclaimable(some, strategy, kept)[strategy.rows]
+        )
+        found[self._sold] = np.where(self.old, 0.0, found[self._sold])
+        return found
+
+    @cached_property
+    def old(self) -> Bools:
+        """[n] Where data is so old that nothing is reclaimed."""
+        return too_old(self._machines, self._strategy)
+
+    @cached_property
+    def used(self) -> Floats:
+        """What counts as used against what is there: all usage; for prod that of lower classes is left out."""
+        used = self._machines.mean.copy()
+        if not self._reclaims:
+            lower = Uses(*self._machines.uses).lower
+            used[self._sold] = np.maximum(used[self._sold] - lower[self._sold], 0.0)
+        return used
+
+    @cached_property
+    def left(self) -> Floats:
+        """What may still be promised; NaN where unknown."""
+        left: Floats = self.most * (1 + ROUNDING) - self.own
+        if self._usage_counts:
+            there = np.maximum(self._promised, self._machines.allocatable) * (1 + ROUNDING) - self.used
+            rows = [row for row in range(len(RESOURCES)) if not (self._reclaims and row in self._sold)]
+            left[rows] = np.minimum(left[rows], there[rows])
+        return left
+
+    def reasons(self, amounts: Floats) -> dict[str, Bools]:
+        """Return the refused machines by reason: of which class, by which sum."""
+        found: dict[str, Bools] = {}
+        for row in np.flatnonzero(amounts).tolist():
+            name, sold = RESOURCES[row], row in self._sold
+            found[f"{name} capacity unknown"] = np.isnan(self._promised[row])
+            usage = self._usage_counts or (self._reclaims and sold)
+            found[f"{name} usage unknown"] = np.isnan(self.used[row]) & usage
+            found[f"{name} larger than the machine"] = amounts[row] > self._promised[row] * (1 + ROUNDING)
+            short = ~(self.left[row] >= amounts[row])
+            if sold and self._reclaims:
+                found[f"nothing to reclaim for {self.priority_class}: data too old"] = self.old & short
+                found[f"{name} of {' and '.join(self.counted)} above what is reclaimable"] = short
+            else:
+                found[f"{name} of prod too full" if sold else f"{name} too full"] = short
+        return found
+
+    def limits(self, amounts: Floats) -> Iterator[Limit]:
+        """Give the most of each sum for the ledger's script to compare."""
+        for row in np.flatnonzero(amounts).tolist():
+            name = RESOURCES[row]
+            if row in self._sold:
+                what = f"{name} of {' and '.join(self.counted)}"
+                yield Limit(total(name, *self.counted), self.most[row], f"{what} too full")
+            else:
+                yield Limit(total(name), self.most[row], f"{name} too full")
+
+    def detail(self, position: int) -> Mapping[str, Any]:
+        """Show the sum that was compared, of which classes, and what it was compared with."""
+        return {
+            "class": self.priority_class,
+            "counted": list(self.counted),
+            "promised": numbers(self.own[:, position]),
+            "used": numbers(self.used[:, position]),
+            "allocatable": numbers(self._machines.allocatable[:, position]),
+            "limit": numbers(self.most[:, position]),
+        }

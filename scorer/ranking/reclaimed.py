@@ -1,0 +1,78 @@
+"""What of each machine may be sold to lower classes, as a decision sees it: measured load and the ledger, by one rule.
+
+A machine's figures depend on that machine alone. Instances of mid and prod that came since count at once, by what they
+ask for; what batch and free hold changes nothing of what they may have.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from schemas.resources import CPU
+from schemas.window_table import PERCENTILES
+from scorer.ledger.class_usage import measured_usage, system_usage
+from scorer.ranking.load import positions
+from scorer.ranking.machines import Machines
+from scorer.reclaim.capacity import batch, degraded, mid
+from scorer.reclaim.peaks import unused
+from scorer.reclaim.strategy import Reclaim
+from scorer.reclaim.uses import Uses, uses_of
+from scorer.snapshot.arrays import Bools, Floats
+
+GROUPS = {"prod": ("prod",), "mid": ("mid",), "batch": ("batch",), "free": ("batch", "free")}
+"""The classes whose amounts are one sum with those of a class: free has what batch leaves."""
+
+
+def uses(machines: Machines) -> Floats:
+    """Return [7, R, n]: the sums of `scorer.reclaim.uses.Uses` in the order of its fields."""
+    placed = machines.fleet.seats.placed(machines.rows)
+    at, count = positions(placed.rows, machines)
+    measured = measured_usage(machines.fleet.snapshot, placed)
+    found = uses_of(at, count, placed.classes, placed.amounts, measured)
+    return np.array([getattr(found, name) for name in Uses.__dataclass_fields__])
+
+
+def system(machines: Machines) -> Floats:
+    """Return [R, n]: what a machine uses beside its instances, as its agent says; NaN where it does not."""
+    snapshot = machines.fleet.snapshot
+    return system_usage(snapshot, snapshot.usages.columns.recent)
+
+
+def highest(machines: Machines) -> Floats:
+    """Return [R, n]: the usage that is rarely exceeded: the day's peak, or a high percentile of the longest window.
+
+    Of cpu the percentile is 95, of the rest 99; the larger of both days' peaks and the percentile. NaN without data.
+    """
+    snapshot = machines.fleet.snapshot
+    found = np.fmax(snapshot.column("peak_today"), snapshot.column("peak_yesterday"))
+    if not snapshot.windows_s:
+        return found
+    percentiles = snapshot.window("percentile", len(snapshot.windows_s) - 1)
+    last = percentiles[:, PERCENTILES.index(99)].copy()
+    last[CPU] = percentiles[CPU, PERCENTILES.index(95)]
+    highest: Floats = np.fmax(found, last)
+    return highest
+
+
+def reclaimable(machines: Machines, strategy: Reclaim, priority_class: str) -> Floats:
+    """Return [R, n]: what a class below prod may have; 0 of a resource that is not sold by class, or unknown.
+
+    What the system uses is what the agent says of it, and at least what the machine uses beyond its instances: what is
+    not measured by instance, batch's too, counts against batch.
+    """
+    sums = Uses(*machines.uses)
+    capacity, allocatable = machines.capacity, machines.allocatable
+    reserved = np.maximum(capacity - allocatable, 0.0)
+    usage = machines.mean - machines.credit
+    beyond = np.maximum(usage - sums.measured - sums.unmeasured, 0.0)
+    system = np.where(np.isnan(beyond), np.nan, np.fmax(machines.system_usage, beyond))
+    if priority_class != "mid":
+        return batch(strategy, capacity, reserved, system, sums)
+    peak = np.maximum(machines.usage_peak - sums.lower, 0.0)
+    spare = unused(sums.prod_requested, peak, np.zeros_like(peak), allocatable, strategy.peak_margin)
+    return mid(strategy, capacity, reserved, system, usage, sums, spare)
+
+
+def too_old(machines: Machines, strategy: Reclaim) -> Bools:
+    """Return [n]: whether data is so old that nothing is reclaimed."""
+    return degraded(strategy, machines.age_s)

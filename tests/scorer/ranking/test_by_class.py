@@ -1,0 +1,203 @@
+"""Fits by class: each class is counted against what is there for it, and never together with another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.resources import RESOURCES
+from scorer.ledger.limits import total
+from scorer.ranking.filters.fits import Fits
+from scorer.ranking.profile import LoadModel
+from scorer.reclaim.strategy import Reclaim
+from tests.scorer.fleets import fleet, machine, passes, request, see, verdicts, why
+from tests.scorer.reclaim.test_capacity import NAMES, POLICIES, RUNS, TABLES, column, in_units, shares
+
+DAY_S = 86_400.0
+CPU = RESOURCES.index("cpu")
+HALF = Fits(classes=Reclaim(share={"cpu": 0.5}))
+"""On 10 cores batch gets 5, less what higher classes and the system use."""
+
+
+ABOVE = "cpu of {} above what is reclaimable"
+
+
+def one(
+    name: str, cpu: float, use: float | None = None, of: str = "prod", on: str = "m", **more: Any
+) -> dict[str, Any]:
+    """An instance; ``use``: what is measured of it."""
+    usage = {} if use is None else {"usage": {"cpu": use}}
+    return {"id": name, "machine": on, "cpu": cpu, "priority_class": of, **usage, **more}
+
+
+def limit(plugin: Fits, of: str, *instances: dict[str, Any], **machine_has: Any) -> float:
+    """The most cores of a class on the one machine, as the ledger upholds it."""
+    offline = fleet(machine("m", **({"usage": {"cpu": 3, "memory": 0}} | machine_has)), instances=list(instances))
+    asked = request(cpu=1, priority_class=of)
+    (found,) = plugin.limit(asked, see(offline, asked))
+    assert found.measure == total("cpu", *(("batch", "free") if of == "free" else (of,)))
+    return round(float(found.most[0]), 9)  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("name", "instances", "machine_has", "expected"),
+    [
+        ("all that is measured is the system's", [], {}, 2.0),
+        ("prod uses less than it asks", [one("p", 8, 2)], {}, 2.0),
+        ("prod that is not measured counts as it asks", [one("p", 4)], {}, 1.0),
+        ("mid counts as prod does", [one("p", 4, 1, "mid")], {}, 2.0),
+        ("what batch uses is not taken off", [one("b", 2, 2, "batch")], {}, 4.0),
+        ("what batch is measured by nobody is the system's", [one("b", 2, None, "batch")], {}, 2.0),
+        ("what operators keep back", [], {"usage": {"cpu": 1, "memory": 0}, "operator": {"reserve": {"cpu": 3}}}, 2.0),
+        ("the system, where its agent says more", [one("p", 1, 1)], {"system": {"cpu": 4}}, 0.0),
+        ("nothing is left", [one("p", 9, 9)], {"usage": {"cpu": 9, "memory": 0}}, 0.0),
+        ("no data", [], {"usage": {}}, 0.0),
+        ("data as old as may be", [], {"age_s": 900}, 2.0),
+        ("data too old", [], {"age_s": 901}, 0.0),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_what_batch_may_have(
+    name: str, instances: list[dict[str, Any]], machine_has: dict[str, Any], expected: float
+) -> None:
+    """5 of 10 cores, less the system and higher classes."""
+    assert limit(HALF, "batch", *instances, **machine_has) == expected
+    assert limit(HALF, "free", *instances, **machine_has) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "instances", "machine_has", "expected"),
+    [
+        ("prod asks for nothing", [], {}, 0.0),
+        ("what prod does not use at its peak, and a tenth more", [one("p", 8, 3)], {}, 4.7),
+        ("the day's peak counts", [one("p", 8, 3)], {"peak_today": {"cpu": 5}}, 2.5),
+        ("batch has no part in the peak", [one("p", 8, 1), one("b", 2, 2, "batch")], {}, 6.9),
+        ("no more than nobody uses", [one("p", 30, 3)], {"operator": {"ratio": {"cpu": 3}}}, 6.7),
+        ("data too old", [one("p", 8, 3)], {"age_s": 901}, 0.0),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_what_mid_may_have(
+    name: str, instances: list[dict[str, Any]], machine_has: dict[str, Any], expected: float
+) -> None:
+    """What prod asked for and is not expected to use."""
+    assert limit(HALF, "mid", *instances, **machine_has) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "instances", "plugin", "expected"),
+    [
+        ({"priority_class": "batch", "cpu": 2}, [one("b", 2, 2, "batch")], HALF, []),
+        ({"priority_class": "batch", "cpu": 3}, [one("b", 2, 2, "batch")], HALF, [ABOVE.format("batch")]),
+        ({"priority_class": "free", "cpu": 3}, [one("b", 2, 2, "batch")], HALF, [ABOVE.format("batch and free")]),
+        ({"priority_class": "batch", "cpu": 1}, [one("f", 9, 0, "free")], HALF, []),
+        ({"priority_class": "mid", "cpu": 5}, [one("p", 8, 3)], HALF, [ABOVE.format("mid")]),
+        ({"cpu": 2}, [one("p", 8, 3)], HALF, []),
+        ({"cpu": 2}, [one("p", 8, 3), one("b", 9, 0, "batch")], HALF, []),
+        ({"cpu": 3}, [one("p", 8, 3)], HALF, ["cpu of prod too full"]),
+        ({"cpu": 3}, [one("p", 8, 3)], Fits(classes=HALF.classes, ratio={"cpu": 1.5}), []),
+        ({"cpu": 8}, [one("b", 1, 1, "batch")], HALF, []),
+        ({"cpu": 9}, [one("b", 1, 1, "batch")], HALF, ["cpu of prod too full"]),
+        ({"cpu": 9}, [], Fits(classes=HALF.classes, basis="requests"), []),
+        ({"priority_class": "batch", "memory": 60}, [one("p", 0, memory=50)], HALF, ["memory too full"]),
+        ({"priority_class": "batch", "cpu": 1, "nic": 1}, [], HALF, ["nic capacity unknown"]),
+        ({"cpu": 3}, [one("b", 8, 0, "batch")], Fits(), ["cpu too full"]),
+    ],
+)  # fmt: skip
+def test_who_is_refused_by_which_sum(
+    asked: dict[str, Any], instances: list[dict[str, Any]], plugin: Fits, expected: list[str]
+) -> None:
+    """Usage is 3 of 10 cores; without the setting all classes are one sum."""
+    there = machine("m", usage={"cpu": 3, "memory": 0})
+    assert why(plugin, there, instances=instances, **asked) == expected
+
+
+def test_old_data_is_named() -> None:
+    """Who reads the refusals learns that it is not load that is in the way."""
+    old = machine("m", usage={"cpu": 3, "memory": 0}, age_s=1000)
+    assert why(HALF, old, cpu=1, priority_class="batch") == ["nothing to reclaim for batch: data too old"]
+    assert passes(HALF, old, cpu=1) == "m"
+
+
+def test_copies_in_a_batch_fill_the_sum_of_their_class() -> None:
+    """A look ahead at so many copies agrees with the ledger after they came."""
+    asked = request(cpu=1, priority_class="batch")
+    machines = see(fleet(machine("m", usage={"cpu": 3, "memory": 0}), machine("n")), asked)
+    rows, copies = np.array([0, 0, 0, 1]), np.array([0, 1, 2, 0])
+    assert HALF(asked, machines.take(rows, copies)).tolist() == [True, True, False, False]
+
+
+def test_it_is_switched_on_in_a_profile_file_and_explained() -> None:
+    """An empty table has the peer's defaults; the explanation has class, sum and limit."""
+    offline = fleet(
+        machine("m", usage={"cpu": 3, "memory": 0}), instances=[one("b", 1, 1, "batch"), one("f", 1, 0, "free")]
+    )
+    found = verdicts(offline, {"use": "fits", "classes": {}}, request(cpu=1, priority_class="free"))["m"]
+    assert found["allowed"]
+    compared = found["compared"]
+    assert (compared["class"], compared["counted"]) == ("free", ["batch", "free"])
+    assert (compared["promised"]["cpu"], compared["limit"]["cpu"]) == (2.0, 4.0)
+
+
+NOT_IN_A_FLEET = {
+    "TestPluginCalculate/calculate with memory not over-committed, LSE pods and NUMA-level resources": "no class of "
+    "service keeps an instance's cpu by what it asks",
+    "TestPluginCalculate/calculate NUMA resources with memory not over-committed, some pods not shown in list": "what "
+    "an agent reports of ids that the ledger does not have counts as the system's, batch's too",
+}
+"""Rows of the batch table whose inputs a fleet cannot have; their arithmetic is exact (`test_capacity`)."""
+
+
+def as_fleet(row: Any) -> tuple[Fits, Any]:
+    """A row as a profile's filter and a fleet: usage beside all pods is the system's, a reserve is the operator's."""
+    inputs, strategy, metric = row["inputs"], row["inputs"]["strategy"], row["inputs"]["metric"]
+    fits = Fits(
+        classes=Reclaim(
+            share=shares(strategy, "cpu_reclaim_threshold_percent", "memory_reclaim_threshold_percent"),
+            policy={name: POLICIES[strategy[f"{name}_calculate_policy"]] for name in ("cpu", "memory")},  # type: ignore[misc]
+            batch_share=shares(strategy, "batch_cpu_threshold_percent", "batch_memory_threshold_percent"),
+        )
+    )
+
+    def amounts(said: Any) -> dict[str, float]:
+        return {NAMES[name][0]: value / NAMES[name][1] for name, value in (said or {}).items()}
+
+    usages = {pod["name"]: pod["usage"] for pod in metric["pods"]}
+    instances = [
+        {"id": pod["name"], "machine": "m", "priority_class": pod["priority_class"].removeprefix("koord-"),
+         **amounts(pod["request"]), **({"usage": amounts(usages[pod["name"]])} if pod["name"] in usages else {})}
+        for pod in inputs["pods"] if pod["phase"] in RUNS
+    ]  # fmt: skip
+    system = column(metric["system_usage"])
+    for each in metric["host_applications"]:
+        system += column(each["usage"])
+    listed = {pod["id"] for pod in instances}
+    for name, usage in usages.items():
+        system += column(usage) * (name not in listed)
+    capacity = amounts(inputs["machine"]["capacity"])
+    annotated = column(inputs["machine"]["annotation_reserved"])
+    reserved = np.maximum(column(inputs["machine"]["capacity"]) - column(inputs["machine"]["allocatable"]), annotated)
+    reserve = {name: float(reserved[RESOURCES.index(name), 0]) for name in capacity}
+    beside = {name: float(system[RESOURCES.index(name), 0]) for name in capacity}
+    used = {name: beside[name] + sum(one.get("usage", {}).get(name, 0) for one in instances) for name in capacity}
+    there = {"name": "m", "capacity": capacity, "usage": used, "system": beside, "operator": {"reserve": reserve}}
+    return fits, fleet(there, instances=instances)
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(one, id=one["name"]) for one in TABLES["koordinator_batch_resource"]["cases"]]
+)
+def test_a_fleet_gives_batch_what_the_peer_gives(row: Any) -> None:
+    """The peer's rows again, from fleet and ledger through the filter to the limit that the ledger upholds.
+
+    To seven digits: tables of usage hold floats of 32 bits.
+    """
+    plugin, offline = as_fleet(row)
+    asked = request(cpu=1, memory=1, priority_class="batch")
+    found = np.zeros((len(RESOURCES), 1))
+    for each in plugin.limit(asked, see(offline, asked, LoadModel())):
+        found[RESOURCES.index(each.measure[1])] = each.most
+    expected = {name: row["expected"][f"batch_{name}"] for name in NAMES}
+    assert (in_units(found) == pytest.approx(expected, rel=1e-7)) == (row["name"] not in NOT_IN_A_FLEET)
