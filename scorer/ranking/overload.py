@@ -2,7 +2,9 @@
 
 With the headroom ``h = limit - u``, what is added d, and the spread s after it, the overload after it is
 
-    E = s * excess(z),   z = (h - d) / s,   s^2 = variance + (variation * d)^2
+    E = s * excess(z),   z = (h - d) / s,   s^2 = variance + e^2
+
+with e the standard deviation of what is added.
 
 In single precision: the growth is right to 1e-7 of the capacity, and the load itself is not known so well. The spread
 is reckoned in a unit that makes `scaled_excess` of fewer passes; then ``s * scaled_excess(z)`` is twice the overload.
@@ -34,20 +36,21 @@ def known_before(utilization: Floats, variance: Floats, inverse: Floats, limit: 
     return known.astype(np.float32, copy=False)
 
 
-def weighted_growth(known: Singles, asked: Sequence[tuple[float, float]], variation: float) -> Floats:
+def weighted_growth(known: Singles, asked: Sequence[tuple[float, float, float]]) -> Floats:
     """Return [n]: the growth of each of K resources times its weight, added up.
 
-    ``known`` is [K, 4, n], from `known_before`; ``asked`` has K pairs of weight and amount. Rows are added one by one:
-    a product of matrices would add differently for other counts.
+    ``known`` is [K, 4, n], from `known_before`; ``asked`` has weight, amount and its standard deviation of each. Rows
+    are added one by one: a product of matrices would add differently for other counts.
 
     >>> known = known_before(np.array([[0.9]]), np.array([[0.01]]), np.array([[0.1]]), 0.9)
-    >>> weighted_growth(known, [(1.0, 2.0)], 0.0).round(4).tolist()  # 0.2 above the limit, which is two deviations
+    >>> weighted_growth(known, [(1.0, 2.0, 0.0)]).round(4).tolist()  # 0.2 above the limit, which is two deviations
     [0.161]
     """
     headroom, twice_before, variance, inverse = known[:, 0], known[:, 1], known[:, 2], known[:, 3]
-    added: Singles = inverse * np.array([[amount] for _, amount in asked], np.float32)
-    after = added * added
-    after *= np.float32(_UNITS * variation**2)
+    amounts = np.array([(amount, deviation / EXCESS_SCALE) for _, amount, deviation in asked], np.float32)
+    added: Singles = inverse * amounts[:, :1]
+    after: Singles = inverse * amounts[:, 1:]
+    after *= after
     after += variance
     growth = _twice_overload(np.subtract(headroom, added, out=added), after)
     growth -= twice_before

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from scorer.ranking.rounding import known_or
 from scorer.ranking.scope import Parts, Scope
 from scorer.snapshot.arrays import Bools, Floats
 
+Asked = tuple[int, float, float, float]
+"""A resource's place, the share of its weight, the expected amount, and the standard deviation of that."""
 WITHOUT_DATA = 3.0
 """The growth of a machine without any data: the largest there is."""
 
@@ -31,9 +33,9 @@ class ExpectedOverload:
     All as shares of allocatable, for each resource of a machine: u the mean with credits and debits, s its spread with
     ``s^2 = (std_factor * std)^2 + floor^2``, d the expected usage of the requested instance. The load is taken to be
     normal. Its expected part above the limit L is ``E(u, s) = s * (phi(z) - z * Q(z))`` with ``z = (L - u) / s``. The
-    instance adds d to the mean and ``(variation * d)^2`` to the variance. The growth is
+    instance adds d to the mean and e^2 to the variance, with e = ``variation * d``. The growth is
 
-        E(u + d, sqrt(s^2 + (variation * d)^2)) - E(u, s) + evenness * (2 d (u - mean) + d^2 (1 - 1/n))
+        E(u + d, sqrt(s^2 + e^2)) - E(u, s) + evenness * (2 d (u - mean) + d^2 (1 - 1/n))
 
     where the last part is n times the growth of the fleet's variance: it decides where no machine is near the limit.
     The score is ``25 * (3 - growth)``, the growth being the mean over the resources by weight. A profile spreads it
@@ -47,8 +49,10 @@ class ExpectedOverload:
     std_factor, floor:
         the calibrated spread: of the load in the next minutes, from the std inside the window. 0.05 of the capacity is
         what a one-hour mean misses at the least.
-    variation:
-        coefficient of variation of an instance that is not measured yet.
+    variation, variation_of:
+        standard deviation of what an instance that is not measured yet will use, as a share of its ``expected`` usage
+        or of what it ``requests``. A learned factor says little of one instance: an instance that asks for much may
+        use much, however little the fleet uses in the mean. An explicit ``expected`` is taken at its word.
     evenness:
         weight of the growth of the fleet's variance.
 
@@ -63,6 +67,7 @@ class ExpectedOverload:
     std_factor: float = 1.0
     floor: float = 0.05
     variation: float = 1.0
+    variation_of: Literal["expected", "requests"] = "expected"
     evenness: float = 0.1
 
     def __post_init__(self) -> None:
@@ -74,6 +79,8 @@ class ExpectedOverload:
         for name in ("std_factor", "variation", "evenness"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name}: expected zero or more, got {getattr(self, name)}")
+        if self.variation_of not in ("expected", "requests"):
+            raise ValueError(f"variation_of: expected 'expected' or 'requests', got {self.variation_of!r}")
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
         """Return [n]."""
@@ -87,7 +94,7 @@ class ExpectedOverload:
                 means = self._fleet(machines)
                 first, last = asked[0][0], asked[-1][0] + 1
                 factors = [0.0] * (3 * (last - first))  # a resource in between that is not asked for counts nothing
-                for place, weight, expected in asked:
+                for place, weight, expected, _ in asked:
                     mean, share = means[place]
                     factor, at = -25.0 * self.evenness * weight * expected, 3 * (place - first)
                     factors[at : at + 3] = 2.0 * factor, -2.0 * factor * mean, factor * expected * (1.0 - share)
@@ -97,15 +104,15 @@ class ExpectedOverload:
         known, all_known = self._known(machines)
         return score if all_known else np.where(known, score, 75.0 - 25.0 * WITHOUT_DATA)
 
-    def _may_leave_range(self, machines: Machines, asked: Sequence[tuple[int, float, float]]) -> bool:
+    def _may_leave_range(self, machines: Machines, asked: Sequence[Asked]) -> bool:
         """Return whether any growth could leave -1 to 3: no overload grows more than the load and its spread do."""
         if machines.rows is not None:
             return True
         most, smallest, busiest = 0.0, machines.smallest, machines.busiest
-        for place, weight, expected in asked:
+        for place, weight, expected, deviation in asked:
             row = self._rows[place]
             added, load = expected * smallest[row], max(busiest[row], 1.0)
-            most += weight * added * (1.0 + 0.4 * self.variation + self.evenness * (2.0 * load + added))
+            most += weight * (added * (1.0 + self.evenness * (2.0 * load + added)) + 0.4 * deviation * smallest[row])
         return not most <= 1.0
 
     def parts(self, machines: Machines) -> Parts:
@@ -119,7 +126,7 @@ class ExpectedOverload:
         if asked:
             own += self._overload_term(machines, asked)
         if asked and self.evenness:
-            places, weights, expected = (np.array(each) for each in zip(*asked, strict=True))
+            places, weights, expected, _ = (np.array(each) for each in zip(*asked, strict=True))
             means, shares = np.array(self._fleet(machines)).T[:, places]
             factor = -25.0 * self.evenness * weights * expected
             product, inverse, square = self._columns(machines).reshape(len(self._rows), 3, -1)[places].swapaxes(0, 1)
@@ -142,19 +149,28 @@ class ExpectedOverload:
         weights = [self.weights[RESOURCES[row]] for row in self._rows]
         return [(place, row, weights[place] / sum(weights)) for place, row in enumerate(self._rows)]
 
-    def _asked(self, machines: Machines) -> list[tuple[int, float, float]]:
-        """Return which of them the instance is expected to use, with its weight's share and the amount."""
-        expected = machines.expected.tolist()
-        return [(place, share, expected[row]) for place, row, share in self._weighted if expected[row] > 0]
+    def _asked(self, machines: Machines) -> list[Asked]:
+        """Return which of them the instance is expected to use."""
+        expected, deviations = machines.expected.tolist(), self._deviations(machines)
+        found = ((place, share, expected[row], deviations[row]) for place, row, share in self._weighted)
+        return [each for each in found if each[2] > 0]
 
-    def _overload_term(self, machines: Machines, asked: Sequence[tuple[int, float, float]]) -> Floats:
+    def _deviations(self, machines: Machines) -> list[float]:
+        """Return [R]: the standard deviation of what the instance will use."""
+        expected: list[float] = machines.expected.tolist()
+        if self.variation_of == "requests":
+            said, both = machines.request.expected, zip(RESOURCES, expected, machines.amounts.tolist(), strict=True)
+            expected = [each if name in said else max(each, amount) for name, each, amount in both]
+        return [self.variation * each for each in expected]
+
+    def _overload_term(self, machines: Machines, asked: Sequence[Asked]) -> Floats:
         """Return [n]: -25 times the weighted growth of the expected overload."""
         before = machines.derived("before", self._before)
         if len(asked) < len(before):
-            places = [place for place, _, _ in asked]
+            places = [each[0] for each in asked]
             together = places[-1] - places[0] < len(places)
             before = before[places[0] : places[-1] + 1] if together else before[places]
-        return weighted_growth(before, [(-25.0 * weight, amount) for _, weight, amount in asked], self.variation)
+        return weighted_growth(before, [(-25.0 * weight, amount, spread) for _, weight, amount, spread in asked])
 
     def _before(self, machines: Machines) -> Singles:
         """Return [K, 4, n]; where the load is unknown the headroom is all of the limit."""
@@ -207,7 +223,7 @@ class ExpectedOverload:
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show, by resource: the chance of load above the limit with the instance, the overload with and without."""
         usual = machines.plain("utilization", position)
-        expected = machines.expected.tolist()
+        expected, deviations = machines.expected.tolist(), self._deviations(machines)
         inverse = machines.constant("inverses", self._inverses)[:, position].tolist()
         variances = machines.constant("variance", self._variance)[:, position].tolist()
         chance: dict[str, float | None] = {}
@@ -220,7 +236,7 @@ class ExpectedOverload:
                 continue
             added = expected[row] * inverse[place]
             before = math.sqrt(variances[place])
-            after = math.hypot(before, self.variation * added)  # a power would raise where it overflows
+            after = math.hypot(before, deviations[row] * inverse[place])  # a power would raise where it overflows
             z = (self.limit - load - added) / after
             chance[name] = upper_tail_of(z)
             overload[name] = after * expected_excess_of(z)

@@ -30,7 +30,9 @@ def test_the_growth_is_right_to_a_millionth_of_the_capacity(seed: int, resources
     variance = draw.uniform(0.01, 0.5, load.shape) ** 2
     inverse = 1.0 / draw.integers(8, 129, load.shape)
     asked = [(float(weight), float(amount)) for weight, amount in draw.uniform(0.1, 4.0, (resources, 2)).round(1)]
-    found = weighted_growth(known_before(load, variance, inverse, LIMIT), asked, variation)
+    found = weighted_growth(
+        known_before(load, variance, inverse, LIMIT), [(weight, each, variation * each) for weight, each in asked]
+    )
     added = inverse * np.array([[amount] for _, amount in asked])
     growth = overload(load + added, variance + (variation * added) ** 2) - overload(load, variance)
     weights = np.array([weight for weight, _ in asked])
@@ -43,7 +45,7 @@ def test_a_machine_has_the_same_growth_whichever_others_there_are() -> None:
     known = known_before(
         draw.uniform(0, 1, (3, 101)), draw.uniform(0.01, 0.1, (3, 101)), draw.uniform(0.01, 0.1, (3, 101)), LIMIT
     )
-    asked = [(0.2, 1.0), (0.3, 2.0), (0.5, 0.5)]
-    together = weighted_growth(known, asked, 2.5)
+    asked = [(0.2, 1.0, 2.5), (0.3, 2.0, 5.0), (0.5, 0.5, 0.1)]
+    together = weighted_growth(known, asked)
     for row in range(101):
-        assert weighted_growth(known[:, :, row : row + 1], asked, 2.5)[0] == together[row]
+        assert weighted_growth(known[:, :, row : row + 1], asked)[0] == together[row]

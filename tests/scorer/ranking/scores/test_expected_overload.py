@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from schemas.request import Request
 from scorer.ledger.overlay import Overlay
 from scorer.ledger.view import instance_of
 from scorer.placement.plan import plan
@@ -87,6 +88,25 @@ def test_the_instance_counts_by_its_expected_usage_and_not_by_its_request() -> N
     assert scores(ExpectedOverload(), offline, request(cpu=2, expected={"cpu": 0})) == {"m": 75.0}
 
 
+@pytest.mark.parametrize(
+    ("what", "asked", "basis"),
+    [
+        ("half of what is asked is expected", request(cpu=2), 2.0),
+        ("the deployer said what it will use", request(cpu=2, expected={"cpu": 1.0}), 1.0),
+    ],
+)
+def test_the_variation_may_be_of_what_is_requested(what: str, asked: Request, basis: float) -> None:
+    """A factor lowers the mean of what is expected, and not how much one instance may use; what is said is believed."""
+    offline = fleet(machine("m", usage={"cpu": {"mean": 7, "std": 1}, "memory": 0}))
+    how = {"weights": {"cpu": 1.0}, "evenness": 0.0, "variation": 2.0, "variation_of": "requests"}
+    told = score_told(
+        offline, {"use": "expected_overload", **how}, asked, estimate={"factor": {"cpu": 0.5}}, credits="none"
+    )["m"]
+    assert told["raw"] == pytest.approx(75 - 25 * growth(0.7, 0.1, 0.1, variation=2.0 * basis), abs=1e-4), what
+    spread = (0.1**2 + 0.05**2 + (0.2 * basis) ** 2) ** 0.5
+    assert told["chance_above_90_percent"]["cpu"] == pytest.approx(stats.norm.sf((0.9 - 0.8) / spread), rel=1e-6), what
+
+
 def test_a_machine_without_data_scores_0_and_a_resource_without_data_counts_nothing() -> None:
     """What is not known does not look good."""
     offline = fleet(machine("blind"), machine("m", usage={"cpu": 2}), machine("same", usage={"cpu": 2, "memory": 20}))
@@ -139,7 +159,15 @@ def test_a_batch_goes_where_one_after_the_other_would(seed: int, count: int, cpu
 
 
 @pytest.mark.parametrize(
-    "how", [{"limit": 0}, {"floor": 0}, {"variation": -1}, {"evenness": float("inf")}, {"weights": {"gpu": 1.0}}]
+    "how",
+    [
+        {"limit": 0},
+        {"floor": 0},
+        {"variation": -1},
+        {"variation_of": "asked"},
+        {"evenness": float("inf")},
+        {"weights": {"gpu": 1.0}},
+    ],
 )
 def test_settings_out_of_range_are_refused(how: dict[str, Any]) -> None:
     """The message names the setting."""
