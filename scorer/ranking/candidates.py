@@ -24,7 +24,11 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[dict[str, Any]]:
         return []
     index = np.array(rows, np.int64)
     machines = ranking.machines.take(index)
-    resources = _plain(np.concatenate([machines.column(name) for name in _BY_RESOURCE]).T)
+    shown = [machines.column(name) for name in _BY_RESOURCE]
+    of_instances = machines.of_instances > 0 if machines.fleet.mean_of == "instances" else None
+    if of_instances is not None:  # what is measured of the sum, as the window's mean is without its credits
+        shown[0] = np.where(of_instances, machines.mean - machines.credit, shown[0])
+    resources = _plain(np.concatenate(shown).T)
     given = (ranking.total, *(term.raw for term in ranking.terms))
     facts = [*(machines.column(name) for name in _FACTS), *(column.take(index) for column in given)]
     facts_of = _plain(np.array(facts).T)
@@ -58,6 +62,10 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[dict[str, Any]]:
             "age_s": age_s,
             "instances": int(count),
         })  # fmt: skip
+        if of_instances is not None:
+            for place, name in enumerate(RESOURCES):
+                own = bool(of_instances[place, position])
+                found[-1]["resources"][name]["mean_of"] = "instances" if own else "window"
     return found
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from scorer.ranking import load, promises, reclaimed
+from scorer.ranking import instance_mean, load, promises, reclaimed
 from scorer.ranking.column_kinds import Fixed, Made, Overall, Part, Placed
 from scorer.ranking.fleet import Column
 from scorer.ranking.machines import Machines
@@ -50,6 +50,7 @@ COLUMNS: Mapping[str, Column] = {
     "debit": Made(load.debit),  # what ended or moved away is taken out of the mean; nothing where a profile does not
     "mean": Part(load.sums, 2, load.credit_each),
     "utilization": Part(load.sums, 3, instead=lambda m: m.mean * m.inverse_allocatable),  # mean / allocatable
+    "of_instances": Part(load.sums, 4),  # 1 where the mean is the sum over instances, 0 where it is the window's
     "max": Placed(load.largest, load.credit_each),  # largest reading
     "percentile": Placed(load.percentile, load.credit_each),
     "class_mean": Placed(load.class_mean, load.class_credit_each),
@@ -60,6 +61,7 @@ COLUMNS: Mapping[str, Column] = {
     "system_usage": Fixed(reclaimed.system),  # [R, n] beside all instances, as measured; NaN where it is not
     "usage_peak": Fixed(reclaimed.highest),  # [R, n] the usage that is rarely exceeded
     # ---- load as measured, [R, n]
+    "reported": Fixed(lambda m: instance_mean.reported(m.fleet.snapshot)),  # [R + 1, n], of the usage by instance
     "measured_mean": Fixed(lambda m: m.fleet.windows.mean),
     "measured_peak": Fixed(lambda m, day: m.fleet.snapshot.column(f"peak_{day}")),  # by day
     "shortest_mean": Fixed(load.shortest_mean),  # over the shortest window there is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from scorer.ledger.seats import Seats
 from scorer.ledger.slots import PlacedInstances
@@ -12,6 +12,8 @@ from scorer.ranking.kept import Shelf
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.windows import ChosenWindows
+
+MeanOf = Literal["window", "instances"]
 
 
 class Column(Protocol):
@@ -35,6 +37,7 @@ class Fleet:
         *,
         requests_alone: bool = False,
         debits: bool = False,
+        mean_of: MeanOf = "window",
     ) -> None:
         self.snapshot = snapshot
         self.windows = windows
@@ -46,6 +49,8 @@ class Fleet:
         """Whether the profile decided to go by requests alone, as no data is fresh."""
         self.debits = debits and not requests_alone
         """Whether what ended or moved away is taken out of the windows."""
+        self.mean_of = mean_of
+        """Whether the mean is the window's or, where enough is measured, the sum over instances."""
         self.last_known = False
         """Whether the pipeline is silent and the profile goes by the last that each machine sent, however old."""
         shelf.viewers.add(self)

@@ -107,6 +107,7 @@ class LoadModelKey(NamedTuple):
     debits: bool
     estimate: Hashable
     requests_alone: bool
+    mean_of: str = "window"
 
 
 @dataclass(eq=False)

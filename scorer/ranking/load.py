@@ -11,6 +11,7 @@ from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.window_table import PERCENTILES
 from scorer.ranking.credits import mean_credit, peak_credit, percentile_credit
 from scorer.ranking.debits import mean_debit, percentile_debit, since_left, taken_out
+from scorer.ranking.instance_mean import instance_mean
 from scorer.ranking.machines import Machines
 from scorer.ranking.promises import placed_sum, rows_of
 from scorer.snapshot.arrays import Floats, Integers
@@ -31,10 +32,14 @@ def class_credit_each(machines: Machines, priority_class: str) -> Floats:
 
 
 def sums(machines: Machines) -> Floats:
-    """Return [4 R, n]: requested, credit, mean and utilization, which every placement changes, made together."""
+    """Return [5 R, n]: requested, credit, mean and utilization, which every placement changes, made together.
+
+    And 1 where the mean is the sum over instances (`scorer.ranking.instance_mean`), else 0.
+    """
     fleet = machines.fleet
-    found = np.empty((4, _R, len(machines)))
-    requested, credit, mean, utilization = found
+    found = np.empty((5, _R, len(machines)))
+    requested, credit, mean, utilization, of_instances = found
+    of_instances[:] = 0.0
     requested[:] = fleet.seats.allocated if machines.rows is None else fleet.seats.allocated[:, machines.rows]
     measured = fleet.windows.mean if machines.rows is None else fleet.windows.mean[:, machines.rows]
     if fleet.credited:
@@ -47,11 +52,16 @@ def sums(machines: Machines) -> Floats:
             machines, measured, "mean", lambda left: mean_debit(fleet.estimate, left, fleet.snapshot, fleet.windows)
         )
         np.add(remains, credit, out=mean)
+        if fleet.mean_of == "instances" and fleet.snapshot.usages:
+            own = instance_mean(fleet, machines.whole.column("reported"), machines.rows)
+            np.copyto(mean, own.mean, where=own.used)
+            np.copyto(credit, own.credit, where=own.used)
+            of_instances[:] = own.used
     else:
         credit[:] = 0.0
         mean[:] = np.where(np.isnan(machines.allocatable), np.nan, requested) if fleet.requests_alone else measured
     np.multiply(mean, machines.inverse_allocatable, out=utilization)
-    return found.reshape(4 * _R, -1)
+    return found.reshape(5 * _R, -1)
 
 
 def debit(machines: Machines) -> Floats:
@@ -59,7 +69,7 @@ def debit(machines: Machines) -> Floats:
     if not machines.fleet.debits:
         return np.zeros((_R, len(machines)))
     found: Floats = np.maximum(machines.measured_mean + machines.credit - machines.mean, 0.0)
-    return found
+    return np.where(machines.of_instances > 0, 0.0, found)
 
 
 def without_leavers(machines: Machines, measured: Floats, of: str | Floats, compute: Callable[[Any], Floats]) -> Floats:

@@ -15,6 +15,7 @@ import msgspec
 
 from schemas.learned import Learned
 from scorer.ranking.credits import CreditModel, Estimate
+from scorer.ranking.fleet import MeanOf
 from scorer.ranking.kept import Owner, owner_of
 from scorer.ranking.learned_estimate import LearnedEstimate
 from scorer.ranking.plugins import Filter, Score
@@ -40,6 +41,8 @@ class LoadModel:
     estimate: Estimate = field(default_factory=Estimate)
     learned: bool = False
     """Whether the learned part of what is asked is the estimate, for resources without a factor in the profile."""
+    mean_of: MeanOf = "window"
+    """Whether the mean is the sum over instances where enough is measured (`scorer.ranking.instance_mean`)."""
 
     def estimate_with(self, learned: Learned | None) -> Estimate:
         """Return the estimate in force with what was learned (None: nothing)."""
@@ -140,5 +143,6 @@ def _load_model_settings(load_model: LoadModel) -> dict[str, Any]:
         "credits": load_model.credits,
         "debits": load_model.debits,
         "learned": load_model.learned,
+        "mean_of": load_model.mean_of,
         "estimate": estimate,
     }

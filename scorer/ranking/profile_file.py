@@ -5,6 +5,7 @@
     credits = "window"                # or "trimaran-60s", "koordinator-pending", "none"
     debits = false                    # true: what ended or moved away is taken out of the windows (credits "window")
     learned = false                   # true: an instance is expected to use the learned part of what it asks
+    mean_of = "window"                # or "instances": the sum over them where enough is measured (credits "window")
     stale = "last-known"              # when 90 % of the machines have stale data: go by the last they sent and warn;
                                       # or "refuse"; or "requests": when no data is fresh, go by requests alone and warn
     stale_s = 60.0                    # the age from which data are stale
@@ -43,6 +44,7 @@ import msgspec
 from schemas.errors import in_words, shortened, split_path
 from scorer.ranking import plugins
 from scorer.ranking.credits import CreditModel, Estimate
+from scorer.ranking.fleet import MeanOf
 from scorer.ranking.profile import (
     LoadModel,
     Normalisation,
@@ -55,20 +57,8 @@ from scorer.ranking.profile import (
 )
 from scorer.ranking.toml_lines import locate
 
-_TOP = (
-    "description",
-    "window",
-    "credits",
-    "debits",
-    "learned",
-    "estimate",
-    "stale",
-    "stale_s",
-    "ties",
-    "filters",
-    "scores",
-)
-_LOAD_KEYS = ("window", "credits", "debits", "learned", "estimate")
+_LOAD_KEYS = ("window", "credits", "debits", "learned", "mean_of", "estimate")
+_TOP = ("description", *_LOAD_KEYS, "stale", "stale_s", "ties", "filters", "scores")
 _FILTER_KEYS = ("use", *_LOAD_KEYS)
 _SCORE_KEYS = ("use", "weight", "normalise", *_LOAD_KEYS)
 
@@ -144,7 +134,11 @@ class _Reader:
         if debits and model != "window":
             raise self.fail((*path, "debits"), f'debits go with credits = "window", not {model!r}')
         learned = self._convert(raw.get("learned", default.learned), bool, (*path, "learned"))
-        return LoadModel(window, model, debits, estimate, learned)
+        mean_of = default.mean_of if model == "window" else "window"
+        mean_of = self._convert(raw.get("mean_of", mean_of), MeanOf, (*path, "mean_of"))
+        if mean_of == "instances" and model != "window":
+            raise self.fail((*path, "mean_of"), f'the sum over instances goes with credits = "window", not {model!r}')
+        return LoadModel(window, model, debits, estimate, learned, mean_of)
 
     def _filter(self, entry: dict[str, Any], path: tuple[str | int, ...], load_model: LoadModel) -> PlacedFilter:
         kind = self._kind(entry, path, plugins.filters(), "filter")

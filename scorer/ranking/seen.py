@@ -75,7 +75,7 @@ def fleet_of(
     shelf, rows = kept.shelf(
         snapshot,
         ledger,
-        LoadModelKey(wanted_s, load_model.credits, load_model.debits, estimate.key, requests_alone),
+        LoadModelKey(wanted_s, load_model.credits, load_model.debits, estimate.key, requests_alone, load_model.mean_of),
     )
     windows = snapshot.windows(wanted_s)
     fleet = Fleet(
@@ -87,6 +87,7 @@ def fleet_of(
         COLUMNS,
         requests_alone=requests_alone,
         debits=load_model.debits,
+        mean_of=load_model.mean_of,
     )
     if rows is not None:
         shelf.renew(Machines(fleet, NOTHING, 0.0, rows=rows))

@@ -7,6 +7,7 @@ each instance of the ledger, so that 100,000 pairs are joined without touching a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -29,6 +30,10 @@ class Pairs(Protocol):
     def digests(self) -> Integers:
         """[K] `pair_digest` of each row."""
 
+    @property
+    def systems(self) -> Integers:
+        """[K] `pair_digest` of each row's machine."""
+
     def column(self, name: str) -> NDArray[np.generic] | None:
         """Return a column, None for one that the table does not have."""
 
@@ -42,6 +47,7 @@ class UsageIndex:
     """Where each pair is among the joined rows of some tables; of two partitions' rows the newer one counts."""
 
     def __init__(self, tables: Sequence[Pairs]) -> None:
+        self._tables = tables
         digests = np.concatenate([np.zeros(0, np.int64), *(table.digests for table in tables)])
         self.order: Integers = np.argsort(digests, kind="stable")
         self.digests: Integers = digests[self.order]
@@ -53,6 +59,11 @@ class UsageIndex:
             self.digests = digests[self.order]
             last = np.append(self.digests[1:] != self.digests[:-1], True)
             self.order, self.digests = self.order[last], self.digests[last]
+
+    @cached_property
+    def systems(self) -> Integers:
+        """[K] The joined row of the system of each row's machine, -1 where there is none."""
+        return self.rows(np.concatenate([np.zeros(0, np.int64), *(table.systems for table in self._tables)]))
 
     def rows(self, digests: Integers) -> Integers:
         """Return [K]: the joined row of each pair, -1 where there is none."""
@@ -69,8 +80,8 @@ class UsageColumns:
         self.index = index
         self.at: Floats = _joined(tables, "at")[0]
         """[K] End of the last report."""
-        self.age_s: Floats = self.at - _joined(tables, "since")[0]
-        """[K] Time from the first report to the last."""
+        self.since: Floats = _joined(tables, "since")[0]
+        """[K] End of the first one."""
         self.count: Floats = _joined(tables, "count")[0]
         self.recent: Floats = _joined(tables, "recent")
         """[R, K] Mean of about the last 30 minutes."""
@@ -79,6 +90,17 @@ class UsageColumns:
         self.mean: Floats = np.where(np.isfinite(both), both, np.where(np.isfinite(self.recent), self.recent, daily))
         """[R, K] ``0.8 recent + 0.2 daily``, one for the other where only one is known."""
         self._latest: tuple[Integers, Integers] | None = None
+
+    @cached_property
+    def of_system(self) -> Floats:
+        """[R, K] In the row of a machine's system: the sum of `mean` over the pairs in the machine's last report."""
+        systems = self.index.systems
+        listed = np.flatnonzero((systems >= 0) & (systems != np.arange(systems.size)))
+        listed = listed[self.at[listed] == self.at[systems[listed]]]
+        values = np.nan_to_num(self.mean[:, listed])
+        sums = [np.bincount(systems[listed], part, minlength=systems.size) for part in values]
+        found: Floats = np.array(sums, np.float64)
+        return found
 
     def rows(self, digests: Integers, now_s: Floats) -> Integers:
         """Return [K]: the row of each pair, -1 where there is none that is current at ``now_s`` [K] of its machine."""

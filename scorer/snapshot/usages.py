@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.alignment import aligned
-from schemas.instance_table import COLUMNS, FIRST, pair_name
+from schemas.instance_table import COLUMNS, FIRST, SEPARATOR, pair_name
 from schemas.resources import RESOURCES
 from schemas.window_table import WindowTable
 from scorer.snapshot.arrays import Integers
@@ -50,6 +50,7 @@ class UsageTable:
         same = previous is not None and previous.table.names == table.names
         self._rows: dict[str, int] | None = previous._rows if same and previous is not None else None
         self._digests: Integers | None = previous._digests if same and previous is not None else None
+        self._systems: Integers | None = previous._systems if same and previous is not None else None
         self._columns: dict[str, NDArray[Any] | None] = {}
 
     def row(self, name: str) -> int | None:
@@ -65,6 +66,14 @@ class UsageTable:
             names = self.table.machines
             self._digests = np.fromiter(map(hash, names), np.int64, len(names))
         return self._digests
+
+    @property
+    def systems(self) -> Integers:
+        """[K] The same of the system of each row's machine."""
+        if self._systems is None:
+            names = (name.partition(SEPARATOR)[0] + SEPARATOR for name in self.table.machines)
+            self._systems = np.fromiter(map(hash, names), np.int64, len(self.digests))
+        return self._systems
 
     def column(self, name: str) -> NDArray[Any] | None:
         """Return a column, its resources aligned by name; None for one that the table does not have."""

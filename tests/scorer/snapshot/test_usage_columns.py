@@ -61,7 +61,17 @@ def test_the_mean_is_of_the_half_hour_and_the_day() -> None:
     assert columns.mean[CPU].tolist() == [pytest.approx(1.2)]
     assert np.isnan(columns.mean[CPU + 1 :]).all()
     assert Usages([table({pair_name("m", "a"): 1.0})]).columns.mean[CPU].tolist() == [1.0]
-    assert columns.age_s.tolist() == [300.0]
+    assert columns.since.tolist() == [700.0]
+
+
+def test_what_a_machines_last_report_has_beside_its_system() -> None:
+    """The pairs of its last report, of the ledger or not; one that the report no longer has is out."""
+    tables = [
+        table({"m\t": 1.0, "m\ta": 2.0, "n\tz": 50.0}), table({"m\told": 4.0}, at=940.0), table({"m\tb": 8.0}),
+    ]  # fmt: skip
+    columns = Usages(tables).columns
+    rows = columns.rows(np.array([pair_digest("m"), pair_digest("n")]), np.full(2, 1000.0))
+    np.testing.assert_equal(columns.take(columns.of_system, rows)[CPU], [10.0, np.nan])
 
 
 def test_where_a_pair_is_is_found_again_only_where_pairs_changed() -> None:
