@@ -22,6 +22,7 @@ COMMANDS = {
     "ledger": ("scorer.commands.ledger", "check and repair the ledger, or accept an emptied one"),
     "machines": ("scorer.commands.machines", "list, show, label, taint or cordon machines"),
     "rebalance": ("scorer.commands.rebalance", "say which instances should move so that hot machines cool down"),
+    "drain": ("scorer.commands.drain", "cordon machines, and say where their instances go"),
     "capacity": ("scorer.commands.capacity", "say how many more instances of a kind fit, and what limits them"),
     "why": ("scorer.commands.why", "say why an instance is where it is"),
     "learned": ("scorer.commands.learned", "show how much of what is asked instances use"),

@@ -22,7 +22,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/integration/test_commands.py": (
         "ops.config", "schemas.durations", "schemas.near", "schemas.process.failures", "schemas.process.flags",
         "schemas.process.tables", "schemas.process.terminal", "schemas.process.verbs",
-        "scorer.commands.confirm", "scorer.commands.forget", "scorer.commands.health",
+        "scorer.commands.confirm", "scorer.commands.drain_live", "scorer.commands.forget", "scorer.commands.health",
         "scorer.commands.known_machines", "scorer.commands.machine_table", "scorer.commands.machines",
         "scorer.commands.one_instance", "scorer.commands.operator_facts", "scorer.commands.place",
         "scorer.commands.release", "scorer.commands.update", "scorer.commands.why",
@@ -69,8 +69,8 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/ops/manual/test_files.py": ("ops.manual.__main__", "ops.manual.pages", "ops.manual.tree"),
     "tests/ops/docs/test_pages.py": (
         "ops.docs.concept_pictures", "ops.docs.decision_page", "ops.docs.drawing", "ops.docs.fleet",
-        "ops.docs.markdown", "ops.docs.plugin_pages", "ops.docs.profiles_page", "ops.docs.rpc_page", "ops.docs.shapes",
-        "ops.docs.site",
+        "ops.docs.markdown", "ops.docs.planning_pictures", "ops.docs.plugin_pages", "ops.docs.profiles_page",
+        "ops.docs.rpc_page", "ops.docs.shapes", "ops.docs.site",
     ),
     "tests/ops/packages/test_backend.py": ("ops.extras", "schemas.process.version"),
     "tests/scorer/ranking/test_learning.py": ("schemas.learned", "scorer.ranking.learned_estimate"),
@@ -79,6 +79,8 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "scorer.rebalance.anomaly", "scorer.rebalance.eviction_order", "scorer.rebalance.pool",
         "scorer.rebalance.thresholds",
     ),
+    "tests/scorer/rebalance/test_drain.py": ("scorer.placement.anew",),
+    "tests/scorer/commands/test_drain.py": ("scorer.commands.drain_view",),
     "tests/scorer/rebalance/test_world.py": ("scorer.rebalance.candidates", "scorer.rebalance.plan"),
     "tests/scorer/commands/test_rebalance.py": (
         "scorer.commands.rebalance_view", "scorer.commands.whole_fleet", "scorer.rebalance.leaving",

@@ -11,8 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ops.docs import decision_page, plugin_pages, profiles_page, rpc_page
-from ops.docs.concept_pictures import pictures
+from ops.docs import concept_pictures, decision_page, planning_pictures, plugin_pages, profiles_page, rpc_page
 from ops.docs.drawing import shape
 from ops.docs.shapes import drawn
 from ops.docs.site import configuration
@@ -75,7 +74,7 @@ def generated() -> Iterator[tuple[str, str]]:
     yield "decision.md", decision_page.page()
     yield "rpc.md", rpc_page.page(document())
     yield FILE, json.dumps(document(), indent=2) + "\n"
-    for name, text in pictures().items():
+    for name, text in (concept_pictures.pictures() | planning_pictures.pictures()).items():
         yield f"pictures/{name}.svg", text
     yield "site.css", STYLE
 

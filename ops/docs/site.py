@@ -17,6 +17,7 @@ ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "scores.md",
             "learning.md",
             "rebalancing.md",
+            "draining.md",
             "writing-plugins.md",
         ),
     ),

@@ -49,13 +49,16 @@ def _add_labels(found: dict[str, dict[str, str]], hash_: Any) -> None:
         found.setdefault(name.decode(), {}).update(labels)
 
 
-def meant(given: Sequence[str], selector: str, known: Mapping[str, Mapping[str, str]], *, ahead: bool) -> list[str]:
+def meant(
+    given: Sequence[str], selector: str, known: Mapping[str, Mapping[str, str]], *, ahead: bool | None
+) -> list[str]:
     """Return the machines that names, globs and a selector mean, each once; ``*`` alone is the entry of all machines.
 
     >>> meant(["sim-*"], "", {"sim-1": {}, "sim-2": {}, "web": {}}, ahead=False)
     ['sim-1', 'sim-2']
 
-    Raises SettingsError for what can be no name, WindwardError NOT_FOUND for what is none unless ``ahead``.
+    ``ahead``: whether a name may be of a machine to come; None where that makes no sense. Raises SettingsError for what
+    can be no name, WindwardError NOT_FOUND for what is none unless ``ahead``.
     """
     found: list[str] = []
     for name in given:
@@ -69,8 +72,11 @@ def meant(given: Sequence[str], selector: str, known: Mapping[str, Mapping[str, 
             found.append(_checked(name))
         else:
             _checked(name)
-            hint = did_you_mean(name, known) or "; `windward machines list --quiet` has the names"
-            raise WindwardError("NOT_FOUND", f"no machine {name!r}{hint} (--ahead: it is to come)")
+            hint = did_you_mean(name, known) or (
+                "" if ahead is None else "; `windward machines list --quiet` has the names"
+            )
+            hint += "" if ahead is None else " (--ahead: it is to come)"
+            raise WindwardError("NOT_FOUND", f"no machine {name!r}{hint}")
     if selector:
         matching = sorted(name for name, labels in known.items() if selects(selector, name, labels))
         if not matching:

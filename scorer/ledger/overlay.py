@@ -41,6 +41,8 @@ class Overlay:
                 self.take_out(instance_id)
         self._slots = Slots(16)
         self._proposed: dict[str, Instance] = {}
+        self._slot_of: dict[str, int] = {}
+        """The slot of each proposed instance."""
         self._by_machine: dict[str, list[int]] = {}
 
     def take_out(self, instance_id: str) -> None:
@@ -60,9 +62,24 @@ class Overlay:
         if number is None:
             number = self._unseen.setdefault(instance.machine, len(known) + len(self._unseen))
         self._slots.write(slot, instance, number)
-        self._proposed[instance.id] = instance
+        self._proposed[instance.id], self._slot_of[instance.id] = instance, slot
         self._by_machine.setdefault(instance.machine, []).append(_BEYOND + slot)
         self._changes.append((instance.machine, _BEYOND + slot, facets_of(instance)))
+
+    def withdraw(self, instance_id: str) -> None:
+        """Take back what was proposed; KeyError where nothing was under this id."""
+        instance = self._proposed.pop(instance_id)
+        slot = self._slot_of.pop(instance_id)
+        self._slots.clear(slot)
+        self._by_machine[instance.machine].remove(_BEYOND + slot)
+        self._changes.append((instance.machine, GONE, facets_of(instance)))
+
+    def leave(self, instance_id: str) -> None:
+        """Leave an instance out, wherever it is; KeyError where there is none."""
+        if instance_id in self._proposed:
+            self.withdraw(instance_id)
+        else:
+            self.take_out(instance_id)
 
     # ---- read as a view is
 
@@ -95,8 +112,8 @@ class Overlay:
         if self._missing:
             stay = ~np.isin(slots, list(self._missing))
             slots, machines = slots[stay], machines[stay]
-        own = self._slots.machines[: self._slots.used]
-        return np.append(slots, _BEYOND + np.arange(own.size)), np.append(machines, own)
+        own = np.flatnonzero(self._slots.machines[: self._slots.used] >= 0)
+        return np.append(slots, _BEYOND + own), np.append(machines, self._slots.machines[own])
 
     def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
         """Return the instances of these slots as columns; ``rows`` has the row of each one's machine."""

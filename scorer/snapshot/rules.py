@@ -82,6 +82,14 @@ class MachineRules:
         rules._label_columns = {key: column for key, column in self._label_columns.items() if key not in touched}
         return rules
 
+    def with_cordon(self, rows: Sequence[int]) -> MachineRules:
+        """Return the rules as if an operator had cordoned these rows, too; all else is shared."""
+        rules = copy.copy(self)
+        rules.cordon = self.cordon.copy()
+        rules.cordon[np.array(rows, np.int64)] = True
+        rules.has_cordon = bool(rules.cordon.any())
+        return rules
+
     def label(self, key: str) -> LabelColumn:
         """Return one label as a column; made at the first asking. One that no machine has takes no memory."""
         if key not in self._label_keys:

@@ -10,7 +10,8 @@ It keeps what it joined itself, since that is its content. What others make of i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -60,6 +61,13 @@ class Snapshot:
     def names(self) -> tuple[str, ...]:
         """The machines in row order."""
         return self.roster.names
+
+    def with_cordon(self, machines: Iterable[str]) -> Snapshot:
+        """Return the snapshot as if an operator had cordoned these machines, too; unknown ones are passed over."""
+        index = self.roster.index
+        found = copy.copy(self)
+        found.rules = self.rules.with_cordon([index[name] for name in machines if name in index])
+        return found
 
     def column(self, name: str) -> Floats:
         """Return a column of the window tables over all machines, as float64; joined at the first asking."""

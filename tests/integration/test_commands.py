@@ -312,6 +312,35 @@ def test_rebalance_and_capacity_read_the_running_fleet(windward: Run) -> None:
     windward("release", "seen")
 
 
+def test_drain_cordons_plans_waits_and_is_undone(windward: Run) -> None:
+    """The plan is of the running fleet; the machine is empty once the ledger was told of the moves."""
+    source = MACHINES[3]
+    for number in range(3):
+        windward("place", "--id", f"leaves-{number}", "--cpu", "1", "--machine", source)
+        windward("confirm", f"leaves-{number}")
+    tried = json.loads(windward("drain", source, "--dry-run", "--json").stdout)
+    assert (tried["cordoned"], len(tried["moves"])) == (False, 3)
+    assert json.loads(windward("place", "--cpu", "1", "--machine", source, "--dry-run", "--json").stdout)["machine"]
+    done = windward("drain", source, "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["cordoned"] is True
+    assert {one["id"] for one in answer["moves"]} == {f"leaves-{number}" for number in range(3)}
+    eventually(lambda: windward("place", "--cpu", "1", "--machine", source, "--dry-run").returncode == 3)
+    late = windward("drain", source, "--wait", "--wait-s", "1")
+    assert late.returncode == 4
+    assert f"3 instances left: {source} 3" in late.stderr
+    for one in answer["moves"]:
+        assert windward("update", one["id"], "--machine", one["target"]).returncode == 0
+    waited = windward("drain", source, "--wait")
+    assert (waited.returncode, waited.stderr) == (0, "no instance is left\n")
+    undone = windward("drain", "--undo", source)
+    assert (undone.returncode, undone.stdout) == (0, f"{source}: as the agent says\n")
+    assert windward("drain", "nobody").returncode == 1
+    for number in range(3):
+        windward("release", f"leaves-{number}")
+
+
 def test_why_tells_the_last_move(windward: Run) -> None:
     """After a move it is the move's ranking; a resize does not hide it."""
     windward("place", "--id", "moved", "--cpu", "1", "--machine", MACHINES[4])

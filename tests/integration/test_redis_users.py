@@ -156,6 +156,7 @@ def test_an_operator_has_its_commands(server: int, admin: redis.Redis, tmp_path:
         ["confirm", "p"], ["instances", "import", str(inventory), "--apply", "--reservations"],
         ["instances"], ["instances", "release", "found"], ["health"], ["rank", "--cpu", "1"],
         ["ledger", "check"], ["ledger", "check", "--repair"], ["ledger", "accept"], ["rebalance"], ["learned"],
+        ["drain", "m2"], ["drain", "--undo", "m2"],
     ]  # fmt: skip
     with scorer(server):
         for command in commands:

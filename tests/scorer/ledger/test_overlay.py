@@ -57,3 +57,31 @@ def test_changes_are_those_of_the_ledger_and_then_those_proposed() -> None:
     assert [machine for machine, *_ in found] == ["b", "c"]
     assert [machine for machine, *_ in overlay.changes_since(ledger.position) or ()] == ["c"]
     assert overlay.position == ledger.position + 1
+
+
+def test_what_is_withdrawn_was_never_there() -> None:
+    """Sums, tallies, holders and slots are those before; its id is free again, and it can go elsewhere."""
+    roster = Roster(("a", "b"))
+    ledger = LedgerView([instance(1, "a", 0.1)])
+    overlay = Overlay(ledger)
+    seats = Seats(ledger, roster).over(overlay)
+    cluster = frozenset([("cluster", "c")])
+    assert seats.tally(cluster).tolist() == [1, 0]
+    overlay.propose(instance(2, "a", 2.0))
+    overlay.propose(instance(3, "b", 3.0))
+    seats.catch_up()
+    overlay.withdraw("i2")
+    overlay.leave("i3")
+    seats.catch_up()
+    for each in (seats, Seats(overlay, roster)):
+        assert each.allocated[0].tolist() == [0.1, 0.0]
+        assert each.count.tolist() == [1.0, 0.0]
+        assert each.tally(cluster).tolist() == [1, 0]
+        assert each.placed().amounts[0].tolist() == [0.1]
+    assert overlay.holders(cluster) == ["a"]
+    overlay.leave("i1")
+    overlay.propose(instance(1, "b", 0.1))
+    overlay.propose(instance(2, "b", 2.0))
+    assert Seats(overlay, roster).allocated[0].tolist() == [0.0, 2.1]
+    with pytest.raises(KeyError):
+        overlay.withdraw("i3")

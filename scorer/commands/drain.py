@@ -1,0 +1,138 @@
+"""``windward drain``: take machines out of service: cordon them, and say where their instances go.
+
+It reads windows and ledger itself (`scorer.commands.whole_fleet`), so that no scorer waits for the plan.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from schemas.operator import DEFAULT
+from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.terminal import screen
+from scorer.client import WindwardError
+from scorer.commands import ask
+from scorer.commands.drain_view import drain_answer, show, show_undone
+from scorer.commands.whole_fleet import chosen_profile, whole_fleet
+from scorer.settings import ClientSettings, LedgerSettings
+from scorer.wire import AWAY
+
+if TYPE_CHECKING:
+    from scorer.commands.fleet_file import OfflineFleet
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrainSettings(ClientSettings, LedgerSettings):
+    """Cordon machines, and say where all their instances go; each move sees the ones before it.
+
+    The instances go where the profile would place them, the largest first. One that finds no machine is told why, and
+    stays. An instance with the label movable=false stays unless --force. Nothing is moved: move each instance with your
+    own tool and tell the ledger (`windward update ID --machine TARGET`). --undo lets the machines take instances again.
+    Exit codes: 0 every instance finds a machine, 3 some find none, 4 the running fleet cannot be read, or --wait-s
+    passed.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward drain sim-00001 --dry-run                          # where would its instances go?",
+        "windward drain sim-00001 'sim-0001*'                        # cordon them, and say it",
+        "windward drain --undo sim-00001 'sim-0001*'                 # they take instances again",
+        "windward drain a1 --force --machines docs/examples/hot.json   # of a file: nothing is cordoned",
+    )
+
+    words: tuple[str, ...] = setting((), "machines, or globs", positional=True, metavar="MACHINE")
+    selector: str = setting("", "the machines whose labels this selects", group="machines")
+    machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
+                                   metavar="FILE")  # fmt: skip
+    profile: str = setting("", "name of a profile, or a profile file, by which the instances are placed",
+                           metavar="NAME")  # fmt: skip
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
+    same: tuple[str, ...] = setting((), "labels whose value source and target must share", metavar="LABEL")
+    force: bool = setting(False, "instances with the label movable=false move, too")
+    dry_run: bool = setting(False, "cordon nothing: only say where the instances would go")
+    undo: bool = setting(False, "let the machines take instances again")
+    wait: bool = setting(False, "wait until the machines hold no instance; progress goes to stderr")
+    wait_s: Annotated[float, Meta(gt=0, le=31 * 86_400)] = setting(3600.0, "how long --wait waits", duration=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.machines is not None and (self.undo or self.wait):
+            raise ValueError("machines: a file is only planned on, without --undo and --wait")
+        if self.undo and (self.dry_run or self.wait):
+            raise ValueError("undo: goes with machines alone, without --dry-run and --wait")
+        if not self.words and not self.selector:
+            raise ValueError("words: drain which machines? Give names, globs or --selector")
+        if DEFAULT in self.words:
+            raise ValueError(f"words: {DEFAULT!r} would drain every machine; name them")
+
+
+SETTINGS = DrainSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the command."""
+    settings = load_settings(DrainSettings, "drain", argv, environ)
+    try:
+        if settings.machines is not None:
+            fleet = whole_fleet(settings, settings.machines)
+            return _tell(settings, _answer(settings, fleet, _of_file(settings, fleet), cordoned=False))
+        return _live(settings)
+    except WindwardError as error:
+        return ask.report(error, "drain", settings)
+
+
+def _of_file(settings: DrainSettings, fleet: OfflineFleet) -> list[str]:
+    from scorer.commands.known_machines import meant
+
+    rules = fleet.snapshot.rules
+    known = {name: rules.labels(row) for row, name in enumerate(fleet.snapshot.names)}
+    return meant(settings.words, settings.selector, known, ahead=None)
+
+
+def _live(settings: DrainSettings) -> int:
+    import redis
+
+    from scorer.commands.drain_live import await_empty, cordon, machines_meant
+
+    profile = chosen_profile(settings.profile, settings.profiles)  # refused before anything is written
+    try:
+        machines = machines_meant(settings, settings.words, settings.selector)
+        if settings.undo:
+            facts = cordon(settings, machines, off=True)
+            print(json.dumps({"uncordoned": machines}) if settings.json else show_undone(facts))  # noqa: T201
+            return ask.OK
+        if not settings.dry_run:
+            cordon(settings, machines)
+        fleet = whole_fleet(settings, None)
+        answer = _answer(settings, fleet, machines, cordoned=not settings.dry_run, profile=profile)
+        if not settings.wait:
+            return _tell(settings, answer)
+        code = _tell(settings, answer)
+        return await_empty(settings, machines, settings.wait_s) if code in (ask.OK, ask.NO_MACHINE) else code
+    except (*AWAY, redis.ResponseError) as error:
+        return ask.unreachable(settings.redis_url, error, "drain", settings)
+
+
+def _answer(
+    settings: DrainSettings, fleet: OfflineFleet, machines: Sequence[str], *, cordoned: bool, profile: Any = None
+) -> dict[str, Any]:
+    from schemas.request import InvalidRequest
+    from scorer.rebalance.drain import drain
+
+    profile = profile or chosen_profile(settings.profile, settings.profiles)
+    try:
+        drained = drain(
+            machines, fleet.snapshot, fleet.ledger, profile, fleet.now_s, same=settings.same, force=settings.force
+        )
+    except InvalidRequest as error:
+        raise SettingsError(str(error)) from None
+    return drain_answer(drained, profile, fleet, cordoned=cordoned)
+
+
+def _tell(settings: DrainSettings, answer: Mapping[str, Any]) -> int:
+    print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
+    return ask.NO_MACHINE if answer["blocked"] else ask.OK

@@ -1,0 +1,56 @@
+"""Shell: the parts of a drain that touch the running fleet: which machines there are, cordons, waiting."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from scorer.client import WindwardError
+from scorer.commands import ask
+from scorer.commands.forget import instances_on
+from scorer.commands.known_machines import known_machines, meant
+from scorer.commands.operator_facts import change_operator_facts
+from scorer.ledger.scripts import Ledger
+from scorer.settings import ClientSettings, LedgerSettings
+from scorer.wire import Wire
+
+POLL_S = 1.0
+"""So often the ledger is asked what is left."""
+
+
+def machines_meant(settings: ClientSettings, words: Sequence[str], selector: str) -> list[str]:
+    """Return the machines of the running fleet that names, globs and a selector mean; raises WindwardError."""
+    with ask.server(settings) as server:
+        return meant(words, selector, known_machines(server, settings.names), ahead=None)
+
+
+def cordon(settings: ClientSettings, machines: Sequence[str], *, off: bool = False) -> dict[str, dict[str, Any]]:
+    """Cordon machines, or uncordon them; return what operators say of each now."""
+    with ask.server(settings) as server:
+        return {
+            machine: change_operator_facts(server, settings.names, machine, lambda facts: facts | {"cordon": not off})
+            for machine in machines
+        }
+
+
+def await_empty(settings: LedgerSettings, machines: Sequence[str], wait_s: float) -> int:
+    """Wait until the ledger has no instance on these machines, telling on stderr what is left; return the exit code."""
+    wire, told = Wire(settings.ledger_arguments()), ""
+    end_s = time.monotonic() + wait_s
+    try:
+        ledger = Ledger(wire, settings.names)
+        while held := instances_on(ledger, machines):
+            words = f"{sum(held.values())} instances left: " + ", ".join(f"{one} {n}" for one, n in held.items())
+            if words != told:
+                sys.stderr.write(f"{words}\n")
+                told = words
+            if time.monotonic() >= end_s:
+                overdue = WindwardError("DEADLINE_EXCEEDED", f"after {wait_s:g} s {words}")
+                return ask.report(overdue, "drain")
+            time.sleep(min(POLL_S, max(0.0, end_s - time.monotonic())))
+    finally:
+        wire.close()
+    sys.stderr.write("no instance is left\n")
+    return ask.OK

@@ -1,0 +1,129 @@
+"""Drain: where all instances of some machines would go, so that these can be taken out of service. Pure.
+
+The machines count as cordoned, so nothing goes from one of them to another. An instance that finds no machine stays,
+and the ones after it see it there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scorer.ledger.instance import Instance
+from scorer.ledger.overlay import Overlay
+from scorer.ledger.view import LedgerView
+from scorer.placement.anew import Anew, place_anew
+from scorer.ranking.filters.cordon import Cordon
+from scorer.ranking.kept import Kept
+from scorer.ranking.profile import PlacedFilter, Profile
+from scorer.ranking.ranking import Ranking
+from scorer.rebalance.candidates import MOVABLE
+from scorer.snapshot.arrays import Bools
+from scorer.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Drained:
+    """What a drain would do."""
+
+    machines: tuple[str, ...]
+    found: tuple[Anew, ...]
+    """Every instance of the machines: in the order of the moves, then those that may not move."""
+
+    @property
+    def moves(self) -> list[Anew]:
+        """Those that would go elsewhere."""
+        return [one for one in self.found if one.target is not None]
+
+    @property
+    def blocked(self) -> list[Anew]:
+        """Those that stay, with why."""
+        return [one for one in self.found if one.target is None]
+
+
+def drain(
+    machines: Sequence[str],
+    snapshot: Snapshot,
+    ledger: LedgerView,
+    profile: Profile,
+    now_s: float,
+    *,
+    same: Collection[str] = (),
+    force: bool = False,
+    kept: Kept | None = None,
+) -> Drained:
+    """Return where the instances of these machines would go, each seeing the moves before it.
+
+    ``same``: labels whose value source and target must share. ``force``: instances that are labelled to stay move, too.
+    """
+    instances = [one for machine in machines for one in ledger.on_machine(machine)]
+    stays = {one.id: why for one in instances if (why := why_it_stays(one, force=force))}
+    cordoned = snapshot.with_cordon(machines)
+    free = [one for one in instances if one.id not in stays]
+    kept = Kept() if kept is None else kept
+    condition = Apart(cordoned, same, _together(instances))
+    found = place_anew(free, cordoned, Overlay(ledger), with_cordon(profile), now_s, kept, condition=condition)
+    held = [Anew(one, None, stays[one.id]) for one in instances if one.id in stays]
+    return Drained(tuple(machines), (*found, *held))
+
+
+def why_it_stays(instance: Instance, *, force: bool = False) -> str:
+    """Return why an instance may not be moved; "" where it may."""
+    if instance.state != "confirmed":
+        return f"{instance.state}: an instance moves once it is confirmed, a reservation expires or is released"
+    if instance.labels.get(MOVABLE) == "false" and not force:
+        return f"its label {MOVABLE}=false says that it stays (--force moves it)"
+    return ""
+
+
+def with_cordon(profile: Profile) -> Profile:
+    """Return the profile with the filter that keeps instances from cordoned machines."""
+    if any(isinstance(each.filter, Cordon) for each in profile.filters):
+        return profile
+    return dataclasses.replace(profile, filters=(PlacedFilter(Cordon()), *profile.filters))
+
+
+def _together(instances: Sequence[Instance]) -> frozenset[str]:
+    """Return the ids of those that share their machine with another of their cluster."""
+    counts = Counter((one.machine, one.cluster) for one in instances if one.cluster)
+    return frozenset(one.id for one in instances if counts[one.machine, one.cluster] > 1)
+
+
+@dataclass(frozen=True)
+class Apart:
+    """What was apart stays apart: no other instance of its cluster is there; and the labels of ``same`` are alike.
+
+    An instance that shares its machine with another of its cluster may do so again where there is no other way.
+    """
+
+    snapshot: Snapshot
+    same: Collection[str] = ()
+    together: Collection[str] = ()
+    """Ids of those that share their machine with another of their cluster."""
+
+    def concerns(self, instance: Instance) -> bool:
+        """Whether it has a cluster, or labels must be alike."""
+        return bool(self.same or instance.cluster)
+
+    def allowed(self, instance: Instance, ranking: Ranking) -> Bools:
+        """Return [M]."""
+        allowed = np.ones(len(self.snapshot), np.bool_)
+        row = self.snapshot.roster.index.get(instance.machine)
+        for key in self.same:
+            codes = ranking.machines.label(key).codes
+            allowed &= codes == (-1 if row is None else codes[row])
+        if instance.cluster:
+            apart = allowed & (ranking.machines.tally(frozenset([("cluster", instance.cluster)])) == 0)
+            if instance.id not in self.together or (apart & ranking.feasible).any():
+                allowed = apart
+        return allowed
+
+    def words(self, instance: Instance) -> str:
+        """Return the condition in words."""
+        parts = [f"without another instance of cluster {instance.cluster!r}"] if instance.cluster else []
+        parts += [f"with the {key} of {instance.machine}" for key in self.same]
+        return " and ".join(parts)
