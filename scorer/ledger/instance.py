@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from schemas.request import LEDGER_UNITS
 from schemas.resources import RESOURCES
 from scorer.ledger.rules import Rules
-from scorer.ledger.units import RESOURCE_UNITS, as_units
+from scorer.ledger.units import RESOURCE_UNITS, UNITS, as_units
 
 State = Literal["reserved", "confirmed", "released", "expired"]
 LIVE: tuple[State, ...] = ("reserved", "confirmed")
@@ -112,7 +111,7 @@ class _Tail(msgspec.Struct, omit_defaults=True):
 
 
 _NAMED = tuple(zip(RESOURCES, RESOURCE_UNITS, strict=True))
-_MAXMEMORY_UNITS = LEDGER_UNITS["maxmemory"]
+_MAXMEMORY_UNITS = UNITS["maxmemory"]
 _values = itemgetter(*RESOURCES)
 
 

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from schemas.request import LEDGER_UNITS
 from scorer.ledger.instance import Instance, counts_of, port_count, role_count, sums_of
-from scorer.ledger.units import COUNT_MAX, NO_LIMIT
+from scorer.ledger.units import COUNT_MAX, NO_LIMIT, UNITS
 from scorer.snapshot.arrays import Floats
 
 Measure = tuple[str, ...]
@@ -87,16 +86,11 @@ def measures_in_script(instance: Instance, limits: Sequence[Limit]) -> list[tupl
 
 Scale = tuple[float, float] | None
 """How a most becomes a whole number: times, plus, cut; None: it is no limit."""
-_OF_AMOUNTS: dict[str | int, Scale] = {name: (units, 0.5) for name, units in LEDGER_UNITS.items()}
-_OF_COUNTS: Scale = (1.0, 0.0)
 
 
 def scales_in_script(measures: Sequence[tuple[str | int, ...]]) -> list[Scale]:
     """Return for each measure how its most is counted; one that the instance adds nothing to is no limit."""
-    return [
-        None if not one[0] else (LEDGER_UNITS[str(one[2])], 0.5) if one[2] in LEDGER_UNITS else (1.0, 0.0)
-        for one in measures
-    ]
+    return [None if not one[0] else (UNITS[str(one[2])], 0.5) if one[2] in UNITS else (1.0, 0.0) for one in measures]
 
 
 def mosts_in_script(limits: Sequence[Limit], scales: Sequence[Scale]) -> list[int]:

@@ -13,6 +13,7 @@ from schemas.request import InvalidRequest, read_request
 from schemas.sample import Rejected, check_machine_id
 from scorer.ledger.instance import LIVE, Instance
 from scorer.ledger.scripts import Ledger
+from scorer.ledger.units import too_large
 from scorer.ledger.view import instance_of
 
 _COMPARED = (
@@ -84,7 +85,10 @@ def _instance(record: Any) -> Instance:
     if not request.id or not request.machine:
         raise InvalidRequest("id and machine are required")
     check_machine_id(request.machine)
-    return msgspec.structs.replace(instance_of(request, request.machine, 0.0), expires_at=0.0)
+    instance = msgspec.structs.replace(instance_of(request, request.machine, 0.0), expires_at=0.0)
+    if large := too_large(instance.amounts, instance.maxmemory):
+        raise InvalidRequest(large)
+    return instance
 
 
 def difference(ledger: Mapping[str, Instance], found: Sequence[Instance], *, reservations: bool = False) -> Difference:

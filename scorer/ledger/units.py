@@ -6,10 +6,17 @@ so a sum never drifts and a value read back is the one written.
 
 from __future__ import annotations
 
-from schemas.request import LEDGER_UNITS
-from schemas.resources import RESOURCES
+from collections.abc import Sequence
 
-RESOURCE_UNITS = tuple(LEDGER_UNITS[name] for name in RESOURCES)
+from schemas.request import DECIMALS
+from schemas.resources import RESOURCES
+from schemas.resources import UNITS as MEASURES
+
+UNITS = {name: 10.0**decimals for name, decimals in DECIMALS.items()}
+"""How many units make one base unit, by resource name and ``maxmemory``."""
+RESOURCE_UNITS = tuple(UNITS[name] for name in RESOURCES)
+AMOUNT_MAX = 2.0**50
+"""The largest amount in those units: sums of some thousands stay whole."""
 COUNT_MAX = 2.0**53
 """Beyond this whole numbers are no longer exact: a limit is at most this."""
 NO_LIMIT = -1
@@ -21,7 +28,7 @@ def in_units(name: str, amount: float | None) -> int:
     >>> in_units("cpu", 3.9), in_units("memory", 1.5e9), in_units("nic", float("nan")), in_units("cpu", None)
     (3900000, 1500000000, -1, 0)
     """
-    return as_units(amount, LEDGER_UNITS[name])
+    return as_units(amount, UNITS[name])
 
 
 def as_units(amount: float | None, units: float) -> int:
@@ -32,3 +39,16 @@ def as_units(amount: float | None, units: float) -> int:
         return NO_LIMIT
     counted = amount * units + 0.5
     return int(counted) if counted < COUNT_MAX else int(COUNT_MAX)
+
+
+def too_large(amounts: Sequence[float | None], maxmemory: float) -> str:
+    """Return the message for the first amount that the ledger cannot count exactly; "" when it can count all.
+
+    >>> too_large((2e9, *[0.0] * (len(RESOURCES) - 1)), 0.0)
+    'cpu: at most 1,125,899,906 cores can be counted'
+    """
+    for name, amount in zip((*RESOURCES, "maxmemory"), (*amounts, maxmemory), strict=True):
+        if (amount or 0.0) * UNITS[name] > AMOUNT_MAX:
+            unit = MEASURES.get(name, "bytes")
+            return f"{name}: at most {AMOUNT_MAX / UNITS[name] // 1:,.0f} {unit} can be counted"
+    return ""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from schemas.request import Request
+from schemas.request import InvalidRequest, Request
 from scorer.ledger.transition import Call, Candidate, Wanted
+from scorer.ledger.units import too_large
 from scorer.ledger.view import instance_of
 from scorer.placement.limits import limits
 from scorer.ranking.ranking import Ranking
@@ -21,6 +22,8 @@ def wanted(request: Request, digests: str, call: Call, now_s: float, candidates:
 
 def candidates(version: Callable[[str], int], ranking: Ranking, rows: list[int], request: Request) -> list[Candidate]:
     """Return these machines at the versions that the scorer saw, with the limits that the script compares."""
+    if rows and (large := too_large(request.amounts(), float(request.maxmemory))):
+        raise InvalidRequest(large)
     names = ranking.machines.roster.names
     allowed = limits(ranking, rows, request)
     return [Candidate(names[row], version(names[row]), of) for row, of in zip(rows, allowed, strict=True)]

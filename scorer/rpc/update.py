@@ -14,6 +14,7 @@ from scorer.ledger.follower import Follower
 from scorer.ledger.instance import Instance
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import CHANGED, NO_QUERY, Call, Candidate, Change
+from scorer.ledger.units import too_large
 from scorer.placement.placement import Conflict
 from scorer.ranking.catalogue import Profiles
 from scorer.ranking.kept import Kept
@@ -104,6 +105,8 @@ def _change(
     if given.get("role", old.role) != old.role:
         given["swap"] = ()
     new = msgspec.structs.replace(old, **given)
+    if large := too_large(new.amounts, new.maxmemory):
+        raise InvalidRequest(large)
     if asked.machine is None or asked.machine == old.machine:
         stays = Candidate(
             old.machine, -1, limits_of_growth(old, new, asked.profile, follower, snapshot, profiles, now_s, kept)

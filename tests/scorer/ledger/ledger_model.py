@@ -8,11 +8,10 @@ from typing import Literal
 
 import msgspec
 
-from schemas.request import LEDGER_UNITS
 from schemas.resources import RESOURCES
 from scorer.ledger.instance import LIVE, Instance, State
 from scorer.ledger.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
-from scorer.ledger.units import in_units
+from scorer.ledger.units import UNITS, in_units
 
 Step = Literal["reserve", "confirm", "update", "release"]
 SWEPT = 200
@@ -121,7 +120,7 @@ class LedgerModel:
                 inside = [one for one in here if not classes or one.priority_class in classes]
                 counts = not classes or record.priority_class in classes
                 added, held = _share(record, name) if counts else 0, sum(_share(one, name) for one in inside)
-            limit = in_units(name, most) if name in LEDGER_UNITS else most
+            limit = in_units(name, most) if name in UNITS else most
             if added and limit >= 0 and held + added > limit:
                 return reason
         return ""

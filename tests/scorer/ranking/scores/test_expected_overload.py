@@ -18,7 +18,7 @@ from scorer.ranking.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.scores.expected_overload import ExpectedOverload
 from tests.effort import effort
-from tests.scorer.fleets import fleet, machine, request, score_told, scores, toml
+from tests.scorer.fleets import fleet, machine, request, score_told, scores, see, toml
 
 EMPTY = {"cpu": 0, "memory": 0}
 
@@ -156,6 +156,14 @@ def test_a_batch_goes_where_one_after_the_other_would(seed: int, count: int, cpu
         overlay.propose(instance_of(asked, chosen, offline.now_s, f"i{number}"))
         singly.append(chosen)
     assert list(together) == singly
+
+
+def test_an_amount_whose_square_no_number_holds_is_explained() -> None:
+    """A fuzzed query asked for 10^308 cores and for the reasons; the root raised where it overflows."""
+    asked = request(cpu=1e308)
+    seen = see(fleet(machine("m", usage={"cpu": 5, "memory": 0})), asked)
+    detail = ExpectedOverload(weights={"cpu": 1.0}).detail(asked, seen, 0)
+    assert detail["overload_before"]["cpu"] < 1
 
 
 @pytest.mark.parametrize(
