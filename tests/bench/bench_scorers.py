@@ -1,10 +1,11 @@
 """Several scorers and many clients on a nearly full fleet; the laws are checked from the ledger's own history.
 
-    python -m tests.bench.bench_scorers [--scorers 4] [--clients 8] [--placements 100000] [--machines 200]
+    python -m tests.bench.bench_scorers [--scorers 4] [--clients 8] [--placements 100000] [--machines 200] [--classes]
 
 Clients place instances of unlike sizes, confirm, resize, move and release some, forget others so that they expire.
 Every change of the ledger is then replayed: no machine was ever over its limit, no id was on two machines, every
-answer a client got is in the history, and in the end nothing is left. The exit code says whether all of it held.
+answer a client got is in the history, and in the end nothing is left. The exit code says whether all of it held. With
+``--classes`` instances are of mixed priority classes, and each class stays within its sum (`tests.bench.class_sums`).
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ from scorer.ledger.instance import LIVE, Instance
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.units import in_units
 from scorer.wire import Wire
+from tests.bench.class_sums import PROFILE, ClassSums
 from tests.conftest import free_port, start_valkey, stop
 from tests.scorer.ledger.ledger_model import TRANSITIONS
 from tests.window_tables import publish, window_table
 
 CAPACITY = (16.0, 64e9, 1.25e9)
+CLASSES = ("prod", "prod", "prod", "mid", "batch", "batch", "free")
 SIZES = ((1.0, 4e9), (2.0, 2e9), (0.5, 8e9), (3.0, 12e9), (0.1, 1e8))
 
 
@@ -47,12 +50,16 @@ class Report:
     faults: list[str] = field(default_factory=list)
     changes: int = 0
     fullest: float = 0.0
+    fullest_of_class: Counter[str] = field(default_factory=Counter)
+    """By class, in per cent of its sum."""
 
 
-def client_process(url: str, prefix: str, number: int, placements: int, out: multiprocessing.Queue[Any]) -> None:
+def client_process(
+    url: str, prefix: str, number: int, placements: int, out: multiprocessing.Queue[Any], classes: bool = False
+) -> None:
     """Place, and treat what was placed as deployers do."""
     with Client(url, prefix, timeout_s=30) as client:
-        deployer = _Deployer(client, number)
+        deployer = _Deployer(client, number, classes)
         for turn in range(placements):
             try:
                 deployer.place(turn)
@@ -69,7 +76,8 @@ def client_process(url: str, prefix: str, number: int, placements: int, out: mul
 class _Deployer:
     """Some are careful, some forgetful."""
 
-    def __init__(self, client: Client, number: int) -> None:
+    def __init__(self, client: Client, number: int, classes: bool = False) -> None:
+        self.classes = CLASSES if classes else ("prod",)
         self.answers: Counter[str] = Counter()
         self.placed: dict[str, str] = {}
         self.held: list[str] = []
@@ -81,7 +89,8 @@ class _Deployer:
         """Place one instance; every tenth time a batch too."""
         name, (cpu, memory) = f"c{self._number}-{turn}", self._dice.choice(SIZES)
         port = 6379 + self._dice.randrange(40)
-        answer = self._client.place(id=name, cpu=cpu, memory=memory, ports=[port], ttl_s=2, top=1)
+        of = self._dice.choice(self.classes)
+        answer = self._client.place(id=name, cpu=cpu, memory=memory, ports=[port], ttl_s=2, top=1, priority_class=of)
         self.answers["conflicts"] += answer["conflicts"]
         if answer["machine"] is None:
             self.answers["no machine"] += 1
@@ -96,7 +105,14 @@ class _Deployer:
 
     def _place_batch(self, turn: int, cpu: float) -> None:
         whole = turn % 20 == 0
-        batch = self._client.place(id=f"b{self._number}-{turn}", cpu=cpu, count=3, all_or_nothing=whole, ttl_s=2)
+        batch = self._client.place(
+            id=f"b{self._number}-{turn}",
+            cpu=cpu,
+            count=3,
+            all_or_nothing=whole,
+            ttl_s=2,
+            priority_class=self._dice.choice(self.classes),
+        )
         names = {one["id"]: one["machine"] for one in batch["placed"]}
         self.answers["batched"] += len(names)
         self.answers["torn batches"] += whole and len(names) not in (0, 3)
@@ -118,8 +134,10 @@ class _Deployer:
             self._client.update(self._dice.choice(self.held), machine="")
 
 
-def check_history(history: list[Instance], placed: dict[str, str], limits: tuple[float, ...]) -> Report:
-    """Replay every change; note whatever broke a law."""
+def check_history(
+    history: list[Instance], placed: dict[str, str], limits: tuple[float, ...], classes: ClassSums | None = None
+) -> Report:
+    """Replay every change; note whatever broke a law: of sums by class, if these are given, else of one sum."""
     report = Report(placed=placed, changes=len(history))
     live: dict[str, Instance] = {}
     seen: dict[str, Instance] = {}
@@ -135,6 +153,8 @@ def check_history(history: list[Instance], placed: dict[str, str], limits: tuple
             report.faults.append(f"{record.id} went from {known.state} to {record.state}")
         if before := live.pop(record.id, None):
             fleet.take_away(before)
+        if classes is not None:
+            classes.change(before, record if record.state in LIVE else None)
         seen[record.id] = record
         if record.state in LIVE:
             live[record.id] = record
@@ -142,6 +162,9 @@ def check_history(history: list[Instance], placed: dict[str, str], limits: tuple
     for name, machine in placed.items():
         if name not in seen:
             report.faults.append(f"{name} was answered {machine} and is not in the history")
+    if classes is not None:
+        report.faults = [fault for fault in report.faults if " over its " not in fault] + classes.faults
+        report.fullest_of_class = classes.fullest
     if live:
         report.faults.append(f"{len(live)} instances are left, such as {next(iter(live))}")
     return report
@@ -195,9 +218,34 @@ def read_history(ledger: Ledger) -> list[Instance]:
 
 
 def contend(
-    url: str, names: Names, *, scorers: int, clients: int, placements: int, machines: int, kill: bool = False
+    url: str,
+    names: Names,
+    *,
+    scorers: int,
+    clients: int,
+    placements: int,
+    machines: int,
+    kill: bool = False,
+    classes: bool = False,
 ) -> tuple[Report, float]:
     """Run scorers and clients on a server; return the report and how long the clients took."""
+    with tempfile.TemporaryDirectory() as directory:
+        profile = Path(directory) / "by_class.toml"
+        profile.write_text(PROFILE)
+        arguments = ["--profiles", str(profile), "--profile", "by_class"] if classes else []
+        return _contend(url, names, scorers, clients, placements, machines, kill, arguments)
+
+
+def _contend(
+    url: str,
+    names: Names,
+    scorers: int,
+    clients: int,
+    placements: int,
+    machines: int,
+    kill: bool,
+    arguments: list[str],
+) -> tuple[Report, float]:
     wire = Wire({"url": url})
     fleet = [f"m{number:04d}" for number in range(machines)]
     publish(wire, names, [window_table(fleet, utilization=0.0, capacity=CAPACITY, at=time.time() + 3600)])
@@ -206,13 +254,15 @@ def contend(
         "WINDWARD_LEDGER_LOG_LENGTH": "10000000", "WINDWARD_HEARTBEAT_S": "0.2", "WINDWARD_SILENT_S": "1",
     }  # fmt: skip
     processes = [
-        subprocess.Popen([sys.executable, "-m", "scorer", "--name", f"s{number}"], env=environ)
+        subprocess.Popen([sys.executable, "-m", "scorer", "--name", f"s{number}", *arguments], env=environ)
         for number in range(scorers)
     ]
     out: multiprocessing.Queue[Any] = multiprocessing.Queue()
     working = [
         multiprocessing.Process(
-            target=client_process, args=(url, names.prefix, number, placements // clients, out), daemon=True
+            target=client_process,
+            args=(url, names.prefix, number, placements // clients, out, bool(arguments)),
+            daemon=True,
         )
         for number in range(clients)
     ]
@@ -238,7 +288,7 @@ def contend(
         deadline = time.monotonic() + 30
         while ledger.all_instances() and time.monotonic() < deadline:
             time.sleep(0.1)  # reservations run out
-        report = check_history(read_history(ledger), placed, CAPACITY)
+        report = check_history(read_history(ledger), placed, CAPACITY, ClassSums(CAPACITY) if arguments else None)
         report.answers = answers
         if answers["torn batches"]:
             report.faults.append("a batch of all or nothing was placed in part")
@@ -260,6 +310,7 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--placements", type=int, default=100_000)
     parser.add_argument("--machines", type=int, default=200)
+    parser.add_argument("--classes", action="store_true", help="instances of mixed priority classes")
     arguments = parser.parse_args()
     port = free_port()
     with tempfile.TemporaryDirectory() as directory:
@@ -270,6 +321,8 @@ def main() -> int:
             stop(server)
     print(f"{arguments.placements} placements by {arguments.clients} clients in {took_s:.1f} s: {dict(report.answers)}")
     print(f"{report.changes} changes replayed, fullest machine {report.fullest:.1%} of its limit")
+    if report.fullest_of_class:
+        print(f"fullest of each class, in per cent of its sum: {dict(report.fullest_of_class)}")
     print("\n".join(report.faults[:20]) or "no law was broken")
     return 1 if report.faults else 0
 

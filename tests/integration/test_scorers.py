@@ -31,6 +31,20 @@ def test_several_scorers_never_oversubscribe(valkey: Valkey, names: Names) -> No
     assert report.fullest > 0.95
 
 
+def test_no_class_exceeds_its_sum(valkey: Valkey, names: Names) -> None:
+    """Two scorers, four clients, mixed classes with churn: each class stays within its sum, and comes near it."""
+    report, _ = contend(
+        valkey.url, names, scorers=2, clients=4, placements=effort(240, 6_000), machines=4, classes=True
+    )
+    assert report.faults == []
+    assert {name for name, fullest in report.fullest_of_class.items() if fullest > 50} == {
+        "prod",
+        "mid",
+        "batch",
+        "free",
+    }
+
+
 def test_rules_beyond_one_machine_hold_between_scorers(valkey: Valkey, names: Names) -> None:
     """One instance a rack, asked for by many at once of three scorers: every rack gets one, none gets two."""
     machines = [f"m{number:02d}" for number in range(12)]
