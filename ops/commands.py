@@ -23,6 +23,7 @@ COMMANDS = {
     "machines": ("scorer.commands.machines", "list, show, label, taint or cordon machines"),
     "rebalance": ("scorer.commands.rebalance", "say which instances should move so that hot machines cool down"),
     "drain": ("scorer.commands.drain", "cordon machines, and say where their instances go"),
+    "evict": ("scorer.commands.evict", "say which instances of lower classes no longer fit"),
     "capacity": ("scorer.commands.capacity", "say how many more instances of a kind fit, and what limits them"),
     "why": ("scorer.commands.why", "say why an instance is where it is"),
     "learned": ("scorer.commands.learned", "show how much of what is asked instances use"),

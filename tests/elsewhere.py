@@ -28,6 +28,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "scorer.commands.release", "scorer.commands.update", "scorer.commands.why",
     ),
     "tests/integration/test_placed.py": ("ops.doctor",),
+    "tests/scorer/rebalance/test_evicting.py": ("scorer.ranking.class_sums",),
     "tests/scorer/ranking/test_by_class.py": ("scorer.ranking.reclaimed",),
     "tests/scorer/reclaim/test_capacity.py": ("scorer.reclaim.peaks", "scorer.reclaim.uses"),
     "tests/ops/test_top.py": ("ops.top_app", "ops.top_settings", "ops.top_view"),

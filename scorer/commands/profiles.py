@@ -138,7 +138,9 @@ def _shown(effective: dict[str, Any]) -> str:
     lines = [f"# profile {effective['name']}"] + [f"{key} = {toml(effective[key])}" for key in top]
     for table in tables:
         for entry in effective[table]:
-            lines += ["", f"[[{table}]]"] + [f"{key} = {toml(value)}" for key, value in entry.items()]
+            lines += ["", f"[[{table}]]"] + [
+                f"{key} = {toml(value)}" for key, value in entry.items() if value is not None
+            ]
     return "\n".join(lines)
 
 
@@ -148,6 +150,8 @@ def toml(value: Any) -> str:
     >>> toml({"cpu": 0.5, "names": ["a"]})
     '{ cpu = 0.5, names = ["a"] }'
     """
+    if value is None:
+        return "(not given)"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -96,7 +96,7 @@ class Fits:
         """Name the resource that is short."""
         found: dict[str, Bools] = {}
         amounts = self._amounts(machines)
-        if (by_class := self._by_class(machines)) is not None:
+        if (by_class := self.by_class(machines)) is not None:
             return by_class.reasons(amounts)
         for resource in np.flatnonzero(amounts):
             limit = self._most(machines)[resource]
@@ -108,7 +108,7 @@ class Fits:
 
     def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:
         """Limit the allocated amount of each requested resource; the ledger does not know the usage."""
-        if (by_class := self._by_class(machines)) is not None:
+        if (by_class := self.by_class(machines)) is not None:
             yield from by_class.limits(machines.amounts)
             return
         for resource in np.flatnonzero(machines.amounts):
@@ -117,7 +117,7 @@ class Fits:
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show both sides of the comparison."""
-        if (by_class := self._by_class(machines)) is not None:
+        if (by_class := self.by_class(machines)) is not None:
             ratio = numbers(self._ratio(machines)[:, position])
             return {"request": numbers(machines.amounts), "ratio": ratio, **by_class.detail(position)}
         return {
@@ -147,7 +147,7 @@ class Fits:
 
     def _left(self, machines: Machines) -> Floats:
         """Return [R, n]: what may be taken less what is."""
-        if (by_class := self._by_class(machines)) is not None:
+        if (by_class := self.by_class(machines)) is not None:
             left: Floats = by_class.left
         elif not self._any_ratio(machines):
             left = machines.derived("left", lambda m: m.allocatable * (1 + ROUNDING) - self._taken(m))
@@ -164,7 +164,7 @@ class Fits:
         used: Floats = np.maximum(most, machines.allocatable) * (1 + ROUNDING) - machines.mean
         return np.minimum(promised, used)
 
-    def _by_class(self, machines: Machines) -> ByClass | None:
+    def by_class(self, machines: Machines) -> ByClass | None:
         """Return the sums of the request's class; None where all classes are one."""
         if (strategy := self.classes) is None:
             return None

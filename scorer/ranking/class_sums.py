@@ -1,0 +1,72 @@
+"""The sums by class of all machines: what each class was promised, and what there is for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.request import Request
+from schemas.resources import PRIORITY_CLASSES
+from scorer.ledger.class_usage import class_usage
+from scorer.ledger.overlay import Readable
+from scorer.ranking.filters.fits import Fits
+from scorer.ranking.kept import Kept
+from scorer.ranking.machines import Machines
+from scorer.ranking.profile import PlacedFilter, Profile
+from scorer.ranking.seen import fleet_of
+from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """C classes in the order of `PRIORITY_CLASSES`, R resources, M machines."""
+
+    promised: Floats
+    """[C, R, M] What the instances of each class ask for."""
+    counted: Floats
+    """[C, R, M] What is compared with ``most``: the class's sum; for free with batch's."""
+    most: Floats
+    """[C, R, M] What may be promised; NaN where unknown, and of what is not sold by class."""
+    used: Floats
+    """[C, R, M] What the instances of each class use, as measured; NaN where no report is current."""
+    old: Bools
+    """[M] Where data is too old to reclaim anything."""
+    sold: tuple[int, ...]
+    """The rows of the resource axis that are sold by class."""
+
+
+def by_class_filter(profile: Profile) -> PlacedFilter | None:
+    """Return the profile's filter that counts by class; None where all classes are one sum."""
+    for each in profile.filters:
+        if isinstance(each.filter, Fits) and each.filter.classes is not None:
+            return each
+    return None
+
+
+def class_sums(
+    snapshot: Snapshot, ledger: Readable, profile: Profile, now_s: float, kept: Kept | None = None
+) -> ClassSums | None:
+    """Return the sums as the profile counts them; None where it counts all classes together."""
+    placed = by_class_filter(profile)
+    if placed is None or not isinstance(placed.filter, Fits) or placed.filter.classes is None:
+        return None
+    fits, sold = placed.filter, placed.filter.classes.rows
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        fleet = fleet_of(snapshot, ledger, placed.load_model or profile.load_model, kept=kept)
+        promised, counted, most = [], [], []
+        for name in PRIORITY_CLASSES:
+            asked = Request(priority_class=name)  # type: ignore[arg-type]
+            machines = Machines(fleet, asked, now_s, owner=placed.owner)
+            by_class = fits.by_class(machines)
+            assert by_class is not None
+            counted.append(by_class.own)
+            known = np.full_like(by_class.most, np.nan)
+            known[sold] = by_class.most[sold]
+            most.append(known)
+            own = machines.column("allocated_of", name)
+            promised.append(own)
+            old = by_class.old
+        used = class_usage(snapshot, ledger, fleet.seats).used
+    return ClassSums(np.array(promised), np.array(counted), np.array(most), used, old, tuple(sold))
