@@ -14,7 +14,7 @@ from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.ledger.overlay import Readable
 from scorer.ledger.seats import Seats
 from scorer.ledger.slots import PlacedInstances
-from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 
 _C, _R = len(PRIORITY_CLASSES), len(RESOURCES)
@@ -39,9 +39,8 @@ def class_usage(snapshot: Snapshot, ledger: Readable, seats: Seats | None = None
     measured = measured_usage(snapshot, placed, columns.recent)
     known = np.isfinite(measured)
     used = _by_class(np.where(known, measured, 0.0), placed, len(snapshot))
-    reported = columns.rows(snapshot.roster.systems, _now(snapshot)) >= 0
     return ClassUsage(
-        used=np.where(reported, used, np.nan),
+        used=np.where(reported(snapshot), used, np.nan),
         unmeasured=_by_class(np.where(known, 0.0, placed.amounts), placed, len(snapshot)),
         system=system_usage(snapshot, columns.recent),
     )
@@ -61,6 +60,11 @@ def system_usage(snapshot: Snapshot, figures: Floats) -> Floats:
     """Return [R, M]: a figure [R, K] of each machine's system; NaN where it is not known or not current."""
     columns = snapshot.usages.columns
     return columns.take(figures, columns.rows(snapshot.roster.systems, _now(snapshot)))
+
+
+def reported(snapshot: Snapshot) -> Bools:
+    """Return [M]: whether a current report is there of what the instances of a machine use."""
+    return snapshot.usages.columns.rows(snapshot.roster.systems, _now(snapshot)) >= 0
 
 
 def _now(snapshot: Snapshot, rows: Integers | None = None) -> Floats:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from scorer.ledger.class_usage import reported
 from scorer.ranking import instance_mean, load, promises, reclaimed
 from scorer.ranking.column_kinds import Fixed, Made, Overall, Part, Placed
 from scorer.ranking.fleet import Column
@@ -58,6 +59,7 @@ COLUMNS: Mapping[str, Column] = {
     "taken": Made(lambda m: np.maximum(m.allocated, m.mean)),  # the larger of promised and used
     # ---- over-commit by class (`scorer.ranking.reclaimed`)
     "uses": Placed(reclaimed.uses),  # [7, R, n] what instances of higher classes ask for and use
+    "has_report": Fixed(lambda m: reported(m.fleet.snapshot)),  # [n] whether a current report of its instances is there
     "system_usage": Fixed(reclaimed.system),  # [R, n] beside all instances, as measured; NaN where it is not
     "usage_peak": Fixed(reclaimed.highest),  # [R, n] the usage that is rarely exceeded
     # ---- load as measured, [R, n]

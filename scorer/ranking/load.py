@@ -9,6 +9,8 @@ import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.window_table import PERCENTILES
+from scorer.ledger.class_usage import measured_usage
+from scorer.ledger.slots import PlacedInstances
 from scorer.ranking.credits import mean_credit, peak_credit, percentile_credit
 from scorer.ranking.debits import mean_debit, percentile_debit, since_left, taken_out
 from scorer.ranking.instance_mean import instance_mean
@@ -142,7 +144,32 @@ def percentile(machines: Machines, percent: int) -> Floats:
 
 
 def class_mean(machines: Machines, priority_class: str) -> Floats:
-    """Return [R, n]: mean usage by the instances of one priority class, with credits; NaN where not measured."""
+    """Return [R, n]: mean usage by the instances of one priority class, with credits; NaN where not measured.
+
+    As samples split it by class; where they do not, the sum of what was measured of the instances of the class, by what
+    the ledger says of each. An instance that is not measured counts as expected.
+    """
+    split = _split_by_samples(machines, priority_class)
+    if not np.isnan(split).any() or not machines.fleet.snapshot.usages:
+        return split
+    return np.where(np.isnan(split), _sum_of_instances(machines, priority_class), split)
+
+
+def _sum_of_instances(machines: Machines, priority_class: str) -> Floats:
+    """Return [R, n]: the sum over instances of a class; NaN where no current report is of the machine."""
+    fleet, code = machines.fleet, PRIORITY_CLASSES.index(priority_class)
+
+    def used(placed: PlacedInstances) -> Floats:
+        found = measured_usage(fleet.snapshot, placed)
+        expected = fleet.estimate.of_placed(placed) if fleet.credited else 0.0
+        each: Floats = np.where(np.isnan(found), expected, found) * (placed.classes == code)
+        return each
+
+    found: Floats = np.where(machines.has_report, placed_sum(machines, ("used", code), used), np.nan)
+    return found
+
+
+def _split_by_samples(machines: Machines, priority_class: str) -> Floats:
     fleet, code = machines.fleet, PRIORITY_CLASSES.index(priority_class)
     measured: Floats = machines.column("picked", "class_mean")[code]
     if not fleet.credited:

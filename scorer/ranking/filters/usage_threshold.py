@@ -31,7 +31,8 @@ class UsageThreshold:
     percentile_thresholds, statistic:
         if given, these instead, of a percentile (``p50 p90 p95 p99``) or the maximum.
     prod_thresholds:
-        for a request of class prod, if given, these before all, of the usage by class prod.
+        for a request of class prod, if given, these before all, of the measured usage by class prod: as samples split
+        it, else the sum over the instances that the ledger has as prod.
     An operator's thresholds of a machine replace each group as a whole, there. A group of zeros is given, and switches
     the others off.
 
@@ -135,9 +136,12 @@ class UsageThreshold:
         found: dict[str, Bools] = {}
         if self.expiration_s and not self.pass_expired:
             found["stale"] = self._expired(machines)
-        over, (_, usage) = self._over(machines), self._groups(machines)
+        over, (_, usage), by_prod = self._over(machines), self._groups(machines), self._by_prod(machines)
         for resource, name in enumerate(RESOURCES):
-            found[f"{name} usage unknown"] = over[resource] & np.isnan(usage[resource])
+            unknown = over[resource] & np.isnan(usage[resource])
+            found[f"{name} usage by prod unknown"] = unknown & by_prod
+            found[f"{name} usage unknown"] = unknown
+            found[f"{name} used by prod over threshold"] = over[resource] & by_prod
             found[f"{name} over threshold"] = over[resource]
         return found
 
@@ -147,7 +151,9 @@ class UsageThreshold:
         with np.errstate(divide="ignore", invalid="ignore"):
             share = (usage[:, position] + machines.expected) / machines.allocatable[:, position]
         at = position if threshold.shape[1] > 1 else 0
+        by_prod = self._by_prod(machines)
         return {
+            **({"usage_of": "prod"} if by_prod[position if by_prod.size > 1 else 0] else {}),
             "usage": numbers(share),
             "threshold": {name: value for name, value in numbers(threshold[:, at]).items() if value},
         }
@@ -186,6 +192,12 @@ class UsageThreshold:
             if given.any():
                 threshold, usage = _prefer(given, own, machines.class_mean("prod"), threshold, usage)
         return threshold, usage
+
+    def _by_prod(self, machines: Machines) -> Bools:
+        """Return [n] or [1]: where the usage by prod is what is compared."""
+        if machines.request.priority_class != "prod":
+            return np.zeros(1, np.bool_)
+        return _group(self.prod_thresholds, machines, "prod_thresholds", machines.rules.has_prod_thresholds)[1]
 
     def _expired(self, machines: Machines) -> Bools:
         """Return [n]: data as old as the expiration, or older."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scorer.ranking.filters.usage_threshold import UsageThreshold
-from tests.scorer.fleets import BUSY, IDLE, machine, passes, why
+from tests.scorer.fleets import BUSY, IDLE, fleet, machine, passes, request, verdicts, why
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,41 @@ def test_prod_thresholds_are_for_prod_newcomers() -> None:
     one = machine("m", usage={"cpu": 7, "memory": 0}, classes={"prod": {"cpu": 2}})
     assert passes(plugin, one, cpu=2, priority_class="prod") == "m"
     assert passes(plugin, one, cpu=2, priority_class="batch") == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "prod", "said", "refused"),
+    [
+        ("as measured of its instances", {"usage": {"cpu": 2}}, {}, []),
+        ("more of it", {"usage": {"cpu": 4}}, {}, ["cpu used by prod over threshold"]),
+        ("measured too long ago: as expected", {"usage": {"cpu": 2}, "usage_age_s": 700}, {"system": {"cpu": 0}},
+         ["cpu used by prod over threshold"]),
+        ("as samples split it, first of all", {"usage": {"cpu": 4}}, {"classes": {"prod": {"cpu": 2}}}, []),
+        ("measured by nobody", {}, {}, ["cpu usage by prod unknown"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)  # fmt: skip
+def test_what_prod_uses_is_measured(name: str, prod: dict[str, Any], said: dict[str, Any], refused: list[str]) -> None:
+    """Of 10 cores prod may use 5, with the 2 requested; what batch uses beside it is not looked at."""
+    plugin = UsageThreshold(thresholds={"cpu": 0.8}, prod_thresholds={"cpu": 0.5})
+    batch = {"id": "b", "machine": "m", "cpu": 5, "priority_class": "batch"}
+    instances = [{"id": "p", "machine": "m", "cpu": 4, **prod}, batch | ({"usage": {"cpu": 5}} if prod else {})]
+    there = machine("m", usage={"cpu": 9, "memory": 0}, **said)
+    assert why(plugin, there, instances=instances, cpu=2) == refused
+    assert why(plugin, there, instances=instances, cpu=2, priority_class="batch") == ["cpu over threshold"]
+
+
+def test_whose_usage_was_compared_is_explained() -> None:
+    """Of a request of prod, where there are thresholds for it."""
+    profile = {"use": "usage_threshold", "thresholds": {"cpu": 0.8}, "prod_thresholds": {"cpu": 0.5}}
+    offline = fleet(
+        machine("m", usage={"cpu": 9, "memory": 0}),
+        instances=[{"id": "p", "machine": "m", "cpu": 4, "usage": {"cpu": 2}}],
+    )
+    compared = {of: verdicts(offline, profile, request(priority_class=of))["m"]["compared"] for of in ("prod", "batch")}
+    assert compared["prod"]["usage_of"] == "prod"
+    assert compared["prod"]["usage"]["cpu"] == pytest.approx(0.2)
+    assert "usage_of" not in compared["batch"]
 
 
 def test_usage_threshold_names_the_resource() -> None:
