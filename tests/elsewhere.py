@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCTESTED = (
     "ops.grafana.pictures.style", "ops.local.kafka.archives",
     "schemas.errors", "schemas.hosts", "schemas.names", "schemas.numbers",
-    "scorer.commands.show", "scorer.ranking.days", "scorer.ranking.rounding",
+    "scorer.commands.show", "scorer.rebalance.cost", "scorer.ranking.days", "scorer.ranking.rounding",
     "streams.redis_settings",
 )  # fmt: skip
 """Short functions whose docstrings are their tests."""
@@ -78,13 +78,17 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/scorer/ranking/test_debits.py": ("scorer.ledger.leavers",),
     "tests/scorer/rebalance/test_low_node_load.py": (
         "scorer.rebalance.anomaly", "scorer.rebalance.eviction_order", "scorer.rebalance.pool",
-        "scorer.rebalance.thresholds",
+        "scorer.rebalance.sides", "scorer.rebalance.thresholds",
+    ),
+    "tests/scorer/rebalance/test_world.py": (
+        "scorer.rebalance.candidates", "scorer.rebalance.draft", "scorer.rebalance.moves", "scorer.rebalance.plan",
+        "scorer.rebalance.scene", "scorer.rebalance.totals",
     ),
     "tests/scorer/rebalance/test_drain.py": ("scorer.placement.anew",),
     "tests/scorer/commands/test_drain.py": ("scorer.commands.drain_view",),
-    "tests/scorer/rebalance/test_world.py": ("scorer.rebalance.candidates", "scorer.rebalance.plan"),
     "tests/scorer/commands/test_rebalance.py": (
-        "scorer.commands.rebalance_view", "scorer.commands.whole_fleet", "scorer.rebalance.leaving",
+        "scorer.commands.balance_settings", "scorer.commands.rebalance_plot", "scorer.commands.rebalance_view",
+        "scorer.commands.whole_fleet",
     ),
     "tests/integration/test_fifth_resource.py": ("scorer.placement.as_request",),
     # Settings: every process's are checked together.

@@ -134,8 +134,9 @@ def _plugin_lines(found: list[dict[str, Any]]) -> str:
 def _shown(effective: dict[str, Any]) -> str:
     """Return the profile as TOML that can be read back."""
     tables = [key for key in ("filters", "scores") if effective[key]]
-    top = [key for key in effective if key not in ("filters", "scores", "name")]
+    top = [key for key in effective if key not in ("filters", "scores", "rebalance", "name")]
     lines = [f"# profile {effective['name']}"] + [f"{key} = {toml(effective[key])}" for key in top]
+    lines += ["", "[rebalance]"] + [f"{key} = {toml(value)}" for key, value in effective["rebalance"].items()]
     for table in tables:
         for entry in effective[table]:
             lines += ["", f"[[{table}]]"] + [

@@ -19,6 +19,7 @@ from scorer.ranking.fleet import MeanOf
 from scorer.ranking.kept import Owner, owner_of
 from scorer.ranking.learned_estimate import LearnedEstimate
 from scorer.ranking.plugins import Filter, Score
+from scorer.ranking.rebalancing import Rebalancing
 from scorer.snapshot.windows import LONGEST_COVERED
 
 StalePolicy = Literal["last-known", "refuse", "requests"]
@@ -101,6 +102,7 @@ class Profile:
     """Which of equally good machines is taken: the first by ``name``, or one by a ``draw`` for each instance."""
     filters: tuple[PlacedFilter, ...] = ()
     scores: tuple[WeightedScore, ...] = ()
+    rebalance: Rebalancing = field(default_factory=Rebalancing)
 
     def effective(self) -> dict[str, Any]:
         """Return every setting in force, JSON-ready."""
@@ -111,6 +113,7 @@ class Profile:
             "stale": self.stale,
             "stale_s": self.stale_s,
             "ties": self.ties,
+            "rebalance": _settings(self.rebalance),
             "filters": [
                 {
                     "use": each.filter.name,

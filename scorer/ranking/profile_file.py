@@ -27,6 +27,9 @@
     normalise = "none"                # or "min-max" over the feasible machines, "rank"
     credits = "none"                  # this score alone sees another credit model, window or estimate
 
+    [rebalance]                       # how `windward rebalance` chooses what moves (`scorer.ranking.rebalancing`)
+    gain_min = 0.002
+
 The built-in profiles lie beside this module, in ``profiles/``. An unknown name, a wrong type or a value out of range is
 a ProfileError that names file, line and field.
 """
@@ -55,10 +58,11 @@ from scorer.ranking.profile import (
     Ties,
     WeightedScore,
 )
+from scorer.ranking.rebalancing import Rebalancing
 from scorer.ranking.toml_lines import locate
 
 _LOAD_KEYS = ("window", "credits", "debits", "learned", "mean_of", "estimate")
-_TOP = ("description", *_LOAD_KEYS, "stale", "stale_s", "ties", "filters", "scores")
+_TOP = ("description", *_LOAD_KEYS, "stale", "stale_s", "ties", "filters", "scores", "rebalance")
 _FILTER_KEYS = ("use", *_LOAD_KEYS)
 _SCORE_KEYS = ("use", "weight", "normalise", *_LOAD_KEYS)
 
@@ -114,7 +118,8 @@ class _Reader:
             raise self.fail(("scores",), "every weight is 0")
         description = self._convert(raw.get("description", ""), str, ("description",))
         ties = self._convert(raw.get("ties", "name"), Ties, ("ties",))
-        return Profile(name, description, load_model, stale, stale_s, ties, filters, scores)
+        rebalance = self._build(Rebalancing, raw.get("rebalance", {}), ("rebalance",))
+        return Profile(name, description, load_model, stale, stale_s, ties, filters, scores, rebalance)
 
     def _list(self, raw: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
         entries: list[dict[str, Any]] = self._convert(raw.get(key, []), list[dict[str, Any]], (key,))

@@ -20,6 +20,7 @@ class Condition:
     abnormal: int = 5
     normal: int = 3
     timeout_s: float = 60.0
+    forgotten_s: float = FORGOTTEN_S
 
 
 @dataclass
@@ -66,7 +67,7 @@ class Detector:
 
 @dataclass
 class Detectors:
-    """The states by machine; those of machines that were not over for `FORGOTTEN_S` are dropped."""
+    """The states by machine; those of machines that were not over for ``forgotten_s`` are dropped."""
 
     by_machine: dict[str, Detector] = field(default_factory=dict)
 
@@ -75,7 +76,7 @@ class Detectors:
         if condition is None or condition.abnormal == 1:
             return list(machines)
         self.by_machine = {
-            machine: one for machine, one in self.by_machine.items() if now_s - one.over_at <= FORGOTTEN_S
+            machine: one for machine, one in self.by_machine.items() if now_s - one.over_at <= condition.forgotten_s
         }
         found = []
         for machine in machines:

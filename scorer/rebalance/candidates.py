@@ -30,6 +30,8 @@ class Wish:
     """An instance that came, or was moved, less long ago stays."""
     same: tuple[str, ...] = ()
     """Labels whose value source and target must share, beyond what an instance's request said."""
+    classes: tuple[str, ...] = ()
+    """Priority classes that may move; empty: all."""
 
 
 def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance], PlacedInstances]:
@@ -42,11 +44,12 @@ def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance]
 
 
 def may_move(instances: list[Instance], wish: Wish, now_s: float) -> Bools:
-    """Return [N]: whether each is confirmed, has been where it is for long enough, and is not said to stay."""
+    """Return [N]: whether each is confirmed, of a class that may move, not said to stay, and came long enough ago."""
     return np.array(
         [
             one.state == "confirmed"
             and one.labels.get(MOVABLE) != "false"
+            and (not wish.classes or one.priority_class in wish.classes)
             and now_s - max(one.reserved_at, one.started_at) >= wish.rest_s
             for one in instances
         ],
@@ -77,10 +80,10 @@ class Taking:
         """Return [M]: the machines that the filters let an instance go to, with fresh data, and the labels it needs."""
         return self._allowed(place, self._seen(place))
 
-    def best(self, place: int) -> int | None:
-        """Return the machine, another than its own, that the profile would choose for an instance; None: none."""
+    def best(self, place: int, among: Bools) -> int | None:
+        """Return the machine ``among`` [M], another than its own, that the profile would choose; None: none."""
         seen = self._seen(place)
-        allowed = self._allowed(place, seen)
+        allowed = self._allowed(place, seen) & among
         if not allowed.any():
             return None
         total, _ = run_scores(as_request(self._instances[place]), seen, self._profile, allowed)

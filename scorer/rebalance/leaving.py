@@ -1,12 +1,13 @@
 """The moves of a fleet by thresholds: who leaves by Koordinator's rules, and where the profile would place it.
 
-Nothing is reserved and nothing is changed. One round without a memory: a machine that is over is a source.
+Nothing is reserved and nothing is changed. Of the machines that the profile's filters allow, a target is one whose
+expected overload stays at or below what the source had before the step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,82 +15,113 @@ from schemas.resources import RESOURCES
 from scorer.ledger.instance import Instance
 from scorer.ledger.view import LedgerView
 from scorer.ranking.kept import Kept
-from scorer.ranking.machines import NOTHING, Machines
 from scorer.ranking.profile import Profile
+from scorer.ranking.rebalancing import Rebalancing
 from scorer.ranking.rounding import known_or
-from scorer.ranking.seen import fleet_of
-from scorer.rebalance.candidates import Taking, Wish, instances_on, may_move
+from scorer.rebalance.candidates import Taking
+from scorer.rebalance.draft import Draft
 from scorer.rebalance.eviction_order import CLASS_RANK, NO_CLASS, OrderColumns
-from scorer.rebalance.low_node_load import Memory, Rules, low_node_load
-from scorer.rebalance.measured import measured
+from scorer.rebalance.low_node_load import Rules, low_node_load
 from scorer.rebalance.pool import INSTANCES, Pool
-from scorer.snapshot.arrays import Floats, Integers
+from scorer.rebalance.rounds import Rounds
+from scorer.rebalance.scene import Scene, scene_of
+from scorer.rebalance.sides import Memory
+from scorer.rebalance.thresholds import Settings
+from scorer.rebalance.totals import spread, totals
+from scorer.rebalance.world import Plan, bounds_of, hosts_of, movable_of, on_way_in, wish_of
+from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 
 _UNITS: Mapping[str, float] = {"cpu": 1000.0, "disk": 1000.0}
 """Whole units of an amount, 1 where not said: thresholds are cut to them."""
 
 
-@dataclass(frozen=True)
-class Leaving:
-    """An instance that should leave, why, and where the profile would place it (None: nowhere)."""
-
-    instance: Instance
-    target: str | None
-    reason: str
+def rules_of(settings: Rebalancing, moves_max: int, rounds: Rounds | None) -> Rules:
+    """Return the rules of a profile's settings; without ``rounds`` a machine that is over is a source."""
+    thresholds = Settings(settings.low, settings.high, settings.prod_low, settings.prod_high, settings.deviation)
+    return Rules(thresholds, condition=None if rounds is None else rounds.condition, moves_max=moves_max)
 
 
 def leaving(
-    snapshot: Snapshot, ledger: LedgerView, profile: Profile, rules: Rules, wish: Wish, now_s: float
-) -> list[Leaving]:
+    snapshot: Snapshot, ledger: LedgerView, profile: Profile, settings: Rebalancing, now_s: float,
+    rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
+) -> Plan:  # fmt: skip
     """Return what should leave, in its order; each target sees the moves before it.
 
-    Usage of a machine is the mean that the profile's load model sees; of an instance, what was
-    measured of it, or else what the profile expects of it.
+    Usage of a machine is the mean that the profile's load model sees; of an instance, what was measured of it, or else
+    what the profile expects of it.
     """
     kept = Kept()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        fleet = fleet_of(snapshot, ledger, profile.load_model, kept=kept)
-        machines = Machines(fleet, NOTHING, now_s)
-        fresh = machines.has_data & (machines.age_s <= profile.stale_s)
-        instances, placed = instances_on(snapshot, ledger)
-        names = tuple(rules.thresholds.resources())
-        expected = fleet.estimate.of_placed(placed)
-        each, _, _ = measured(snapshot.usages, instances, expected, expected, now_s)
-        usage = _amounts(names, each)
-        of_instances = np.array([np.bincount(placed.rows, each, len(snapshot)) for each in usage])
-        whole = Pool(
-            resources=names,
-            machines=snapshot.names,
-            capacity=_amounts(names, machines.allocatable),
-            schedulable=~machines.cordon,
-            system=_amounts(names, machines.mean) - of_instances,
-            instances=tuple(one.id for one in instances),
-            machine=placed.rows,
-            usage=usage,
-            measured=np.ones(len(instances), np.bool_),
-            prod=np.array([one.priority_class == "prod" for one in instances], np.bool_),
-            movable=may_move(instances, wish, now_s),
-            order=_order(instances),
-            known=fresh,
-        )
-        pool = whole.fresh()
-        taking = Taking(snapshot, ledger, profile, instances, wish, fresh, now_s, kept)
-        place = {one.id: n for n, one in enumerate(instances)}
+        scene = scene_of(snapshot, ledger, profile, now_s, kept)
+        wish, bounds = wish_of(settings), bounds_of(settings, len(ledger))
+        hosts, in_hour = hosts_of(scene, ledger, settings, bounds, now_s)
+        movable = movable_of(scene, wish, now_s)
+        taking = Taking(snapshot, ledger, profile, scene.instances, wish, scene.fresh, now_s, kept)
+        draft = Draft(scene.loads.copy(), movable, bounds, hosts, taking.moved)
+        on_way = on_way_in(scene, pending or {})
+        for instance, target in on_way:
+            draft.take_as_made(instance, target)
+        before = draft.loads.copy()
+        left = bounds.moves_max if bounds.hour_max is None else min(bounds.moves_max, bounds.hour_max - in_hour)
+        left = max(left - len(on_way), 0)
+        rules = rules_of(settings, left, rounds)
+        memory = Memory() if rounds is None else rounds.thresholds
+        pool = _pool(scene, rules.thresholds.resources(), draft.free, dict(on_way))
+        place = {one.id: n for n, one in enumerate(scene.instances)}
         rows = np.array([snapshot.roster.index[name] for name in pool.machines], np.int64)
 
         def fits(instance: int, targets: Integers) -> Integers:
             return targets[taking.allowed(place[pool.instances[instance]])[rows[targets]]]
 
-        found = []
-        for eviction in low_node_load(pool, rules, fits, Memory(), now_s):
+        unplaced: list[tuple[Instance, str]] = []
+        for eviction in low_node_load(pool, rules, fits, memory, now_s):
             at = place[eviction.instance]
-            target = taking.best(at)
-            if target is not None:
-                taking.moved(at, target)
-            name = None if target is None else snapshot.names[target]
-            found.append(Leaving(instances[at], name, eviction.reason))
-    return found
+            if not draft.may_go(at):
+                continue
+            best = taking.best(at, draft.targets(at, under_limit=False)[1])
+            if best is None:
+                unplaced.append((scene.instances[at], eviction.reason))
+            else:
+                draft.keep(replace(draft.step(at, best), reason=eviction.reason))
+    return Plan(
+        tuple(scene.instances[step.instance] for step in draft.steps),
+        snapshot.names,
+        tuple(draft.steps),
+        scene.resources,
+        totals(before, draft.loads),
+        int(movable.free.sum()),
+        int(scene.measured.sum()),
+        spread(scene.resources, before, draft.loads),
+        tuple(unplaced),
+        in_hour,
+        bounds.hour_max,
+    )
+
+
+def _pool(scene: Scene, names: Sequence[str], movable: Bools, on_way: Mapping[int, int]) -> Pool:
+    """Return the machines and instances as the rules see them; those on their way are on their targets."""
+    usage = _amounts(names, scene.usage)
+    of_instances = np.array([np.bincount(scene.placed.rows, each, len(scene.snapshot)) for each in usage])
+    machine = scene.placed.rows.copy()
+    for instance, target in on_way.items():
+        machine[instance] = target
+    whole = Pool(
+        resources=tuple(names),
+        machines=scene.snapshot.names,
+        capacity=_amounts(names, scene.machines.allocatable),
+        schedulable=~scene.machines.cordon,
+        system=_amounts(names, scene.machines.mean) - of_instances,
+        instances=tuple(one.id for one in scene.instances),
+        machine=machine,
+        usage=usage,
+        measured=np.ones(len(scene.instances), np.bool_),
+        prod=np.array([one.priority_class == "prod" for one in scene.instances], np.bool_),
+        movable=movable,
+        order=_order(scene.instances),
+        known=scene.fresh,
+    )
+    return whole.fresh()
 
 
 def _amounts(names: Sequence[str], columns: Floats) -> Floats:

@@ -25,6 +25,8 @@ class Loads:
     """[K, M] Allocatable over the fleet's mean of it, times the resource's weight; 0 where unknown."""
     limit: float
     """The share above which load is overload."""
+    weights: Floats
+    """[K] They sum to 1."""
 
     @classmethod
     def of(
@@ -40,7 +42,7 @@ class Loads:
         size = np.divide(there, mean, out=np.zeros_like(there), where=mean > 0) * weights[:, None]
         inverse = np.divide(1.0, allocatable, out=np.zeros_like(there), where=known)
         variance = known_or(deviation, 0.0) ** 2 + floor**2
-        return cls(np.where(known, utilization, 0.0), variance, inverse, size, limit)
+        return cls(np.where(known, utilization, 0.0), variance, inverse, size, limit, weights)
 
     def overload(self, utilization: Floats, variance: Floats, size: Floats) -> Floats:
         """Return [n]: the expected load above the limit, in mean machines, of loads [K, n].
@@ -51,9 +53,21 @@ class Loads:
         found: Floats = (size * spread * expected_excess((self.limit - utilization) / spread)).sum(axis=0)
         return found
 
+    def means(self) -> Floats:
+        """Return [K, 1]: the mean utilization over the machines of known load."""
+        known = self.inverse > 0
+        total = (self.utilization * known).sum(axis=1, keepdims=True)
+        found: Floats = total / np.maximum(known.sum(axis=1, keepdims=True), 1)
+        return found
+
     def now(self) -> Floats:
         """Return [M]: the expected overload of each machine."""
         return self.overload(self.utilization, self.variance, self.size)
+
+    def of_one(self, machine: int) -> float:
+        """Return the expected overload of one machine."""
+        one = slice(machine, machine + 1)
+        return float(self.overload(self.utilization[:, one], self.variance[:, one], self.size[:, one])[0])
 
     def without(self, machine: int, usage: Floats) -> Floats:
         """Return [n]: the overload of one machine without each of n instances, their usage [K, n].
@@ -73,6 +87,13 @@ class Loads:
         fits = ((after <= self.limit) | (added == 0)).all(axis=0)
         return self.overload(after, self.variance + variance[:, None] * self.inverse**2, self.size), fits
 
+    def one_with(self, machine: int, usage: Floats, variance: Floats) -> float:
+        """Return the overload of one machine with one instance more, its usage and variance [K]."""
+        one, inverse = slice(machine, machine + 1), self.inverse[:, machine, None]
+        after = self.utilization[:, one] + usage[:, None] * inverse
+        spread = self.variance[:, one] + variance[:, None] * inverse**2
+        return float(self.overload(after, spread, self.size[:, one])[0])
+
     def move(self, source: int, target: int, usage: Floats, variance: Floats) -> None:
         """Take an instance from one machine to another: a debit there and a credit here at once."""
         left = self.utilization[:, source] - usage * self.inverse[:, source]
@@ -82,4 +103,4 @@ class Loads:
 
     def copy(self) -> Loads:
         """Return loads that can be changed by themselves."""
-        return Loads(self.utilization.copy(), self.variance.copy(), self.inverse, self.size, self.limit)
+        return Loads(self.utilization.copy(), self.variance.copy(), self.inverse, self.size, self.limit, self.weights)

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scorer.rebalance.anomaly import Condition, Detectors
+from scorer.rebalance.anomaly import Condition
 from scorer.rebalance.eviction_order import eviction_order, usefulness
 from scorer.rebalance.pool import INSTANCES, Pool
-from scorer.rebalance.thresholds import Limits, Percents, Settings, limits, over, under
+from scorer.rebalance.sides import Classes, Memory, Side, classify, reason, usage_score
+from scorer.rebalance.thresholds import Settings, limits
 from scorer.snapshot.arrays import Floats, Integers
 
 Fits = Callable[[int, Integers], Integers]
@@ -31,36 +32,6 @@ class Eviction:
     instance: str
     machine: str
     reason: str
-
-
-@dataclass
-class Memory:
-    """What is remembered between the rounds."""
-
-    machines: Detectors = field(default_factory=Detectors)
-    prod: Detectors = field(default_factory=Detectors)
-
-
-@dataclass(frozen=True)
-class Classes:
-    """Places of machines by what they are to the round."""
-
-    low: Integers
-    high: Integers
-    prod_low: Integers
-    prod_high: Integers
-    both_low: Integers
-
-
-@dataclass
-class _Side:
-    """One of the two comparisons: all instances, or those of production."""
-
-    name: str
-    used: Floats
-    limits: Limits
-    percents: Percents
-    detectors: Detectors
 
 
 @dataclass(frozen=True)
@@ -103,60 +74,20 @@ def low_node_load(pool: Pool, rules: Rules, fits: Fits, memory: Memory, now_s: f
     return round_.evictions
 
 
-def _sides(pool: Pool, rules: Rules, memory: Memory) -> tuple[_Side, _Side]:
+def _sides(pool: Pool, rules: Rules, memory: Memory) -> tuple[Side, Side]:
     low, high, prod_low, prod_high = rules.thresholds.completed()
     deviation = rules.thresholds.deviation
     used, prod = pool.used(), pool.used(pool.prod)
     return (
-        _Side("node", used, limits(pool, used, low, high, deviation), high, memory.machines),
-        _Side("prod", prod, limits(pool, prod, prod_low, prod_high, deviation), prod_high, memory.prod),
+        Side("node", used, limits(pool, used, low, high, deviation), high, memory.machines),
+        Side("prod", prod, limits(pool, prod, prod_low, prod_high, deviation), prod_high, memory.prod),
     )
-
-
-def classify(pool: Pool, node: _Side, prod: _Side) -> Classes:
-    """Return what each machine is: a target, a source, neither; one that is not schedulable is never under."""
-    is_under = pool.schedulable & under(node.used, node.limits.low)
-    is_over = ~is_under & over(node.used, node.limits.high)
-    prod_over = ~is_over & over(prod.used, prod.limits.high)
-    prod_under = ~is_over & ~prod_over & pool.schedulable & under(prod.used, prod.limits.low)
-    return Classes(
-        low=np.flatnonzero(is_under & ~prod_over & ~prod_under),
-        high=np.flatnonzero(is_over),
-        prod_low=np.flatnonzero(prod_under & ~is_under),
-        prod_high=np.flatnonzero(prod_over),
-        both_low=np.flatnonzero(prod_under & is_under),
-    )
-
-
-def usage_score(used: Sequence[float], capacity: Sequence[float], weights: Sequence[float]) -> int:
-    """Return by what sources are ordered: ``sum(min(used, cap) * 1000 // cap * w) // sum(w)``; 0 without weight.
-
-    >>> usage_score([500, 1024], [1000, 2048], [2, 3])
-    500
-    """
-    total = sum(int(w) for w in weights)
-    score = sum(
-        int(min(u, c)) * 1000 // int(c) * int(w) for u, c, w in zip(used, capacity, weights, strict=True) if c > 0
-    )
-    return score // total if total else 0
-
-
-def reason(
-    resources: Sequence[str], side: str, used: Floats, capacity: Floats, high: Floats, percents: Percents
-) -> str:
-    """Return why a machine is a source, in words: its own columns [K]."""
-    parts = [
-        f"{side} {resources[k]} usage({used[k] / capacity[k] * 100 if capacity[k] else 0:.2f}%)"
-        f">threshold({percents[resources[k]]:.2f}%)"
-        for k in sorted(np.flatnonzero(used > high).tolist(), key=lambda k: resources[k])
-    ]
-    return "node is overutilized, " + ", ".join(parts)
 
 
 class _Round:
     """The part of a round that changes something: usage of machines and room, as instances go."""
 
-    def __init__(self, pool: Pool, rules: Rules, fits: Fits, sides: tuple[_Side, _Side], now_s: float) -> None:
+    def __init__(self, pool: Pool, rules: Rules, fits: Fits, sides: tuple[Side, Side], now_s: float) -> None:
         self.pool, self.rules, self.fits, self.now_s = pool, rules, fits, now_s
         self.node, self.prod = sides
         self.weights = np.array([float(rules.weights.get(name, 0)) for name in pool.resources])
@@ -176,17 +107,17 @@ class _Round:
         prod_room += np.minimum(prod_both, np.minimum(both, room))
         self._balance(prod_sources, np.r_[found.prod_low, found.both_low], prod, prod_room)
 
-    def _by_usage(self, places: Integers, side: _Side) -> Integers:
+    def _by_usage(self, places: Integers, side: Side) -> Integers:
         weights = self.weights.tolist()
         scores = [usage_score(side.used[:, m].tolist(), self.pool.capacity[:, m].tolist(), weights) for m in places]
         return places[np.argsort([-score for score in scores], kind="stable")]
 
     @staticmethod
-    def _room(places: Integers, side: _Side) -> Floats:
+    def _room(places: Integers, side: Side) -> Floats:
         room: Floats = (side.limits.high - side.used)[:, places].sum(axis=1)
         return room
 
-    def _balance(self, sources: Integers, targets: Integers, side: _Side, room: Floats) -> None:
+    def _balance(self, sources: Integers, targets: Integers, side: Side, room: Floats) -> None:
         if not len(targets):
             return
         for machine in sources.tolist():
@@ -198,7 +129,7 @@ class _Round:
             if len(removable):
                 self._evict(self._ordered(removable, machine, side), machine, side, room)
 
-    def _fits(self, instance: int, targets: Integers, side: _Side) -> bool:
+    def _fits(self, instance: int, targets: Integers, side: Side) -> bool:
         """Whether a target would take it and stay below its threshold; its usage is then noted there."""
         if not self.rules.must_fit:
             return True
@@ -215,13 +146,13 @@ class _Round:
     def _looked_at(self, instance: int) -> Floats:
         return np.where(self.counted, 0.0, self.pool.usage[:, instance])
 
-    def _ordered(self, removable: Integers, machine: int, side: _Side) -> Integers:
+    def _ordered(self, removable: Integers, machine: int, side: Side) -> Integers:
         excess = (side.used - side.limits.high)[:, machine]
         usage = np.where(self.counted[:, None], 0.0, self.pool.usage[:, removable])
         score = usefulness(usage, excess, self.weights)
         return removable[eviction_order(self.pool.order.take(removable), self.pool.measured[removable], score)]
 
-    def _evict(self, instances: Integers, machine: int, side: _Side, room: Floats) -> None:
+    def _evict(self, instances: Integers, machine: int, side: Side, room: Floats) -> None:
         for instance in instances.tolist():
             if not (side.used[:, machine] > side.limits.high[:, machine]).any():
                 side.detectors.reset([self.pool.machines[machine]], self.now_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,23 +11,25 @@ from schemas.resources import RESOURCES
 from scorer.ledger.instance import Instance
 from scorer.ledger.view import LedgerView
 from scorer.ranking.kept import Kept
-from scorer.ranking.machines import NOTHING, Machines
 from scorer.ranking.profile import Profile
-from scorer.ranking.scores.expected_overload import ExpectedOverload
-from scorer.ranking.seen import fleet_of
-from scorer.rebalance.candidates import Taking, Wish, instances_on, may_move
-from scorer.rebalance.loads import Loads
-from scorer.rebalance.measured import measured
-from scorer.rebalance.plan import Bounds, Movable, Step, plan, totals
+from scorer.ranking.rebalancing import Rebalancing
+from scorer.rebalance.candidates import Taking, Wish, may_move
+from scorer.rebalance.cost import copy_rates
+from scorer.rebalance.gates import ceiling_of, over_and_under
+from scorer.rebalance.history import moved_lately
+from scorer.rebalance.plan import Bounds, Hosts, Movable, Step, plan
+from scorer.rebalance.rounds import Rounds
+from scorer.rebalance.scene import Scene, scene_of
+from scorer.rebalance.totals import spread, totals
+from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
 
-VARIATION = 1.0
-"""An instance that runs is known better than a newcomer: its coefficient of variation is taken as no more than this."""
+_MEMORY, _NIC = RESOURCES.index("memory"), RESOURCES.index("nic")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The moves in their order, and the fleet before and after (`scorer.rebalance.plan.totals`)."""
+    """The moves in their order, and the fleet before and after (`scorer.rebalance.totals`)."""
 
     instances: tuple[Instance, ...]
     """As they are now, one a step."""
@@ -41,59 +43,115 @@ class Plan:
     """Instances that might have been moved."""
     measured: int
     """Instances whose usage is measured."""
+    spread: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """By resource the standard deviation of utilization over the fleet, before and after."""
+    unplaced: tuple[tuple[Instance, str], ...] = ()
+    """What should leave and finds no machine, and why it should leave."""
+    in_hour: int = 0
+    """Moves of the last hour, which count in the limits by the hour."""
+    hour_max: int | None = None
+
+
+def wish_of(settings: Rebalancing) -> Wish:
+    """Return which instances may move by a profile's settings."""
+    return Wish(settings.rest_s, settings.same, settings.classes)
+
+
+def bounds_of(settings: Rebalancing, instances: int) -> Bounds:
+    """Return what a plan may do by a profile's settings, in a fleet of so many instances."""
+    return Bounds(
+        settings.moves_max, settings.from_machine_max, settings.to_machine_max, settings.cluster_max,
+        settings.gain_min, settings.objective, settings.in_hour(instances), settings.nic_share,
+    )  # fmt: skip
 
 
 def rebalance(
     snapshot: Snapshot, ledger: LedgerView, profile: Profile, wish: Wish, bounds: Bounds, now_s: float,
-    kept: Kept | None = None,
+    kept: Kept | None = None, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
 ) -> Plan:  # fmt: skip
-    """Return the moves that cut the fleet's expected overload the most.
+    """Return the moves that cut the fleet's expected overload, or its variance, the most.
 
-    Weights, limit and floor are those of the profile's `ExpectedOverload`, or its defaults; its coefficient of
-    variation, too, up to `VARIATION`. An instance is taken to use what was measured of it, or else what the profile
-    expects of it. Machines without fresh data give and take nothing.
+    Weights, limit and floor are those of the profile's `ExpectedOverload` (`scorer.rebalance.scene`). An instance is
+    taken to use what was measured of it, or else what the profile expects of it. Machines without fresh data give and
+    take nothing; thresholds of the profile's ``[rebalance]`` say which others do not. ``rounds``: what is remembered of
+    earlier rounds; None: a machine gives as soon as it is over. ``pending``: instance id to target, moves that are on
+    their way: the plan sees them as made.
     """
-    score = next(
-        (each.score for each in profile.scores if isinstance(each.score, ExpectedOverload)), ExpectedOverload()
-    )
-    resources = tuple(name for name in RESOURCES if score.weights.get(name, 0) > 0)
-    rows = [RESOURCES.index(name) for name in resources]
-    weights = np.array([score.weights[name] for name in resources])
     kept = Kept() if kept is None else kept
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        fleet = fleet_of(snapshot, ledger, profile.load_model, kept=kept)
-        machines = Machines(fleet, NOTHING, now_s)
-        fresh = machines.has_data & (machines.age_s <= profile.stale_s)
-        loads = Loads.of(
-            np.where(fresh, machines.utilization[rows], np.nan),
-            machines.deviation[rows] * score.std_factor,
-            machines.allocatable[rows],
-            weights / weights.sum(),
-            score.limit,
-            score.floor,
+        scene = scene_of(snapshot, ledger, profile, now_s, kept)
+        movable = movable_of(scene, wish, now_s)
+        hosts, in_hour = hosts_of(scene, ledger, profile.rebalance, bounds, now_s, rounds)
+        taking = Taking(snapshot, ledger, profile, scene.instances, wish, scene.fresh, now_s, kept)
+        left = bounds.moves_max if bounds.hour_max is None else min(bounds.moves_max, bounds.hour_max - in_hour)
+        on_way = on_way_in(scene, pending or {})
+        steps, before, after = plan(
+            scene.loads, movable, bounds, taking.allowed, taking.moved, hosts, on_way, left - len(on_way)
         )
-        instances, placed = instances_on(snapshot, ledger)
-        expected = fleet.estimate.of_placed(placed)
-        usage, variance, known = measured(
-            snapshot.usages, instances, expected, (min(score.variation, VARIATION) * expected) ** 2, now_s
-        )
-        clusters: dict[str, int] = {}
-        cluster = [clusters.setdefault(one.cluster, len(clusters)) if one.cluster else -1 for one in instances]
-        movable = Movable(
-            placed.rows,
-            usage[rows],
-            variance[rows],
-            may_move(instances, wish, now_s),
-            np.array(cluster, np.int64),
-        )
-        taking = Taking(snapshot, ledger, profile, instances, wish, fresh, now_s, kept)
-        steps, after = plan(loads, movable, bounds, taking.allowed, taking.moved)
     return Plan(
-        tuple(instances[step.instance] for step in steps),
+        tuple(scene.instances[step.instance] for step in steps),
         snapshot.names,
         tuple(steps),
-        resources,
-        totals(loads, after),
+        scene.resources,
+        totals(before, after),
         int(movable.free.sum()),
-        int(known.sum()),
+        int(scene.measured.sum()),
+        spread(scene.resources, before, after),
+        in_hour=in_hour,
+        hour_max=bounds.hour_max,
     )
+
+
+def movable_of(scene: Scene, wish: Wish, now_s: float) -> Movable:
+    """Return the instances of a scene as columns."""
+    clusters: dict[str, int] = {}
+    cluster = [clusters.setdefault(one.cluster, len(clusters)) if one.cluster else -1 for one in scene.instances]
+    rows = scene.rows
+    return Movable(
+        scene.placed.rows,
+        scene.usage[rows],
+        scene.variance[rows],
+        may_move(scene.instances, wish, now_s),
+        np.array(cluster, np.int64),
+        scene.usage[_MEMORY],
+    )
+
+
+def hosts_of(
+    scene: Scene, ledger: LedgerView, settings: Rebalancing, bounds: Bounds, now_s: float, rounds: Rounds | None = None
+) -> tuple[Hosts, int]:
+    """Return what each machine may do, and how many moves the last hour had."""
+    utilization = scene.machines.utilization
+    gates = (settings.high, settings.low, settings.deviation) if settings.rule == "overload" else ({}, {}, False)
+    over, under = over_and_under(utilization, scene.fresh, *gates)
+    if rounds is not None:
+        over = rounds.sources(scene.snapshot.names, over & _worth(scene, bounds), now_s)
+    plain = Hosts.plain(len(over), len(scene.resources))
+    given, taken, in_hour = plain.given, plain.taken, 0
+    if bounds.hour_max is not None:
+        lately = moved_lately(scene.snapshot, ledger, scene.placed, now_s)
+        given, taken, in_hour = lately.given, lately.taken, lately.count
+    ceiling = ceiling_of(scene.rows, utilization, scene.fresh, gates[0], gates[2])
+    return Hosts(over, under, ceiling, copy_rates(_nic(scene), bounds.nic_share), given, taken), in_hour
+
+
+def _worth(scene: Scene, bounds: Bounds) -> Bools:
+    """Return [M]: whether a machine has enough overload for a move; by variance, whether it is above the mean."""
+    if bounds.objective == "overload":
+        return np.asarray(scene.loads.now() >= max(bounds.gain_min, 1e-12))
+    return np.asarray((scene.loads.utilization > scene.loads.means()).any(axis=0))
+
+
+def _nic(scene: Scene) -> Floats:
+    found: Floats = scene.machines.allocatable[_NIC]
+    return found
+
+
+def on_way_in(scene: Scene, pending: Mapping[str, str]) -> list[tuple[int, int]]:
+    """Return places of instances and targets; those of unknown machines are left out, and those that have arrived."""
+    index = scene.snapshot.roster.index
+    return [
+        (n, index[target])
+        for n, one in enumerate(scene.instances)
+        if (target := pending.get(one.id)) is not None and target in index and target != one.machine
+    ]

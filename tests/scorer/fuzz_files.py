@@ -23,6 +23,7 @@ from scorer.ranking import catalogue
 from scorer.ranking.profile import Profile, ProfileError
 from scorer.ranking.profile_file import parse_profile
 from scorer.ranking.rank import rank
+from scorer.rebalance.advice import advice
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.fuzz_queries import in_bytes, nasty
 
@@ -80,13 +81,14 @@ def mutated_fleet(rng: random.Random) -> Any:
 
 
 def read_profile(rng: random.Random, offline: OfflineFleet) -> str:
-    """Read one and rank by it."""
+    """Read one, rank and balance by it."""
     text = mutated_profile(rng)
     try:
         profile: Profile = parse_profile(text, "fuzzed", "fuzzed.toml")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             rank(Request(cpu=1.0, memory=1e9), offline.snapshot, offline.ledger, profile, offline.now_s)
+            advice(offline.snapshot, offline.ledger, profile, offline.now_s)
     except ProfileError as error:
         assert len(str(error)) < MESSAGE_MAX, str(error)
         return "profile refused"
@@ -114,7 +116,10 @@ def read_file(rng: random.Random, profile: Profile) -> str:
 def fuzz(count: int, seed: int = 1) -> Counter[str]:
     """Read so many of each; return the counts, or raise with what broke something."""
     rng, counts = random.Random(seed), Counter[str]()
-    offline = fleet(*(machine(f"m{n}", usage={"cpu": n, "memory": n}) for n in range(3)))
+    offline = fleet(
+        *(machine(f"m{n}", usage={"cpu": 4 * n, "memory": n}) for n in range(3)),
+        instances=[{"id": f"i{n}", "machine": "m2", "cpu": 2, "memory": 1} for n in range(3)],
+    )
     profile = catalogue.load_profiles().choose()
     reads: tuple[Callable[[], str], ...] = (lambda: read_profile(rng, offline), lambda: read_file(rng, profile))
     for _ in range(count):

@@ -22,6 +22,8 @@ from scorer.snapshot.arrays import Bools, Floats
 
 Asked = tuple[int, float, float, float]
 """A resource's place, the share of its weight, the expected amount, and the standard deviation of that."""
+FACTOR_MAX = 1e6
+"""The largest factor that a setting may be: squares of larger ones are no numbers."""
 WITHOUT_DATA = 3.0
 """The growth of a machine without any data: the largest there is."""
 
@@ -77,8 +79,8 @@ class ExpectedOverload:
         if not 0 < self.floor < math.inf:
             raise ValueError(f"floor: expected more than 0, got {self.floor}")
         for name in ("std_factor", "variation", "evenness"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name}: expected zero or more, got {getattr(self, name)}")
+            if not 0 <= getattr(self, name) <= FACTOR_MAX:
+                raise ValueError(f"{name}: expected from 0 to {FACTOR_MAX:g}, got {getattr(self, name)}")
         if self.variation_of not in ("expected", "requests"):
             raise ValueError(f"variation_of: expected 'expected' or 'requests', got {self.variation_of!r}")
 

@@ -44,9 +44,44 @@ def test_by_thresholds(capsys: pytest.CaptureFixture[str]) -> None:
     moves = as_json(capsys, *THRESHOLDS)["moves"]
     assert {move["id"] for move in moves} == {"web-1", "web-2"}
     assert moves[0]["reason"] == "node is overutilized, node cpu usage(95.00%)>threshold(65.00%)"
-    assert [move["target"] for move in moves] == ["a2", "a3"]
+    assert [move["target"] for move in moves] == ["a2", None]
+    assert moves[0]["overload"]["target"][1] <= moves[0]["overload"]["source"][0]
     assert as_json(capsys, *THRESHOLDS, "--moves-max", "1")["moves"] == moves[:1]
+    assert "1 without a target" in run(capsys, *THRESHOLDS)
     assert "a1    a2  node is overutilized" in run(capsys, *THRESHOLDS)
+
+
+def test_the_profile_says_how(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Its table holds; a flag replaces one setting of it; another rule drops the thresholds of the one before."""
+    koordinator = as_json(capsys, "--profile", "koordinator")
+    assert (koordinator["rule"], koordinator["moves"][0]["id"]) == ("thresholds", "web-1")
+    assert as_json(capsys, "--profile", "koordinator", "--rule", "overload")["moves"][0]["id"] == "web-2"
+    mine = tmp_path / "mine.toml"
+    mine.write_text('[rebalance]\nclasses = ["batch"]\n')
+    assert as_json(capsys, "--profile", str(mine))["moves"] == []
+    assert as_json(capsys, "--profile", str(mine), "--classes", "prod")["moves"]
+    mine.write_text("[rebalance]\ngain_min = 2\n")
+    with pytest.raises(SettingsError, match=r"mine.toml, line 2: rebalance.gain_min: expected a number from 0 to 1"):
+        main(["--machines", FILE, "--profile", str(mine)], {})
+
+
+def test_before_and_after(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Each machine concerned with its loads, the fleet's deviation, the cost of the copies; and the picture."""
+    path = tmp_path / "moves.png"
+    answer = as_json(capsys, "--plot", str(path))
+    assert path.read_bytes().startswith(b"\x89PNG")
+    gives, takes = answer["concerned"]
+    assert (gives["machine"], gives["gives"], takes["machine"], takes["takes"]) == ("a1", 1, "a2", 1)
+    assert gives["utilization"]["cpu"] == pytest.approx([0.95, 12.2 / 16])
+    assert takes["overload"] == answer["moves"][0]["overload"]["target"]
+    assert answer["std"]["cpu"][1] < answer["std"]["cpu"][0]
+    assert answer["moves"][0]["copy"] == answer["copy"] == {"bytes": 8e9, "seconds": 128.0}
+    shown = run(capsys)
+    assert "a1           1      0  0.0195 -> 0.0001  95% -> 76%" in shown
+    assert "standard deviation by resource: cpu 27.6% -> 14.1%" in shown
+    path.unlink()
+    run(capsys, "--gain-min", "1", "--plot", str(path))
+    assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,10 +92,14 @@ def test_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--rule", "thresholds"], "high: --rule thresholds needs --high and --low"),
-        (["--high", "cpu=65"], "rule: --high, --low and --deviation are of --rule thresholds"),
+        (["--rule", "thresholds"], 'high: rule "thresholds" needs high and low'),
+        (["--prod-high", "cpu=65"], 'prod_high: prod_high and prod_low are of rule "thresholds"'),
+        ([*THRESHOLDS, "--objective", "variance"], 'objective: "variance" is of rule "overload"'),
+        (["--classes", "gold"], "classes: no class 'gold'; there are prod, mid"),
+        (["--rounds", "2"], "rounds: a file shows one moment"),
+        (["--plot", "/nowhere/x.png"], "plot: /nowhere/x.png cannot be written"),
         ([*THRESHOLDS[:2], "--high", "cup=65", "--low", "cpu=1"], "high: no resource 'cup'; there are cpu, memory"),
-        ([*THRESHOLDS[:2], "--high", "cpu=65", "--low", "memory=1"], "high: --high and --low name the same resources"),
+        ([*THRESHOLDS[:2], "--high", "cpu=65", "--low", "memory=1"], "high: high and low name the same resources"),
         ([*THRESHOLDS[:2], "--high", "cpu=650", "--low", "cpu=1"], "high.cpu: expected a percentage from 0 to 100"),
         (["--profile", "none"], "profile: no profile 'none'"),
         (["--machines", "nothing.json"], "nothing.json"),

@@ -24,8 +24,9 @@ from scorer.ranking.kept import Kept
 from scorer.ranking.rank import rank
 from scorer.rebalance.anomaly import Condition, Detector, Detectors
 from scorer.rebalance.eviction_order import CLASS_RANK, NO_CLASS, OrderColumns, eviction_order, usefulness
-from scorer.rebalance.low_node_load import Eviction, Memory, Rules, low_node_load, reason, usage_score
+from scorer.rebalance.low_node_load import Eviction, Rules, low_node_load
 from scorer.rebalance.pool import INSTANCES, Pool
+from scorer.rebalance.sides import Memory, reason, usage_score
 from scorer.rebalance.thresholds import Settings, limits
 from scorer.snapshot.arrays import Integers
 

@@ -73,6 +73,8 @@ def test_a_quiet_fleet_moves_nothing() -> None:
         pytest.param({"state": "reserved"}, {}, id="not confirmed"),
         pytest.param({}, {"gain_min": 5.0}, id="not worth it"),
         pytest.param({}, {"same": ("rack",)}, id="no machine shares the label"),
+        pytest.param({"priority_class": "batch"}, {"classes": ("prod", "mid")}, id="not of a class that may move"),
+        pytest.param({}, {"hour_max": 0}, id="no move left in this hour"),
     ],
 )
 def test_what_stays(change: dict[str, object], wish: dict[str, object]) -> None:

@@ -1,0 +1,50 @@
+"""What moved in the last hour, as the ledger tells: limits by the hour need no memory of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scorer.ledger.slots import PlacedInstances
+from scorer.ledger.view import LedgerView
+from scorer.snapshot.arrays import Integers
+from scorer.snapshot.snapshot import Snapshot
+
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Moves of the last hour, whoever made them."""
+
+    count: int
+    given: Integers
+    """[M] From each machine."""
+    taken: Integers
+    """[M] To each machine."""
+
+
+def moved_lately(snapshot: Snapshot, ledger: LedgerView, placed: PlacedInstances, now_s: float) -> Moved:
+    """Return what moved in the last hour; ``placed``: the live instances, ``rows`` being places in the snapshot.
+
+    An instance that moved left a leaver, which ended in the moment in which the instance started anew.
+    """
+    machines = len(snapshot)
+    given, taken = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
+    slots, numbers = ledger.leavers.all()
+    ended = ledger.leavers.take(slots, numbers).ended_at
+    late = (ended > now_s - HOUR_S) & (ended > 0)
+    if not late.any():
+        return Moved(0, given, taken)
+    slots, numbers, ended = slots[late], numbers[late], ended[late]
+    moved = np.isin(ended, placed.started_at)
+    index = snapshot.roster.index
+    place = np.full(len(ledger.numbers), -1, np.int64)
+    for name, number in ledger.numbers.items():
+        place[number] = index.get(name, -1)
+    left = place[numbers[moved]]
+    np.add.at(given, left[left >= 0], 1)
+    came = placed.rows[np.isin(placed.started_at, ended[moved])]
+    np.add.at(taken, came, 1)
+    return Moved(int(moved.sum()), given, taken)

@@ -1,0 +1,97 @@
+"""What a plan works on and what it is made of: bounds, instances as columns, steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scorer.snapshot.arrays import Bools, Floats, Integers
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a plan may do."""
+
+    moves_max: int = 50
+    from_machine_max: int = 5
+    to_machine_max: int = 5
+    cluster_max: int = 1
+    gain_min: float = 0.002
+    """Least gain of a move: by overload in machines of the fleet's mean size, 0.1 core of machines with 48."""
+    objective: str = "overload"
+    """A key of `scorer.rebalance.objective.OBJECTIVES`."""
+    hour_max: int | None = None
+    """Moves of the last hour and of the plan together; None: any number, and each plan counts for itself."""
+    nic_share: float = 0.5
+    """Part of a NIC that a copy may take."""
+
+    def __post_init__(self) -> None:
+        for name in ("moves_max", "from_machine_max", "to_machine_max", "cluster_max"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected 1 or more, got {getattr(self, name)}")
+        if not 0 <= self.gain_min < float("inf"):
+            raise ValueError(f"gain_min: expected zero or more, got {self.gain_min}")
+
+
+@dataclass(frozen=True)
+class Movable:
+    """N instances as columns."""
+
+    machine: Integers
+    """[N] Place of the machine that each is on."""
+    usage: Floats
+    """[K, N] Expected mean usage."""
+    variance: Floats
+    """[K, N] Of the usage."""
+    free: Bools
+    """[N] Whether it may be moved."""
+    cluster: Integers
+    """[N] A number for each cluster; -1: of none."""
+    memory: Floats
+    """[N] Bytes that a move copies."""
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """M machines as columns: what each may do in a plan."""
+
+    gives: Bools
+    """[M] Whether it may give instances away."""
+    takes: Bools
+    """[M] Whether it may take them."""
+    ceiling: Floats
+    """[K] The share that a target stays at or below; infinite: none."""
+    copy_rate: Floats
+    """[M] Bytes/s that a copy may take of its NIC."""
+    given: Integers
+    """[M] What it gave away in the last hour."""
+    taken: Integers
+    """[M] What it took in the last hour."""
+
+    @classmethod
+    def plain(cls, machines: int, resources: int) -> Hosts:
+        """Return machines without a rule of their own, with NICs of 1 Gbit/s."""
+        every, none = np.ones(machines, np.bool_), np.zeros(machines, np.int64)
+        return cls(every, every, np.full(resources, np.inf), np.full(machines, 125e6), none, none)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One move: places of the instance and of its machines, and the overload of both before and after."""
+
+    instance: int
+    source: int
+    target: int
+    gain: float
+    source_before: float
+    source_after: float
+    target_before: float
+    target_after: float
+    utilization: Floats
+    """[2, 2, K] Mean load of source and target (first axis), before and after (second)."""
+    copy_bytes: float = 0.0
+    copy_s: float = 0.0
+    """How long the copy of its memory takes."""
+    reason: str = field(default="", compare=False)
+    """Why, where a rule has words for it."""

@@ -1,0 +1,89 @@
+"""By what a move is judged: the expected overload of both machines, or the variance of the fleet's utilization.
+
+Each objective gives a machine a level, by which the source of a step is chosen, and says what a move cuts at the source
+and adds at the target. The gain of a move is the difference.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from scorer.rebalance.loads import Loads
+from scorer.snapshot.arrays import Floats
+
+
+class Objective(Protocol):
+    """All values are the higher the worse."""
+
+    def levels(self, loads: Loads, overload: Floats) -> Floats:
+        """Return [M]: the level of each machine, by which the next source is chosen."""
+
+    def most(self, loads: Loads, level: float) -> float:
+        """Return a bound on the gain of one move from a machine with this level."""
+
+    def cut(self, loads: Loads, overload: Floats, source: int, usage: Floats) -> Floats:
+        """Return [n]: what the source loses with each of n instances, their usage [K, n]."""
+
+    def added(self, loads: Loads, overload: Floats, after: Floats, usage: Floats) -> Floats:
+        """Return [M]: what each target gains with an instance; ``after`` [M] is its overload then, usage [K]."""
+
+
+class LeastOverload:
+    """The mean of the load above the limit (`Loads.overload`), in machines of mean size."""
+
+    def levels(self, loads: Loads, overload: Floats) -> Floats:
+        """Return [M]: the expected overload."""
+        return overload
+
+    def most(self, loads: Loads, level: float) -> float:
+        """Return the level: no more can be cut."""
+        return level
+
+    def cut(self, loads: Loads, overload: Floats, source: int, usage: Floats) -> Floats:
+        """Return [n]: the fall of the source's overload."""
+        found: Floats = overload[source] - loads.without(source, usage)
+        return found
+
+    def added(self, loads: Loads, overload: Floats, after: Floats, usage: Floats) -> Floats:
+        """Return [M]: the rise of each target's overload."""
+        found: Floats = after - overload
+        return found
+
+
+class LeastVariance:
+    """The sum over the machines of ``sum_k w_k (u - mean)^2``: n times the variance of the utilization, by weight.
+
+    The mean is that before the step. The true fall of the variance is never smaller: a mean is where it is least.
+    """
+
+    def levels(self, loads: Loads, overload: Floats) -> Floats:
+        """Return [M]: by how much a machine is above the mean, squared."""
+        above = np.maximum(loads.utilization - loads.means(), 0.0) * (loads.inverse > 0)
+        found: Floats = loads.weights @ above**2
+        return found
+
+    def most(self, loads: Loads, level: float) -> float:
+        """Return the fall when the highest machine and the lowest meet half way."""
+        known = loads.inverse > 0
+        high = np.where(known, loads.utilization, -np.inf).max(axis=1, initial=-np.inf)
+        low = np.where(known, loads.utilization, np.inf).min(axis=1, initial=np.inf)
+        gap = np.where(known.any(axis=1), high - low, 0.0)
+        return float(loads.weights @ gap**2) / 2 if level > 0 else 0.0
+
+    def cut(self, loads: Loads, overload: Floats, source: int, usage: Floats) -> Floats:
+        """Return [n]: the fall of the source's part of the sum."""
+        here = loads.utilization[:, source, None]
+        removed = np.minimum(usage * loads.inverse[:, source, None], here)
+        found: Floats = loads.weights @ (removed * (2 * (here - loads.means()) - removed))
+        return found
+
+    def added(self, loads: Loads, overload: Floats, after: Floats, usage: Floats) -> Floats:
+        """Return [M]: the rise of each target's part of the sum."""
+        more = usage[:, None] * loads.inverse
+        found: Floats = loads.weights @ (more * (2 * (loads.utilization - loads.means()) + more))
+        return found
+
+
+OBJECTIVES: dict[str, Objective] = {"overload": LeastOverload(), "variance": LeastVariance()}

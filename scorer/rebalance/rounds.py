@@ -1,0 +1,39 @@
+"""What is remembered between rounds: a machine gives only after it was over in several rounds in a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scorer.ranking.rebalancing import Rebalancing
+from scorer.rebalance.anomaly import FORGOTTEN_S, Condition, Detectors
+from scorer.rebalance.sides import Memory
+from scorer.snapshot.arrays import Bools
+
+
+def condition_of(settings: Rebalancing, every_s: float) -> Condition:
+    """Return when a machine counts as abnormal, with rounds ``every_s`` apart.
+
+    A machine that was not over for five minutes, or for two rounds where those are longer, begins anew.
+    """
+    return Condition(settings.rounds_over, settings.rounds_under, settings.over_s, max(FORGOTTEN_S, 2.5 * every_s))
+
+
+@dataclass
+class Rounds:
+    """The memory of one balancer, of both rules."""
+
+    condition: Condition
+    overload: Detectors = field(default_factory=Detectors)
+    thresholds: Memory = field(default_factory=Memory)
+
+    def sources(self, names: tuple[str, ...], over: Bools, now_s: float) -> Bools:
+        """Note that these machines [M] are over; return [M] which of them have been for long enough."""
+        places = np.flatnonzero(over)
+        found = set(self.overload.abnormal([names[m] for m in places.tolist()], self.condition, now_s))
+        quiet = self.overload.by_machine.keys() - {names[m] for m in places.tolist()}
+        self.overload.mark_normal(quiet, now_s)
+        sources = np.zeros(len(names), np.bool_)
+        sources[[m for m in places.tolist() if names[m] in found]] = True
+        return sources
