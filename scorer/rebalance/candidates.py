@@ -80,10 +80,10 @@ class Taking:
         """Return [M]: the machines that the filters let an instance go to, with fresh data, and the labels it needs."""
         return self._allowed(place, self._seen(place))
 
-    def best(self, place: int, among: Bools) -> int | None:
-        """Return the machine ``among`` [M], another than its own, that the profile would choose; None: none."""
+    def best(self, place: int, among: Bools | None = None) -> int | None:
+        """Return the machine, of all or ``among`` [M], another than its own, that the profile would choose; None: none."""
         seen = self._seen(place)
-        allowed = self._allowed(place, seen) & among
+        allowed = self._allowed(place, seen) & (True if among is None else among)
         if not allowed.any():
             return None
         total, _ = run_scores(as_request(self._instances[place]), seen, self._profile, allowed)
