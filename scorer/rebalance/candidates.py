@@ -81,7 +81,7 @@ class Taking:
         return self._allowed(place, self._seen(place))
 
     def best(self, place: int, among: Bools | None = None) -> int | None:
-        """Return the machine, of all or ``among`` [M], another than its own, that the profile would choose; None: none."""
+        """Return the machine, of all or ``among`` [M], not its own, that the profile would choose; None: none."""
         seen = self._seen(place)
         allowed = self._allowed(place, seen) & (True if among is None else among)
         if not allowed.any():
