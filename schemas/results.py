@@ -208,6 +208,9 @@ class MachineRow(msgspec.Struct, frozen=True, kw_only=True):
     instances: int
     maxmemory: float | None
     resources: dict[str, dict[str, float | None]]
+    classes: dict[str, dict[str, dict[str, float | None]]] = {}
+    """By class and resource, where the profile counts by class: `promised`, `most`, `used`; and `counted`, the sum that
+    is compared with `most`: free's has batch's in it."""
 
 
 class MachinesResult(msgspec.Struct, frozen=True, kw_only=True):

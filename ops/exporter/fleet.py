@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ops.exporter import classes
 from ops.exporter.exposition import Family
 from ops.exporter.machines import risks, thresholds
 from ops.exporter.selection import Selection, unit_name, window_name
@@ -32,6 +33,7 @@ def families(state: State, selection: Selection) -> Iterator[Family]:
         yield _last_samples(state)
         yield from _load(state, selection)
         yield from _promises(state)
+        yield from classes.of_fleet(state)
         yield from _probe(state, selection)
         yield from _servers(state)
 

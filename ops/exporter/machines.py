@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ops.exporter import classes
 from ops.exporter.exposition import SECONDS, Family, MachineNames
 from ops.exporter.labels import label_columns
 from ops.exporter.selection import Selection, unit_name, window_name
@@ -45,6 +46,7 @@ class MachineFamilies:
             names = self._names_of(state.snapshot.roster)
             yield from self._load(state, names, rows & state.fresh)
             yield from self._promises(state, names, rows)
+            yield from classes.of_machines(state, names, rows & state.fresh)
             yield from self._facts(state, names, rows)
 
     def _names_of(self, roster: Roster) -> MachineNames:

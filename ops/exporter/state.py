@@ -18,6 +18,7 @@ from schemas.request import Request
 from scorer.ledger.follower import Follower
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.view import LedgerView
+from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.filters.fresh import Fresh
 from scorer.ranking.kept import Kept
 from scorer.ranking.machines import Machines
@@ -70,6 +71,11 @@ class State:
         """[M] Data recent enough for the profile's filter ``fresh``."""
         own = next((each.filter for each in self.profile.filters if isinstance(each.filter, Fresh)), Fresh())
         return self.seen.has_data & own(self.seen.request, self.seen)
+
+    @cached_property
+    def class_sums(self) -> ClassSums | None:
+        """The sums by class, None where the profile counts all classes together."""
+        return class_sums(self.snapshot, self.ledger, self.profile, self.now_s, self.kept)
 
 
 class Reader:

@@ -21,7 +21,13 @@ def dashboard() -> Dashboard:
         "Windward / Fleet",
         "Windowed load of all machines: distribution, imbalance, headroom, hottest machines",
         variables,
-        [("Now", _now()), ("Load over the machines", _load()), ("Machines", _machines()), ("Room", _room())],
+        [
+            ("Now", _now()),
+            ("Load over the machines", _load()),
+            ("Machines", _machines()),
+            ("Room", _room()),
+            ("Priority classes", _classes()),
+        ],
     )
 
 
@@ -169,5 +175,31 @@ def _room() -> list[object]:
             "Allocatable", "What all machines have together, after the operators' shares and reserves.",
             [(expression, name) for expression, name, _ in totals], "short", width=16, height=8, graph=False, decimals=1,
             units={name: unit for _, name, unit in totals},
+        ),
+    ]  # fmt: skip
+
+
+def _classes() -> list[object]:
+    """Return what is empty unless the exporter's profile counts by class."""
+    of = '{resource="$resource"}'
+    return [
+        parts.lines(
+            "Room by class: $resource",
+            "What a class may be promised, of what all machines have: prod by ratio, the others what is reclaimable.",
+            [(f"max by (class) (windward_fleet_class_room_ratio{of})", "{{class}}")], "percentunit", width=8,
+        ),
+        parts.lines(
+            "Promised by class: $resource", "What the instances of a class ask for, of what all machines have.",
+            [(f"max by (class) (windward_fleet_class_promised_ratio{of})", "{{class}}")], "percentunit", width=8,
+        ),
+        parts.lines(
+            "Used by class: $resource", "What they are measured to use, of what all machines have.",
+            [(f"max by (class) (windward_fleet_class_used_ratio{of})", "{{class}}")], "percentunit", width=8,
+            stacked=True,
+        ),
+        parts.bars(
+            "Least reclaimable: $resource", "The ten machines with the least room for batch, of what is allocatable there.",
+            [(f'bottomk(10, max by (machine) (windward_machine_reclaimable_ratio{{class="batch",{of[1:-1]}}}))',
+              "{{machine}}")], "percentunit", width=24,
         ),
     ]  # fmt: skip

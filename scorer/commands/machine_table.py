@@ -107,7 +107,27 @@ def page(row: Mapping[str, Any], screen: Screen | None = None) -> str:
         terms = row["resources"].get(name) or {}
         rows.append([name, *(ratio(terms.get(w)) if w == "utilization" else amount(name, terms.get(w)) for w in names)])
     columns = [Column("resource"), *(Column("used" if name == "utilization" else name) for name in names)]
-    return "\n".join([*lines, table(columns, rows, screen)])
+    return "\n".join([*lines, table(columns, rows, screen), *_by_class(row.get("classes", {}), screen)])
+
+
+def _by_class(classes: Mapping[str, Mapping[str, Mapping[str, float | None]]], screen: Screen | None) -> list[str]:
+    """Return what each class was promised, what there is for it and what it uses; nothing where classes are one sum."""
+    if not classes:
+        return []
+    rows = [
+        [name, resource, *(amount(resource, said.get(what)) for what in ("used", "promised", "counted", "most"))]
+        for name, resources in classes.items()
+        for resource, said in resources.items()
+    ]
+    columns = [
+        Column("class"),
+        Column("resource", left=True),
+        Column("used"),
+        Column("promised"),
+        Column("sum"),
+        Column("at most"),
+    ]
+    return ["", table(columns, rows, screen)]
 
 
 def _notes(row: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from schemas.numbers import finite
 from schemas.parameters import Instances, MachineList
 from schemas.request import InvalidRequest, Request
-from schemas.resources import RESOURCES
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.results import InstanceRow, empty
 from scorer.ledger.facets import Facet
 from scorer.ledger.follower import Follower
@@ -23,6 +23,7 @@ from scorer.ledger.reader import FORMAT
 from scorer.ledger.view import LedgerView
 from scorer.placement.steps import Steps
 from scorer.ranking.catalogue import Profiles
+from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.kept import Kept
 from scorer.ranking.machines import Machines
 from scorer.ranking.profile import Profile
@@ -122,6 +123,7 @@ def machines(
     """Return machines by name with their load, promises and age, as a decision would see them."""
     asked: MachineList = read_params(MachineList, params)
     seen = Machines(fleet_of(snapshot, view, profile.load_model, asked.window_s, kept=kept), Request(), now_s)
+    sums = class_sums(snapshot, view, profile, now_s, kept)
     names = snapshot.names
     rows = list(range(len(names)))
     if asked.names:
@@ -134,7 +136,7 @@ def machines(
         return names[row] > asked.after and all(snapshot.rules.labels(row).get(key) == value for key, value in given)
 
     total, page = yield from _page(rows, matches, names.__getitem__, asked.limit)
-    found = yield from in_slices(page, lambda part: (_machine(seen, row) for row in part))
+    found = yield from in_slices(page, lambda part: (_machine(seen, row) | _classes(sums, row) for row in part))
     return {"total": total, "machines": found, "more": total > len(page)}
 
 
@@ -161,6 +163,22 @@ def _machine(seen: Machines, row: int) -> dict[str, Any]:
             | {"ratio": finite(snapshot.rules.ratio[position, row])}
             for position, name in enumerate(RESOURCES)
         },
+    }
+
+
+def _classes(sums: ClassSums | None, row: int) -> dict[str, Any]:
+    """Return the sums by class of one machine; empty where all classes are one."""
+    if sums is None:
+        return {"classes": {}}
+    columns = {"promised": sums.promised, "counted": sums.counted, "most": sums.most, "used": sums.used}
+    return {
+        "classes": {
+            name: {
+                RESOURCES[position]: {what: finite(column[code, position, row]) for what, column in columns.items()}
+                for position in sums.sold
+            }
+            for code, name in enumerate(PRIORITY_CLASSES)
+        }
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import promql_parser
@@ -19,7 +21,7 @@ from schemas.resources import RESOURCES
 from schemas.window_table import decode_table
 from scorer.ledger.view import LedgerView
 from scorer.metrics import Metrics as ScorerMetrics
-from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.catalogue import load_profiles, read_profile
 from scorer.rpc.service import METHODS
 from scorer.snapshot.builder import build_snapshot
 from streams.agent.counts import Counts
@@ -80,6 +82,8 @@ def exporters() -> set[str]:
     reader: Any = None
     own = Exporter(reader, selection, profiles, "1")._own(0.1, 0.1, up=True)
     families = [*fleet.families(state, selection), *MachineFamilies(selection).families(state), *own]
+    by_class = replace(state, profile=read_profile(Path(__file__).parents[2] / "docs/examples/classes.toml"))
+    families += [*fleet.families(by_class, selection), *MachineFamilies(selection).families(by_class)]
     assert not [family.name for family in families if not family.parts]
     return {family.name for family in families}
 

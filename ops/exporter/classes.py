@@ -1,0 +1,43 @@
+"""The families by priority class, where the profile counts by class: what each may have, was promised, and uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ops.exporter.exposition import Family, MachineNames
+from ops.exporter.state import State
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from scorer.snapshot.arrays import Bools
+
+RECLAIMED = ("mid", "batch")
+"""Classes that have what higher ones leave; free has batch's."""
+
+
+def of_fleet(state: State) -> Iterator[Family]:
+    """Return the sums over all machines, of what is allocatable; nothing where all classes are one sum."""
+    if (sums := state.class_sums) is None:
+        return
+    room = Family("windward_fleet_class_room_ratio", "What a class may be promised, of what all machines have.")
+    promised = Family("windward_fleet_class_promised_ratio", "What instances of a class ask for, of the same.")
+    used = Family("windward_fleet_class_used_ratio", "What they are measured to use, of the same.")
+    for position in sums.sold:
+        total = float(np.nansum(state.seen.allocatable[position]))
+        for code, name in enumerate(PRIORITY_CLASSES) if total > 0 else ():
+            labels = {"class": name, "resource": RESOURCES[position]}
+            for family, values in ((room, sums.most), (promised, sums.promised), (used, sums.used)):
+                family.add(float(np.nansum(values[code, position])) / total, **labels)
+    yield from (room, promised, used)
+
+
+def of_machines(state: State, names: MachineNames, rows: Bools) -> Iterator[Family]:
+    """Return what of each machine mid and batch may be promised, of what is allocatable there."""
+    if (sums := state.class_sums) is None:
+        return
+    family = Family("windward_machine_reclaimable_ratio", "What mid or batch may be promised, of allocatable.")
+    for name in RECLAIMED:
+        values = sums.most[PRIORITY_CLASSES.index(name)] * state.snapshot.inverse_allocatable
+        for position in sums.sold:
+            family.add_column(names, values[position], rows, labels={"class": name, "resource": RESOURCES[position]})
+    yield family
