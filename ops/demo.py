@@ -1,8 +1,8 @@
 """``windward demo``: the whole stack at work on this machine, in about a minute, and nothing left of it afterwards.
 
 It shows the real load of this machine beside a simulated fleet, the windows filling, then placements. Everything it
-shows is asked for as any program would: window tables from Redis, answers from the scorer. Reads well without a
-terminal too.
+shows is asked for as any program would: window tables from Redis, answers from the scorer. In the end a machine is made
+hot, and a plan cools it. Reads well without a terminal too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 import redis
 from msgspec import Meta
 from rich.columns import Columns
@@ -24,8 +23,10 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from ops.demo_tables import RANKED, SPREAD, machines_table, ranked_cells, ratio3, split, spread_cells
-from ops.fleet_view import FleetView, at_random, join_tables, least_used, spread
+from ops.demo_burst import burst
+from ops.demo_rebalance import HotMachine
+from ops.demo_tables import RANKED, SPREAD, machines_table, ranked_cells, split
+from ops.fleet_view import FleetView, join_tables
 from ops.local.process import LocalError, wait_until
 from ops.stack import Stack
 from ops.stack_settings import StackSettings
@@ -34,7 +35,6 @@ from schemas.names import Names
 from schemas.process.connections import CommonSettings
 from schemas.process.settings import load_settings, setting
 from schemas.process.tables import Screen, table
-from schemas.resources import CPU
 from schemas.window_table import TableError, decode_table
 from scorer.client import Client, WindwardError
 
@@ -47,7 +47,6 @@ LOOK_S = 0.25
 PLAIN_LOOK_S = 2.0
 PLAIN_WIDTH = 110
 REQUEST: dict[str, Any] = {"cpu": 2, "memory": "8G"}
-CPU_CORES = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +90,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
             )
             console.rule("one stack, as processes of this machine")
             with stack:
-                Demo(settings, stack, console).run()
+                Demo(settings, stack, console, environ).run()
                 interrupts.started()
                 pids = [process.pid for process in stack.supervisor.processes]
             left = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
@@ -112,8 +111,9 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 class Demo:
     """The scenes, in order."""
 
-    def __init__(self, settings: DemoSettings, stack: Stack, console: Console) -> None:
+    def __init__(self, settings: DemoSettings, stack: Stack, console: Console, environ: Mapping[str, str]) -> None:
         self._settings = settings
+        self._environ = environ
         self._stack = stack
         self._console = console
         self._redis = redis.Redis.from_url(stack.redis_url)
@@ -126,6 +126,7 @@ class Demo:
             self.best_machines()
             self.refusals()
             self.burst()
+            self.hot_machine()
 
     @property
     def _screen(self) -> Screen:
@@ -221,27 +222,15 @@ class Demo:
         count = self._settings.burst
         self._console.print()
         self._console.rule(f"a burst of {count} placements, one query each: windward place --cpu 2 --memory 8G")
-        view = self._fleet()
-        row_of = {name: row for row, name in enumerate(view.names)}
-        started = time.monotonic()
-        answers = [self._client.place(**REQUEST, id=f"demo-{n}", ttl_s=120) for n in range(count)]
-        took_s = time.monotonic() - started
-        placed = [one["machine"] for answer in answers for one in answer["placed"]]
-        used, capacity = view.mean[-1, CPU], view.capacity[CPU]
-        fits = np.flatnonzero(used + CPU_CORES <= capacity)
-        before = spread(used, capacity, CPU_CORES, [])
-        rows_shown = [["before", "", "", "", ratio3(before.std)]]
-        for name, rows in (
-            ("Windward", [row_of[machine] for machine in placed]),
-            ("chance", [int(fits[row]) for row in at_random(len(fits), count)]),
-            ("lowest measured CPU", least_used(used, capacity, count)),
-        ):
-            rows_shown.append([name, *spread_cells(spread(used, capacity, CPU_CORES, rows))])
-        self._print(table(SPREAD, rows_shown, self._screen))
-        self._console.print(
-            f"{len(placed)} of {count} reserved in {took_s * 1000:.0f} ms, {count / took_s:.0f}/s through one client;"
-            f" {answers[-1]['summary']}",
-            markup=False,
-        )
-        if len(placed) < count:
-            raise LocalError(f"only {len(placed)} of {count} were placed: {answers[-1]['summary']}")
+        rows, said = burst(self._client, self._fleet(), REQUEST, count)
+        self._print(table(SPREAD, rows, self._screen))
+        self._console.print(said, markup=False)
+
+    # ---- moves
+
+    def hot_machine(self) -> None:
+        """Make a machine hot and cool it by a plan."""
+        self._console.print()
+        self._console.rule("a hot machine, cooled by a plan: windward rebalance")
+        scene = HotMachine(self._client, self._stack.redis_url, self._settings.prefix, self._environ)
+        scene.run(self._fleet(), self._screen, self._print)

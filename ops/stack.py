@@ -32,6 +32,7 @@ from ops.local.prometheus import LocalPrometheus
 from ops.local.valkey import LocalValkey
 from ops.stack_settings import StackSettings
 from ops.supervisor import Supervisor
+from schemas.names import SLOT_S
 from schemas.process.connections import KafkaSettings, PipelineSettings
 from streams.topics import TopicSettings, ensure_topics
 
@@ -181,6 +182,7 @@ class Stack(StartedByWith):
         edge = [self._process("agent", 0, ["--machine", name])] if settings.agent else []
         if settings.machines:
             fleet = ["--machines", settings.machines, "--backfill-s", settings.backfill_s]
+            fleet += ["--instances-interval-s", SLOT_S]  # what an instance uses is seen at once
             edge.append(self._process("fleet", 0, fleet, pages=False))
         for tier in (middle, edge):
             self.supervisor.add(tier, time.monotonic())

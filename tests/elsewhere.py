@@ -32,11 +32,11 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/scorer/ranking/test_by_class.py": ("scorer.ranking.reclaimed",),
     "tests/scorer/reclaim/test_capacity.py": ("scorer.reclaim.peaks", "scorer.reclaim.uses"),
     "tests/ops/test_top.py": ("ops.top_app", "ops.top_settings", "ops.top_view"),
-    "tests/integration/test_demo.py": ("ops.demo", "ops.demo_tables"),
+    "tests/integration/test_demo.py": ("ops.demo", "ops.demo_burst", "ops.demo_rebalance", "ops.demo_tables"),
     "tests/integration/test_exporter.py": ("ops.exporter.__main__",),
     "tests/integration/test_fleet.py": (
-        "streams.load_generator.__main__", "streams.load_generator.loop", "streams.load_generator.settings",
-        "streams.load_generator.sink",
+        "streams.load_generator.__main__", "streams.load_generator.ledger", "streams.load_generator.loop",
+        "streams.load_generator.settings", "streams.load_generator.sink",
     ),
     "tests/integration/test_ledger.py": (
         "scorer.ledger.arguments", "scorer.ledger.follower", "scorer.ledger.reader", "scorer.ledger.runner",

@@ -41,7 +41,8 @@ SHELL = {
         "agent.instances.settings", "agent.loop", "agent.metrics", "agent.producer", "agent.publisher", "agent.quiet",
         "agent.sd_notify", "agent.settings", "agent.totals",
         "bridge.__main__", "bridge.settings",
-        "load_generator.__main__", "load_generator.loop", "load_generator.settings", "load_generator.sink",
+        "load_generator.__main__", "load_generator.ledger", "load_generator.loop", "load_generator.settings",
+        "load_generator.sink",
     },
 }  # fmt: skip
 """Modules (and packages, with all they hold) that may reach Kafka, Redis, a clock or a socket; `ops` all may. Every

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from schemas.process.logs import configure_logs
 from schemas.process.settings import SettingsError, load_settings
@@ -20,6 +21,9 @@ from streams.load_generator.replay import Replay
 from streams.load_generator.settings import MACHINES, FleetSettings
 from streams.load_generator.sink import build_sink
 from streams.load_generator.source import Source
+
+if TYPE_CHECKING:
+    from streams.load_generator.ledger import LedgerWatch
 
 log = logging.getLogger("windward.fleet")
 
@@ -42,12 +46,17 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         source.machines, boot, settings.interval_s, classes=settings.classes, extra_labels=settings.labels
     )
     sink = build_sink(settings)
-    fleet = Fleet(settings, replay, messages, sink, stop_event(), source.over)
+    ledger = watch(settings, source)
+    fleet = Fleet(
+        settings, replay, messages, sink, stop_event(), source.over, (lambda: ledger.latest) if ledger else None
+    )
     values = {"machines": len(source.machines.names), "interval_s": settings.interval_s}
     log.info("fleet.started", extra={"values": values})
     fleet.run(now_s)
     if settings.once:
         fleet.finish_past(settings.flush_s)
+    if ledger:
+        ledger.stop()
     left = sink.close(settings.flush_s)
     counts = sink.counts
     values = {
@@ -58,6 +67,20 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     }
     log.log(logging.WARNING if left else logging.INFO, "fleet.stopped", extra={"values": values})
     return 1 if left and (settings.once or settings.duration_s) else 0
+
+
+def watch(settings: FleetSettings, source: Source) -> LedgerWatch | None:
+    """Return the thread that asks which instances run, started; None where nobody is to be asked."""
+    if not settings.redis_url:
+        return None
+    import redis
+
+    from streams.load_generator.ledger import ANSWER_S, LedgerWatch
+
+    server = redis.Redis.from_url(**settings.redis_arguments(), socket_timeout=2 * ANSWER_S)
+    found = LedgerWatch(server, settings.names, source.machines)
+    found.start()
+    return found
 
 
 def build_source(settings: FleetSettings, now_s: float) -> Source:

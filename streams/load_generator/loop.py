@@ -12,11 +12,13 @@ from collections.abc import Callable
 import numpy as np
 
 from streams.agent.backlog import Record
+from streams.load_generator.instances import Instances, Reports
 from streams.load_generator.messages import Messages
 from streams.load_generator.progress import Progress
 from streams.load_generator.replay import Block, Replay
 from streams.load_generator.settings import FleetSettings
 from streams.load_generator.sink import Sink
+from streams.load_generator.source import Float
 
 log = logging.getLogger("windward.fleet")
 
@@ -35,6 +37,7 @@ class Fleet:
         sink: Sink,
         stop: threading.Event,
         over: Callable[[float], bool],
+        instances: Callable[[], Instances] | None = None,
     ) -> None:
         self._settings = settings
         self._replay = replay
@@ -42,6 +45,8 @@ class Fleet:
         self._sink = sink
         self._stop = stop
         self._over = over
+        self._instances = instances
+        self._reports = Reports(max(round(settings.instances_interval_s / settings.interval_s), 1), settings.interval_s)
         self._facts_every = max(round(settings.facts_interval_s / settings.interval_s), 1)
         self._live_until_s: float | None = None
         self._handed_over = 0
@@ -86,7 +91,7 @@ class Fleet:
             if not past and not self._keep_pace(now_s):
                 return False
             if records is None:
-                records = self._messages.samples(block.rows, ends_s, self._replay.columns(number, block), seq)
+                records = self._records(number, block, ends_s, seq)
             ready = int(np.searchsorted(ends_s, now_s, "right"))
             if ready > position:
                 chosen = [record for record in records[position:ready] if record is not None]
@@ -100,6 +105,14 @@ class Fleet:
                 next_s = min(ends_s[position], self._live_until_s or ends_s[position])
                 self._stop.wait(max(next_s - now_s, WAIT_S_MIN))
         return True
+
+    def _records(self, number: int, block: Block, ends_s: Float, seq: int) -> list[Record | None]:
+        columns = self._replay.columns(number, block)
+        if self._instances is None:
+            return self._messages.samples(block.rows, ends_s, columns, seq)
+        capacity = self._replay.machines.capacity
+        columns, reports = self._reports.added(self._instances(), capacity, number, block.rows, ends_s, columns)
+        return self._messages.samples(block.rows, ends_s, columns, seq, reports)
 
     def _publish(self, records: list[Record], *, wait: bool) -> None:
         """Hand records over; the past waits for room, the present pushes out the oldest."""

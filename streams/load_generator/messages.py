@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.instance_report import InstanceReport
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.sample import VERSION, MachineFacts, Moments, Sample, Usage, encode
 from streams.agent.backlog import Record
@@ -32,8 +34,15 @@ class Messages:
         self._shares = _class_shares(len(self._keys)) if classes else None
         self._extra_labels = extra_labels
 
-    def samples(self, rows: NDArray[np.int64], at_s: Float, columns: Columns, seq: int) -> list[Record | None]:
-        """Return one record a machine in the order of ``rows``; None where nothing was read."""
+    def samples(
+        self,
+        rows: NDArray[np.int64],
+        at_s: Float,
+        columns: Columns,
+        seq: int,
+        reports: Mapping[int, InstanceReport] = MappingProxyType({}),
+    ) -> list[Record | None]:
+        """Return one record a machine in the order of ``rows``, None where nothing was read; ``reports`` by place."""
         per_resource = [
             [
                 Moments(n, mean, m2, highest, capacity) if n else None
@@ -49,8 +58,8 @@ class Messages:
             for resource, capacities in enumerate(self._machines.capacity[:, rows])
         ]
         return [
-            self._sample(row, at, seq, moments)
-            for row, at, *moments in zip(rows.tolist(), at_s.tolist(), *per_resource, strict=True)
+            self._sample(row, at, seq, moments, reports.get(place))
+            for place, (row, at, *moments) in enumerate(zip(rows.tolist(), at_s.tolist(), *per_resource, strict=True))
         ]
 
     def facts(self, rows: Iterable[int], at_s: float) -> list[Record]:
@@ -77,7 +86,9 @@ class Messages:
             for row in rows
         ]
 
-    def _sample(self, row: int, at_s: float, seq: int, moments: Sequence[Moments | None]) -> Record | None:
+    def _sample(
+        self, row: int, at_s: float, seq: int, moments: Sequence[Moments | None], report: InstanceReport | None
+    ) -> Record | None:
         if not any(moments):
             return None
         measured: dict[str, Any] = dict(zip(RESOURCES, moments, strict=True))
@@ -89,6 +100,7 @@ class Messages:
             at=at_s,
             interval_s=self._interval_s,
             classes=self._classes(row, moments),
+            instance_report=report,
             **measured,
         )
         return Record(self._keys[row], encode(sample))

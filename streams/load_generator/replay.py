@@ -31,6 +31,7 @@ class Replay:
 
     def __init__(self, source: Source, interval_s: float, reading_s: float) -> None:
         self._source = source
+        self.machines = source.machines
         self._interval_s = interval_s
         self._readings = round(interval_s / reading_s)
         self._reading_s = reading_s

@@ -7,6 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
+from schemas.names import SLOT_S
+from schemas.process.connections import RedisSettings
 from schemas.process.settings import setting
 from schemas.quantity import parse_quantity
 from streams.agent.settings import PublishSettings, check_machine
@@ -17,14 +19,23 @@ BACKFILL_S_MAX = 3 * 3600
 
 
 @dataclass(frozen=True, kw_only=True)
-class FleetSettings(PublishSettings):
-    """Publish the load of a simulated or recorded fleet from one process."""
+class FleetSettings(PublishSettings, RedisSettings):
+    """Publish the load of a simulated or recorded fleet from one process.
+
+    With --redis-url the instances that the ledger has on its machines run there: each adds to its machine's load and is
+    reported, from when it is confirmed until it ends or moves.
+    """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward fleet --machines 20 --dry-run --once        # print the messages",
         "windward fleet --machines 200 --backfill-s 1h",
+        "windward fleet --redis-url redis://127.0.0.1:6379/0    # with the ledger's instances",
     )
 
+    redis_url: str = setting("", "server whose scorers are asked which instances run; default: none run")
+    instances_interval_s: Annotated[float, Meta(ge=SLOT_S, le=3600)] = setting(
+        60.0, "time between two reports of instances"
+    )
     backlog_records: Annotated[int, Meta(ge=1)] = setting(
         100_000, "records kept while the broker is away; the oldest give way"
     )
@@ -49,7 +60,9 @@ class FleetSettings(PublishSettings):
     nic_speed: str = setting("1G", "link speed of a recorded machine, bit/s: no recording says", metavar="SPEED")
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        PublishSettings.__post_init__(self)
+        if self.redis_url:
+            RedisSettings.__post_init__(self)
         if self.prefix_name:
             try:
                 check_machine(self.prefix_name)

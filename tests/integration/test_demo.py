@@ -45,6 +45,10 @@ def test_the_demo_shows_the_whole_stack_at_work(tmp_path: Path) -> None:
     assert int(windward[2]) <= effort(
         20, 12
     )  # the simulated load follows the time of day: 13 of 50 at nine, by 60 machines
+    cooled = re.search(r"^(sim-\d+) +(\d+)% +(\d+)% +6 +\d$", shown, re.MULTILINE)
+    assert cooled is not None, "the hot machine before and after the plan"
+    assert int(cooled[3]) < int(cooled[2])
+    assert re.search(rf"6 instances of [\d.]+ cores were sent to {cooled[1]}", shown)
     assert re.search(r"all 6 processes are gone", shown)
     assert not list(tmp_path.iterdir())
     running = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if b"=shown\0" in read(path)]

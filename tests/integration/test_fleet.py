@@ -7,12 +7,16 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
+import redis
 
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from schemas.sample import MachineFacts, Sample
+from streams.load_generator.ledger import LedgerWatch
+from streams.load_generator.source import Machines
 from tests.integration.pipeline import await_condition
 from tests.integration.publishing import Received, events, make_topics, process, receive, restart, samples
 
@@ -127,3 +131,32 @@ def test_a_recording_arrives_as_it_was_recorded(broker: Any, names: Names, tmp_p
     assert np.diff(means) == pytest.approx(1, abs=1e-4)
     readings = sum(sample.cpu.n for sample in groups["b"] if sample.cpu)
     assert readings == 10 * len(groups["b"]) - 10
+
+
+def test_the_ledgers_instances_are_asked_of_a_scorer_page_by_page(server: redis.Redis, names: Names):
+    """Confirmed ones, in pages; while nobody answers the last answer stays."""
+    machines = Machines(names=["m1"], labels=[{}], capacity=np.full((len(RESOURCES), 1), 8.0))
+    found = [{"id": name, "machine": machine, "started_at": 5.0, "cpu": 2.0, "memory": None}
+             for name, machine in (("a", "m1"), ("b", "m1"), ("c", "other"))]  # fmt: skip
+    watch = LedgerWatch(server, names, machines, look_s=0.01)
+    watch.start()
+    try:
+        asked = []
+        for page, more in ((found[:1], True), (found[1:], False)):
+            taken: Any = server.brpop([names.queries], timeout=10)
+            query = msgspec.json.decode(taken[1])
+            asked.append((query["method"], query["params"]["state"], query["params"]["after"]))
+            result = {"total": 3, "instances": page, "more": more}
+            server.lpush(
+                names.reply(query["id"]), msgspec.json.encode({"v": 1, "id": query["id"], "ok": True, "result": result})
+            )
+        assert asked == [("instances", "confirmed", ""), ("instances", "confirmed", "a")]
+        await_condition(lambda: watch.latest.ids == ["a", "b"], "the instances on the fleet's machines", 10)
+        taken = server.brpop([names.queries], timeout=10)
+        query = msgspec.json.decode(taken[1])
+        refused = {"v": 1, "id": query["id"], "ok": False, "error": {"code": "UNAVAILABLE", "message": "not ready"}}
+        server.lpush(names.reply(query["id"]), msgspec.json.encode(refused))
+        assert server.brpop([names.queries], timeout=10), "it asks again"
+        assert watch.latest.ids == ["a", "b"]
+    finally:
+        watch.stop()
