@@ -32,10 +32,13 @@ class Confirm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     id: Id
     machine: Name = ""
-    """Where the caller believes it is; another place is an error."""
+    """Where the caller believes it is; another place is an error. Of a moving instance: where it moves to; it is there
+    from now on, and has left the other machine."""
     started_at: Annotated[float, Meta(ge=0)] = 0.0
     """When it started, epoch seconds; 0: now."""
     generation: Generation = None
+    move: Generation = None
+    """Number of the move that the caller means, as ``update`` gave it; None: whichever goes to ``machine``."""
     dry_run: bool = False
 
 
@@ -59,6 +62,12 @@ class Update(_Amounts, frozen=True, forbid_unknown_fields=True, kw_only=True):  
     id: Id
     machine: Name | None = None
     """Where it goes; "" chooses the best machine."""
+    move: bool = False
+    """Reserve the machine only: the instance holds both until ``confirm`` names it. Nothing else changes."""
+    ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = 3_600.0
+    """How long a move may take; then it ends by itself and the instance stays where it is."""
+    cancel_move: bool = False
+    """End the move that is under way, to ``machine`` where one is given. Nothing else changes."""
     maxmemory: Quantity | None = None
     limits: ByResource | None = None
     expected: ByResource | None = None

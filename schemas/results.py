@@ -104,6 +104,16 @@ class PlaceResult(RankResult, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
+class Moving(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an instance moves to: it holds that machine, too, until the move is confirmed or ends by itself."""
+
+    to: str
+    since: float
+    until: float
+    number: int
+    """Which move it is: `confirm` takes it as ``move``."""
+
+
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
     """What is stored of an instance."""
 
@@ -128,6 +138,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = 0
     rules: dict[str, Any] | None = None
     """What its request said of the machines: selector, prefer, affinity, anti_affinity, tolerations, as given."""
+    moving: Moving | None = None
 
 
 class ConfirmResult(_Record, frozen=True, kw_only=True):

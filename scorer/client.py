@@ -249,6 +249,15 @@ class PlaceResult(RankResult, kw_only=True):
     dry_run: bool = False
 
 
+class Moving(Result, kw_only=True):
+    """Where an instance moves to: it holds that machine, too, until the move is confirmed or ends by itself."""
+
+    to: str
+    since: float
+    until: float
+    number: int
+
+
 class _Record(Result, kw_only=True):
     """What is stored of an instance."""
 
@@ -272,6 +281,7 @@ class _Record(Result, kw_only=True):
     version: int = 0
     generation: int = 0
     rules: dict[str, Any] | None = None
+    moving: Moving | None = None
 
 
 class ConfirmResult(_Record, kw_only=True):

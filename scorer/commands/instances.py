@@ -122,7 +122,7 @@ def show(answer: Mapping[str, Any], now_s: float = 0.0, screen: Screen | None = 
     ]  # fmt: skip
     rows = [
         [
-            one["id"], one["machine"], one["state"], _age(one, now_s), _expiry(one, now_s),
+            one["id"], one["machine"], _state(one), _age(one, now_s), _expiry(one, now_s),
             *(amount(name, one[name]) for name in shown),
             *(amount(name, ((one.get("usage") or {}).get("recent") or {}).get(name)) for name in used),
             one.get("cluster") or "-", one.get("role") or "-", ",".join(map(str, one.get("ports", ()))) or "-",
@@ -137,8 +137,15 @@ def _age(one: Mapping[str, Any], now_s: float) -> str:
     return age(max(0.0, now_s - one["reserved_at"])) if one.get("reserved_at") else "-"
 
 
+def _state(one: Mapping[str, Any]) -> str:
+    moving = one.get("moving")
+    return f"moving to {moving['to']}" if moving else str(one["state"])
+
+
 def _expiry(one: Mapping[str, Any], now_s: float) -> str:
-    """Return when a reservation ends; an instance that was confirmed does not expire."""
+    """Return when a reservation or a move ends; an instance that was confirmed does not expire."""
+    if moving := one.get("moving"):
+        return ago(moving["until"], now_s)
     return ago(one["expires_at"], now_s) if one["state"] == "reserved" and one.get("expires_at") else "-"
 
 
@@ -158,13 +165,19 @@ def _show_one(settings: ShowSettings) -> int:
 def _page(one: Mapping[str, Any], now_s: float) -> str:
     times = ("reserved_at", "started_at", "expires_at", "ended_at")
     lines = [f"{one['id']} on {one['machine']}: {one['state']}"]
+    if moving := one.get("moving"):
+        lines[0] += f", moving to {moving['to']} until {time_of(moving['until'])} (move {moving['number']})"
     lines += [
         f"  {name.removesuffix('_at').ljust(16)} {time_of(one[name])} ({ago(one[name], now_s)})"
         for name in times
         if one.get(name) and not (name == "expires_at" and one["state"] != "reserved")
     ]
     lines += [f"  {name.ljust(16)} {amount(name, one[name])}" for name in RESOURCES if one.get(name)]
-    others = [name for name in one if name not in (*times, *RESOURCES, "id", "machine", "state", "usage") and one[name]]
+    others = [
+        name
+        for name in one
+        if name not in (*times, *RESOURCES, "id", "machine", "state", "usage", "moving") and one[name]
+    ]
     lines += [f"  {name.ljust(16)} {_text(one[name])}" for name in others]
     return "\n".join(lines + _usage_lines(one.get("usage"), now_s))
 

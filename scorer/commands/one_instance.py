@@ -29,8 +29,9 @@ def run(kind: type[StepSettings], method: str, argv: list[str], environ: Mapping
         "machine": settings.machine,
         "dry_run": settings.dry_run,
     }
-    if settings.generation is not None:
-        params["generation"] = settings.generation
+    for name in ("generation", "move"):
+        if (value := getattr(settings, name, None)) is not None:
+            params[name] = value
     return ask.ask(settings, method, params, show)[0]
 
 

@@ -33,6 +33,7 @@ from scorer.commands.forget import note_forgotten
 from scorer.commands.machine_table import STALE_S
 from scorer.commands.operator_facts import in_words
 from scorer.ledger.check import read_row
+from scorer.ledger.instance import machines_of
 from scorer.ledger.scripts import Ledger
 from scorer.wire import AWAY, Wire
 
@@ -148,7 +149,7 @@ def _move_instances(ledger: Ledger, old: str, new: str) -> list[str]:
         (row,), _ = ledger.rows([old], ())
         if not row:
             return []
-        ids = sorted(one.id for one in ledger.all_instances().values() if one.machine == old)
+        ids = sorted(one.id for one in ledger.all_instances().values() if old in machines_of(one))
         if ledger.rename(old, new, read_row(row)[0], ids):
             return ids
     raise WindwardError("UNAVAILABLE", f"the instances on {old!r} changed {_TRIES} times while they were read: again")

@@ -71,7 +71,7 @@ def read_row(row: bytes) -> tuple[int, Sums]:
 
 
 def true_sums(instances: Iterable[Instance]) -> Sums:
-    """Return what the instances of one machine add up to, by class and name; what is 0 is left out."""
+    """Return what the instances that hold one machine add up to, by class and name; what is 0 is left out."""
     sums: dict[str, Counter[str]] = {}
     for one in instances:
         sums.setdefault(one.priority_class, Counter()).update(sums_of(one))
@@ -133,7 +133,7 @@ class Check:
     def _machines(self, names: list[str], found: Checked) -> list[str]:
         """Compare some machines; return those that changed meanwhile."""
         whats = {
-            name: sorted({*self._counts.get(name, ()), *true_counts(self._follower.view.on_machine(name))})
+            name: sorted({*self._counts.get(name, ()), *true_counts(self._follower.view.held_on(name))})
             for name in names
         }
         rows, counts = self._ledger.rows(names, [f"{name} {what}" for name in names for what in whats[name]])
@@ -142,7 +142,7 @@ class Check:
         read = iter(counts)
         for name, row in zip(names, rows, strict=True):
             counted = [(what, next(read)) for what in whats[name]]
-            here = self._follower.view.on_machine(name)
+            here = self._follower.view.held_on(name)
             version, sums = read_row(row)
             if version != self._follower.version(name):
                 again.append(name)

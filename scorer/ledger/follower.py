@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from scorer.ledger.instance import LIVE, Instance
+from scorer.ledger.instance import LIVE, Instance, machines_of
 from scorer.ledger.reader import Migrating, UnknownFormat
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import Transition
@@ -169,7 +169,7 @@ class Follower:
         self.epoch, self.change = epoch, change
         self.view = LedgerView(records.values(), leavers, self._ledger.leavers_most)
         self._versions = versions
-        self._live = Counter(record.machine for record in records.values())
+        self._live = Counter(machine for record in records.values() for machine in machines_of(record))
         while True:
             epoch, last, entries = self._ledger.read_log(self._ledger.wire.ask(self.reads()))
             if epoch != self.epoch or last < self.change:
@@ -191,10 +191,13 @@ class Follower:
             return
         machines = {record.machine}
         if before is not None:
-            machines.add(before.machine)
-            self._live[before.machine] -= 1
+            for machine in machines_of(before):
+                machines.add(machine)
+                self._live[machine] -= 1
         if record.state in LIVE:
-            self._live[record.machine] += 1
+            for machine in machines_of(record):
+                machines.add(machine)
+                self._live[machine] += 1
         self.view.apply(record)
         for machine in machines:
             if self._live[machine] > 0:

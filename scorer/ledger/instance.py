@@ -8,8 +8,10 @@ given, which counts as 0 and is not the same as a 0 that was given:
 
 The first line is the scripts', the rest (the tail) the scorer's. Fields that are not known are passed over. Records of
 the ledger's format 1 are read, too: there amounts, limits and expected are lists of base units in the order cpu,
-memory, nic. What is to come is a field of the tail each, and needs no other format: ``moving_from`` of an instance
-that still holds its old machine, too (`ledger.lua` adds that one up already).
+memory, nic. What is to come is a field of the tail each, and needs no other format.
+
+A moving instance has ``moving``, which the scripts put at the end. It holds ``machine``, where it is confirmed, and the
+machine that it moves to (`machines_of`, `arriving`).
 """
 
 from __future__ import annotations
@@ -45,6 +47,17 @@ else:
         """Base units in the order of `schemas.resources`; -1 where not declared. By name in a record."""
 
         __slots__ = ()
+
+
+class Moving(msgspec.Struct, frozen=True, gc=False):
+    """Where a confirmed instance moves to. It holds that machine, too, until the move is confirmed or ends."""
+
+    to: str
+    since: float
+    until: float
+    """When it ends by itself, epoch seconds: the instance then stays where it is."""
+    number: int = 0
+    """The ledger's change that began it: which move it is."""
 
 
 class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -86,6 +99,7 @@ class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc
     """Which reservation of its id: the number of the change that made it; 0 from before there were generations."""
     rules: Rules | None = None
     """Where its request said it may go; None where it said nothing, or before records had it."""
+    moving: Moving | None = None
 
 
 class _Tail(msgspec.Struct, omit_defaults=True):
@@ -206,6 +220,20 @@ def port_count(port: int) -> str:
 def role_count(cluster: str, role: str) -> str:
     """Return what the instances of a cluster with a role are counted under; the length tells the two names apart."""
     return f"role {len(cluster)} {cluster} {role}"
+
+
+def machines_of(instance: Instance) -> tuple[str, ...]:
+    """Return the machines that a live instance holds: its own and, while it moves, the one that it moves to."""
+    moving = instance.moving
+    return (instance.machine,) if moving is None else (instance.machine, moving.to)
+
+
+def arriving(instance: Instance, moving: Moving) -> Instance:
+    """Return what a moving instance is on the machine that it moves to: a reservation."""
+    return copy_with(
+        instance, machine=moving.to, state="reserved", reserved_at=moving.since, started_at=0.0,
+        expires_at=moving.until, moving=None,
+    )  # fmt: skip
 
 
 def copy_with(instance: Instance, **changes: Any) -> Instance:

@@ -33,7 +33,7 @@ def left_behind(before: Instance | None, after: Instance) -> Instance | None:
         return after if after.started_at > 0 else None
     if after.machine == before.machine or after.started_at == before.started_at:
         return None  # it stayed; or its machine has another name: what moves starts anew
-    return copy_with(before, state="released", ended_at=after.started_at, version=after.version)
+    return copy_with(before, state="released", ended_at=after.started_at, version=after.version, moving=None)
 
 
 class Leavers:

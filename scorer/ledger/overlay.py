@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from scorer.ledger.facets import Facet, facets_of
-from scorer.ledger.instance import Instance
+from scorer.ledger.instance import Instance, machines_of
 from scorer.ledger.leavers import Leavers
 from scorer.ledger.slots import PlacedInstances, Slots
 from scorer.ledger.view import GONE, Change, LedgerView
@@ -46,11 +46,15 @@ class Overlay:
         self._by_machine: dict[str, list[int]] = {}
 
     def take_out(self, instance_id: str) -> None:
-        """Leave out an instance of the view, so that it can be proposed elsewhere; KeyError where there is none."""
-        instance = self.base.instances[instance_id]
+        """Leave out an instance of the view, so that it can be proposed elsewhere; KeyError where there is none.
+
+        A moving one is left out on both machines.
+        """
+        facets = facets_of(self.base.instances[instance_id])
         self._without.add(instance_id)
-        self._missing.add(self.base.slot_of(instance_id))
-        self._changes.append((instance.machine, GONE, facets_of(instance)))
+        for machine, slot in self.base.slots_of(instance_id).items():
+            self._missing.add(slot)
+            self._changes.append((machine, GONE, facets))
 
     def propose(self, instance: Instance) -> None:
         """Add an instance; its id must not be in the ledger."""
@@ -94,8 +98,10 @@ class Overlay:
         return self.base.numbers | self._unseen if self._unseen else self.base.numbers
 
     def holders(self, facets: frozenset[Facet]) -> list[str]:
-        """Return the machine of each instance with all these facets."""
-        found = [self.base.instances[one].machine for one in self.base.matching(facets) if one not in self._without]
+        """Return the machine of each instance with all these facets; both machines of one that moves."""
+        instances = self.base.instances
+        left = [instances[one] for one in self.base.matching(facets) if one not in self._without]
+        found = [machine for one in left for machine in machines_of(one)]
         return found + [one.machine for one in self._proposed.values() if facets <= facets_of(one)]
 
     def slots_on(self, machine: str) -> Collection[int]:

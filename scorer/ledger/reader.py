@@ -51,6 +51,7 @@ class LedgerReader:
             "queries",
             "leases",
             "leavers",
+            "moving",
         )
         self._keys = tuple(names.ledger(part) for part in parts)
         self.head, self.instances, self.expiry, self.machines, self.counts, _, self.log, self.ended = self._keys[:8]

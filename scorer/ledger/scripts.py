@@ -8,7 +8,7 @@ from typing import Any
 from scorer.ledger.arguments import candidates_in_script, given, in_call, reasons_in_words
 from scorer.ledger.instance import Instance, read_record, record_tail
 from scorer.ledger.runner import ScriptRunner
-from scorer.ledger.transition import NO_QUERY, Call, Change, Outcome, Transition, Wanted
+from scorer.ledger.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
 
 
 class Ledger(ScriptRunner):
@@ -66,12 +66,17 @@ class Ledger(ScriptRunner):
         machine: str = "",
         started_at: float = 0.0,
         generation: int | None = None,
+        move: int | None = None,
         call: Call = NO_QUERY,
         dry_run: bool = False,
     ) -> Transition:
-        """Turn a reservation into an instance that started at a moment (0: now)."""
+        """Turn a reservation into an instance that started at a moment (0: now).
+
+        A moving instance is on ``machine`` from then on, and has left the other, when it moves to that; ``move``: the
+        number of the move that is meant, None: any.
+        """
         started = repr(started_at) if started_at else ""
-        arguments = (instance_id, machine, started, given(generation), *in_call(call))
+        arguments = (instance_id, machine, started, given(generation), *in_call(call), given(move))
         return self._one(self._run("confirm", dry_run, *arguments))
 
     def release(
@@ -92,21 +97,62 @@ class Ledger(ScriptRunner):
         changes: Sequence[Change],
         *,
         generation: int | None = None,
+        expected_change: int = -1,
         call: Call = NO_QUERY,
         dry_run: bool = False,
     ) -> Transition:
-        """Move, resize or change the role of confirmed instances, all or none; ``generation`` is the first one's."""
-        arguments: list[str | bytes | float] = [*in_call(call), given(generation)]
+        """Move, resize or change the role of confirmed instances, all or none; ``generation`` is the first one's.
+
+        They are moved at once. A moving instance stays so: each of its candidates, both its machines, must have room.
+        """
+        arguments: list[str | bytes | float] = []
         for change in changes:
             candidates = candidates_in_script(change.new, change.candidates)
             tail = b"" if change.new is change.old else record_tail(change.new)
-            arguments += [change.old.id, change.old.version, tail, candidates]
-        result = self._run("update", dry_run, *arguments)
+            arguments += [change.old.id, change.old.version, tail, candidates, ""]
+        return self._update(changes, arguments, generation, expected_change, call, dry_run)
+
+    def begin_move(
+        self,
+        old: Instance,
+        candidates: Sequence[Candidate],
+        lasts_s: float,
+        *,
+        generation: int | None = None,
+        expected_change: int = -1,
+        call: Call = NO_QUERY,
+        dry_run: bool = False,
+    ) -> Transition:
+        """Have a confirmed instance hold the first candidate with room, too, until `confirm`, for so long at most.
+
+        ``old``: the record as it was read; ``stale`` is the outcome when it has changed since.
+        """
+        seconds = repr(max(lasts_s, 1e-6))
+        arguments = (old.id, old.version, "", candidates_in_script(old, candidates), seconds)
+        change = Change(old, old, candidates)
+        return self._update([change], arguments, generation, expected_change, call, dry_run)
+
+    def cancel_move(
+        self, old: Instance, *, generation: int | None = None, call: Call = NO_QUERY, dry_run: bool = False
+    ) -> Transition:
+        """Have a moving instance stay where it is and free the machine that it was to move to."""
+        arguments = (old.id, old.version, "", "[]", "0")
+        return self._update([Change(old, old, [])], arguments, generation, -1, call, dry_run)
+
+    def _update(
+        self,
+        changes: Sequence[Change],
+        arguments: Sequence[str | bytes | float],
+        generation: int | None,
+        expected_change: int,
+        call: Call,
+        dry_run: bool,
+    ) -> Transition:
+        result = self._run("update", dry_run, *in_call(call), given(generation), expected_change, *arguments)
         if result[3][0] == b"conflict":
-            refused = changes[int(result[3][1]) - 1]
-            return self._transition(
-                result, [Outcome("conflict", reasons=reasons_in_words(result[3][2], refused.candidates))]
-            )
+            _, number, reasons, *first = result[3]
+            candidates = changes[int(number) - 1].candidates[int(first[0]) - 1 if first else 0 :]
+            return self._transition(result, [Outcome("conflict", reasons=reasons_in_words(reasons, candidates))])
         return self._one(result)
 
     def expire(self, most: int = 1000) -> Transition:
@@ -146,7 +192,9 @@ class Ledger(ScriptRunner):
         return self._run("repair", False, *arguments)[3].decode()  # type: ignore[no-any-return]
 
     def rename(self, old: str, new: str, version: int, ids: Sequence[str]) -> bool:
-        """Have all instances of a machine under its new name; False when it is not as ``version`` and ``ids`` say.
+        """Have all instances of a machine under its new name, also as the one they move to.
+
+        False when it is not as ``version`` and ``ids`` say.
 
         ``version``: of the row as it was read before its instances, 0 without one.
         """

@@ -55,6 +55,7 @@ class Change(NamedTuple):
 Kind = Literal[
     "placed", "known", "other", "conflict", "none",
     "done", "repeat", "ended", "elsewhere", "unknown", "reserved", "stale", "generation", "gone", "late",
+    "moving",
 ]  # fmt: skip
 
 

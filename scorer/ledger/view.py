@@ -18,7 +18,7 @@ import numpy as np
 from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.ledger.facets import Facet, facets_of
-from scorer.ledger.instance import LIVE, Instance
+from scorer.ledger.instance import LIVE, Instance, arriving, machines_of
 from scorer.ledger.leavers import MOST, Leavers, left_behind
 from scorer.ledger.rules import rules_of
 from scorer.ledger.slots import PlacedInstances, Slots
@@ -113,37 +113,43 @@ class LedgerView:
         self.leavers.add(leaver, self.numbers.setdefault(leaver.machine, len(self.numbers)))
 
     def _add(self, instance: Instance) -> None:
+        self.instances[instance.id] = instance
+        facets = self._facets[instance.id] = facets_of(instance)
+        for facet in facets:
+            self._by_facet.setdefault(facet, {})[instance.id] = None
+        self._slot_of[instance.id] = self._sit(instance, facets)
+        if instance.moving is not None:
+            self._sit(arriving(instance, instance.moving), facets)
+
+    def _sit(self, instance: Instance, facets: frozenset[Facet]) -> int:
+        """Give an instance a slot on its machine; return it."""
         machine = instance.machine
         slot = self._free.pop() if self._free else self._slots.next()
         self._slots.write(slot, instance, self.numbers.setdefault(machine, len(self.numbers)))
-        self.instances[instance.id] = instance
-        self._slot_of[instance.id] = slot
         if machine not in self._by_machine:
             self._by_machine[machine] = {}
             self._machine_names = None
         self._by_machine[machine][instance.id] = slot
-        facets = self._facets[instance.id] = facets_of(instance)
-        for facet in facets:
-            self._by_facet.setdefault(facet, {})[instance.id] = None
         self._note(machine, slot, facets)
+        return slot
 
     def _remove(self, instance: Instance) -> None:
-        slot = self._slot_of.pop(instance.id)
-        self._slots.clear(slot)
-        self._free.append(slot)
-        del self.instances[instance.id]
-        at_machine = self._by_machine[instance.machine]
-        del at_machine[instance.id]
-        if not at_machine:
-            del self._by_machine[instance.machine]
-            self._machine_names = None
+        del self._slot_of[instance.id], self.instances[instance.id]
         facets = self._facets.pop(instance.id)
         for facet in facets:
             members = self._by_facet[facet]
             del members[instance.id]
             if not members:
                 del self._by_facet[facet]
-        self._note(instance.machine, GONE, facets)
+        for machine in machines_of(instance):
+            at_machine = self._by_machine[machine]
+            slot = at_machine.pop(instance.id)
+            self._slots.clear(slot)
+            self._free.append(slot)
+            if not at_machine:
+                del self._by_machine[machine]
+                self._machine_names = None
+            self._note(machine, GONE, facets)
 
     def _note(self, machine: str, slot: int, facets: frozenset[Facet]) -> None:
         self._changes.append((machine, slot, facets))
@@ -155,13 +161,17 @@ class LedgerView:
 
     @property
     def machine_names(self) -> tuple[str, ...]:
-        """The machines that hold instances; the same object while that set is the same."""
+        """The machines that instances hold; the same object while that set is the same."""
         if self._machine_names is None:
             self._machine_names = tuple(sorted(self._by_machine))
         return self._machine_names
 
     def on_machine(self, machine: str) -> list[Instance]:
-        """Return the live instances of one machine."""
+        """Return the live instances of one machine; one that moves there is not on it yet."""
+        return [one for one in self.held_on(machine) if one.machine == machine]
+
+    def held_on(self, machine: str) -> list[Instance]:
+        """Return the live instances that hold a machine: those on it, and those that move there."""
         return [self.instances[instance_id] for instance_id in self._by_machine.get(machine, ())]
 
     def newest(self, machine: str, count: int) -> list[Instance]:
@@ -177,18 +187,22 @@ class LedgerView:
         return [instance_id for instance_id in members[0] if all(instance_id in other for other in members[1:])]
 
     def holders(self, facets: frozenset[Facet]) -> list[str]:
-        """Return the machine of each instance with all these facets."""
-        return [self.instances[instance_id].machine for instance_id in self.matching(facets)]
+        """Return the machine of each instance with all these facets; both machines of one that moves."""
+        return [machine for one in self.matching(facets) for machine in machines_of(self.instances[one])]
 
     # ---- reading: columns by slot
 
     def slots_on(self, machine: str) -> Collection[int]:
-        """Return the slots of one machine's instances, in the order they came."""
+        """Return the slots of the instances that hold a machine, in the order they came."""
         return self._by_machine.get(machine, {}).values()
 
     def slot_of(self, instance_id: str) -> int:
-        """Return the slot of a live instance."""
+        """Return the slot of a live instance where it is."""
         return self._slot_of[instance_id]
+
+    def slots_of(self, instance_id: str) -> dict[str, int]:
+        """Return the slots of a live instance by machine: two while it moves."""
+        return {machine: self._by_machine[machine][instance_id] for machine in machines_of(self.instances[instance_id])}
 
     def live(self) -> tuple[Integers, Integers]:
         """Return the slots in use, and the number of the machine of each."""

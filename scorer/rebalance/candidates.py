@@ -48,6 +48,7 @@ def may_move(instances: list[Instance], wish: Wish, now_s: float) -> Bools:
     return np.array(
         [
             one.state == "confirmed"
+            and one.moving is None
             and one.labels.get(MOVABLE) != "false"
             and (not wish.classes or one.priority_class in wish.classes)
             and now_s - max(one.reserved_at, one.started_at) >= wish.rest_s

@@ -18,7 +18,7 @@ from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.results import InstanceRow, empty
 from scorer.ledger.facets import Facet
 from scorer.ledger.follower import Follower
-from scorer.ledger.instance import LIVE, Instance
+from scorer.ledger.instance import LIVE, Instance, machines_of
 from scorer.ledger.reader import FORMAT
 from scorer.ledger.view import LedgerView
 from scorer.placement.steps import Steps
@@ -35,7 +35,7 @@ from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.usages import Usages
 
 _encode = msgspec.json.Encoder().encode
-_EQUAL = ("machine", "state", "cluster", "role", "kind")
+_EQUAL = ("state", "cluster", "role", "kind")
 _SLICE = 250
 """Rows made in one step."""
 _LOOKED_AT = 5_000
@@ -89,7 +89,7 @@ def in_slices(rows: Sequence[_Row], make: Callable[[Sequence[_Row]], Iterable[di
 
 def _candidates(asked: Instances, view: LedgerView) -> list[Instance]:
     if asked.machine:
-        return view.on_machine(asked.machine)
+        return view.held_on(asked.machine)
     facets: set[Facet] = {("label", key, value) for key, value in asked.labels.items()}
     facets.update((name, getattr(asked, name)) for name in ("cluster", "role", "kind") if getattr(asked, name))
     if facets:
@@ -100,6 +100,7 @@ def _candidates(asked: Instances, view: LedgerView) -> list[Instance]:
 def _matches(record: Instance, asked: Instances) -> bool:
     return (
         record.id > asked.after
+        and (not asked.machine or asked.machine in machines_of(record))
         and all(getattr(record, name) == getattr(asked, name) for name in _EQUAL if getattr(asked, name))
         and all(record.labels.get(key) == value for key, value in asked.labels.items())
     )

@@ -22,17 +22,24 @@ from scorer.snapshot.snapshot import Snapshot
 
 
 def limits_of_growth(
-    old: Instance, new: Instance, profile: str, follower: Follower, snapshot: Snapshot, profiles: Profiles,
-    now_s: float, kept: Kept | None,
-) -> tuple[Limit, ...]:  # fmt: skip
-    """Return the limits on what grows where the instance is."""
+    old: Instance,
+    new: Instance,
+    machine: str,
+    profile: str,
+    follower: Follower,
+    snapshot: Snapshot,
+    profiles: Profiles,
+    now_s: float,
+    kept: Kept | None,
+) -> tuple[Limit, ...]:
+    """Return the limits on what grows on a machine that the instance holds."""
     grows = any((b or 0.0) > (a or 0.0) for a, b in zip(old.amounts, new.amounts, strict=True))
     if not grows and new.maxmemory <= old.maxmemory:
         return of_growth(one_to_a_port(new.ports), old, new)
-    row = snapshot.roster.index.get(old.machine)
+    row = snapshot.roster.index.get(machine)
     if row is None:
-        raise CallError("RESOURCE_EXHAUSTED", f"machine {old.machine!r} is not known: its limits cannot be checked")
-    request = as_request(new, old.machine)
+        raise CallError("RESOURCE_EXHAUSTED", f"machine {machine!r} is not known: its limits cannot be checked")
+    request = as_request(new, machine)
     ranking = rank(request, snapshot, follower.view, profiles.choose(profile), now_s, kept)
     return of_growth(limits(ranking, [row], request)[0], old, new)
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 
+from scorer.ledger.follower import Follower
 from scorer.ledger.instance import Instance
+from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import Outcome, Transition
 from scorer.rpc.errors import CallError
 
@@ -34,12 +36,26 @@ def answer_to(transition: Transition, instance_id: str, step: str, dry_run: bool
         raise CallError("NOT_FOUND", f"no instance {instance_id!r}, nor one that ended and is still known")
     if outcome.kind == "generation":
         raise CallError("FAILED_PRECONDITION", other_generation(record))
+    moving = record.moving
     if outcome.kind == "elsewhere":
-        raise CallError("FAILED_PRECONDITION", f"{instance_id!r} is on {record.machine}")
+        also = f", moving to {moving.to}" if moving is not None else ""
+        raise CallError("FAILED_PRECONDITION", f"{instance_id!r} is on {record.machine}{also}")
+    if outcome.kind == "moving" and moving is not None:
+        raise CallError("FAILED_PRECONDITION", f"{instance_id!r} moves to {moving.to} by another move, {moving.number}")
     if outcome.kind == "reserved":
         raise CallError("FAILED_PRECONDITION", f"{instance_id!r} is reserved; confirm it before you {step} it")
     when = f" at {record.ended_at:.3f}" if record.ended_at else ""
     raise CallError("FAILED_PRECONDITION", f"{instance_id!r} has {record.state}{when}".replace("has r", "was r"))
+
+
+def confirmed(ledger: Ledger, follower: Follower, instance_id: str) -> Instance:
+    """Return the record of a confirmed instance; raise why there is none."""
+    record = follower.view.instances.get(instance_id) or ledger.find(instance_id)
+    if record is None:
+        raise CallError("NOT_FOUND", f"no instance {instance_id!r}")
+    if record.state != "confirmed":
+        raise CallError("FAILED_PRECONDITION", f"{instance_id!r} is {record.state}, not confirmed")
+    return record
 
 
 def other_generation(record: Instance) -> str:

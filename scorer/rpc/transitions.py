@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.parameters import Confirm, Release
+from schemas.request import InvalidRequest
 from scorer.ledger.follower import Follower
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import NO_QUERY, Call
@@ -13,11 +14,13 @@ from scorer.rpc.records import answer_to
 
 
 def confirm(ledger: Ledger, follower: Follower, params: dict[str, Any], call: Call = NO_QUERY) -> dict[str, Any]:
-    """Turn a reservation into an instance."""
+    """Turn a reservation into an instance, or have a moving instance be where it moves to."""
     asked: Confirm = read_params(Confirm, params)
+    if asked.move is not None and not asked.machine:
+        raise InvalidRequest("move: give the machine that it goes to, too")
     transition = ledger.confirm(
-        asked.id, machine=asked.machine, started_at=asked.started_at, generation=asked.generation, call=call,
-        dry_run=asked.dry_run,
+        asked.id, machine=asked.machine, started_at=asked.started_at, generation=asked.generation, move=asked.move,
+        call=call, dry_run=asked.dry_run,
     )  # fmt: skip
     follower.absorb(transition)
     return answer_to(transition, asked.id, "confirm", asked.dry_run)

@@ -11,17 +11,20 @@ from schemas.parameters import Update
 from schemas.request import InvalidRequest, Quantity, check_labels, read_amount
 from schemas.resources import RESOURCES
 from scorer.ledger.follower import Follower
-from scorer.ledger.instance import Instance
+from scorer.ledger.instance import Instance, machines_of
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import CHANGED, NO_QUERY, Call, Candidate, Change
 from scorer.ledger.units import too_large
+from scorer.placement.as_request import as_request
+from scorer.placement.offer import expected_change
 from scorer.placement.placement import Conflict
 from scorer.ranking.catalogue import Profiles
 from scorer.ranking.kept import Kept
 from scorer.rpc.errors import CallError
 from scorer.rpc.move import limits_of_growth, targets
+from scorer.rpc.moving import begin_move, cancel_move, check_alone, refuse_while_moving
 from scorer.rpc.query import read_params
-from scorer.rpc.records import answer_to, other_generation
+from scorer.rpc.records import answer_to, confirmed, other_generation
 from scorer.snapshot.snapshot import Snapshot
 
 ATTEMPTS_MAX = 10
@@ -40,25 +43,36 @@ def update(
     """Move, resize or change the role of a confirmed instance.
 
     A move and a growth are checked like a placement; a change of role is a fact and is not refused. The answer to a
-    move has the terms of the ranking that chose the machine, as that of `place`.
+    move has the terms of the ranking that chose the machine, as that of `place`. A move is done at once; with ``move``
+    it has two steps (`scorer.rpc.moving`).
     """
     asked: Update = read_params(Update, params)
     check_labels(asked.labels or {})
+    if asked.move or asked.cancel_move:
+        check_alone(asked)
     if ledger.acted("update", asked.id, call):  # whatever changed since, it is not done again
-        old = _confirmed(ledger, follower, asked.id)
+        old = confirmed(ledger, follower, asked.id)
         transition = ledger.update([Change(old, old, [])], generation=asked.generation, call=call)
         follower.absorb(transition)
         return answer_to(transition, asked.id, "update", asked.dry_run)
+    if asked.move:
+        return begin_move(ledger, follower, asked, snapshot, profiles, now_s, kept, call)
+    if asked.cancel_move:
+        return cancel_move(ledger, follower, asked, call)
     for _ in range(ATTEMPTS_MAX):
-        old = _confirmed(ledger, follower, asked.id)
+        old = confirmed(ledger, follower, asked.id)
         if asked.generation is not None and old.generation != asked.generation:
             raise CallError("FAILED_PRECONDITION", other_generation(old))
-        other = _confirmed(ledger, follower, asked.swap_role_with) if asked.swap_role_with else None
+        at = follower.change
+        other = confirmed(ledger, follower, asked.swap_role_with) if asked.swap_role_with else None
         change, terms = _change(old, asked, other, follower, snapshot, profiles, now_s, kept)
+        known = expected_change(at, as_request(change.new)) if terms else -1
         changes = _swap(change, other, asked.role) if other is not None else [change]
         if all(_same(change) for change in changes):
             changes = [Change(old, old, [])]
-        transition = ledger.update(changes, generation=asked.generation, call=call, dry_run=asked.dry_run)
+        transition = ledger.update(
+            changes, generation=asked.generation, expected_change=known, call=call, dry_run=asked.dry_run
+        )
         follower.absorb(transition)
         kind, reasons = transition.outcomes[0].kind, transition.outcomes[0].reasons
         if kind == "stale" or (kind == "conflict" and CHANGED in reasons):
@@ -73,15 +87,6 @@ def update(
             return answer | {"moved_from": None}
         return terms | answer | {"moved_from": old.machine}
     raise Conflict(f"{asked.id!r} was changed by others {ATTEMPTS_MAX} times")
-
-
-def _confirmed(ledger: Ledger, follower: Follower, instance_id: str) -> Instance:
-    record = follower.view.instances.get(instance_id) or ledger.find(instance_id)
-    if record is None:
-        raise CallError("NOT_FOUND", f"no instance {instance_id!r}")
-    if record.state != "confirmed":
-        raise CallError("FAILED_PRECONDITION", f"{instance_id!r} is {record.state}, not confirmed")
-    return record
 
 
 def _change(
@@ -108,10 +113,12 @@ def _change(
     if large := too_large(new.amounts, new.maxmemory):
         raise InvalidRequest(large)
     if asked.machine is None or asked.machine == old.machine:
-        stays = Candidate(
-            old.machine, -1, limits_of_growth(old, new, asked.profile, follower, snapshot, profiles, now_s, kept)
-        )
-        return Change(old, new, [stays]), {}
+        stays = [
+            Candidate(at, -1, limits_of_growth(old, new, at, asked.profile, follower, snapshot, profiles, now_s, kept))
+            for at in machines_of(old)
+        ]
+        return Change(old, new, stays), {}
+    refuse_while_moving(old)
     candidates, terms = targets(
         old, new, asked.machine, asked.profile, other, follower, snapshot, profiles, now_s, kept
     )
@@ -130,10 +137,10 @@ def _swap(change: Change, other: Instance, role: str | None) -> list[Change]:
         return [change]
     if role not in (None, other.role):
         raise CallError("FAILED_PRECONDITION", f"role: {other.id!r} is {other.role!r}, not {role!r}")
-    anywhere = Candidate(other.machine, -1)
+    anywhere = [Candidate(other.machine, -1)]
     return [
         Change(old, msgspec.structs.replace(new, role=other.role, swap=pair), change.candidates),
-        Change(other, msgspec.structs.replace(other, role=old.role, swap=pair), [anywhere]),
+        Change(other, msgspec.structs.replace(other, role=old.role, swap=pair), anywhere),
     ]
 
 

@@ -20,17 +20,18 @@ from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.ledger import scripts as ledger_module
 from scorer.ledger.follower import Follower
-from scorer.ledger.instance import Instance, record_tail
+from scorer.ledger.instance import Instance, machines_of
 from scorer.ledger.limits import Limit, in_role, one_to_a_port, total
 from scorer.ledger.runner import SCRIPTS, script_text
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
 from scorer.ledger.units import in_units
+from scorer.ledger.view import LedgerView
 from scorer.ranking.filters.masters import Masters
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.effort import effort
-from tests.scorer.ledger.ledger_model import LedgerModel
+from tests.scorer.ledger.ledger_model import SWEPT, LedgerModel
 
 pytestmark = pytest.mark.integration
 
@@ -114,13 +115,14 @@ class LedgerMachine(RuleBasedStateMachine):
         self.follower = Follower(self.real)
         self.wire.one("SET", self.names.key("clock"), f"{self.now_s:.6f}")
         self.follower.poll()
+        self.named = dict(zip(MACHINES, MACHINES, strict=True))
 
     def candidates(self, machines: list[str], fresh: bool) -> list[Candidate]:
         """Return machines as a scorer that is up to date, or one that is not, would give them."""
         return [
             Candidate(
-                machine,
-                self.model.version(machine) if fresh else self.model.version(machine) + 1000,
+                self.named[machine],
+                self.model.version(self.named[machine]) + (0 if fresh else 1000),
                 limits_on(machine),
             )
             for machine in machines
@@ -201,13 +203,19 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(
         instance_id=st.sampled_from(IDS), machine=st.sampled_from(["", "", "m1"]), started=st.sampled_from([0.0, 5.0]),
-        which=generations, query=queries,
+        which=generations, query=queries, arrived=st.booleans(), move=generations,
     )  # fmt: skip
-    def confirm(self, instance_id: str, machine: str, started: float, which: int | None, query: str) -> None:
-        """Confirm any id, known or not."""
+    def confirm(
+        self, instance_id: str, machine: str, started: float, which: int | None, query: str, arrived: bool,
+        move: int | None,
+    ) -> None:  # fmt: skip
+        """Confirm any id, known or not, or that it has come where it moves, by its move's number or another."""
         at = self.now_s - started if started else 0.0
         options: dict[str, Any] = {"generation": self.generation(instance_id, which), "call": self.call(query, 30.0)}
-        options |= {"machine": machine, "started_at": at}
+        options |= {"machine": self.named.get(machine, ""), "started_at": at}
+        record = self.model.records.get(instance_id)
+        if arrived and record is not None and record.moving:
+            options |= {"machine": record.moving.to, "move": None if move is None else record.moving.number + move}
         self.same(self.real.confirm(instance_id, **options), self.model.confirm(instance_id, **options))
 
     @rule(
@@ -216,7 +224,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def release(self, instance_id: str, machine: str, which: int | None, query: str) -> None:
         """Release any id, known or not."""
         options: dict[str, Any] = {"generation": self.generation(instance_id, which), "call": self.call(query, 30.0)}
-        options["machine"] = machine
+        options["machine"] = self.named.get(machine, "")
         self.same(self.real.release(instance_id, **options), self.model.release(instance_id, **options))
 
     @rule(
@@ -231,8 +239,42 @@ class LedgerMachine(RuleBasedStateMachine):
         if stale:
             old = msgspec.structs.replace(old, version=old.version + 1)
         new = msgspec.structs.replace(to, id=instance_id, request=old.request, generation=old.generation)
+        if old.moving:  # it stays on both: both are asked
+            machines = [machine for machine in MACHINES if self.named[machine] in (old.machine, old.moving.to)]
         change = Change(old, new, self.candidates(machines, fresh=True))
         self.same(self.real.update([change]), self.model.update([change]))
+
+    @rule(
+        instance_id=st.sampled_from(IDS), to=st.lists(st.sampled_from(MACHINES), min_size=1, max_size=2, unique=True),
+        lasts_s=st.sampled_from([1.0, 10.0]), stale=st.sampled_from([False, False, False, True]), fresh=st.booleans(),
+    )  # fmt: skip
+    def begin_move(self, instance_id: str, to: list[str], lasts_s: float, stale: bool, fresh: bool) -> None:
+        """Have any id move elsewhere, whether it moves already or not."""
+        old = self.model.records.get(instance_id, Instance(id=instance_id, machine="m1", state="confirmed", amounts=()))
+        candidates = [one for one in self.candidates(to, fresh) if one.machine != old.machine]
+        if stale:
+            old = msgspec.structs.replace(old, version=old.version + 1)
+        self.same(self.real.begin_move(old, candidates, lasts_s), self.model.begin_move(old, candidates, lasts_s))
+
+    @rule(instance_id=st.sampled_from(IDS))
+    def cancel_move(self, instance_id: str) -> None:
+        """Have any id stay, whether it moves or not."""
+        old = self.model.records.get(instance_id, Instance(id=instance_id, machine="m1", state="confirmed", amounts=()))
+        self.same(self.real.cancel_move(old), self.model.cancel_move(old))
+
+    @rule(machine=st.sampled_from(MACHINES))
+    def rename(self, machine: str) -> None:
+        """Have a machine under another name, also while instances move from it or to it."""
+        old = self.named[machine]
+        new = machine if old != machine else f"{machine}-renamed"
+        self.same(self.real.expire(SWEPT), self.model.expire(SWEPT))
+        ids = sorted(one.id for one in self.model.on_machine(old))
+        if not ids:
+            return
+        self.named[machine] = new
+        assert self.real.rename(old, new, self.model.version(old), ids)
+        self.model.rename(old, new)
+        self.follower.poll()
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 3.0, 20.0]))
     def pass_time(self, seconds: float) -> None:
@@ -259,8 +301,8 @@ class LedgerMachine(RuleBasedStateMachine):
         if not hasattr(self, "model"):
             return
         for machine in MACHINES:
-            here = self.model.on_machine(machine)
-            sums = self.model.sums(machine)
+            here = self.model.on_machine(self.named[machine])
+            sums = self.model.sums(self.named[machine])
             for name, limit in zip(("cpu", "memory", "nic"), LIMITS[machine], strict=True):
                 if not math.isnan(limit):
                     assert sum(n for (_, what), n in sums.items() if what == name) <= in_units(name, limit)
@@ -280,9 +322,10 @@ class LedgerMachine(RuleBasedStateMachine):
         live = {record.id: record for record in self.model.live()}
         assert self.real.all_instances() == live
         assert self.follower.view.instances == live
-        versions = {machine: self.model.version(machine) for machine in MACHINES if self.model.on_machine(machine)}
+        machines = list(self.named.values())
+        versions = {machine: self.model.version(machine) for machine in machines if self.model.on_machine(machine)}
         assert self.real.machine_versions() == versions
-        assert {m: self.follower.version(m) for m in MACHINES} == {m: versions.get(m, 0) for m in MACHINES}
+        assert {m: self.follower.version(m) for m in machines} == {m: versions.get(m, 0) for m in machines}
         keys = self.real._keys
         rows = self.wire.one("HGETALL", keys[3])
         for name, row in zip(rows[::2], rows[1::2], strict=True):
@@ -290,16 +333,30 @@ class LedgerMachine(RuleBasedStateMachine):
         flat = self.wire.one("HGETALL", keys[4])
         counts = {k.decode(): int(v) for k, v in zip(flat[::2], flat[1::2], strict=True)}
         assert counts == Counter(
-            f"{r.machine} {what}"
+            f"{machine} {what}"
             for r in live.values()
+            for machine in machines_of(r)
             for what in [f"port {port}" for port in r.ports] + [f"role 2 {r.cluster} {r.role}"] * bool(r.cluster)
         )
         waiting = {name.decode() for name in self.wire.one("ZRANGE", keys[2], 0, -1)}
         assert waiting == {r.id for r in live.values() if r.state == "reserved"}
+        moving = {name.decode() for name in self.wire.one("ZRANGE", keys[12], 0, -1)}
+        assert moving == {r.id for r in live.values() if r.moving}
+        self.the_view_sees_both_ends(live)
         clusters = self.wire.one("HGETALL", keys[5])
         found = {k.decode(): int(v.split()[1]) for k, v in zip(clusters[::2], clusters[1::2], strict=True)}
         expected = {c: sum(r.cluster == c for r in live.values()) for c in ("c1", "c2")}
         assert found == {c: n for c, n in expected.items() if n}
+
+    def the_view_sees_both_ends(self, live: dict[str, Instance]) -> None:
+        """Find each instance on every machine that it holds, and on the one it is on, as a new view does."""
+        view, anew = self.follower.view, LedgerView(live.values())
+        for machine in self.named.values():
+            held = {one.id for one in self.model.on_machine(machine)}
+            assert {one.id for one in view.held_on(machine)} == {one.id for one in anew.held_on(machine)} == held
+            assert {one.id for one in view.on_machine(machine)} == {r.id for r in live.values() if r.machine == machine}
+            assert len(view.slots_on(machine)) == len(held)
+        assert view.live()[0].size == sum(len(machines_of(one)) for one in live.values())
 
     @invariant()
     def the_log_tells_the_whole_story(self) -> None:
@@ -499,17 +556,135 @@ def test_what_has_expired_gives_back_whatever_becomes_of_the_step(
     assert [wire.one("EXISTS", key) for key in ledger._keys[1:6]] == [0] * 5
 
 
-def test_an_instance_on_the_move_holds_both_its_machines(wire: Wire, names: Names) -> None:
-    """A record that names the machine it moves from is added up on both, and leaves both."""
+def moving_instance(ledger: Ledger, lasts_s: float = 60.0, **fields: Any) -> Instance:
+    """Return an instance that is confirmed on m1 and moves to m2."""
+    own = Wanted(msgspec.structs.replace(simple("a").instance, **fields), 60.0, [Candidate("m1", -1)])
+    ledger.reserve([own])
+    (old,) = ledger.confirm("a").changes
+    (begun,) = ledger.begin_move(old, [Candidate("m2", -1)], lasts_s).changes
+    return begun
+
+
+def held(ledger: Ledger, wire: Wire) -> dict[str, int]:
+    """Return how many instances each machine holds, by its row."""
+    flat = wire.one("HGETALL", ledger.machines)
+    return {
+        name.decode(): sum(n for (_, what), n in sums_in(row).items() if what == "instances")
+        for name, row in zip(flat[::2], flat[1::2], strict=True)
+    }
+
+
+MOVES: list[tuple[str, Callable[[Ledger], Transition], dict[str, int], str]] = [
+    ("confirmed there", lambda ledger: ledger.confirm("a", machine="m2"), {"m2": 1}, "m2"),
+    ("confirmed where it is", lambda ledger: ledger.confirm("a", machine="m1"), {"m1": 1, "m2": 1}, "m1"),
+    ("confirmed anywhere", lambda ledger: ledger.confirm("a"), {"m1": 1, "m2": 1}, "m1"),
+    ("another move confirmed", lambda ledger: ledger.confirm("a", machine="m2", move=1), {"m1": 1, "m2": 1}, "m1"),
+    ("released", lambda ledger: ledger.release("a"), {}, ""),
+    ("released there", lambda ledger: ledger.release("a", machine="m2"), {"m1": 1, "m2": 1}, "m1"),
+    ("cancelled", lambda ledger: ledger.cancel_move(cast("Instance", ledger.find("a"))), {"m1": 1}, "m1"),
+    ("found there", lambda ledger: ledger.correct([msgspec.structs.replace(cast("Instance", ledger.find("a")),
+                                                                          machine="m2")]), {"m2": 1}, "m2"),
+    ("found nowhere", lambda ledger: ledger.correct([], ["a"]), {}, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "rows", "machine"), [row[1:] for row in MOVES], ids=[row[0] for row in MOVES])
+def test_what_becomes_of_a_move(
+    wire: Wire, names: Names, step: Callable[[Ledger], Transition], rows: dict[str, int], machine: str
+) -> None:
+    """Both machines are held until it is confirmed there, has ended or is released; ports, role and sums alike."""
     ledger = Ledger(wire, names)
-    ledger.reserve([simple("b")])
-    (moving,) = ledger.reserve([simple("a")]).changes
-    tail = record_tail(moving) + b',"moving_from":"m2"'
-    ledger._run("correct", False, "set", "a", "m1", tail)
-    for machine, count in (("m1", 2), ("m2", 1)):
-        assert sums_in(wire.one("HGET", ledger.machines, machine))["prod", "instances"] == count
+    moving = moving_instance(ledger, ports=(7,), cluster="c", role="master")
+    assert (moving.machine, moving.moving and moving.moving.to, held(ledger, wire)) == ("m1", "m2", {"m1": 1, "m2": 1})
+    step(ledger)
+    found = ledger.find("a")
+    assert held(ledger, wire) == rows
+    assert found is not None
+    assert found.machine == (machine or found.machine)
+    assert (found.moving is None) == (len(rows) < 2)
+    counts = {name.decode() for name in wire.one("HKEYS", ledger._keys[4])}
+    assert counts == {f"{name} {what}" for name in rows for what in ("port 7", "role 1 c master")}
+    follower = Follower(ledger)
+    follower.poll()
+    assert sorted(follower.view.holders(frozenset({("cluster", "c")}))) == sorted(rows)
+
+
+def test_a_move_ends_by_itself(wire: Wire, names: Names) -> None:
+    """At its time whichever script comes first frees the target; the instance stays, and can move anew."""
+    ledger = clocked_ledger(wire, names)
+    wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
+    first = moving_instance(ledger, 10.0)
+    wire.one("SET", names.key("clock"), f"{NOW_S + 10.0:.6f}")
+    assert ledger.expire().count == 1
+    assert held(ledger, wire) == {"m1": 1}
+    (stays,) = ledger.all_instances().values()
+    (again,) = ledger.begin_move(stays, [Candidate("m2", -1)], 10.0).changes
+    assert first.moving and again.moving and first.moving.number < again.moving.number
+    late = ledger.confirm("a", machine="m2", move=first.moving.number)
+    assert late.outcomes[0].kind == "moving"
+    wire.one("SET", names.key("clock"), f"{NOW_S + 30.0:.6f}")
+    assert ledger.confirm("a", machine="m2", move=again.moving.number).outcomes[0].kind == "elsewhere"
+    assert held(ledger, wire) == {"m1": 1}
+    assert wire.one("EXISTS", ledger._keys[12]) == 0
+
+
+def test_a_query_that_comes_again_does_not_confirm_the_next_move(wire: Wire, names: Names) -> None:
+    """It acted on the move before: delivered again it changes nothing."""
+    ledger, call = Ledger(wire, names), Call("q1", 0.0)
+    moving_instance(ledger)
+    (there,) = ledger.confirm("a", machine="m2", call=call).changes
+    (back,) = ledger.begin_move(there, [Candidate("m1", -1)], 60.0).changes
+    (home,) = ledger.confirm(back.id, machine="m1").changes
+    ledger.begin_move(home, [Candidate("m2", -1)], 60.0)
+    again = ledger.confirm("a", machine="m2", call=call)
+    assert (again.outcomes[0].kind, again.changes) == ("elsewhere", [])
+
+
+def test_what_is_tried_of_a_move_is_not_written(wire: Wire, names: Names) -> None:
+    """A dry run answers as the step would."""
+    ledger = Ledger(wire, names)
+    moving = moving_instance(ledger)
+    tried = ledger.confirm("a", machine="m2", dry_run=True).outcomes[0]
+    assert (tried.kind, tried.instance and tried.instance.machine) == ("done", "m2")
+    ledger.cancel_move(moving, dry_run=True)
+    assert ledger.all_instances() == {"a": moving}
+
+
+def test_what_grows_while_it_moves_must_have_room_on_both(wire: Wire, names: Names) -> None:
+    """The reason is that of the machine that has none; with room on both it is still moving."""
+    ledger = Ledger(wire, names)
+    moving = moving_instance(ledger)
+    larger = msgspec.structs.replace(moving, amounts=amounts_of(1.0))
+    for most, kind, reasons in ((0.5, "conflict", ("m2 is full",)), (1.0, "done", ())):
+        limits = {"m1": [Limit(total("cpu"), 9.0, "m1 is full")], "m2": [Limit(total("memory"), 1.0, "-"),
+                  Limit(total("cpu"), most, "m2 is full")]}  # fmt: skip
+        done = ledger.update([Change(moving, larger, [Candidate(name, -1, of) for name, of in limits.items()])])
+        assert (done.outcomes[0].kind, done.outcomes[0].reasons) == (kind, reasons)
+    assert done.changes[0].moving == moving.moving
+    assert held(ledger, wire) == {"m1": 1, "m2": 1}
+
+
+@pytest.mark.parametrize(("old", "new", "rows", "to"), [
+    ("m1", "m9", {"m9": 1, "m2": 1}, "m2"), ("m2", "m9", {"m1": 1, "m9": 1}, "m9"),
+    ("m1", "m2", {"m2": 1}, None), ("m2", "m1", {"m1": 1}, None),
+])  # fmt: skip
+def test_both_ends_of_a_move_may_have_another_name(
+    wire: Wire, names: Names, old: str, new: str, rows: dict[str, int], to: str | None
+) -> None:
+    """A move between two names of one machine has ended; what moved there is not a leaver."""
+    ledger = Ledger(wire, names)
+    follower = Follower(ledger)
+    moving_instance(ledger)
+    follower.poll()
+    assert ledger.rename(old, new, ledger.machine_versions()[old], ["a"])
+    follower.poll()
+    (now,) = ledger.all_instances().values()
+    assert (held(ledger, wire), now.moving.to if now.moving else None) == (rows, to)
+    assert follower.view.instances == {"a": now}
+    assert follower.view.machine_names == tuple(sorted(rows))
+    assert ledger.leavers() == []
     ledger.release("a")
-    assert ledger.machine_versions().keys() == {"m1"}
+    assert held(ledger, wire) == {}
 
 
 def test_masters_are_counted_by_the_role_that_the_filter_names(wire: Wire, names: Names) -> None:

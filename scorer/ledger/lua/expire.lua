@@ -2,5 +2,5 @@
 
 ARGV[4] how many at most
 
-Result: how many were due. ]]
+Result: how many were due, reservations and moves. ]]
 return answer(sweep(tonumber(ARGV[4])))

@@ -11,6 +11,15 @@ The life of an instance; each step is one script, which says what it does in eve
                              v    v                v
                          expired  released <───────┘          both: known for a day, then unknown
 
+A confirmed instance may be moving: it holds its machine and the one it moves to, with all its amounts, ports and its role
+on both; its cluster counts it once. It is confirmed on the first until the move is:
+
+                                   update: move                 confirm(machine = the new one)
+    confirmed on A ──────────────────────> A, moving to B ──────────────────────> confirmed on B, A is free
+                    <──────────────────────      │ release: both are free
+                     the time is over: B is free, or
+                     update: cancel
+
 An id may be reserved anew once it has ended. Each reservation is a generation of its id: the number of the change that
 made it, so a generation is never used twice, also when the ended one is no longer known.
 
@@ -38,6 +47,7 @@ KEYS[10] queries   prefix  <prefix>:<query> -> hash of "script id" -> generation
 KEYS[11] leases   hash    "<name> number", "<name> holder", "<name> until" of each lease (lease.lua)
 KEYS[12] leavers  zset    record of each instance that was confirmed and ended or moved away, by the end, as it was on the
                            machine it left: what the windows still show of it; for LEAVERS_S, at most LEAVERS_MOST
+KEYS[13] moving   zset    id of each moving instance by the time its move ends by itself
 ARGV[1] "1": try only, write nothing but what has expired
 ARGV[2] log length
 ARGV[3] "<seconds> <count>": how long an ended id stays known, and how many of them
@@ -46,7 +56,9 @@ ARGV[4...] as the script says
 A record is one JSON object whose first line holds what transitions change (version, state, machine, times); the rest
 (the tail) came from the scorer and is passed on byte for byte, since encoding it here would cut its numbers to 14
 digits; a new generation is put at its end here. Of the tail the scripts read: `generation`; `amounts` {resource: whole units} and `maxmemory`, null or absent: not given,
-adds nothing; `priority_class`; `counts` [what, ...]; `cluster`; `moving_from`; `request`. The units are the scorer's
+adds nothing; `priority_class`; `counts` [what, ...]; `cluster`; `request`. Of a moving instance they put at the end of the
+stored tail `moving` {to, since, until, number: the change that began it} and, for the scripts that came before moves and add
+up what stands there, `moving_from`: the machine it moves to. The units are the scorer's
 (`scorer.ledger.units`): nothing is scaled here, so scripts of releases that know different resources keep each other's
 sums. Sums are whole numbers, so adding and taking away never drifts.
 
@@ -59,13 +71,13 @@ A version is the number of the last change that touched a machine or cluster; an
 has to be kept for it: equal versions mean equal contents.
 
 What later releases add needs no other format number, since a record's tail and the head are open, sums and counts have
-names, and nothing reads a key it does not know: a sum by class is there; the leavers are a key of their own; a move is
-`moving_from` in the tail: the machine that the instance still holds, too, which hold() adds up already.
+names, and nothing reads a key it does not know: a sum by class is there; the leavers and the moves are keys of their own.
+The scripts that came before moves hold and free both machines, by `moving_from`; an update by them ends the move.
 
 Every script returns {epoch, change before, {records changed, in order}, results}, or an error reply whose first word is
 LEDGERFORMAT: the number of the format that is there, or LEDGERMIGRATING. ]]
-local HEAD, INSTANCES, EXPIRY, MACHINES, COUNTS, CLUSTERS, LOG, ENDED, CLOSED, QUERIES, LEASES, LEAVERS =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local HEAD, INSTANCES, EXPIRY, MACHINES, COUNTS, CLUSTERS, LOG, ENDED, CLOSED, QUERIES, LEASES, LEAVERS, MOVING =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local DRY, LOG_LENGTH = ARGV[1] == '1', ARGV[2]
 local REMEMBER_S, ENDED_MAX = string.match(ARGV[3], '^(%d+) (%d+)$')
 local FORMAT = '2'
@@ -142,15 +154,23 @@ end
 local function decode(value, id)
   local record = cjson.decode(value)
   record.tail = string.sub(value, string.find(value, '\n', 1, true) + 1, -2)
+  if record.moving then record.tail = string.match(record.tail, '^(.*),"moving_from":') end
   record.id = record.id or id
   return record
+end
+
+-- The end of a stored tail that says where an instance moves.
+local function moving_text(moving)
+  local to = cjson.encode(moving.to)
+  return string.format(',"moving_from":%s,"moving":{"to":%s,"since":%.6f,"until":%.6f,"number":%.0f}', to, to,
+    moving.since, moving['until'], moving.number or 0)
 end
 
 local function encode(record)
   return string.format(
     '{"version":%.0f,"state":"%s","machine":%s,"reserved_at":%.6f,"started_at":%.6f,"expires_at":%.6f,"ended_at":%.6f,\n',
     record.version or 0, record.state, cjson.encode(record.machine), record.reserved_at or 0, record.started_at or 0,
-    record.expires_at or 0, record.ended_at or 0) .. record.tail .. '}'
+    record.expires_at or 0, record.ended_at or 0) .. record.tail .. (record.moving and moving_text(record.moving) or '') .. '}'
 end
 
 -- The generation of a record; "0" for one from before there were any.
@@ -194,7 +214,7 @@ end
 
 local function hold(record, sign)
   hold_on(record.machine, record, sign)
-  if record.moving_from then hold_on(record.moving_from, record, sign) end
+  if record.moving then hold_on(record.moving.to, record, sign) end
   local cluster = cluster_of(record)
   if cluster then
     local members = cluster_row(cluster)
@@ -233,10 +253,34 @@ local function changed(record, old)
   changes[#changes + 1] = {record, old}
 end
 
+local function copy_of(record)
+  local copy = {}
+  for name, value in pairs(record) do copy[name] = value end
+  return copy
+end
+
 local function finish(record, state, at)
+  local moving = record.moving and copy_of(record)
   hold(record, -1)
-  record.state, record.ended_at = state, at
-  changed(record)
+  record.state, record.ended_at, record.moving = state, at, nil
+  changed(record, moving or nil)
+end
+
+-- Have a moving instance stay where it is: the machine it was to move to is free.
+local function stay(record)
+  local moving = copy_of(record)
+  hold_on(record.moving.to, record, -1)
+  record.moving, record.value = nil, nil
+  changed(record, moving)
+end
+
+-- Have a moving instance be where it moves to, since a moment: the machine it was on is free.
+local function arrive(record, at)
+  local moving = copy_of(record)
+  hold_on(record.machine, record, -1)
+  record.machine, record.started_at = record.moving.to, math.max(at, record.moving.since)
+  record.moving, record.value = nil, nil
+  changed(record, moving)
 end
 
 -- Call a command on a key with as many arguments as there are, some hundred at a time.
@@ -379,7 +423,7 @@ local function commit(always)
   local noted = changes
   changes = {}
   if #noted == 0 or (DRY and not always) then return end
-  local touched, live, waiting, settled = {}, {}, {}, {}
+  local touched, live, waiting, settled, moving, still = {}, {}, {}, {}, {}, {}
   for _, entry in ipairs(noted) do
     local record = entry[1]
     change = change + 1
@@ -387,6 +431,13 @@ local function commit(always)
     if record.new then
       record.new, record.generation = nil, change
       record.tail = record.tail .. string.format(',"generation":%.0f', change)
+    end
+    if record.moving then
+      record.moving.number = record.moving.number or change
+      moving[#moving + 1] = string.format('%.6f', record.moving['until'])
+      moving[#moving + 1] = record.id
+    elseif entry[2] and entry[2].moving then
+      still[#still + 1] = record.id
     end
     local value = encode(record)
     record.value = value
@@ -410,9 +461,9 @@ local function commit(always)
     for _, one in ipairs(entry) do
       touched[one.machine] = true
       row(one.machine).version = change
-      if one.moving_from then
-        touched[one.moving_from] = true
-        row(one.moving_from).version = change
+      if one.moving then
+        touched[one.moving.to] = true
+        row(one.moving.to).version = change
       end
       local cluster = cluster_of(one)
       if cluster then cluster_row(cluster).version = change end
@@ -431,6 +482,8 @@ local function commit(always)
   call_many('HDEL', INSTANCES, gone)
   call_many('ZREM', EXPIRY, settled)
   call_many('ZADD', EXPIRY, waiting)
+  call_many('ZREM', MOVING, still)
+  call_many('ZADD', MOVING, moving)
   write_sums(touched)
   redis.call('HSET', HEAD, 'format', FORMAT, 'epoch', epoch, 'change', string.format('%.0f', change))
   if not head[1] then redis.call('SET', CLOSED, CLOSED_TEXT) end
@@ -441,8 +494,8 @@ local function ended_record(id)
   return value and decode(value, id) or nil
 end
 
--- The live records of some ids, by id. What of them is due is expired, is in the result as that, and is written at once:
--- what a script plans and gives up later must not take it along.
+-- The live records of some ids, by id. What of them is due is expired, a move whose time is over has ended, is in the
+-- result as that, and is written at once: what a script plans and gives up later must not take it along.
 local function fetch(ids)
   local found = {}
   for first = 1, #ids, FIELDS_MAX do
@@ -457,6 +510,8 @@ local function fetch(ids)
     local record = found[id]
     if record and record.state == 'reserved' and record.expires_at <= now then
       finish(record, 'expired', record.expires_at)
+    elseif record and record.moving and record.moving['until'] <= now then
+      stay(record)
     end
   end
   commit(true)
@@ -480,7 +535,7 @@ local function target(id, generation, query, deadline)
   return record
 end
 
--- Expire what is due, at most so many, before anything is decided.
+-- Expire what is due, at most so many reservations and so many moves, before anything is decided.
 local function sweep(most)
   local due = redis.call('ZRANGEBYSCORE', EXPIRY, '-inf', stamp, 'LIMIT', 0, most)
   local found = fetch(due)
@@ -488,7 +543,14 @@ local function sweep(most)
     local record = found[id]
     if not record or is_live(record) then redis.call('ZREM', EXPIRY, id) end
   end
-  return #due
+  local over = redis.call('ZRANGEBYSCORE', MOVING, '-inf', stamp, 'LIMIT', 0, most)
+  if #over > 0 then
+    found = fetch(over)
+    for _, id in ipairs(over) do
+      if not (found[id] and found[id].moving) then redis.call('ZREM', MOVING, id) end
+    end
+  end
+  return #due + #over
 end
 
 local function answer(results)

@@ -8,7 +8,7 @@ open puts a text in place of format 1's head. From then on each script of format
 scorer of that release says that it cannot read the ledger: its sums cannot change any more, and are made anew here from
 the records. Scripts of format 2 answer LEDGERMIGRATING until every record was taken over.
 
-KEYS[13] masters, KEYS[14] ports: what only format 1 has
+KEYS[14] masters, KEYS[15] ports: what only format 1 has
 ARGV[4] "open", "slice" or "close"; with "slice" three for each record:
   id; the record as it was read; the record in format 2
 
@@ -18,7 +18,7 @@ if ARGV[4] == 'open' and not head[1] then
   change = 0
   if redis.call('TYPE', CLOSED).ok == 'hash' then
     change = tonumber(redis.call('HGET', CLOSED, 'change') or '0')
-    redis.call('DEL', CLOSED, MACHINES, CLUSTERS, COUNTS, KEYS[13], KEYS[14])
+    redis.call('DEL', CLOSED, MACHINES, CLUSTERS, COUNTS, KEYS[14], KEYS[15])
     redis.call('HSET', HEAD, 'migrating', '0')
     state = 'migrating'
   end

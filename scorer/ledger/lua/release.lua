@@ -1,4 +1,4 @@
---[[ End an instance or give a reservation back.
+--[[ End an instance or give a reservation back. A moving instance leaves both machines.
 
 ARGV[4] id
 ARGV[5] machine it must be on ("": any)

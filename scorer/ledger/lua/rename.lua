@@ -3,10 +3,11 @@
 ARGV[4] the name so far
 ARGV[5] the new name
 ARGV[6] version of the machine as its instances were read (0: it held none)
-ARGV[7...] the ids of its instances
+ARGV[7...] the ids of its instances, those that are moving to it among them
 
 Each record keeps its generation, times and state; its version rises, so every follower sees the change, and its entry
-of the log says the name so far in a second field, `renamed`. Instances that the new name holds already stay.
+of the log says the name so far in a second field, `renamed`. Instances that the new name holds already stay. A move from
+the one name to the other has ended: they are one machine.
 
 Result: "done", or "changed" (the machine is not as it was read: read it again). ]]
 sweep(SWEEP_MAX)
@@ -17,13 +18,19 @@ local found = fetch(ids)
 if row(from).version ~= tonumber(ARGV[6]) then return answer('changed') end
 for _, id in ipairs(ids) do
   local record = found[id]
-  if not record or not is_live(record) or record.machine ~= from then return answer('changed') end
+  local here = record and is_live(record) and (record.machine == from or (record.moving and record.moving.to == from))
+  if not here then return answer('changed') end
 end
 for _, id in ipairs(ids) do
   local old = found[id]
-  local new = {}
-  for name, value in pairs(old) do new[name] = value end
-  new.machine, new.renamed, new.value = to, from, nil
+  local new = copy_of(old)
+  new.renamed, new.value = from, nil
+  if new.machine == from then new.machine = to end
+  if new.moving then
+    new.moving = copy_of(new.moving)
+    if new.moving.to == from then new.moving.to = to end
+    if new.moving.to == new.machine then new.moving = nil end
+  end
   hold(old, -1)
   hold(new, 1)
   changed(new, old)

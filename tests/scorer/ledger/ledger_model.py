@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from schemas.resources import RESOURCES
-from scorer.ledger.instance import LIVE, Instance, State
+from scorer.ledger.instance import LIVE, Instance, Moving, State
 from scorer.ledger.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
 from scorer.ledger.units import UNITS, in_units
 
@@ -61,8 +61,8 @@ class LedgerModel:
         return [record for record in self.records.values() if record.state in LIVE]
 
     def on_machine(self, machine: str) -> list[Instance]:
-        """Return the live records of one machine."""
-        return [record for record in self.live() if record.machine == machine]
+        """Return the live records that hold one machine: those there, and those that move there."""
+        return [record for record in self.live() if machine in _held(record)]
 
     def version(self, machine: str) -> int:
         """Return a machine's version."""
@@ -78,29 +78,47 @@ class LedgerModel:
 
     # ---- steps
 
-    def _write(self, record: Instance, left: str = "") -> Instance:
+    def _write(self, record: Instance, *left: str) -> Instance:
         self.change += 1
         record = msgspec.structs.replace(record, version=self.change)
         self.records[record.id] = record
         self.log.append(record)
-        for machine in (record.machine, left):
+        for machine in (*_held(record), *left):
             self.touched[machine] = self.change
         return record
+
+    def _end(self, record: Instance, state: State, at: float) -> Instance:
+        ended = msgspec.structs.replace(record, state=state, ended_at=at, moving=None)
+        return self._write(ended, *_held(record))
+
+    def _stay(self, record: Instance) -> Instance:
+        return self._write(msgspec.structs.replace(record, moving=None), *_held(record))
 
     def _due(self, records: Iterable[Instance]) -> list[Instance]:
         now_s = self._clock()
         due = [record for record in records if record.state == "reserved" and record.expires_at <= now_s]
         return sorted(due, key=lambda record: (record.expires_at, record.id))
 
+    def _over(self, records: Iterable[Instance]) -> list[Instance]:
+        """Return those whose move has ended by itself, the first to end first."""
+        now_s = self._clock()
+        over = [(one.moving.until, one.id, one) for one in records if one.moving and one.moving.until <= now_s]
+        return [one for *_, one in sorted(over, key=lambda each: each[:2])]
+
     def _sweep(self, most: int = SWEPT, ids: Sequence[str] = ()) -> int:
-        """Expire the first so many that are due, then those of some ids."""
-        due = self._due(self.records.values())[:most]
+        """Expire the first so many reservations and moves that are due, then those of some ids."""
+        due, over = self._due(self.records.values())[:most], self._over(self.records.values())[:most]
         for record in due:
-            self._write(msgspec.structs.replace(record, state="expired", ended_at=record.expires_at))
+            self._end(record, "expired", record.expires_at)
+        for record in over:
+            self._stay(record)
         for instance_id in ids:
-            for record in self._due([self.records[instance_id]] if instance_id in self.records else []):
-                self._write(msgspec.structs.replace(record, state="expired", ended_at=record.expires_at))
-        return len(due)
+            known = [self.records[instance_id]] if instance_id in self.records else []
+            for record in self._due(known):
+                self._end(record, "expired", record.expires_at)
+            for record in self._over(known):
+                self._stay(record)
+        return len(due) + len(over)
 
     def _next(self, record: Instance | None, step: Step) -> State | str:
         return TRANSITIONS[record.state if record else None, step]
@@ -201,9 +219,9 @@ class LedgerModel:
         if call.query:
             self.acts[call.query, step, record.id] = record.generation
 
-    def _single(
+    def _single(  # noqa: PLR0912
         self, instance_id: str, step: Step, machine: str, generation: int | None, call: Call,
-        change: Callable[[Instance], Instance],
+        change: Callable[[Instance], Instance], move: int | None = None,
     ) -> Transition:  # fmt: skip
         before = self.change
         if self._late(call):
@@ -222,6 +240,11 @@ class LedgerModel:
             outcome = Outcome("unknown")
         elif acted is None and generation is not None and record.generation != generation:
             outcome = Outcome("generation", record)
+        elif step == "confirm" and record.moving and record.moving.to == machine and acted is None:
+            if move in (None, record.moving.number):
+                outcome = Outcome("done", self._write(change(record), record.machine))
+            else:
+                outcome = Outcome("moving", record)
         elif machine and record.machine != machine:
             outcome = Outcome("elsewhere", record)
         elif following == "repeat":
@@ -229,23 +252,24 @@ class LedgerModel:
         elif following == "refused":
             outcome = Outcome("ended", record)
         else:
-            outcome = Outcome("done", self._write(change(record)))
+            outcome = Outcome("done", self._write(change(record), *_held(record)))
         if acted is None and outcome.kind in ("done", "repeat") and outcome.instance is not None:
             self._remember(call, step, outcome.instance)
         return Transition("", before, self.log[before:], [outcome])
 
     def confirm(
         self, instance_id: str, *, machine: str = "", started_at: float = 0.0, generation: int | None = None,
-        call: Call = NO_QUERY,
+        move: int | None = None, call: Call = NO_QUERY,
     ) -> Transition:  # fmt: skip
         """As `Ledger.confirm`."""
         now = self._clock()
-        return self._single(
-            instance_id, "confirm", machine, generation, call,
-            lambda r: msgspec.structs.replace(
-                r, state="confirmed", expires_at=0.0, started_at=min(started_at, now) if started_at else now
-            ),
-        )  # fmt: skip
+
+        def there(record: Instance) -> Instance:
+            at, moving = min(started_at, now) if started_at else now, record.moving
+            where = {"machine": moving.to, "started_at": max(at, moving.since)} if moving else {"started_at": at}
+            return msgspec.structs.replace(record, state="confirmed", expires_at=0.0, moving=None, **where)
+
+        return self._single(instance_id, "confirm", machine, generation, call, there, move)
 
     def release(
         self, instance_id: str, *, machine: str = "", generation: int | None = None, call: Call = NO_QUERY
@@ -258,7 +282,7 @@ class LedgerModel:
             machine,
             generation,
             call,
-            lambda r: msgspec.structs.replace(r, state="released", ended_at=now),
+            lambda r: msgspec.structs.replace(r, state="released", ended_at=now, moving=None),
         )
 
     def acted(self, step: str, instance_id: str, call: Call) -> bool:
@@ -268,43 +292,100 @@ class LedgerModel:
     def update(self, changes: Sequence[Change], *, generation: int | None = None, call: Call = NO_QUERY) -> Transition:
         """As `Ledger.update`, for a query that is asked once."""
         (change,) = changes
+
+        def changed(record: Instance) -> Outcome:
+            if change.new is change.old:
+                return Outcome("repeat", record)
+            if record.moving:
+                reasons = [self._misfit(change.new, one, set()) for one in change.candidates]
+                if any(reasons):
+                    return Outcome("conflict", reasons=tuple(one for one in reasons if one)[:1])
+                return Outcome("done", self._write(self._changed(record, change.new, record.machine)))
+            candidate, reasons = self._first(change.new, change.candidates)
+            if candidate is None:
+                return Outcome("conflict", reasons=tuple(reasons))
+            return Outcome("done", self._write(self._changed(record, change.new, candidate.machine), record.machine))
+
+        return self._on_confirmed(change.old, changed, call)
+
+    def _changed(self, record: Instance, new: Instance, machine: str) -> Instance:
+        started_at = record.started_at if machine == record.machine else self._clock()
+        return msgspec.structs.replace(
+            new, machine=machine, state="confirmed", reserved_at=record.reserved_at, started_at=started_at,
+            expires_at=0.0, ended_at=0.0, moving=record.moving,
+        )  # fmt: skip
+
+    def _first(self, record: Instance, candidates: Sequence[Candidate]) -> tuple[Candidate | None, list[str]]:
+        reasons = []
+        for candidate in candidates:
+            reason = self._misfit(record, candidate, set())
+            if not reason:
+                return candidate, reasons
+            reasons.append(reason)
+        return None, reasons
+
+    def _on_confirmed(self, old: Instance, step: Callable[[Instance], Outcome], call: Call = NO_QUERY) -> Transition:
+        """Take a step on a confirmed instance that is as its caller saw it."""
         before = self.change
-        self._sweep(ids=[change.old.id])
-        record = self.records.get(change.old.id)
-        following = self._next(record, "update")
+        if self._late(call):
+            self._sweep()
+            return Transition("", before, self.log[before:], [Outcome("late")])
+        self._sweep(ids=[old.id])
+        record = self.records.get(old.id)
         if record is None:
             outcome = Outcome("unknown")
         elif record.state == "reserved":
             outcome = Outcome("reserved", record)
-        elif following != "confirmed":
+        elif self._next(record, "update") != "confirmed":
             outcome = Outcome("ended", record)
-        elif record.version != change.old.version:
+        elif record.version != old.version:
             outcome = Outcome("stale")
-        elif change.new is change.old:
-            outcome = Outcome("repeat", record)
         else:
-            reasons = []
-            outcome = Outcome("conflict")
-            for candidate in change.candidates:
-                reason = self._misfit(change.new, candidate, set())
-                if not reason:
-                    moved = candidate.machine != record.machine
-                    new = msgspec.structs.replace(
-                        change.new, machine=candidate.machine, state="confirmed", reserved_at=record.reserved_at,
-                        started_at=self._clock() if moved else record.started_at, expires_at=0.0, ended_at=0.0,
-                    )  # fmt: skip
-                    outcome = Outcome("done", self._write(new, record.machine if moved else ""))
-                    break
-                reasons.append(reason)
-            else:
-                outcome = Outcome("conflict", reasons=tuple(reasons))
+            outcome = step(record)
         return Transition("", before, self.log[before:], [outcome])
+
+    def begin_move(self, old: Instance, candidates: Sequence[Candidate], lasts_s: float) -> Transition:
+        """As `Ledger.begin_move`, for a query that is asked once."""
+
+        def begun(record: Instance) -> Outcome:
+            if record.moving:
+                return Outcome("moving", record)
+            candidate, reasons = self._first(msgspec.structs.replace(record, id=""), candidates)
+            if candidate is None:
+                return Outcome("conflict", reasons=tuple(reasons))
+            now = self._clock()
+            moving = Moving(candidate.machine, now, now + lasts_s, self.change + 1)
+            return Outcome("done", self._write(msgspec.structs.replace(record, moving=moving)))
+
+        return self._on_confirmed(old, begun)
+
+    def cancel_move(self, old: Instance) -> Transition:
+        """As `Ledger.cancel_move`, for a query that is asked once."""
+        return self._on_confirmed(
+            old, lambda record: Outcome("done", self._stay(record)) if record.moving else Outcome("repeat", record)
+        )
+
+    def rename(self, old: str, new: str) -> list[Instance]:
+        """Have a machine under a name that holds nothing; return the records that changed, by id."""
+        self._sweep()
+        changed = []
+        for record in sorted(self.on_machine(old), key=lambda one: one.id):
+            moving = record.moving
+            if moving and moving.to == old:
+                moving = msgspec.structs.replace(moving, to=new)
+            machine = new if record.machine == old else record.machine
+            changed.append(self._write(msgspec.structs.replace(record, machine=machine, moving=moving), old))
+        return changed
 
     def expire(self, most: int = 1000) -> Transition:
         """As `Ledger.expire`."""
         before = self.change
         count = self._sweep(most)
         return Transition("", before, self.log[before:], [], count)
+
+
+def _held(record: Instance) -> tuple[str, ...]:
+    return (record.machine, record.moving.to) if record.moving else (record.machine,)
 
 
 def _share(record: Instance, name: str) -> int:

@@ -49,6 +49,7 @@ KEYS = (
     "role", "cluster_masters", "kind", "data_labels", "machine", "selector", "prefer", "affinity", "anti_affinity",
     "tolerations", "profile", "window_s", "count", "top", "explain", "dry_run", "ttl_s", "all_or_nothing", "machines_max",
     "machines_min", "instances", "generation", "started_at", "swap_role_with", "names", "after", "limit", "state", "other",
+    "move", "cancel_move",
 )  # fmt: skip
 GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("place", {"id": "i", "cpu": 1, "memory": "1G", "labels": {"app": "x"}, "ports": [6379]}),
@@ -59,6 +60,9 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("rank", {"memory": "1Gi", "top": 5, "profile": "trimaran", "expected": {"cpu": 2}, "limits": {"cpu": "4"}}),
     ("confirm", {"id": "i", "machine": "m1", "generation": 1}),
     ("update", {"id": "i", "machine": "", "cpu": 2, "labels": {"a": "b"}, "swap_role_with": "x"}),
+    ("update", {"id": "i", "machine": "m2", "move": True, "ttl_s": "5m"}),
+    ("update", {"id": "i", "cancel_move": True}),
+    ("confirm", {"id": "i", "machine": "m2", "move": 3}),
     ("release", {"id": "i"}),
     ("instances", {"labels": {"app": "x"}, "state": "reserved", "limit": 10}),
     ("machines", {"names": ["m1"], "labels": {}, "window_s": 300}),

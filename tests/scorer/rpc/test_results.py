@@ -15,7 +15,7 @@ from schemas.rpc import Query
 from scorer.ledger.follower import Follower
 from scorer.ledger.instance import Instance
 from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Change, Transition
+from scorer.ledger.transition import Candidate, Change, Transition
 from scorer.metrics import Metrics
 from scorer.ranking.catalogue import load_profiles
 from scorer.rpc.service import METHODS, ScorerService
@@ -43,6 +43,14 @@ class Model(LedgerModel):
     def update(self, changes: Sequence[Change], **_: Any) -> Transition:
         """As `Ledger.update`."""
         return super().update(changes)
+
+    def begin_move(self, old: Instance, candidates: Sequence[Candidate], lasts_s: float, **_: Any) -> Transition:
+        """As `Ledger.begin_move`."""
+        return super().begin_move(old, candidates, lasts_s)
+
+    def cancel_move(self, old: Instance, **_: Any) -> Transition:
+        """As `Ledger.cancel_move`."""
+        return super().cancel_move(old)
 
 
 class Scorer:
@@ -95,6 +103,12 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("machines", {"limit": 1}),
     ("update", {"id": "i", "cpu": 0.5}),
     ("update", {"id": "i", "machine": ""}),
+    ("update", {"id": "i", "machine": "m3", "move": True}),
+    ("update", {"id": "i", "machine": "m3", "move": True}),
+    ("instances", {"id": "i"}),
+    ("update", {"id": "i", "cancel_move": True}),
+    ("update", {"id": "i", "machine": "m3", "move": True}),
+    ("confirm", {"id": "i", "machine": "m3"}),
     ("release", {"id": "i"}),
     ("release", {"id": "i"}),
     ("health", {}),

@@ -1,0 +1,140 @@
+"""A move in two steps: the target is reserved, and what was left is free when the instance runs on the target.
+
+    begun = client.update("db-1", machine="m2", move=True)        # or machine="": the best one
+    ...                                                           # copy it, start it on m2
+    client.confirm("db-1", machine="m2", generation=begun["generation"], move=begun["moving"]["number"])
+
+Until then the instance is confirmed where it was and holds both machines: its amounts, its ports and its role on both;
+its cluster counts it once, and it is ignored where the target is chosen. ``moving`` of its record says where it goes,
+since when, until when, and the number of the move. What may become of it:
+
+| step | the instance | source | target |
+|---|---|---|---|
+| ``confirm`` with ``machine`` = the target | is on the target | freed by the same script; leaves a debit | held |
+| ``ttl_s`` (an hour) is over, or ``update`` with ``cancel_move`` | stays | held | freed |
+| ``release`` | has ended | freed | freed |
+| ``confirm`` without the target | stays, moving | held | held |
+| ``update`` of amounts, ports, role, labels | stays, moving; what grows must have room on both | held | held |
+| ``update`` to another machine, another move | refused | held | held |
+| the same move again | stays, moving; answered ``repeated`` | held | held |
+
+``generation`` names the reservation of the instance, ``move`` the move: a late ``confirm`` with the number of a move
+that ended by itself does not confirm the next one.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from schemas.parameters import Update
+from schemas.request import InvalidRequest
+from scorer.ledger.follower import Follower
+from scorer.ledger.instance import Instance
+from scorer.ledger.scripts import Ledger
+from scorer.ledger.transition import CHANGED, NO_QUERY, Call, Change, Transition
+from scorer.placement.as_request import as_request
+from scorer.placement.offer import expected_change
+from scorer.placement.placement import Conflict
+from scorer.ranking.catalogue import Profiles
+from scorer.ranking.kept import Kept
+from scorer.rpc.errors import CallError
+from scorer.rpc.move import targets
+from scorer.rpc.records import answer_to, confirmed, other_generation
+from scorer.snapshot.snapshot import Snapshot
+
+ATTEMPTS_MAX = 10
+_WITH_A_MOVE = {"id", "machine", "move", "ttl_s", "cancel_move", "profile", "generation", "dry_run"}
+
+
+def check_alone(asked: Update) -> None:
+    """Refuse a step of a move that is to change something else, too; raises InvalidRequest."""
+    if asked.move and asked.cancel_move:
+        raise InvalidRequest("cancel_move: does not go together with move")
+    step = "move" if asked.move else "cancel_move"
+    for name in Update.__struct_fields__:
+        if name not in _WITH_A_MOVE and getattr(asked, name) not in (None, ""):
+            raise InvalidRequest(f"{name}: does not go together with {step}: update it before or after")
+
+
+def moving_words(record: Instance) -> str:
+    """Return where an instance moves, and until when."""
+    moving = record.moving
+    assert moving is not None
+    until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moving.until))
+    return f"{record.id!r} is moving from {record.machine} to {moving.to} until {until}"
+
+
+def refuse_while_moving(record: Instance) -> None:
+    """Raise CallError where an instance that is under way is to go elsewhere."""
+    if record.moving is not None:
+        how = f"confirm it with machine {record.moving.to}, or update it with cancel_move, first"
+        raise CallError("FAILED_PRECONDITION", f"{moving_words(record)}: {how}")
+
+
+def begin_move(
+    ledger: Ledger,
+    follower: Follower,
+    asked: Update,
+    snapshot: Snapshot,
+    profiles: Profiles,
+    now_s: float,
+    kept: Kept | None = None,
+    call: Call = NO_QUERY,
+) -> dict[str, Any]:
+    """Reserve the target of a move; return the record, with the terms of the ranking that chose the target."""
+    for _ in range(ATTEMPTS_MAX):
+        old = _meant(ledger, follower, asked)
+        if old.moving is not None and asked.machine not in (None, "", old.moving.to):
+            refuse_while_moving(old)
+        if old.moving is not None or asked.machine == old.machine:
+            return _repeat(ledger, follower, old, asked, call)
+        change = expected_change(follower.change, as_request(old))
+        candidates, terms = targets(
+            old, old, asked.machine or "", asked.profile, None, follower, snapshot, profiles, now_s, kept
+        )
+        better = [one.machine for one in candidates]
+        better = better[: better.index(old.machine)] if old.machine in better else better
+        if not better:
+            return _repeat(ledger, follower, old, asked, call)
+        transition = ledger.begin_move(
+            old, candidates[: len(better)], asked.ttl_s, generation=asked.generation, expected_change=change,
+            call=call, dry_run=asked.dry_run,
+        )  # fmt: skip
+        follower.absorb(transition)
+        outcome = transition.outcomes[0]
+        if outcome.kind in ("stale", "moving") or (outcome.kind == "conflict" and CHANGED in outcome.reasons):
+            continue
+        if outcome.kind == "conflict":
+            reason = ", ".join(dict.fromkeys(outcome.reasons))
+            raise CallError("RESOURCE_EXHAUSTED", f"{asked.id!r} cannot be moved: {reason}")
+        return terms | answer_to(transition, asked.id, "move", asked.dry_run) | {"moved_from": None}
+    raise Conflict(f"{asked.id!r} was changed by others {ATTEMPTS_MAX} times")
+
+
+def cancel_move(ledger: Ledger, follower: Follower, asked: Update, call: Call = NO_QUERY) -> dict[str, Any]:
+    """Free the target of a move; an instance that is not moving stays as it is, and the answer says ``repeated``."""
+    for _ in range(ATTEMPTS_MAX):
+        old = _meant(ledger, follower, asked)
+        if old.moving is not None and asked.machine not in (None, "", old.moving.to):
+            raise CallError("FAILED_PRECONDITION", f"{moving_words(old)}, not to {asked.machine}")
+        transition = ledger.cancel_move(old, generation=asked.generation, call=call, dry_run=asked.dry_run)
+        follower.absorb(transition)
+        if transition.outcomes[0].kind != "stale":
+            return answer_to(transition, asked.id, "cancel a move of", asked.dry_run) | {"moved_from": None}
+    raise Conflict(f"{asked.id!r} was changed by others {ATTEMPTS_MAX} times")
+
+
+def _meant(ledger: Ledger, follower: Follower, asked: Update) -> Instance:
+    record = confirmed(ledger, follower, asked.id)
+    if asked.generation is not None and record.generation != asked.generation:
+        raise CallError("FAILED_PRECONDITION", other_generation(record))
+    return record
+
+
+def _repeat(ledger: Ledger, follower: Follower, old: Instance, asked: Update, call: Call) -> dict[str, Any]:
+    transition: Transition = ledger.update(
+        [Change(old, old, [])], generation=asked.generation, call=call, dry_run=asked.dry_run
+    )
+    follower.absorb(transition)
+    return answer_to(transition, asked.id, "move", asked.dry_run) | {"moved_from": None}

@@ -1,0 +1,131 @@
+"""A move in two steps, as a caller asks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scorer.rpc.errors import CallError
+from tests.scorer.fleets import fleet, machine
+from tests.scorer.rpc.test_results import Scorer
+
+
+def scorer_with(**request: Any) -> Scorer:
+    """Return a scorer with the instance a, of this request, confirmed on m0; m1 is a little busier, m2 has no room."""
+    found = Scorer(
+        fleet(
+            machine("m0", 8, usage={"cpu": 0.5, "memory": 1}, labels={"disk": "ssd"}),
+            machine("m1", 8, usage={"cpu": 1, "memory": 1}, labels={"disk": "ssd"}),
+            machine("m2", 2, usage={"cpu": 1.9, "memory": 1}, labels={"disk": "ssd"}),
+            machine("m3", 8, usage={"cpu": 0.1, "memory": 1}, labels={"disk": "hdd"}),
+        )
+    )
+    found.ask("place", **{"id": "a", "cpu": 1, "memory": 1, "machine": "m0", **request})
+    found.ask("confirm", id="a")
+    return found
+
+
+def words(scorer: Scorer, method: str, **params: Any) -> str:
+    """Return what a query is refused for."""
+    with pytest.raises((CallError, ValueError)) as refused:
+        scorer.ask(method, **params)
+    return str(refused.value)
+
+
+def test_a_move_is_reserved_and_confirmed() -> None:
+    """It holds both, is listed on both, and is where it went from the confirmation on."""
+    scorer = scorer_with()
+    begun = scorer.ask("update", id="a", machine="m1", move=True, ttl_s="5m")
+    assert (begun["machine"], begun["moved_from"], begun["repeated"]) == ("m0", None, False)
+    assert (begun["moving"]["to"], begun["moving"]["until"] - begun["moving"]["since"]) == ("m1", 300.0)
+    assert begun["candidates"][0]["machine"] == "m1"
+    for name in ("m0", "m1"):
+        (row,) = scorer.ask("machines", names=[name])["machines"]
+        assert (row["instances"], row["resources"]["cpu"]["promised"]) == (1, 1.0)
+        (listed,) = scorer.ask("instances", machine=name)["instances"]
+        assert (listed["machine"], listed["moving"]) == ("m0", begun["moving"])
+    done = scorer.ask("confirm", id="a", machine="m1", generation=begun["generation"], move=begun["moving"]["number"])
+    assert (done["machine"], done["moving"], done["state"], done["repeated"]) == ("m1", None, "confirmed", False)
+    assert scorer.ask("confirm", id="a", machine="m1", move=begun["moving"]["number"])["repeated"] is True
+    assert scorer.ask("machines", names=["m0"])["machines"][0]["instances"] == 0
+
+
+def test_the_same_move_again_is_a_repeat_and_another_is_refused() -> None:
+    """The words say how to get on."""
+    scorer = scorer_with()
+    first = scorer.ask("update", id="a", machine="m1", move=True)
+    for machine_name in ("m1", ""):
+        again = scorer.ask("update", id="a", machine=machine_name, move=True)
+        assert (again["repeated"], again["moving"]) == (True, first["moving"])
+    for params in ({"machine": "m3", "move": True}, {"machine": "m3"}, {"machine": ""}):
+        assert "is moving from m0 to m1 until" in words(scorer, "update", id="a", **params)
+    assert "confirm it with machine m1, or update it with cancel_move" in words(scorer, "update", id="a", machine="m1")
+    assert "'a' is on m0, moving to m1" in words(scorer, "confirm", id="a", machine="m3")
+    assert "'a' is on m0, moving to m1" in words(scorer, "release", id="a", machine="m1")
+    assert "by another move" in words(scorer, "confirm", id="a", machine="m1", move=1)
+
+
+def test_a_move_is_cancelled_once() -> None:
+    """The target is free; a second time there is nothing to cancel."""
+    scorer = scorer_with()
+    scorer.ask("update", id="a", machine="m1", move=True)
+    assert "not to m3" in words(scorer, "update", id="a", machine="m3", cancel_move=True)
+    cancelled = scorer.ask("update", id="a", cancel_move=True)
+    assert (cancelled["machine"], cancelled["moving"], cancelled["repeated"]) == ("m0", None, False)
+    assert scorer.ask("update", id="a", cancel_move=True)["repeated"] is True
+    assert scorer.ask("machines", names=["m1"])["machines"][0]["instances"] == 0
+
+
+def test_what_else_may_change_while_it_moves() -> None:
+    """A role is a fact; what grows must have room on both."""
+    scorer = scorer_with(cluster="c", role="replica", ports=[7])
+    scorer.ask("place", id="b", cpu=3, machine="m1")
+    scorer.ask("update", id="a", machine="m1", move=True)
+    assert scorer.ask("update", id="a", role="master", labels={"x": "y"})["moving"]["to"] == "m1"
+    assert scorer.ask("update", id="a", cpu=2)["moving"]["to"] == "m1"
+    promised = [one["resources"]["cpu"]["promised"] for one in scorer.ask("machines", names=["m0", "m1"])["machines"]]
+    assert promised == [2.0, 5.0]
+    assert "cannot be updated" in words(scorer, "update", id="a", cpu=6)  # there would be room where it is
+
+
+@pytest.mark.parametrize(
+    ("params", "wrong"),
+    [
+        ({"machine": "m1", "move": True, "cpu": 2}, "cpu: does not go together with move"),
+        ({"cancel_move": True, "role": "master"}, "role: does not go together with cancel_move"),
+        ({"cancel_move": True, "move": True}, "cancel_move: does not go together with move"),
+        ({"machine": "m2", "move": True}, "no machine for 'a'"),
+        ({"machine": "m3", "move": True}, "no machine for 'a'"),
+        ({"machine": "nowhere", "move": True}, "no machine for 'a'"),
+        ({"machine": "m1", "move": True, "generation": 99}, "another reservation"),
+    ],
+    ids=["resized", "role", "both", "no room", "not selected", "unknown", "generation"],
+)
+def test_a_move_that_cannot_be(params: dict[str, Any], wrong: str) -> None:
+    """What the first request said of its machines is upheld; a move changes nothing else."""
+    assert wrong in words(scorer_with(selector="disk=ssd"), "update", id="a", **params)
+
+
+def test_it_stays_where_it_is_best() -> None:
+    """Without a machine the best one is chosen; where that is its own there is no move. To its own there is none."""
+    scorer = scorer_with(selector="disk=ssd")
+    for target in ("", "m0"):
+        stays = scorer.ask("update", id="a", machine=target, move=True)
+        assert (stays["repeated"], stays["moving"]) == (True, None)
+    assert scorer_with().ask("update", id="a", move=True)["moving"]["to"] == "m3"
+
+
+def test_it_is_not_in_its_own_way() -> None:
+    """Its own anti-affinity does not see it, on a machine or beyond; others see it on both."""
+    apart = {"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "x"}, "topology": "disk"}]}
+    scorer = scorer_with(**apart)
+    assert scorer.ask("update", id="a", machine="m1", move=True)["moving"]["to"] == "m1"
+    other = scorer.ask("rank", id="b", cpu=1, top=4, labels={"app": "x"},
+                       anti_affinity=[{"instances": {"app": "x"}}])  # fmt: skip
+    assert [one["machine"] for one in other["candidates"]] == ["m3"]
+
+
+def test_a_confirmation_names_the_machine_with_the_move() -> None:
+    """The number alone says too little."""
+    assert "give the machine" in words(scorer_with(), "confirm", id="a", move=3)
