@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ops.replay.fleet import Fleet
+from ops.replay.policies import Moment, ProfilePolicy
 from ops.replay.reports import Reports
+from ops.replay.simulation import simulate
 from ops.replay.workload import Workload
+from schemas.resources import CPU
+from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.machines import NOTHING, Machines
+from scorer.ranking.seen import fleet_of
 from scorer.snapshot.usages import Usage
 from tests.ops.replay.small_worlds import world
 
@@ -63,3 +71,20 @@ def test_what_has_ended_is_dropped() -> None:
     assert reports.usages(30).find("m0", "i0") is not None
     assert reports.usages(60).find("m0", "i0") is None
     assert reports.usages(60).find("m0", "i1") is not None
+
+
+def test_a_profile_that_wants_them_gets_sums_over_instances() -> None:
+    """With ``mean_of = "instances"`` a machine's mean is made of what the lab reports of each."""
+    profile = replace(load_profiles(()).choose("windward"), name="sums")
+    model = replace(profile.load_model, mean_of="instances")
+    small = world([10.0, 10.0], [(2.0, 3.0, 0, 180), (2.0, 0.5, 0, 180), (1.0, 1.0, 120, 10)])
+    seen: list[Moment] = []
+    policy = ProfilePolicy(replace(profile, load_model=model))
+    simulate(small, policy, observer=lambda moment: seen.append(moment) if moment.minute == 120 else None)
+    assert policy.looks_at_instances
+    (moment,) = seen
+    machines = Machines(fleet_of(moment.snapshot, moment.ledger, model), NOTHING, moment.now_s)
+    assert machines.of_instances[CPU].tolist() == [1.0, 1.0]
+    assert not Machines(
+        fleet_of(moment.snapshot, moment.ledger, profile.load_model), NOTHING, moment.now_s
+    ).of_instances.any()
