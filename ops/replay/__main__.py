@@ -30,12 +30,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ops.replay.calibration import Chances
 from ops.replay.comparison import Result, as_json
+from ops.replay.contenders import Contenders
 from ops.replay.measures import measure
 from ops.replay.plots import save_page, save_reliability
-from ops.replay.policies import Mover, Policy, ProfilePolicy
-from ops.replay.rebalancing import Moving, Rebalancer
-from ops.replay.references import REFERENCES
-from ops.replay.report import print_report
+from ops.replay.policies import Policy
+from ops.replay.rebalancing import Moving
+from ops.replay.report import markdown, print_report
 from ops.replay.results_file import read_results
 from ops.replay.simulation import RETRY_MINUTES, Outcome, simulate
 from ops.replay.traces.find import read_lives, read_trace
@@ -100,6 +100,7 @@ class ReplaySettings:
         None, "draw how far the chances that the first profile states can be relied on, over all worlds", metavar="FILE"
     )
     json: bool = setting(False, "print one JSON object")
+    markdown: bool = setting(False, "print the tables as a page in Markdown has them")
     wide: bool = setting(False, "show every column, however narrow the terminal is")
 
     def __post_init__(self) -> None:
@@ -131,6 +132,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         _drawn("reliability", settings.reliability, lambda path: save_reliability(stated.found(), name, path))
     if settings.json:
         print(json.dumps(as_json(results, baseline), allow_nan=False))  # noqa: T201
+    elif settings.markdown:
+        print(markdown(results, baseline))  # noqa: T201
     else:
         print_report(results, baseline, screen(wide=settings.wide))
     return 0
@@ -173,16 +176,16 @@ def _replay(
     chances: Chances | None,
 ) -> tuple[list[Result], list[Outcome]]:
     """Return the results of every policy in every world, and the outcomes of the first world."""
+    contenders = _contenders(settings, profiles)
     results: list[Result] = []
     drawn: list[Outcome] = []
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        each = len(profiles) + len(_moved(settings, profiles)) * len(settings.rebalance) + len(REFERENCES)
-        task = bar.add_task("making the first world", total=len(worlds) * each)
+        task = bar.add_task("making the first world", total=len(worlds) * len(contenders))
         done = 0.0
         for number, make in enumerate(worlds):
             world = make()
-            for policy, mover in _policies(settings, profiles, world):
+            for policy, mover in contenders.of(world):
                 bar.update(task, description=f"{world.name} {world.seed}: {policy.name}")
                 stated = chances.of(policy) if chances is not None else None
                 outcome = simulate(
@@ -205,24 +208,12 @@ def _replay(
     return results, drawn
 
 
-def _moved(settings: ReplaySettings, profiles: Sequence[Profile]) -> Sequence[Profile]:
-    """Return the profiles that are run with moves, too."""
-    baseline = settings.baseline or profiles[0].name
-    return [one for one in profiles if one.name != baseline] or profiles
-
-
-def _policies(
-    settings: ReplaySettings, profiles: Sequence[Profile], world: Workload
-) -> Iterator[tuple[Policy, Mover | None]]:
-    """Yield what is run in a world: the profiles, those with moves, the references."""
-    for profile in profiles:
-        yield ProfilePolicy(profile), None
-    for profile in _moved(settings, profiles):
-        for percent in settings.rebalance:
-            moving = Moving(share=percent / 100, gain_min=settings.gain_min, copy_gbit=settings.copy_gbit)
-            yield ProfilePolicy(profile, f"{profile.name} + {percent:g} %/h"), Rebalancer(profile, moving, world)
-    for kind in REFERENCES:
-        yield kind(world.seed), None
+def _contenders(settings: ReplaySettings, profiles: Sequence[Profile]) -> Contenders:
+    movings = [
+        Moving(share=percent / 100, gain_min=settings.gain_min, copy_gbit=settings.copy_gbit)
+        for percent in settings.rebalance
+    ]
+    return Contenders(profiles, settings.baseline or profiles[0].name, movings)
 
 
 def _result(outcome: Outcome, policy: Policy) -> Result:

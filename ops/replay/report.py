@@ -1,8 +1,9 @@
-"""The tables of a comparison, for people."""
+"""The tables of a comparison, for a terminal or a page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ops.replay.comparison import Result, Row, compare
 from schemas.process.tables import Column, Screen, table
@@ -21,25 +22,51 @@ _HEADINGS = {
 STAGES = {"steady": "after the fill", "fill": "the fill alone (an empty fleet flatters)"}
 
 
-def print_report(results: Sequence[Result], baseline: str, screen: Screen) -> None:
-    """Print the comparison over all worlds, each family by itself, then the fill."""
+class Table(NamedTuple):
+    """A table and what is said above it."""
+
+    title: str
+    columns: list[Column]
+    lines: list[list[str]]
+
+
+def tables(results: Sequence[Result], baseline: str) -> list[Table]:
+    """Return the comparison over all worlds, each family by itself, then the fill."""
     families = list(dict.fromkeys(one.family for one in results))
     worlds = len({(one.family, one.seed) for one in results})
-    print(ratios(compare(results, baseline), baseline, f"{_counted(worlds)}, {STAGES['steady']}", screen))  # noqa: T201
-    print(absolutes(compare(results, baseline), "the figures themselves, means over the worlds", screen))  # noqa: T201
+    found = [
+        ratios(compare(results, baseline), baseline, f"{_counted(worlds)}, {STAGES['steady']}"),
+        absolutes(compare(results, baseline), "the figures themselves, means over the worlds"),
+    ]
     if len(families) > 1:
         for family in families:
-            of_family = compare(results, baseline, family=family)
-            print(ratios(of_family, baseline, f"{family}, {STAGES['steady']}", screen))  # noqa: T201
+            found.append(ratios(compare(results, baseline, family=family), baseline, f"{family}, {STAGES['steady']}"))
     if any("fill" in one.stages for one in results):
-        print(ratios(compare(results, baseline, "fill"), baseline, STAGES["fill"], screen))  # noqa: T201
+        found.append(ratios(compare(results, baseline, "fill"), baseline, STAGES["fill"]))
+    return found
+
+
+def print_report(results: Sequence[Result], baseline: str, screen: Screen) -> None:
+    """Print the tables for a terminal."""
+    for one in tables(results, baseline):
+        print(f"{one.title}\n{table(one.columns, one.lines, screen)}\n")  # noqa: T201
+
+
+def markdown(results: Sequence[Result], baseline: str) -> str:
+    """Return the tables as a page has them."""
+    return "\n".join(f"**{one.title}**\n\n{_markdown(one)}" for one in tables(results, baseline))
+
+
+def _markdown(one: Table) -> str:
+    lines = [[column.title for column in one.columns], ["---"] * len(one.columns), *one.lines]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _counted(worlds: int) -> str:
     return f"all {worlds} worlds" if worlds > 1 else "one world"
 
 
-def ratios(rows: Sequence[Row], baseline: str, title: str, screen: Screen) -> str:
+def ratios(rows: Sequence[Row], baseline: str, title: str) -> Table:
     """Return the table of ratios to the baseline; the baseline's own row has its figures."""
     columns = [Column("policy"), *(Column(_HEADINGS.get(name, name), at) for at, name in enumerate(_SHOWN))]
     columns.append(Column(_HEADINGS["refused_first"], 2))
@@ -51,10 +78,10 @@ def ratios(rows: Sequence[Row], baseline: str, title: str, screen: Screen) -> st
         else:
             cells = [str(row.ratios[name]) if name in row.ratios else "-" for name in _SHOWN]
         lines.append([row.policy, *cells, refused])
-    return f"{title}: ratios to {baseline}, 95 % intervals; lower is better\n{table(columns, lines, screen)}\n"
+    return Table(f"{title}: ratios to {baseline}, 95 % intervals; lower is better", columns, lines)
 
 
-def absolutes(rows: Sequence[Row], title: str, screen: Screen) -> str:
+def absolutes(rows: Sequence[Row], title: str) -> Table:
     """Return the table of the figures themselves."""
     columns = [Column("policy"), *(Column(_HEADINGS.get(name, name), at) for at, name in enumerate(_ABSOLUTE))]
     lines = [
@@ -64,4 +91,4 @@ def absolutes(rows: Sequence[Row], title: str, screen: Screen) -> str:
         ]
         for row in rows
     ]
-    return f"{title}\n{table(columns, lines, screen)}\n"
+    return Table(title, columns, lines)

@@ -304,6 +304,7 @@ complete -c windward -n '_shtab_windward_using replay' -l retry-minutes -x -d 'a
 complete -c windward -n '_shtab_windward_using replay' -l plot -xka "(__fish_complete_path (commandline -ct))" -d 'draw the first world into this file, .png, .svg or .pdf'
 complete -c windward -n '_shtab_windward_using replay' -l reliability -xka "(__fish_complete_path (commandline -ct))" -d 'draw how far the chances that the first profile states can be relied on, over all worlds'
 complete -c windward -n '_shtab_windward_using replay' -l json -d 'print one JSON object'
+complete -c windward -n '_shtab_windward_using replay' -l markdown -d 'print the tables as a page in Markdown has them'
 complete -c windward -n '_shtab_windward_using replay' -l wide -d 'show every column, however narrow the terminal is'
 complete -c windward -n '_shtab_windward_using replay' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'TOML file with settings'
 complete -c windward -n '_shtab_windward_using replay' -s h -l help -d 'show this and exit'
