@@ -148,6 +148,16 @@ class Names:
         """String: how much of what is asked instances use (`schemas.learned`); on the server of the windows."""
         return self.key("learned")
 
+    @property
+    def predicted(self) -> str:
+        """String: peaks that usage will rarely exceed (`schemas.predicted`); on the server of the windows."""
+        return self.key("predicted")
+
+    @property
+    def predicted_histograms(self) -> str:
+        """String: the histograms that the peaks come from (`schemas.predicted`)."""
+        return self.key("predicted-histograms")
+
     # ---- the ledger; one hash tag, so that ids, machines and clusters are checked together
 
     def ledger(self, *parts: object) -> str:

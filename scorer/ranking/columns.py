@@ -61,6 +61,7 @@ COLUMNS: Mapping[str, Column] = {
     "uses": Placed(reclaimed.uses),  # [7, R, n] what instances of higher classes ask for and use
     "has_report": Fixed(lambda m: reported(m.fleet.snapshot)),  # [n] whether a current report of its instances is there
     "system_usage": Fixed(reclaimed.system),  # [R, n] beside all instances, as measured; NaN where it is not
+    "predicted": Fixed(reclaimed.predicted),  # [2, R, n] peaks of prod and of the system; NaN where there are none
     "usage_peak": Fixed(reclaimed.highest),  # [R, n] the usage that is rarely exceeded
     # ---- load as measured, [R, n]
     "reported": Fixed(lambda m: instance_mean.reported(m.fleet.snapshot)),  # [R + 1, n], of the usage by instance

@@ -15,6 +15,7 @@ from scorer.ranking.load import positions
 from scorer.ranking.machines import Machines
 from scorer.reclaim.capacity import batch, degraded, mid
 from scorer.reclaim.peaks import unused
+from scorer.reclaim.prediction import Peaks
 from scorer.reclaim.strategy import Reclaim
 from scorer.reclaim.uses import Uses, uses_of
 from scorer.snapshot.arrays import Bools, Floats
@@ -54,11 +55,21 @@ def highest(machines: Machines) -> Floats:
     return highest
 
 
+def predicted(machines: Machines) -> Floats:
+    """Return [2, R, n]: the predicted peaks of prod and of the system; NaN where nothing is predicted."""
+    snapshot = machines.fleet.snapshot
+    found = np.full((2, *snapshot.capacity.shape), np.nan)
+    if snapshot.predicted is not None:
+        shares = Peaks(snapshot.predicted).of(snapshot.roster, snapshot.seen_at)
+        found[:, : shares.shape[1]] = shares * snapshot.capacity[: shares.shape[1]]
+    return found
+
+
 def reclaimable(machines: Machines, strategy: Reclaim, priority_class: str) -> Floats:
     """Return [R, n]: what a class below prod may have; 0 of a resource that is not sold by class, or unknown.
 
     What the system uses is what the agent says of it, and at least what the machine uses beyond its instances: what is
-    not measured by instance, batch's too, counts against batch.
+    not measured by instance, batch's too, counts against batch. Where no peak is predicted the day's peak counts.
     """
     sums = Uses(*machines.uses)
     capacity, allocatable = machines.capacity, machines.allocatable
@@ -68,8 +79,11 @@ def reclaimable(machines: Machines, strategy: Reclaim, priority_class: str) -> F
     system = np.where(np.isnan(beyond), np.nan, np.fmax(machines.system_usage, beyond))
     if priority_class != "mid":
         return batch(strategy, capacity, reserved, system, sums)
-    peak = np.maximum(machines.usage_peak - sums.lower, 0.0)
-    spare = unused(sums.prod_requested, peak, np.zeros_like(peak), allocatable, strategy.peak_margin)
+    prod, beside = machines.predicted
+    unpredicted = np.isnan(prod) | np.isnan(beside)
+    prod = np.where(unpredicted, np.maximum(machines.usage_peak - sums.lower, 0.0), prod)
+    beside = np.where(unpredicted, 0.0, beside)
+    spare = unused(sums.prod_requested, prod, beside, allocatable, strategy.peak_margin)
     return mid(strategy, capacity, reserved, system, usage, sums, spare)
 
 

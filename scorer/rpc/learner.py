@@ -1,4 +1,4 @@
-"""Shell: one scorer learns for all, under the lease `learn`, and writes one value in one SET.
+"""Shell: one scorer learns for all, under the lease `learn`, and writes one value in one SET; it predicts peaks, too.
 
 It follows the ledger with a copy of its own, so that a decision never waits for it. Scorers that do not hold the lease
 keep none. Observations lie at least the longest window apart, so that they share no reading.
@@ -21,6 +21,7 @@ from scorer.ledger.lease import Lease
 from scorer.ledger.reader import UnknownFormat
 from scorer.ledger.scripts import Ledger
 from scorer.ranking.learning import KINDS_MAX, Observation, learn, observe
+from scorer.rpc.predictor import Predictor
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY, Wire
 
@@ -45,6 +46,7 @@ class Learner(threading.Thread):
         self._snapshot = snapshot
         self._learn_s = learn_s
         self._follower: Follower | None = None
+        self._predictor = Predictor(wire, names)
         self._first: Observation | None = None
         self._first_at = 0.0
         self._stop_event = threading.Event()
@@ -68,10 +70,12 @@ class Learner(threading.Thread):
         if number is None or snapshot is None or not snapshot.windows_s:
             if number is None:
                 self._follower = self._first = None
+                self._predictor.forget()
             return None
         if self._follower is None:
             self._follower = Follower(self._ledger)
         self._follower.poll()
+        self._predictor.look(snapshot, self._follower.view, now_s)
         kinds = sorted({one.kind for one in self._follower.view.instances.values() if one.kind})[:KINDS_MAX]
         seen = observe(snapshot, self._follower.view, tuple(kinds))
         window_s = snapshot.windows_s[-1]

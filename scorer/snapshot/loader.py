@@ -52,6 +52,8 @@ class Loader:
         self._ledger_machines: Iterable[str] = ()
         self._learned_raw: bytes | None = None
         self._learned: Learned | None = None
+        self._predicted_head: bytes = b""
+        self._predicted: bytes | None = None
         self._usage_loader = UsageLoader(wire, names)
         self._snapshot: Snapshot | None = None
 
@@ -86,6 +88,7 @@ class Loader:
             previous=self._snapshot,
             learned=self._learned,
             usages=self._usage_loader.usages,
+            predicted=self._predicted,
         )
         return self._snapshot
 
@@ -141,14 +144,23 @@ class Loader:
         return True
 
     def _read_learned(self) -> bool:
-        """Read the learned value; a user that may not read it learns nothing."""
-        (raw,) = self._wire.ask([("GET", self._names.learned)])
-        raw = None if isinstance(raw, redis.ResponseError) else raw
+        """Read the learned value and the predicted peaks; a user that may not read them has none."""
+        asked = [("GET", self._names.learned), ("GETRANGE", self._names.predicted, 0, HEAD_BYTES - 1)]
+        raw, head = (None if isinstance(one, redis.ResponseError) else one for one in self._wire.ask(asked))
+        changed = self._read_predicted(head or b"")
         if raw == self._learned_raw:
-            return False
+            return changed
         self._learned_raw, self._learned = raw, read_learned(raw)
         if raw and self._learned is None:
             log.warning("scorer.learned.refused")
+        return True
+
+    def _read_predicted(self, head: bytes) -> bool:
+        if head == self._predicted_head:
+            return False
+        self._predicted_head = head
+        (raw,) = self._wire.ask([("GET", self._names.predicted)]) if head else (None,)
+        self._predicted = None if isinstance(raw, redis.ResponseError) else raw
         return True
 
     def _read_operator(self) -> None:

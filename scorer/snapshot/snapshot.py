@@ -39,6 +39,7 @@ class Snapshot:
         sources: Any,
         learned: Learned | None = None,
         usages: Usages | None = None,
+        predicted: bytes | None = None,
     ) -> None:
         self.roster = roster
         self.rules = rules
@@ -50,6 +51,8 @@ class Snapshot:
         """How much of what is asked instances use; None while nothing is learned."""
         self.usages = usages or Usages()
         """What each instance uses, as its machine's agent says; to be asked of what the ledger has there."""
+        self.predicted = predicted
+        """The predicted peaks as they are stored (`schemas.predicted`); None while there are none."""
         self._columns: dict[str, Floats] = {}
         self._in_window: dict[tuple[str, int], Floats] = {}
         self._chosen: dict[int, ChosenWindows] = {}

@@ -11,9 +11,11 @@ from schemas.resources import RESOURCES
 from scorer.ledger.limits import total
 from scorer.ranking.filters.fits import Fits
 from scorer.ranking.profile import LoadModel
+from scorer.reclaim.prediction import Peaks
 from scorer.reclaim.strategy import Reclaim
 from tests.scorer.fleets import fleet, machine, passes, request, see, verdicts, why
 from tests.scorer.reclaim.test_capacity import NAMES, POLICIES, RUNS, TABLES, column, in_units, shares
+from tests.scorer.reclaim.test_prediction import learned
 
 DAY_S = 86_400.0
 CPU = RESOURCES.index("cpu")
@@ -84,6 +86,18 @@ def test_what_mid_may_have(
 ) -> None:
     """What prod asked for and is not expected to use."""
     assert limit(HALF, "mid", *instances, **machine_has) == expected
+
+
+def test_mid_goes_by_the_predicted_peaks() -> None:
+    """8 cores asked less a tenth more than the peaks of prod (0.41 of 10 cores) and of the system (0.1)."""
+    histograms, learned_s = learned(1.0, prod=4.0)
+    offline = fleet(machine("m", usage={"cpu": 3, "memory": 0}), instances=[one("p", 8, 3)], now=learned_s)
+    asked = request(cpu=1, priority_class="mid")
+    offline.snapshot.predicted = histograms.peaks()
+    (found,) = HALF.limit(asked, see(offline, asked))
+    peaks = Peaks(offline.snapshot.predicted).of(offline.snapshot.roster, np.array([learned_s]))
+    assert float(found.most[0]) == pytest.approx(8 - 1.1 * 10 * peaks[:, CPU, 0].sum(), abs=0.002)  # type: ignore[index]
+    assert 2.1 < float(found.most[0]) < 2.5  # type: ignore[index]
 
 
 @pytest.mark.parametrize(

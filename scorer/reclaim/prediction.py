@@ -1,0 +1,132 @@
+"""Predicted peaks of prod and system by machine, from decayed histograms of what was measured. Pure.
+
+One scorer looks at the usage by class every few minutes and keeps the histograms (`Histograms`); the values that it
+writes are `schemas.predicted`. What it looks at are means of about half an hour, so a peak that is shorter counts in
+part: the margin of `Reclaim` and the thresholds of the filters are for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.predicted import COLD_S, EXPIRES_S, HALF_LIVES_S, PREDICTED, QUANTILES, RESOURCES, WEIGHT_MAX
+from schemas.window_table import Header, TableError, WindowTable, decode_table, encode_table
+from scorer.reclaim.histogram import BUCKETS, add, quantile
+from scorer.snapshot.arrays import Floats
+from scorer.snapshot.roster import Roster
+
+_I = len(PREDICTED)
+
+
+class Histograms:
+    """Those of all machines that were ever seen; the machines are rows in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.at: Floats = np.zeros(0)
+        self.since: Floats = np.zeros(0)
+        self.weights: NDArray[np.float32] = np.zeros((_I, RESOURCES, BUCKETS, 0), np.float32)
+        """[I, F, B, M]"""
+        self._rows: dict[str, int] = {}
+
+    def look(self, names: Sequence[str], used: Floats, capacity: Floats, now_s: float) -> None:
+        """Add what is used now, [I, R, n] of these machines, NaN where it is not known; ``capacity`` [R, n].
+
+        A machine that was not looked at for four of the longest half-lives is dropped.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = used[:, :RESOURCES] / capacity[:RESOURCES]
+        seen = np.flatnonzero(np.isfinite(shares).all(axis=(0, 1)))
+        self._keep(now_s - self.at <= 4 * max(HALF_LIVES_S), [names[n] for n in seen.tolist()], now_s)
+        rows = np.array([self._rows[names[n]] for n in seen.tolist()], np.int64)
+        elapsed_s = np.maximum(now_s - self.at[rows], 0.0)
+        for i in range(_I):
+            for f in range(RESOURCES):
+                these = self.weights[i, f][:, rows]
+                add(these, shares[i, f, seen], elapsed_s, HALF_LIVES_S[f])
+                self.weights[i, f][:, rows] = these
+        self.at[rows] = now_s
+
+    def _keep(self, known: NDArray[np.bool_], more: Sequence[str], now_s: float) -> None:
+        """Drop rows, and make a row for each of these machines that has none."""
+        old = [name for name, keep in zip(self.names, known.tolist(), strict=True) if keep]
+        new = [name for name in more if name not in self._rows or not known[self._rows[name]]]
+        self.names = old + new
+        self.at = np.concatenate([self.at[known], np.full(len(new), now_s)])
+        self.since = np.concatenate([self.since[known], np.full(len(new), now_s)])
+        empty = np.zeros((_I, RESOURCES, BUCKETS, len(new)), np.float32)
+        self.weights = np.concatenate([self.weights[..., known], empty], axis=-1)
+        self._rows = {name: row for row, name in enumerate(self.names)}
+
+    def peaks(self) -> bytes:
+        """Return the value that all scorers read."""
+        peak = np.array([[quantile(self.weights[i, f], QUANTILES[f]) for f in range(RESOURCES)] for i in range(_I)])
+        return self._table({"peak": peak.astype(np.float32)})
+
+    def stored(self) -> bytes:
+        """Return the value from which `restored` goes on."""
+        largest = self.weights.max(axis=2, keepdims=True, initial=0.0)
+        scale = WEIGHT_MAX / np.maximum(largest, 1e-9)
+        return self._table({"weights": np.rint(self.weights * scale).astype(np.uint16), "largest": largest[:, :, 0]})
+
+    def _table(self, columns: Mapping[str, NDArray[Any]]) -> bytes:
+        at = float(self.at.max(initial=0.0))
+        header = Header(machines=len(self.names), windows_s=(), columns=[], written_at=at)
+        return encode_table(header, {"at": self.at, "since": self.since, **columns}, "\n".join(self.names).encode())
+
+    @classmethod
+    def restored(cls, raw: bytes | None) -> Histograms:
+        """Return the stored ones; empty ones where there are none, or none that can be read."""
+        found = cls()
+        table = _read(raw)
+        if table is None:
+            return found
+        weights, largest = table.columns.get("weights"), table.columns.get("largest")
+        shape = (_I, RESOURCES, BUCKETS, table.header.machines)
+        if weights is None or largest is None or weights.shape != shape or largest.shape != (*shape[:2], shape[3]):
+            return found
+        found.names = table.machines
+        found.at, found.since = (np.array(table.columns[name], np.float64) for name in ("at", "since"))
+        scale = np.asarray(largest, np.float32)[:, :, None] / np.float32(WEIGHT_MAX)
+        found.weights = weights.astype(np.float32) * scale
+        found._rows = {name: row for row, name in enumerate(found.names)}
+        return found
+
+
+class Peaks:
+    """The predicted peaks as they were read."""
+
+    def __init__(self, raw: bytes | None) -> None:
+        self._table = _read(raw)
+
+    def of(self, roster: Roster, seen_at: Floats) -> Floats:
+        """Return [I, F, M] shares of capacity for the machines of a roster; NaN where nothing is predicted.
+
+        ``seen_at`` [M]: the newest sample of each: a prediction older than `EXPIRES_S` before it is not believed, nor
+        one of a machine known for less than `COLD_S`.
+        """
+        found = np.full((_I, RESOURCES, len(roster.names)), np.nan)
+        table = self._table
+        peak = None if table is None else table.columns.get("peak")
+        if table is None or peak is None or peak.shape[:2] != (_I, RESOURCES):
+            return found
+        at, since = (np.asarray(table.columns[name], np.float64) for name in ("at", "since"))
+        rows = np.array([roster.index.get(name, -1) for name in table.machines], np.int64)
+        good = (rows >= 0) & (at - since >= COLD_S)
+        good[good] = seen_at[rows[good]] - at[good] <= EXPIRES_S
+        found[:, :, rows[good]] = peak[:, :, good]
+        return found
+
+
+def _read(raw: bytes | None) -> WindowTable | None:
+    if not raw:
+        return None
+    try:
+        table = decode_table(raw)
+    except TableError:
+        return None
+    return table if {"at", "since"} <= table.columns.keys() else None

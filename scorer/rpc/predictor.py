@@ -1,0 +1,53 @@
+"""Shell: the one scorer that learns looks at the usage by class and writes the predicted peaks (`schemas.predicted`).
+
+It goes on from what was stored last, whoever wrote it. What a user may not write is not written, and is logged once.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import redis
+
+from schemas.names import Names
+from schemas.resources import PRIORITY_CLASSES
+from scorer.ledger.class_usage import class_usage
+from scorer.ledger.view import LedgerView
+from scorer.reclaim.prediction import Histograms
+from scorer.snapshot.snapshot import Snapshot
+from scorer.wire import Wire
+
+log = logging.getLogger("windward.scorer")
+_PROD = PRIORITY_CLASSES.index("prod")
+
+
+class Predictor:
+    """Keeps the histograms between two looks."""
+
+    def __init__(self, wire: Wire, names: Names) -> None:
+        self._wire, self._names = wire, names
+        self._histograms: Histograms | None = None
+        self._refused = False
+
+    def forget(self) -> None:
+        """Read the stored histograms again before the next look: another scorer may go on from them meanwhile."""
+        self._histograms = None
+
+    def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
+        """Add what is used now, and write; nothing where no usage by instance is known. Raises what the wire raises."""
+        if not snapshot.usages:
+            return
+        try:
+            if self._histograms is None:
+                self._histograms = Histograms.restored(self._wire.one("GET", self._names.predicted_histograms))
+            usage = class_usage(snapshot, ledger)
+            used = np.array([usage.used[_PROD] + usage.unmeasured[_PROD], usage.system])
+            self._histograms.look(snapshot.names, used, snapshot.capacity, now_s)
+            self._wire.one("SET", self._names.predicted_histograms, self._histograms.stored())
+            self._wire.one("SET", self._names.predicted, self._histograms.peaks())
+            self._refused = False
+        except redis.ResponseError as error:
+            if not self._refused:
+                log.warning("scorer.predict.refused", extra={"values": {"error": str(error)}})
+            self._refused = True

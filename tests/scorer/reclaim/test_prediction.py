@@ -1,0 +1,105 @@
+"""Predicted peaks: learned of what is used, stored, read by others, believed only when they are known well enough."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.predicted import COLD_S, EXPIRES_S, PREDICTED, RESOURCES
+from schemas.resources import RESOURCES as ALL
+from scorer.reclaim.prediction import Histograms, Peaks
+from scorer.snapshot.roster import Roster
+
+START_S, STEP_S = 1_800_000_000.0, 300.0
+CAPACITY = np.array([[10.0], [100.0], *[[np.nan]] * (len(ALL) - 2)])
+
+
+def used(prod: float, system: float = 1.0) -> np.ndarray:
+    """What prod and the system use of cpu and, ten times as much, of memory: [I, R, 1]."""
+    one = np.array([1.0, 10.0, *[np.nan] * (len(ALL) - 2)])
+    return np.array([prod * one, system * one])[:, :, None]
+
+
+def learned(days: float, prod: float = 4.0, name: str = "m") -> tuple[Histograms, float]:
+    """Histograms of a machine whose prod uses as much all the time, and when they were last looked at."""
+    found, now_s = Histograms(), START_S
+    for step in range(int(days * 86_400 / STEP_S) + 1):
+        now_s = START_S + step * STEP_S
+        found.look([name], used(prod), CAPACITY, now_s)
+    return found, now_s
+
+
+def test_a_peak_is_believed_after_a_day_and_while_it_is_looked_at() -> None:
+    """Before, and half an hour after the last look, nothing is predicted; nor of a machine that was never seen."""
+    roster = Roster(("other", "m"))
+    young, now_s = learned(0.9)
+    assert np.isnan(Peaks(young.peaks()).of(roster, np.full(2, now_s))).all()
+    old, now_s = learned(1.0)
+    peaks = Peaks(old.peaks())
+    found = peaks.of(roster, np.full(2, now_s + EXPIRES_S))
+    assert np.isnan(found[:, :, 0]).all()
+    assert found[:, :, 1] == pytest.approx(np.array([[0.4, 0.4], [0.1, 0.1]]), rel=0.06)
+    assert np.isnan(peaks.of(roster, np.full(2, now_s + EXPIRES_S + 1))).all()
+    assert now_s - START_S == COLD_S
+
+
+def test_a_peak_of_yesterday_fades() -> None:
+    """Cpu has half-lives of 12 hours: a busy hour is the 95th percentile that day, and no more three days later."""
+    found, now_s = learned(1.0, prod=2.0)
+    for step in range(24):  # two busy hours of a day
+        found.look(["m"], used(9.0), CAPACITY, now_s + step * STEP_S)
+    roster, at = Roster(("m",)), np.array([now_s + 24 * STEP_S])
+    assert Peaks(found.peaks()).of(roster, at)[0, 0, 0] > 0.85
+    for step in range(3 * 288):
+        found.look(["m"], used(2.0), CAPACITY, float(at[0]) + step * STEP_S)
+    assert Peaks(found.peaks()).of(roster, at + 3 * 86_400)[0, 0, 0] < 0.25
+
+
+@given(st.lists(st.floats(0.0, 15.0), min_size=1, max_size=30), st.lists(st.floats(0.0, 15.0), max_size=5))
+def test_what_was_stored_goes_on_as_if_nothing_had_happened(before: list[float], after: list[float]) -> None:
+    """Another scorer that takes over finds the same peaks, within a bucket."""
+    whole, now_s = Histograms(), START_S
+    for prod in before:
+        now_s += STEP_S
+        whole.look(["m"], used(prod), CAPACITY, now_s)
+    other = Histograms.restored(whole.stored())
+    for prod in after:
+        now_s += STEP_S
+        for each in (whole, other):
+            each.look(["m"], used(prod), CAPACITY, now_s)
+    assert other.names == whole.names
+    assert other.since.tolist() == whole.since.tolist()
+    assert other.weights == pytest.approx(whole.weights, abs=1e-3 * float(whole.weights.max()))
+
+
+def test_machines_come_and_go() -> None:
+    """A new one gets a row, one that nobody reports keeps its own for four days, and each its own figures."""
+    found = Histograms()
+    found.look(["a", "b"], np.concatenate([used(1.0), used(8.0)], axis=2), np.repeat(CAPACITY, 2, axis=1), START_S)
+    found.look(["b", "c"], np.concatenate([used(8.0), used(2.0)], axis=2), np.repeat(CAPACITY, 2, axis=1), START_S + 60)
+    assert found.names == ["a", "b", "c"]
+    found.look(["c"], used(2.0), CAPACITY, START_S + 5 * 86_400)
+    assert found.names == ["c"]
+    assert found.weights.shape == (len(PREDICTED), RESOURCES, found.weights.shape[2], 1)
+
+
+def test_what_is_not_measured_is_not_learned() -> None:
+    """Of a machine whose usage, or whose capacity, is not known nothing is kept."""
+    found = Histograms()
+    found.look(["m"], used(np.nan), CAPACITY, START_S)
+    found.look(["n"], used(1.0), np.full_like(CAPACITY, np.nan), START_S)
+    found.look(["o"], used(1.0), np.zeros_like(CAPACITY), START_S)
+    assert found.names == []
+    assert Peaks(found.peaks()).of(Roster(("m",)), np.array([START_S])).shape == (2, 2, 1)
+
+
+@pytest.mark.parametrize("raw", [None, b"", b"garbage", b"WINDTBL\x01" + bytes(20)])
+def test_what_cannot_be_read_is_nothing(raw: bytes | None) -> None:
+    """Peaks are unknown then, and histograms begin anew."""
+    assert Histograms.restored(raw).names == []
+    assert np.isnan(Peaks(raw).of(Roster(("m",)), np.array([START_S]))).all()
+    other, _ = learned(0.0)
+    assert Histograms.restored(other.peaks()).names == []
+    assert np.isnan(Peaks(other.stored()).of(Roster(("m",)), np.array([START_S]))).all()
