@@ -149,17 +149,24 @@ def read_request(params: Any) -> Request:
         request = msgspec.convert(params, Request)
     except msgspec.ValidationError as error:
         raise InvalidRequest(field_error(error, given=params, kind=Request)) from None
-    check_labels(request.labels)
+    if request.labels:
+        check_labels(request.labels)
     check_rules(request)
-    given = {name: amount for name in DECIMALS if (amount := getattr(request, name)) is not None}
-    plain = {name: read_amount(name, amount) for name, amount in given.items()}
+    read: dict[str, Any] = {}
+    for name in DECIMALS:
+        if (amount := getattr(request, name)) is not None:
+            read[name] = read_amount(name, amount) if amount != 0 else 0.0
     for name in ("limits", "expected"):
-        for resource in getattr(request, name):
-            if resource not in RESOURCES:
-                raise InvalidRequest(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
-    limits = {name: read_amount(f"limits.{name}", value) for name, value in request.limits.items()}
-    expected = {name: read_amount(f"expected.{name}", value) for name, value in request.expected.items()}
-    return msgspec.structs.replace(request, **plain, limits=limits, expected=expected)
+        if given := getattr(request, name):
+            read[name] = _read_by_resource(name, given)
+    return msgspec.structs.replace(request, **read)
+
+
+def _read_by_resource(field: str, given: Mapping[str, float | str]) -> dict[str, float]:
+    for resource in given:
+        if resource not in RESOURCES:
+            raise InvalidRequest(f"{field}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
+    return {resource: read_amount(f"{field}.{resource}", amount) for resource, amount in given.items()}
 
 
 def with_seconds(params: Any) -> Any:

@@ -110,7 +110,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/scorer/commands/test_request.py": (
         "scorer.commands.ask", "scorer.commands.candidates", "scorer.commands.rank",
     ),
-    "tests/scorer/ledger/test_overlay.py": ("scorer.ledger.slots", "scorer.ledger.view"),
+    "tests/scorer/ledger/test_overlay.py": ("scorer.ledger.view",),
     "tests/scorer/ledger/test_seats.py": ("scorer.ledger.facets",),
     "tests/scorer/placement/test_plan.py": (
         "scorer.placement.copies", "scorer.placement.draft", "scorer.placement.incremental",

@@ -9,6 +9,7 @@ import msgspec
 from schemas.request import Request
 from schemas.resources import RESOURCES
 
+_TTL_S = Request().ttl_s
 _sorted = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -18,18 +19,18 @@ def request_digest(request: Request) -> str:
     >>> request_digest(Request(cpu=1.0, top=3, ttl_s=9)) == request_digest(Request(cpu=1.0))
     True
     """
-    return _digest(msgspec.structs.replace(request, ttl_s=Request().ttl_s))
+    return _digest(request, ttl_s=_TTL_S)
 
 
 def request_digests(request: Request) -> str:
     """Return the digest and, apart by a space, what 0.1.0 gave: there the lifetime counted, and 0 was none given."""
     digest, zeros = request_digest(request), [name for name in RESOURCES if getattr(request, name) == 0.0]
-    if not zeros and request.ttl_s == Request().ttl_s:
+    if not zeros and request.ttl_s == _TTL_S:
         return digest
-    former = _digest(msgspec.structs.replace(request, **dict.fromkeys(zeros)))
+    former = _digest(request, **dict.fromkeys(zeros))
     return digest if digest == former else f"{digest} {former}"
 
 
-def _digest(request: Request) -> str:
-    plain = msgspec.structs.replace(request, top=5, explain=False, dry_run=False)
+def _digest(request: Request, **changes: float | None) -> str:
+    plain = msgspec.structs.replace(request, top=5, explain=False, dry_run=False, **changes)
     return hashlib.blake2b(_sorted(plain), digest_size=9).hexdigest()

@@ -82,29 +82,18 @@ class Slots:
         self.missing: Bools = np.zeros((_R, size), np.bool_)
         self.limits: Floats = np.full((_R, size), np.nan)
         self.expected: Floats = np.full((_R, size), np.nan)
+        self._declares: Bools = np.zeros(size, np.bool_)
+        """[K] Whether the slot has, or had before it was cleared, limits or expected usage that are not NaN."""
 
     def next(self) -> int:
         """Return a slot never used, growing the columns by half when they are full."""
         if self.used == self.machines.size:
             more = self.used // 2 + 1
-            for name in (
-                "machines",
-                "started_at",
-                "reserved_at",
-                "ended_at",
-                "maxmemory",
-                "kinds",
-                "classes",
-                "pairs",
-                "amounts",
-                "missing",
-                "limits",
-                "expected",
-            ):
-                column = getattr(self, name)
-                setattr(
-                    self, name, np.concatenate([column, np.zeros((*column.shape[:-1], more), column.dtype)], axis=-1)
-                )
+            for name, column in vars(self).items():
+                if isinstance(column, np.ndarray):
+                    empty = np.nan if name in ("limits", "expected") else 0
+                    grown = np.full((*column.shape[:-1], more), empty, column.dtype)
+                    setattr(self, name, np.concatenate([column, grown], axis=-1))
             self.machines[self.used :] = -1
         self.used += 1
         return self.used - 1
@@ -121,8 +110,11 @@ class Slots:
         self.pairs[slot] = pair_digest(instance.machine, instance.id)
         self.amounts[:, slot] = [amount or 0.0 for amount in instance.amounts]
         self.missing[:, slot] = [amount is None for amount in instance.amounts]
-        self.limits[:, slot] = [amount if amount >= 0 else np.nan for amount in instance.limits] or np.nan
-        self.expected[:, slot] = [amount if amount >= 0 else np.nan for amount in instance.expected] or np.nan
+        declares = bool(instance.limits or instance.expected)
+        if declares or self._declares[slot]:  # few do, and these columns cost more to write than all others
+            self.limits[:, slot] = [amount if amount >= 0 else np.nan for amount in instance.limits] or np.nan
+            self.expected[:, slot] = [amount if amount >= 0 else np.nan for amount in instance.expected] or np.nan
+            self._declares[slot] = declares
 
     def clear(self, slot: int) -> None:
         """Empty a slot."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from schemas.request import Request
 from schemas.rpc import Query
 from scorer.placement.placement import Placement
-from scorer.ranking.explain import answer_for, tell_ahead
+from scorer.ranking.explain import answer_for, tell_ahead, with_candidates_in_json
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,18 @@ def owns(placement: Placement) -> dict[int, Placement]:
     }
     if ranking is not None:
         tell_ahead(ranking, [row for row in rows.values() if row is not None])
+
+    def own_answer(row: int | None) -> dict[str, Any]:
+        if ranking is None or row is None:
+            return dict(placement.answer)
+        return with_candidates_in_json(ranking, answer_for(ranking, row))
+
     return {
         position: Placement(
             [placement.asked[position]],
             [records[position]],
             ranking=ranking,
-            answer=dict(placement.answer if ranking is None or row is None else answer_for(ranking, row)),
+            answer=own_answer(row),
             known={0} if position in placement.known else set(),
             lost=Counter({0: placement.lost[position]}),
         )

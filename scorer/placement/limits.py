@@ -9,23 +9,34 @@ import numpy as np
 from schemas.request import Request
 from scorer.ledger.instance import Instance
 from scorer.ledger.limits import Limit, adds, in_role, one_to_a_port
+from scorer.placement.continuation import without_id
 from scorer.ranking import plugins
-from scorer.ranking.ranking import Ranking
+from scorer.ranking.machines import Machines
+from scorer.ranking.ranking import ContinuedRanking, Ranking
 
 
 def limits(ranking: Ranking, rows: Sequence[int], request: Request) -> list[tuple[Limit, ...]]:
     """Return, for each of some machines, what its sums and counts may be at most with the request.
 
-    Of two limits on one measure both hold. A machine has each port once, whatever the profile says.
+    Of two limits on one measure both hold. A machine has each port once, whatever the profile says. The filters are
+    asked once for all placements that a ranking serves; ``request`` may also be another than the ranking's own.
     """
-    found = [
-        limit
-        for placed in ranking.profile.filters
-        for limit in plugins.limits(placed.filter, request, ranking.machines)
-    ]
-    known = {limit.measure for limit in found}
-    found += [limit for limit in one_to_a_port(request.ports) if limit.measure not in known]
+    made = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
+    asked = without_id(request)
+    if asked != without_id(made.request):
+        found = _found(made, asked, Machines(made.machines.fleet, asked, made.machines.now_s))
+    elif made.limits is None:
+        found = made.limits = _found(made, asked, made.machines)
+    else:
+        found = made.limits
     return [tuple([_at(limit, row) for limit in found]) for row in rows]
+
+
+def _found(ranking: Ranking, request: Request, machines: Machines) -> list[Limit]:
+    """Return the limits of the profile's filters and of the ports, each for all machines."""
+    found = [limit for placed in ranking.profile.filters for limit in plugins.limits(placed.filter, request, machines)]
+    known = {limit.measure for limit in found}
+    return found + [limit for limit in one_to_a_port(request.ports) if limit.measure not in known]
 
 
 def _at(limit: Limit, row: int) -> Limit:

@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.request import Request
 from scorer.ledger.instance import Instance
-from scorer.ranking.explain import answer, best_first, told
+from scorer.ranking.explain import answer, best_first, told, with_candidates_in_json
 from scorer.ranking.ranking import Ranking
 
 TOLD_MAX = 500
@@ -46,7 +46,7 @@ class Placement:
     ranking: Ranking | None = None
     """The ranking of the first instance, when one was made."""
     answer: dict[str, Any] = field(default_factory=dict)
-    """That ranking in words, made before the ledger's view changed."""
+    """That ranking in words, made before the ledger's view changed; its candidates are JSON already."""
     missing: dict[int, str] = field(default_factory=dict)
     """Why, by position, of those without a machine."""
     known: set[int] = field(default_factory=set)
@@ -71,7 +71,7 @@ class Placement:
     def explain(self) -> None:
         """Put the ranking into words; done while the server reserves, so that it costs next to nothing."""
         if self.ranking is not None:
-            self.answer = answer(self.ranking, explain_all=False)
+            self.answer = with_candidates_in_json(self.ranking, answer(self.ranking, explain_all=False))
             if self.asked[0].explain:
                 self._tell(self.ranking)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.request import Request
+from scorer.ledger.limits import Limit
 from scorer.ranking.machines import Machines
 from scorer.ranking.plugins import Filter
 from scorer.ranking.profile import PlacedFilter, Profile, WeightedScore
@@ -23,6 +24,7 @@ BEST = 5
 """So many of the best machines are found at once: more cost next to nothing."""
 
 _BLOCK = 32
+NO_ROWS: Integers = np.empty(0, np.int64)
 
 
 def at_least(values: Floats, count: int) -> float:
@@ -91,7 +93,9 @@ class Ranking:
     terms: list[ScoreTerm] = field(repr=False)
     said: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
     """What `scorer.ranking.explain` said of it already."""
-    _best_rows: Integers = field(default_factory=lambda: np.empty(0, np.int64), init=False, repr=False)
+    limits: list[Limit] | None = field(default=None, init=False, repr=False)
+    """What the ledger must uphold for its request, once `scorer.placement.limits` has asked the filters."""
+    _best_rows: Integers = field(default_factory=lambda: NO_ROWS, init=False, repr=False)
 
     @cached_property
     def feasible_count(self) -> int:
@@ -122,7 +126,7 @@ class Ranking:
 
     def _best(self, feasible: Bools, feasible_count: int, count: int) -> Integers:
         if count < 1 or not feasible_count:
-            return np.empty(0, np.int64)
+            return NO_ROWS
         total = self.total
         if feasible_count < total.size:
             total = total.copy()

@@ -120,6 +120,7 @@ class Rpc:
                 self._wire.close()
                 self._service.lost()
                 self._long.clear()  # they are still on this scorer's list, and are given back
+                self._metrics.long.set(0)
                 self._metrics.ready.set(0)
                 if not self._pause_s:
                     log.warning("scorer.redis.away", extra={"values": {"error": _in_words(error)}})
@@ -182,7 +183,9 @@ class Rpc:
 
     def _go_on(self) -> None:
         """Do one step of one long query."""
-        if self._long and (done := self._long.step(self._next_step)) is not None:
+        if not self._long:
+            return
+        if (done := self._long.step(self._next_step)) is not None:
             long, reply = done
             self._wire.post(self._finish(long.raw, reply))
         self._metrics.long.set(len(self._long))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,8 +22,7 @@ _READ_STEP = 200
 _SHARED = frozenset(Request.__struct_fields__) - {"id", "count"}
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """The instances that one query asks for."""
 
     requests: list[Request]
@@ -110,9 +109,10 @@ def place_answer(placement: Placement, single: bool, profile: str = "") -> dict[
     ranking = placement.ranking
     first = placement.asked[0]
     known = {"summary": "known already: not ranked again", "profile": profile}
-    result: dict[str, Any] = empty(PlaceResult) | {"request": dict(zip(RESOURCES, first.amounts(), strict=True))}
-    result |= placement.answer or known
-    result |= {
+    result: dict[str, Any] = {
+        **empty(PlaceResult),
+        "request": dict(zip(RESOURCES, first.amounts(), strict=True)),
+        **(placement.answer or known),
         "placed": placed,
         "asked": len(placement.asked),
         "missing": len(placement.missing),
@@ -122,14 +122,12 @@ def place_answer(placement: Placement, single: bool, profile: str = "") -> dict[
         "dry_run": first.dry_run,
     }
     if placement.missing:
-        reasons: dict[str, int] = {}
-        for reason in placement.missing.values():
-            reasons[reason] = reasons.get(reason, 0) + 1
-        result["missing_reasons"] = reasons
+        result["missing_reasons"] = dict(Counter(placement.missing.values()))
         result["missing_ids"] = [placement.asked[position].id for position in sorted(placement.missing)][:1000]
     if single:
+        chosen = result.get("machine")
         result |= placed[0] if placed else {"id": first.id, "machine": None, "score": None}
-        if ranking is not None and placed and placed[0]["machine"] != ranking.chosen:
+        if ranking is not None and placed and placed[0]["machine"] != chosen:
             row = ranking.machines.roster.index.get(placed[0]["machine"])  # None: known, on a machine that is gone
             result["score"] = None if row is None else float(ranking.total[row])
     else:

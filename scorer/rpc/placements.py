@@ -44,6 +44,7 @@ class Placements:
         self._world = world
         self._decisions = decisions
         self._metrics = metrics
+        self._placed_count, self._missing_count = map(metrics.placements.labels, ("placed", "missing"))
         self._reuse = Reuse(world.kept)
         self._reuse_counts = {why: metrics.reuse.labels(result(why), why) for why in (*REUSED, *RANKED)}
         self._placing = Placing(ledger, world.follower, attempts_max, world.clock, self._reuse)
@@ -117,7 +118,8 @@ class Placements:
             batch.requests, lambda: self._world.snapshot, profile, digests=batch.digests,
             calls=[Call(query.id, query.deadline)] * len(batch.requests), deadline=query.deadline,
         )  # fmt: skip
-        self._metrics.conflicts.inc(placement.conflicts)
+        if placement.lost:
+            self._metrics.conflicts.inc(placement.conflicts)
         if placement.late:
             raise Late(sum(record is not None for record in placement.records), len(placement.asked))
         if placement.gone and (batch.requests[0].all_or_nothing or not any(placement.records)):
@@ -139,7 +141,8 @@ class Placements:
             placement = self._placing.place(requests, self._world.snapshot, profile, digests=digests, calls=calls)
         except (ProfileError, InvalidRequest, IdTaken, Conflict, UnknownFormat):
             return
-        self._metrics.conflicts.inc(placement.conflicts)
+        if placement.lost:
+            self._metrics.conflicts.inc(placement.conflicts)
         for position, own in owns(placement).items():
             query = run[position].query
             self._answers[id(query)] = self._placed(query, own, True, profile.name)
@@ -147,9 +150,9 @@ class Placements:
     def _placed(self, query: Query, placement: Placement, single: bool, profile: str) -> msgspec.Raw:
         """Count, put on the log of decisions and answer what was placed."""
         placed = sum(record is not None for record in placement.records)
-        self._metrics.placements.labels("placed").inc(placed)
+        self._placed_count.inc(placed)
         if placed < len(placement.asked):
-            self._metrics.placements.labels("missing").inc(len(placement.asked) - placed)
+            self._missing_count.inc(len(placement.asked) - placed)
         answer = place_answer(placement, single, profile)
         encoded = _encode(answer)
         decided = [one.id for position, one in enumerate(placement.asked) if position not in placement.known]

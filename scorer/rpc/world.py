@@ -17,7 +17,7 @@ from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import Command
 
 _TELL_S = 0.05
-"""Shortest time between two lists of the ledger's machines for the source of snapshots."""
+"""Shortest time between two updates of the gauges, and of the ledger's machines for the source of snapshots."""
 
 
 class Source(Protocol):
@@ -79,12 +79,18 @@ class World:
         if self._lost != self.follower.lost:
             self._metrics.lost.inc(self.follower.lost - self._lost)
             self._lost = self.follower.lost
-        self._metrics.instances.set(len(self.ledger))
         if self._source.latest is not None:
             self.snapshot = self._source.latest
-        if self.follower.change != self._told and (now := time.monotonic()) > self._told_at + _TELL_S:
+        if (now := time.monotonic()) > self._told_at + _TELL_S:
+            self._told_at = now
+            self._tell()
+
+    def _tell(self) -> None:
+        """Set the gauges, and tell the source of snapshots which machines hold instances."""
+        if self.follower.change != self._told:
             self._source.ledger_machines = self.ledger.machine_names
-            self._told, self._told_at = self.follower.change, now
+            self._told = self.follower.change
+        self._metrics.instances.set(len(self.ledger))
         self._metrics.ready.set(float(self.ready))
         self._metrics.degraded.set(float(bool(self.degraded)))
 

@@ -69,6 +69,24 @@ def test_a_filter_of_another_package_gives_its_limit() -> None:
     assert (first[total("instances")], first[total("instances", "batch", "free")]) == (4.0, 2.0)
 
 
+def test_a_request_that_is_not_the_rankings_has_limits_of_its_own() -> None:
+    """Of a batch of unlike instances one ranking is made; what the second asks for is limited, too."""
+    offline = fleet(*MACHINES)
+    ranking = rank(request(cpu=1), offline.snapshot, offline.ledger, PROFILE, offline.now_s)
+    asked = [request(cpu=1), request(memory=1e9), request(), request(cpu=1)]
+    measures = [[limit.measure for limit in limits(ranking, [0], one)[0]] for one in asked]
+    assert measures == [[total("cpu")], [total("memory")], [], [total("cpu")]]
+
+
+def test_a_ranking_asks_its_filters_once() -> None:
+    """All placements that it serves have the same limits."""
+    offline, asked = fleet(*MACHINES), request(cpu=1)
+    ranking = rank(asked, offline.snapshot, offline.ledger, PROFILE, offline.now_s)
+    first = limits(ranking, [1], asked)
+    ranking.profile = replace(PROFILE, filters=())
+    assert limits(ranking, [1], msgspec.structs.replace(asked, id="another")) == first != []
+
+
 @pytest.mark.parametrize("masters", range(1, 12))
 @pytest.mark.parametrize("share", [0.0, 0.25, 1 / 3, 0.5, 1.0])
 def test_the_masters_formula_is_below_the_share_and_at_least_one(masters: int, share: float) -> None:
