@@ -13,6 +13,7 @@ COMMANDS = {
     "scorer": ("scorer.__main__", "answer placement queries"),
     "replay": ("ops.replay.__main__", "compare profiles on recorded load, in simulated time"),
     "exporter": ("ops.exporter.__main__", "show the windowed load to Prometheus"),
+    "record": ("ops.record.__main__", "keep a bounded recording of the fleet, for replay"),
     "place": ("scorer.commands.place", "choose a machine and reserve it"),
     "rank": ("scorer.commands.rank", "rank the machines, of the scorer or of a file"),
     "confirm": ("scorer.commands.confirm", "turn a reservation into an instance"),

@@ -1,4 +1,4 @@
-"""The whole stack as processes of this machine: broker, Valkey, stream app, scorer, exporter, agent, fleet if wanted.
+"""The whole stack as processes of this machine: broker, Valkey, stream app, scorer, exporter, agent, others if wanted.
 
     broker, Valkey -> topics -> stream app, scorer, exporter -> agent, fleet -> Prometheus
 
@@ -178,6 +178,8 @@ class Stack(StartedByWith):
             middle.append(
                 self._process("exporter", 0, ["--statistics", ",".join(get_args(Statistic)), "--labels", "zone,rack"])
             )
+        if settings.record:
+            middle.append(self._process("record", 0, ["--record-dir", settings.state_dir / "recording"]))
         name = os.environ.get("WINDWARD_MACHINE") or socket.gethostname()  # in a container, too
         edge = [self._process("agent", 0, ["--machine", name])] if settings.agent else []
         if settings.machines:

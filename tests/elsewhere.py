@@ -34,6 +34,11 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/ops/test_top.py": ("ops.top_app", "ops.top_settings", "ops.top_view"),
     "tests/integration/test_demo.py": ("ops.demo", "ops.demo_burst", "ops.demo_rebalance", "ops.demo_tables"),
     "tests/integration/test_exporter.py": ("ops.exporter.__main__",),
+    "tests/integration/test_record.py": (
+        "ops.record.__main__", "ops.record.ledger_log", "ops.record.metrics", "ops.record.samples",
+        "ops.record.settings", "ops.record.state",
+    ),
+    "tests/ops/record/test_frames.py": ("ops.record.entry",),
     "tests/integration/test_fleet.py": (
         "streams.load_generator.__main__", "streams.load_generator.ledger", "streams.load_generator.loop",
         "streams.load_generator.settings", "streams.load_generator.sink",
@@ -167,7 +172,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/ops/test_dashboards.py": (
         "ops.grafana.__main__", "ops.grafana.asked", "ops.grafana.fleet", "ops.grafana.machine",
         "ops.grafana.parts.newest", "ops.grafana.parts.over_time", "ops.grafana.parts.page", "ops.grafana.parts.style",
-        "ops.grafana.parts.variables", "ops.grafana.pipeline", "ops.grafana.scorer",
+        "ops.grafana.parts.variables", "ops.grafana.pipeline", "ops.grafana.record", "ops.grafana.scorer",
     ),
     # The replay of recorded load.
     "tests/ops/replay/test_command.py": (

@@ -1,10 +1,10 @@
-"""The pipeline: agents, broker, stream app, Redis, exporter; from a reading to where a decision sees it."""
+"""The pipeline: agents, broker, stream app, Redis, exporter, recorder; from a reading to where a decision sees it."""
 
 from __future__ import annotations
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from ops.grafana import parts
+from ops.grafana import parts, record
 
 RATE = "[$__rate_interval]"
 UP_STEPS: parts.Steps = ((None, "red"), (1, "green"))
@@ -15,11 +15,11 @@ def dashboard() -> Dashboard:
     return parts.page(
         "windward-pipeline",
         "Windward / Pipeline",
-        "Agents, broker, stream app, Redis and exporter: from a reading to where a decision sees it",
+        "Agents, broker, stream app, Redis, exporter and recorder: from a reading to where a decision sees it",
         [],
         [
             ("Now", _now()), ("Agents and broker", _agents()), ("Stream app", _stream()),
-            ("Redis and exporter", _servers()), ("Processes", _processes()),
+            ("Redis and exporter", _servers()), ("Recorder", record.panels()), ("Processes", _processes()),
         ],
     )  # fmt: skip
 
@@ -262,7 +262,7 @@ def _servers() -> list[object]:
         ),
         parts.rows(
             "Versions", "Version of each process.",
-            [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter)_build_info"})', "processes", "short")],
+            [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter|record)_build_info"})', "processes", "short")],
             by="job", width=8, height=6,
         ),
     ]  # fmt: skip

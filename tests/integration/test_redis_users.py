@@ -14,10 +14,13 @@ import pytest
 import redis
 
 from ops.local.broker import LocalBroker
+from ops.record.ledger_log import LedgerLog
+from ops.record.state import State
 from schemas.names import Names
 from schemas.sample import MachineFacts
 from scorer.client import Client
 from scorer.ledger.follower import Follower
+from scorer.ledger.reader import LedgerReader
 from scorer.ledger.scripts import Ledger
 from scorer.snapshot.loader import Loader
 from scorer.wire import Wire
@@ -30,7 +33,7 @@ from tests.window_tables import publish, window_table
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[2]
-USERS = ("stream", "scorer", "deployer", "operator", "exporter")
+USERS = ("stream", "scorer", "deployer", "operator", "exporter", "record")
 NAMES = Names()
 HANDSHAKE = ("client|setinfo", "client|maint_notifications", "client|maint-notifications")
 """What redis-py tries and does without: an ACL of Redis 7.0 cannot allow the first, others do not know the last."""
@@ -106,7 +109,7 @@ def test_usage_by_instance_is_where_users_of_the_windows_may_go(server: int, adm
     for user in USERS:
         with redis.Redis.from_url(url(server), username=user, password=password(user)) as client:
             for allowed, act in (("stream", lambda: client.set(key, b"x")), (None, lambda: client.get(key))):
-                if user == allowed or (allowed is None and user != "deployer"):
+                if user == allowed or (allowed is None and user not in ("deployer", "record")):
                     act()
                 else:
                     with pytest.raises(redis.exceptions.NoPermissionError):
@@ -210,6 +213,23 @@ def test_an_exporter_reads_windows_and_ledger(server: int, admin: redis.Redis) -
     assert denied(admin) == []
 
 
+def test_a_recorder_reads_ledger_facts_and_decisions(server: int, admin: redis.Redis) -> None:
+    """With the parts that it is made of, from its start on."""
+    wire = Wire({"url": url(server), "username": "record", "password": password("record")})
+    state, ledger_log = State(wire, NAMES), LedgerLog(LedgerReader(wire, NAMES))
+    assert state.read_decisions() == ([], None)
+    with scorer(server), deployer(server) as client:
+        client.place(id="a", cpu=1)
+        assert ledger_log.read(1.0).full
+        client.place(id="b", cpu=1)
+        eventually(lambda: ledger_log.read(2.0).records)
+        eventually(lambda: state.read_decisions()[0])
+    state.read_machines()
+    assert wire.one("INFO", "server")
+    wire.close()
+    assert denied(admin) == []
+
+
 DANGEROUS = [("KEYS", "*"), ("SCAN", "0"), ("FLUSHALL",), ("FLUSHDB",), ("CONFIG", "GET", "*"), ("SHUTDOWN",),
              ("ACL", "LIST"), ("MONITOR",), ("CLIENT", "LIST"), ("CLIENT", "KILL", "ID", "1"),
              ("SUBSCRIBE", "x"), ("PUBLISH", "x", "y"), ("SCRIPT", "FLUSH"), ("SAVE",), ("REPLICAOF", "NO", "ONE"),
@@ -231,6 +251,8 @@ OWN = [
     ("operator", ("DEL", NAMES.decisions)), ("operator", ("BLPOP", NAMES.queries, "0.01")), ("exporter", SETS),
     ("exporter", ("SET", NAMES.windows(0), "x")), ("exporter", ("LPUSH", NAMES.queries, "x")),
     ("exporter", ("EVAL", "return 1", "1", NAMES.ledger("current"))), ("exporter", ("INCR", NAMES.operator_version)),
+    ("record", SETS), ("record", ("GET", NAMES.windows(0))), ("record", ("XADD", NAMES.decisions, "*", "a", "b")),
+    ("record", ("HSET", NAMES.operator, "m", "{}")),
 ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from ops.exporter.machines import MachineFamilies
 from ops.exporter.selection import Selection
 from ops.exporter.settings import Statistic
 from ops.exporter.state import Memory, State
+from ops.record.metrics import Metrics as RecordMetrics
 from schemas.operator import OperatorFacts
 from schemas.resources import RESOURCES
 from schemas.window_table import decode_table
@@ -50,7 +51,7 @@ PROCESS = frozenset(sample.name for family in ProcessCollector(registry=None).co
 
 @cache
 def exposed_metrics() -> frozenset[str]:
-    """Return the name of every sample that agent, stream app, scorer and exporter may show."""
+    """Return the name of every sample that agent, stream app, scorer, exporter and recorder may show."""
     registry = CollectorRegistry()
     registry.register(CountsCollector(Counts(), "1"))
     stream, scorer = StreamMetrics("1"), ScorerMetrics("1", METHODS)
@@ -61,7 +62,7 @@ def exposed_metrics() -> frozenset[str]:
         stream.machines.labels(state)
     found = {
         sample.name
-        for each in (registry, stream.registry, scorer.registry)
+        for each in (registry, stream.registry, scorer.registry, RecordMetrics("1").registry)
         for family in each.collect()
         for sample in family.samples
     }

@@ -33,6 +33,7 @@ NOT_RUN = {
     "windward stream": "runs until it is stopped: tests/integration/test_recovery.py",
     "windward scorer": "runs until it is stopped: tests/integration/test_rpc.py",
     "windward exporter": "runs until it is stopped: tests/integration/test_exporter.py",
+    "windward record": "runs until it is stopped: tests/integration/test_record.py",
     "windward replay": "needs a trace: tests/ops/replay/test_command.py",
     "windward ledger accept": "there is no emptied ledger here: tests/integration/test_ledger_lost.py",
 }

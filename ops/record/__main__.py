@@ -1,0 +1,83 @@
+"""``windward record``: keep a bounded recording of the fleet until SIGTERM (`ops.record` says how)."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Mapping
+
+from ops.record.entry import Position
+from ops.record.folder import Folder
+from ops.record.frames import RecordingError
+from ops.record.gathering import Gathering
+from ops.record.ledger_log import LedgerLog
+from ops.record.metrics import Metrics
+from ops.record.recorder import Recorder
+from ops.record.samples import Samples
+from ops.record.settings import RecordSettings
+from ops.record.state import State
+from schemas.process.logs import configure_logs
+from schemas.process.pages import serve_pages
+from schemas.process.settings import SettingsError, load_settings
+from schemas.process.version import product_version
+from scorer.__main__ import refuse_mode
+from scorer.ledger.reader import LedgerReader
+from scorer.wire import Wire
+from streams.admission import Admission
+from streams.agent.__main__ import check_connection_settings, stop_event
+from streams.agent.quiet import quieten
+
+log = logging.getLogger("windward.record")
+
+SETTINGS = RecordSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the recorder; 2 where its folder cannot be used."""
+    settings = load_settings(RecordSettings, "record", argv, environ)
+    configure_logs(settings.log_level, settings.log_format)
+    quieten("kafka")
+    check_connection_settings(settings)
+    arguments, ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
+    for name, given in (("redis_url", arguments), ("ledger_url", ledger_arguments)):
+        refuse_mode(name, given)
+    folder, metrics = Folder(settings.record_dir, settings.record_bytes), Metrics(product_version())
+    try:
+        last = folder.take()
+    except RecordingError as error:
+        raise SettingsError(str(error)) from None
+    position, at = (last.position, last.at) if last is not None else (Position(), 0.0)
+    wire, ledger_wire = Wire(arguments), Wire(ledger_arguments)
+    recorder = Recorder(
+        folder,
+        lambda: Samples(settings, recorder.position, recorder.last_entry_s or at, time.time()),
+        LedgerLog(LedgerReader(ledger_wire, settings.names), position.epoch, position.change, at),
+        State(wire, settings.names, position.decision),
+        Gathering(Admission()),
+        metrics,
+        position=position,
+        version=product_version(),
+        write_s=settings.write_s,
+    )
+    stop = stop_event()
+    pages = None
+    if settings.metrics_port:
+        pages = serve_pages(metrics.registry, settings.metrics_host, settings.metrics_port, recorder.ready)
+    values = {"folder": str(settings.record_dir), "prefix": settings.names.prefix, "goes_on": last is not None}
+    log.info("record.start", extra={"values": values})
+    try:
+        recorder.run(stop)
+    finally:
+        wire.close()
+        ledger_wire.close()
+        if pages is not None:
+            pages.stop()
+    log.info("record.stop")
+    return 0
+
+
+if __name__ == "__main__":
+    import os
+
+    sys.exit(main(sys.argv[1:], os.environ))

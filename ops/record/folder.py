@@ -1,0 +1,195 @@
+"""A folder of files by hour: one open, the others complete, all together within a bound.
+
+    ....record.open  --close-->  ....record  --the oldest, when the bound is reached-->  removed
+
+A file left open by a process that was killed is cut behind its last whole entry and completed by the next one. Only one
+process writes: it holds the lock of the file ``lock``.
+"""
+
+from __future__ import annotations
+
+import calendar
+import errno
+import fcntl
+import os
+import re
+import time
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+from typing import IO
+
+from ops.record.entry import Entry
+from ops.record.frames import HEADER, RecordingError, frame, read_frames
+
+SUFFIX, OPEN = ".record", ".record.open"
+HOUR_S = 3_600
+_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d{4}\.record(\.open)?")
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the files of a recording, the oldest first; raises RecordingError where there is no such folder."""
+    try:
+        found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    except OSError as error:
+        raise RecordingError(f"{folder} cannot be read: {error.strerror or error}") from None
+    return sorted(found, key=lambda path: path.name)
+
+
+def is_recording(folder: Path) -> bool:
+    """Return whether a path is a folder with files of a recording."""
+    return folder.is_dir() and bool(files(folder))
+
+
+def hour_of(path: Path) -> float:
+    """Return when the hour of a file begins, epoch s.
+
+    >>> hour_of(Path("1970-01-02T03-0001.record"))
+    97200.0
+    """
+    return float(calendar.timegm(time.strptime(path.name[:13], "%Y-%m-%dT%H")))
+
+
+class Folder:
+    """The folder of one recorder."""
+
+    def __init__(self, path: Path, bytes_max: int) -> None:
+        self.path = path
+        self.bytes_max = bytes_max
+        self.removed = 0
+        """Files that were removed for room."""
+        self._file: FileIO | None = None
+        self._lock: IO[str] | None = None
+        self._open_path: Path | None = None
+        self._hour = 0
+        self._end = 0
+
+    def take(self) -> Entry | None:
+        """Make the folder ours, complete what was left open, and return the last entry there is.
+
+        Raises RecordingError when another process has it or it cannot be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.path / "lock").open("w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.release()
+            raise RecordingError(f"record_dir: another process records into {self.path}") from None
+        except OSError as error:
+            raise RecordingError(f"record_dir: {self.path} cannot be used: {error.strerror or error}") from None
+        for path in files(self.path):
+            if path.name.endswith(OPEN):
+                self._complete(path)
+        for path in reversed(files(self.path)):
+            last = None
+            with suppress(RecordingError):
+                for read in read_frames(path.read_bytes(), path.name):
+                    last = read.entry
+            if last is not None:
+                return last
+        return None
+
+    def begins(self, at: float) -> bool:
+        """Return whether the next entry is the first of a file: it has to have the whole state.
+
+        A file is complete when its hour is over, or when it has a quarter of what all may have.
+        """
+        if self._file is None or int(at // HOUR_S) != self._hour:
+            return True
+        return self._end >= self.bytes_max // 4
+
+    def write(self, entry: Entry) -> int:
+        """Append an entry and sync it; return its bytes. After an error the same entry may be written again.
+
+        Raises OSError; RecordingError for an entry that is more than half of what all files may have.
+        """
+        data = frame(entry)
+        if len(HEADER) + len(data) > self.bytes_max // 2:
+            raise RecordingError(f"record_bytes: an entry takes {len(data)} bytes, more than half of {self.bytes_max}")
+        if self.begins(entry.at):
+            self.close()
+            self._make_room(len(HEADER) + len(data))
+            self._begin(entry.at)
+        else:
+            self._make_room(len(data))
+        assert self._file is not None
+        self._file.truncate(self._end)  # what is left of a try that failed
+        self._file.seek(self._end)
+        left = memoryview(data)
+        while left:
+            left = left[self._file.write(left) :]
+        os.fsync(self._file.fileno())
+        self._end += len(data)
+        return len(data)
+
+    def size(self) -> int:
+        """Return the bytes of all files."""
+        return sum(path.stat().st_size for path in files(self.path))
+
+    def close(self) -> None:
+        """Complete the open file."""
+        if self._file is not None and self._open_path is not None:
+            self._file.close()
+            self._open_path.rename(self._open_path.with_name(self._open_path.name.removesuffix(".open")))
+            self._sync_names()
+        self._file = self._open_path = None
+
+    def release(self) -> None:
+        """Complete the open file and give the folder up."""
+        self.close()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _make_room(self, more: int) -> None:
+        """Remove the oldest complete files until so many bytes more are within the bound."""
+        sizes = {path: path.stat().st_size for path in files(self.path)}
+        total = sum(sizes.values()) + more
+        for path, size in sizes.items():
+            if total <= self.bytes_max:
+                return
+            if path != self._open_path:
+                path.unlink()
+                total -= size
+                self.removed += 1
+
+    def _begin(self, at: float) -> None:
+        self._hour = int(at // HOUR_S)
+        stem = time.strftime("%Y-%m-%dT%H", time.gmtime(at))
+        taken = [int(path.name[14:18]) for path in files(self.path) if path.name.startswith(stem)]
+        path = self.path / f"{stem}-{max(taken, default=0) + 1:04d}{OPEN}"
+        file = path.open("xb", buffering=0)
+        written = 0
+        try:
+            written = file.write(HEADER)
+        finally:
+            if written < len(HEADER):
+                file.close()
+                path.unlink()
+        if written < len(HEADER):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._file, self._open_path, self._end = file, path, len(HEADER)
+        self._sync_names()
+
+    def _complete(self, path: Path) -> None:
+        """Cut a file behind its last whole entry and rename it; one without any is removed."""
+        end = 0
+        with suppress(RecordingError):
+            for read in read_frames(path.read_bytes(), path.name):
+                end = read.end
+        if end == 0:
+            path.unlink()
+            return
+        with path.open("r+b") as file:
+            file.truncate(end)
+            os.fsync(file.fileno())
+        path.rename(path.with_name(path.name.removesuffix(".open")))
+        self._sync_names()
+
+    def _sync_names(self) -> None:
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

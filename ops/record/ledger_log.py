@@ -1,0 +1,106 @@
+"""Source: the ledger's change log. Records pass through as they are stored, in the order of their changes.
+
+The first time, and whenever the log does not join on (trimmed past us, another epoch, an earlier change), all live
+instances are read: what began and ended in between is a gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ops.record.entry import Gap
+from scorer.ledger.instance import LIVE, read_record
+from scorer.ledger.reader import LedgerReader, Migrating
+from scorer.wire import AWAY
+
+_AT_ONCE = 2_000
+
+
+@dataclass
+class News:
+    """What is new in the ledger."""
+
+    records: list[bytes] = field(default_factory=list)
+    full: bool = False
+    """The records are all live instances."""
+    gap: Gap | None = None
+
+
+class LedgerLog:
+    """``live``: the records of all live instances by id, as of change ``change`` of epoch ``epoch``."""
+
+    def __init__(self, reader: LedgerReader, epoch: str = "", change: int = 0, at: float = 0.0) -> None:
+        self._reader = reader
+        self.epoch, self.change = epoch, change
+        self.at = at
+        """When the ledger was last read, epoch s."""
+        self.live: dict[str, bytes] = {}
+        self._loaded = False
+        self._news = News()
+
+    def read(self, now_s: float) -> News:
+        """Return what changed since the last call. After an error nothing is lost: the next call returns all of it.
+
+        Raises one of `scorer.wire.AWAY`, UnknownFormat, and Migrating while a scorer takes an old ledger over.
+        """
+        if not self._loaded:
+            self._join(now_s)
+        while True:
+            epoch, change, raws = self._log()
+            records = [read_record(raw) for raw in raws]
+            if epoch == self.epoch and change == self.change:
+                break
+            if epoch != self.epoch or not records or records[0].version != self.change + 1:
+                self._news = self._load(now_s)
+                continue
+            for record, raw in zip(records, raws, strict=True):
+                self._news.records.append(raw)
+                if record.state in LIVE:
+                    self.live[record.id] = raw
+                else:
+                    self.live.pop(record.id, None)
+                self.change = record.version
+        self.at = now_s
+        news, self._news = self._news, News()
+        return news
+
+    def _join(self, now_s: float) -> None:
+        """Begin: the live instances are needed, and the changes since the last recorder stopped, if they are there."""
+        epoch, change = self.epoch, self.change
+        loaded = self._load(now_s)
+        if not epoch:
+            self._news = loaded
+            return
+        if epoch == self.epoch and change <= self.change:
+            now = self.change
+            self.change = change
+            _, _, raws = self._log()
+            if (raws and read_record(raws[0]).version == change + 1) or change == now:
+                return  # `read` goes on from there
+            self.change = now
+        self._news = News(loaded.records, full=True, gap=self._gap(now_s))
+
+    def _load(self, now_s: float) -> News:
+        gap = self._gap(now_s) if self._loaded and self.epoch else self._news.gap
+        self.epoch, self.change, _ = self._log(most=1, since=2**53)
+        self.live, cursor = {}, b"0"
+        while True:
+            cursor, flat = self._reader.wire.one("HSCAN", self._reader.instances, cursor, "COUNT", _AT_ONCE)
+            self.live.update((name.decode(), raw) for name, raw in zip(flat[::2], flat[1::2], strict=True))
+            if cursor == b"0":
+                break
+        self._loaded = True
+        return News(list(self.live.values()), full=True, gap=gap)
+
+    def _gap(self, now_s: float) -> Gap:
+        return Gap("ledger", self.at, now_s, why="the change log was trimmed, or the ledger begun anew")
+
+    def _log(self, most: int = _AT_ONCE, since: int | None = None) -> tuple[str, int, list[bytes]]:
+        answers: Any = self._reader.wire.ask(self._reader.log_reads(self.change if since is None else since, most))
+        epoch, change, _ = self._reader.read_log(answers)
+        return epoch, change, [entry[1][1] for entry in answers[1]]
+
+
+REFUSED = (*AWAY, Migrating)
+"""The ledger cannot be read now: later."""

@@ -1,0 +1,105 @@
+"""Source: what Redis has of the machines and the decisions: facts, what operators say, the list of decisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+
+from ops.record.entry import Decision, Gap
+from schemas.names import Names
+from schemas.sample import MachineFacts, Rejected, decode
+from scorer.rpc.decisions import shortened
+from scorer.wire import Wire
+
+_AT_ONCE = 1_000
+_MOST = 20_000
+"""Decisions taken at once; more wait for the next round."""
+ANSWER_BYTES_MAX = 4_096
+
+
+class State:
+    """What was read last."""
+
+    def __init__(self, wire: Wire, names: Names, decision: str = "") -> None:
+        self._wire = wire
+        self._names = names
+        self.decision = decision
+        """The last decision that was read; "" before the first."""
+        self.labels: dict[str, dict[str, str]] = {}
+        self.operator: dict[str, bytes] = {}
+
+    def read_machines(self) -> None:
+        """Read facts and what operators say; raises one of `scorer.wire.AWAY`."""
+        (count,) = self._ask(("GET", self._names.partitions))
+        found = self._ask(*[("HGETALL", self._names.facts(partition)) for partition in range(int(count or 0))])
+        newest: dict[str, MachineFacts] = {}
+        for flat in found:
+            for raw in flat[1::2]:
+                try:
+                    facts = decode(raw)
+                except Rejected:
+                    continue
+                known = newest.get(facts.machine)
+                if isinstance(facts, MachineFacts) and (known is None or known.at <= facts.at):
+                    newest[facts.machine] = facts
+        self.labels = {name: dict(facts.labels) for name, facts in newest.items()}
+        (flat,) = self._ask(("HGETALL", self._names.operator))
+        self.operator = {name.decode(errors="replace"): raw for name, raw in zip(flat[::2], flat[1::2], strict=True)}
+
+    def read_decisions(self) -> tuple[list[Decision], Gap | None]:
+        """Return the decisions since the last call, oldest first; raises one of `scorer.wire.AWAY`."""
+        key, gap = self._names.decisions, None
+        if not self.decision:
+            (last,) = self._ask(("XREVRANGE", key, "+", "-", "COUNT", 1))
+            self.decision = last[0][0].decode() if last else "0-0"
+            return [], None
+        (oldest,) = self._ask(("XRANGE", key, "-", "+", "COUNT", 1))
+        if oldest and self.decision != "0-0" and _order(oldest[0][0].decode()) > _order(self.decision):
+            times = (self.decision, oldest[0][0].decode())
+            since, until = (_order(stamp)[0] / 1000 for stamp in times)
+            gap = Gap("decisions", since, until, why="the list of decisions was shortened: raise decisions_length")
+        found: list[Decision] = []
+        last = self.decision
+        while len(found) < _MOST:
+            (page,) = self._ask(("XRANGE", key, f"({last}", "+", "COUNT", _AT_ONCE))
+            for stamp, flat in page:
+                last = stamp.decode()
+                found.append(_decision(last, dict(zip(flat[::2], flat[1::2], strict=True))))
+            if len(page) < _AT_ONCE:
+                break
+        self.decision = last  # only now: after an error all of them are read again
+        return found, gap
+
+    def _ask(self, *commands: Any) -> list[Any]:
+        answers = self._wire.ask(commands) if commands else []
+        for answer in answers:
+            if isinstance(answer, redis.ResponseError):
+                raise redis.ConnectionError(f"redis_url: {answer}")
+        return answers
+
+
+def _order(stamp: str) -> tuple[int, int]:
+    """Return a stream's id as numbers.
+
+    >>> _order("1700000000000-3")
+    (1700000000000, 3)
+    """
+    moment, _, number = stamp.partition("-")
+    return int(moment), int(number or 0)
+
+
+def _decision(stamp: str, fields: dict[bytes, bytes]) -> Decision:
+    answer = fields.get(b"answer", b"")
+    try:
+        answer = shortened(answer, ANSWER_BYTES_MAX)
+    except ValueError:  # no JSON: another program wrote it
+        answer = b""
+    return Decision(
+        stamp=stamp,
+        method=fields.get(b"method", b"").decode(errors="replace"),
+        ids=fields.get(b"ids", b"").decode(errors="replace").split("\n"),
+        query=fields.get(b"query", b"").decode(errors="replace"),
+        scorer=fields.get(b"scorer", b"").decode(errors="replace"),
+        answer=answer,
+    )

@@ -1,0 +1,55 @@
+"""Entries for tests, with anything that an entry may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ops.record.entry import Entry, Facts, Gap, Position
+from ops.record.figures import Figures, pack
+from schemas.resources import RESOURCES
+from schemas.sample import Moments, Sample, encode
+
+
+def figures(rows: Sequence[int], until_s: Sequence[float], values: Any, seconds: float = 60.0) -> Figures:
+    """Figures of these rows and times; ``values`` [R, N] or of one resource, the others not known."""
+    table = np.full((len(RESOURCES), len(rows)), np.nan, np.float32)
+    given = np.atleast_2d(np.array(values, np.float32))
+    table[: len(given)] = given
+    return Figures(np.array(rows, np.int64), np.array(until_s), np.full(len(rows), seconds), table)
+
+
+def first(at: float, **more: Any) -> Entry:
+    """The first entry of a file."""
+    return Entry(at=at, version="1", resources=list(RESOURCES), full=True, **more)
+
+
+def later(at: float, machine: str = "m", row: int = 0, **more: Any) -> Entry:
+    """An entry with a figure."""
+    return Entry(at=at, usage=pack(figures([row], [at], [1.0])), **more)
+
+
+def rich(at: float) -> Entry:
+    """An entry with everything."""
+    return first(
+        at,
+        facts={"m": Facts({"cpu": 8.0}, {"rack": "a"})},
+        operator={"*": b"{}"},
+        instances=[b"{}"],
+        pairs=["m\ti", "m\t"],
+        machines=["m"],
+        usage=pack(figures([0, 1], [at, at + 1], [1.0, 2.0])),
+        load=pack(figures([0], [at], [3.0])),
+        gaps=[Gap("samples", at - 5, at, 3, "why")],
+        refused={"key": 1},
+        position=Position("topic", {"0": 7}, "epoch", 3, "1-1"),
+    )
+
+
+def sample(machine: str, at: float, cpu: float = 1.0, **more: Any) -> bytes:
+    """A sample as it is on the wire."""
+    moments = Moments(n=10, mean=cpu, m2=0.0, max=cpu, capacity=8.0)
+    made = Sample(v=1, machine=machine, boot=1, seq=int(at), at=at, interval_s=10.0, cpu=moments, **more)
+    return encode(made)

@@ -1,0 +1,139 @@
+"""Files by hour: closed, cut, bounded, and written by one process only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ops.record.entry import Entry, Position
+from ops.record.folder import HOUR_S, OPEN, Folder, files, hour_of, is_recording
+from ops.record.frames import HEADER, RecordingError, frame, read_frames
+from tests.ops.record.entries import first, later
+
+HOUR = 480_000 * HOUR_S
+
+
+@contextmanager
+def taken(path: Path, bytes_max: int = 2**24) -> Iterator[Folder]:
+    """A folder that is ours; at the end it is left as by a process that was killed."""
+    folder = Folder(path, bytes_max)
+    folder.take()
+    try:
+        yield folder
+    finally:
+        for handle in (folder._file, folder._lock):
+            if handle is not None:
+                handle.close()
+
+
+def noise(at: float, size: int) -> Entry:
+    """An entry of about so many bytes."""
+    return Entry(at=at, operator={"m": os.urandom(size)})
+
+
+def entries(folder: Path) -> list[Entry]:
+    """All entries of a folder."""
+    return [read.entry for path in files(folder) for read in read_frames(path.read_bytes(), path.name)]
+
+
+def test_an_hour_is_a_file_that_is_complete_when_it_is_over(tmp_path: Path) -> None:
+    """Under another name until then; the names are in order of time."""
+    folder = Folder(tmp_path, 2**24)
+    assert folder.take() is None
+    written = [first(HOUR), later(HOUR + 60), first(HOUR + HOUR_S)]
+    for entry in written:
+        assert folder.begins(entry.at) == entry.full
+        folder.write(entry)
+    assert [path.name.endswith(OPEN) for path in files(tmp_path)] == [False, True]
+    assert [hour_of(path) for path in files(tmp_path)] == [HOUR, HOUR + HOUR_S]
+    folder.release()
+    assert not [path for path in files(tmp_path) if path.name.endswith(OPEN)]
+    assert entries(tmp_path) == written
+    assert is_recording(tmp_path)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 20, 10**6])
+def test_a_killed_process_loses_the_end_of_its_open_file_at_most(tmp_path: Path, cut: int) -> None:
+    """The next one cuts the file behind its last whole entry, and goes on from its position in a file of its own."""
+    position = Position("t", {"0": 5}, "e", 9, "1-1")
+    whole = [first(HOUR), Entry(at=HOUR + 1, position=position)]
+    with taken(tmp_path) as killed:
+        for entry in whole:
+            killed.write(entry)
+    (path,) = files(tmp_path)
+    with path.open("ab") as file:
+        file.write(frame(later(HOUR + 2))[: -1 - cut] if cut else b"")
+    following = Folder(tmp_path, 2**24)
+    last = following.take()
+    assert last is not None
+    assert last.position == position
+    assert following.begins(HOUR + 3)
+    following.write(first(HOUR + 3))
+    following.release()
+    assert entries(tmp_path) == [*whole, first(HOUR + 3)]
+    assert [path.name[14:18] for path in files(tmp_path)] == ["0001", "0002"]
+
+
+def test_the_oldest_files_make_room(tmp_path: Path) -> None:
+    """All together are never more than the bound; a file is complete when it has a quarter of it."""
+    with taken(tmp_path, 100_000) as folder:
+        for number in range(60):
+            folder.write(noise(HOUR + 600 * number, 9_000))
+            assert folder.size() <= 100_000
+        assert folder.removed > 0
+    kept = [entry.at for entry in entries(tmp_path)]
+    assert kept == sorted(kept)
+    assert kept[-1] == HOUR + 600 * 59
+    assert len(kept) >= 6
+
+
+def test_an_entry_that_is_too_large_is_refused_by_name(tmp_path: Path) -> None:
+    """The setting is named, and nothing is removed for it."""
+    with taken(tmp_path, 50_000) as folder:
+        folder.write(noise(HOUR, 5_000))
+        with pytest.raises(RecordingError, match="record_bytes"):
+            folder.write(noise(HOUR + 1, 40_000))
+    assert len(entries(tmp_path)) == 1
+
+
+def test_after_an_error_the_same_entry_is_written_again(tmp_path: Path) -> None:
+    """Behind what was whole: a half written frame is cut off."""
+    with taken(tmp_path) as folder:
+        folder.write(first(HOUR))
+        assert folder._file is not None
+        folder._file.write(b"half of a fra")
+        folder.write(later(HOUR + 1))
+    assert entries(tmp_path) == [first(HOUR), later(HOUR + 1)]
+
+
+def test_only_one_process_writes(tmp_path: Path) -> None:
+    """The second is refused, with the setting's name."""
+    with taken(tmp_path), pytest.raises(RecordingError, match="record_dir"):
+        Folder(tmp_path, 2**24).take()
+    with taken(tmp_path):
+        pass
+
+
+def test_a_damaged_file_does_not_keep_a_recorder_from_starting(tmp_path: Path) -> None:
+    """It goes on from the newest entry that can be read."""
+    (tmp_path / "2026-11-22T09-0001.record").write_bytes(HEADER + frame(first(1.0)))
+    (tmp_path / "2026-11-22T10-0001.record").write_bytes(b"rubbish")
+    (tmp_path / "notes.txt").write_text("not ours")
+    folder = Folder(tmp_path, 2**24)
+    last = folder.take()
+    folder.release()
+    assert last is not None
+    assert last.at == 1.0
+
+
+def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    """A file in its place."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecordingError, match="record_dir"):
+        Folder(tmp_path / "file", 2**24).take()
+    with pytest.raises(RecordingError, match="cannot be read"):
+        files(tmp_path / "nowhere")
