@@ -11,7 +11,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ops.docs import concept_pictures, decision_page, planning_pictures, plugin_pages, profiles_page, rpc_page
+from ops.docs import (
+    class_pictures,
+    concept_pictures,
+    decision_page,
+    planning_pictures,
+    plugin_pages,
+    profiles_page,
+    rpc_page,
+)
 from ops.docs.drawing import shape
 from ops.docs.shapes import drawn
 from ops.docs.site import configuration
@@ -74,7 +82,8 @@ def generated() -> Iterator[tuple[str, str]]:
     yield "decision.md", decision_page.page()
     yield "rpc.md", rpc_page.page(document())
     yield FILE, json.dumps(document(), indent=2) + "\n"
-    for name, text in (concept_pictures.pictures() | planning_pictures.pictures()).items():
+    drawn_pictures = concept_pictures.pictures() | planning_pictures.pictures() | class_pictures.pictures()
+    for name, text in drawn_pictures.items():
         yield f"pictures/{name}.svg", text
     yield "site.css", STYLE
 

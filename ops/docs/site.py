@@ -18,6 +18,7 @@ ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "learning.md",
             "rebalancing.md",
             "draining.md",
+            "classes.md",
             "writing-plugins.md",
         ),
     ),
