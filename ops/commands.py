@@ -25,6 +25,7 @@ COMMANDS = {
     "rebalance": ("scorer.commands.rebalance", "say which instances should move so that hot machines cool down"),
     "drain": ("scorer.commands.drain", "cordon machines, and say where their instances go"),
     "evict": ("scorer.commands.evict", "say which instances of lower classes no longer fit"),
+    "plan": ("scorer.commands.plan", "compare wanted instances with what is there, and make it so"),
     "capacity": ("scorer.commands.capacity", "say how many more instances of a kind fit, and what limits them"),
     "why": ("scorer.commands.why", "say why an instance is where it is"),
     "learned": ("scorer.commands.learned", "show how much of what is asked instances use"),

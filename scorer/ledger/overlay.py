@@ -104,6 +104,11 @@ class Overlay:
         found = [machine for one in left for machine in machines_of(one)]
         return found + [one.machine for one in self._proposed.values() if facets <= facets_of(one)]
 
+    def on_machine(self, machine: str) -> list[Instance]:
+        """Return the instances of one machine."""
+        here = [one for one in self.base.on_machine(machine) if one.id not in self._without]
+        return here + [one for one in self._proposed.values() if one.machine == machine]
+
     def slots_on(self, machine: str) -> Collection[int]:
         """Return the slots of one machine's instances, in the order they came."""
         own = self._by_machine.get(machine, [])

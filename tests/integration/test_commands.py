@@ -341,6 +341,45 @@ def test_drain_cordons_plans_waits_and_is_undone(windward: Run) -> None:
         windward("release", f"leaves-{number}")
 
 
+def test_a_plan_is_applied_and_then_there_is_nothing_to_do(windward: Run, tmp_path: Path) -> None:
+    """Placed, resized, moved and released through the scorer; a second run finds all as wanted."""
+    file = tmp_path / "wanted.jsonl"
+    scope = ("--prune", "--prune-labels", "app=planned")
+    web = {"cpu": 1, "memory": "1G", "labels": {"app": "planned"}}
+    wanted = [web | {"id": "planned", "count": 3}, web | {"id": "pinned", "machine": MACHINES[7]}]
+    file.write_text("\n".join(map(json.dumps, wanted)))
+    assert windward("plan", str(file), *scope).returncode == 1
+    assert json.loads(windward("instances", "--labels", "app=planned", "--json").stdout)["total"] == 0
+    done = windward("plan", str(file), *scope, "--apply", "--json")
+    assert done.returncode == 0, done.stderr
+    steps = json.loads(done.stdout)["steps"]
+    assert [one["id"] for one in steps if one["done"]] == ["planned-1", "planned-2", "planned-3", "pinned"]
+    assert steps[3]["target"] == MACHINES[7]
+    for one in steps:
+        assert windward("confirm", one["id"]).returncode == 0
+    assert windward("plan", str(file), *scope).returncode == 0
+    changed = [web | {"id": "planned-1", "cpu": 2}, web | {"id": "pinned", "machine": MACHINES[8]}]
+    file.write_text("\n".join(map(json.dumps, [*changed, web | {"id": "planned-2"}])))
+    shown = windward("plan", str(file), *scope)
+    assert shown.stdout.splitlines()[-1].startswith(
+        "0 to place, 1 to move, 1 to change, 1 to release, 0 refused, 1 unch"
+    )
+    assert windward("plan", str(file), *scope, "--apply").returncode == 0
+    rows = json.loads(windward("instances", "--labels", "app=planned", "--json").stdout)["instances"]
+    found = {one["id"]: (one["cpu"], one["machine"]) for one in rows}
+    assert found.keys() == {"planned-1", "planned-2", "pinned"}
+    assert (found["planned-1"][0], found["pinned"][1]) == (2.0, MACHINES[8])
+    assert windward("plan", str(file), *scope).returncode == 0
+    refused = [web | {"id": "huge", "cpu": 1000}, web | {"id": "one-more"}]
+    file.write_text("\n".join(map(json.dumps, refused)))
+    assert windward("plan", str(file), "--apply", "--all-or-nothing").returncode == 3
+    assert json.loads(windward("instances", "show", "one-more", "--json").stdout or "null") is None
+    assert windward("plan", str(file), "--apply").returncode == 3
+    assert json.loads(windward("instances", "show", "one-more", "--json").stdout)["state"] == "reserved"
+    assert windward("plan", str(file), WINDWARD_REDIS_URL="redis://127.0.0.1:1/0").returncode == 255
+    windward("instances", "release", "planned-1", "planned-2", "pinned", "one-more")
+
+
 def test_why_tells_the_last_move(windward: Run) -> None:
     """After a move it is the move's ranking; a resize does not hide it."""
     windward("place", "--id", "moved", "--cpu", "1", "--machine", MACHINES[4])

@@ -152,6 +152,8 @@ def test_an_operator_has_its_commands(server: int, admin: redis.Redis, tmp_path:
     """Labels, taints, cordons, an import, why, the ledger's repair, and all that a deployer has."""
     inventory = tmp_path / "inventory.json"
     inventory.write_text(json.dumps([{"id": "found", "machine": "m1", "cpu": 1, "memory": "1G"}]))
+    wanted = tmp_path / "wanted.json"
+    wanted.write_text(json.dumps({"id": "wanted", "cpu": 1}))
     commands = [
         ["machines", "label", "m1", "rack=a"], ["machines", "taint", "m1", "disk=slow:avoid"],
         ["machines", "cordon", "m2"], ["machines", "uncordon", "m2"], ["machines", "show", "m1"],
@@ -159,7 +161,7 @@ def test_an_operator_has_its_commands(server: int, admin: redis.Redis, tmp_path:
         ["confirm", "p"], ["instances", "import", str(inventory), "--apply", "--reservations"],
         ["instances"], ["instances", "release", "found"], ["health"], ["rank", "--cpu", "1"],
         ["ledger", "check"], ["ledger", "check", "--repair"], ["ledger", "accept"], ["rebalance"], ["learned"],
-        ["drain", "m2"], ["drain", "--undo", "m2"],
+        ["drain", "m2"], ["drain", "--undo", "m2"], ["plan", str(wanted), "--apply"],
     ]  # fmt: skip
     with scorer(server):
         for command in commands:

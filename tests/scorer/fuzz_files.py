@@ -19,6 +19,8 @@ from typing import Any
 from schemas.request import InvalidRequest, Request
 from scorer.commands.fleet_fields import InvalidFleet
 from scorer.commands.fleet_file import OfflineFleet, read_fleet
+from scorer.commands.wanted_file import InvalidWanted, read_wanted
+from scorer.placement.wanted import compare
 from scorer.ranking import catalogue
 from scorer.ranking.profile import Profile, ProfileError
 from scorer.ranking.profile_file import parse_profile
@@ -113,15 +115,54 @@ def read_file(rng: random.Random, profile: Profile) -> str:
     return "fleet read"
 
 
+WANTED = [
+    {"id": "i", "cpu": 1, "memory": "1G", "ports": [6379], "machine": "m1", "labels": {"app": "x"}},
+    {
+        "id": "new",
+        "cpu": "500m",
+        "count": 2,
+        "selector": "rack=1",
+        "tolerations": [{"key": "x"}],
+        "expected": {"cpu": 1},
+    },
+]
+
+
+def read_wanted_file(rng: random.Random, profile: Profile, offline: OfflineFleet) -> str:
+    """Read a file of wanted instances with other values or bytes, and compare it with a fleet."""
+    records = json.loads(json.dumps(WANTED))
+    for _ in range(rng.randint(0, 3)):
+        one = rng.choice(records)
+        one[rng.choice([*one, "maxmemory", "limits", "cluster", "role"])] = nasty(rng)
+    lines = "\n".join(map(json.dumps, records))
+    text = rng.choice((json.dumps(records), lines, json.dumps({"instances": records, "kind": nasty(rng)})))
+    text = in_bytes(rng, text.encode()).decode(errors="replace") if rng.random() < 0.2 else text
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compare(read_wanted(text)[:20], offline.snapshot, offline.ledger, profile, offline.now_s, prune=True)
+    except (InvalidWanted, InvalidRequest) as error:
+        assert len(str(error)) < MESSAGE_MAX, str(error)
+        return "wanted refused"
+    except Exception as error:
+        raise AssertionError(text) from error
+    return "wanted read"
+
+
 def fuzz(count: int, seed: int = 1) -> Counter[str]:
     """Read so many of each; return the counts, or raise with what broke something."""
     rng, counts = random.Random(seed), Counter[str]()
+    there = {"id": "i", "machine": "m0", "cpu": 1, "memory": "1G", "labels": {"app": "x"}}
     offline = fleet(
         *(machine(f"m{n}", usage={"cpu": 4 * n, "memory": n}) for n in range(3)),
-        instances=[{"id": f"i{n}", "machine": "m2", "cpu": 2, "memory": 1} for n in range(3)],
+        instances=[there, *({"id": f"i{n}", "machine": "m2", "cpu": 2, "memory": 1} for n in range(3))],
     )
     profile = catalogue.load_profiles().choose()
-    reads: tuple[Callable[[], str], ...] = (lambda: read_profile(rng, offline), lambda: read_file(rng, profile))
+    reads: tuple[Callable[[], str], ...] = (
+        lambda: read_profile(rng, offline),
+        lambda: read_file(rng, profile),
+        lambda: read_wanted_file(rng, profile, offline),
+    )
     for _ in range(count):
         counts.update(read() for read in reads)
     return counts

@@ -1,0 +1,140 @@
+"""``windward plan``: wanted instances against what is there, and with ``--apply`` made so.
+
+It reads windows and ledger itself (`scorer.commands.whole_fleet`); what is applied goes through a scorer, which checks
+each step again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from schemas.process.failures import print_failure
+from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.terminal import screen
+from schemas.request import InvalidRequest
+from scorer.client import WindwardError
+from scorer.commands import ask
+from scorer.commands.plan_view import plan_answer, show
+from scorer.commands.whole_fleet import chosen_profile, whole_fleet
+from scorer.settings import ClientSettings, LedgerSettings
+from scorer.wire import AWAY
+
+if TYPE_CHECKING:
+    from scorer.commands.fleet_file import OfflineFleet
+    from scorer.placement.wanted import Wanted
+    from scorer.ranking.profile import Profile
+
+CHANGES, UNKNOWN = 1, 255
+"""Exit codes: there is something to change; the plan could not be made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanSettings(ClientSettings, LedgerSettings):
+    """Compare the instances of a file with what is there: what would be placed, moved, changed, released or refused.
+
+    The file has JSON lines, or one JSON list, of objects with `id` and the fields of a request (`cpu`, `memory`,
+    `machine`, `selector`, ...), as `place --query` takes them. What the file does not name is left alone unless
+    --prune. With --apply a scorer carries the steps out, and stops at the first one that it refuses; run again, the
+    command does what is left.
+    Exit codes: 0 nothing to change, or all applied; 1 there are changes, or --apply stopped; 3 some find no machine; 4
+    no answer to --apply; 255 the plan could not be made.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward plan docs/examples/wanted.jsonl --machines docs/examples/hot.json    # against the fleet of a file",
+        "windward plan docs/examples/wanted.jsonl --prune --prune-labels app=web       # what is no longer wanted, too",
+        "windward plan docs/examples/wanted.jsonl --apply --all-or-nothing             # only if nothing is refused",
+    )
+
+    file: str = setting(help="the wanted instances; - is standard input", positional=True, metavar="FILE")
+    machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
+                                   metavar="FILE")  # fmt: skip
+    profile: str = setting("", "name of a profile, or a profile file, by which instances are placed", metavar="NAME")
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
+    prune: bool = setting(False, "release confirmed instances that the file does not name")
+    prune_labels: dict[str, str] = setting({}, "with --prune: only those with these labels", metavar="KEY=VALUE")
+    apply: bool = setting(False, "carry the plan out")
+    all_or_nothing: bool = setting(False, "with --apply: change nothing when anything is refused")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.apply and self.machines is not None:
+            raise ValueError("apply: a file is only planned on")
+        if self.apply and self.profile.endswith(".toml"):
+            raise ValueError("profile: --apply goes by a profile of the scorer; give its name")
+        if self.prune_labels and not self.prune:
+            raise ValueError("prune_labels: goes with --prune")
+
+
+SETTINGS = PlanSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the command."""
+    settings = load_settings(PlanSettings, "plan", argv, environ)
+    try:
+        profile = chosen_profile(settings.profile, settings.profiles)
+        fleet, found = _found(settings, profile)
+    except SettingsError as error:
+        print_failure("plan", "INVALID_ARGUMENT", str(error), as_json=settings.json)
+        return UNKNOWN
+    except AWAY as error:
+        ask.unreachable(settings.redis_url, error, "plan", settings)
+        return UNKNOWN
+    answer = plan_answer(found, profile, fleet)
+    refused = bool(answer["counts"]["refuse"])
+    if settings.apply and not (refused and settings.all_or_nothing):
+        return _apply(settings, found, answer)
+    _tell(settings, answer)
+    if refused:
+        return ask.NO_MACHINE
+    return CHANGES if answer["steps"] else ask.OK
+
+
+def _found(settings: PlanSettings, profile: Profile) -> tuple[OfflineFleet, Wanted]:
+    """Return the fleet and the plan; raises SettingsError, or one of `scorer.wire.AWAY`."""
+    from scorer.commands.wanted_file import InvalidWanted, read_wanted
+    from scorer.placement.wanted import compare
+
+    try:
+        requests = read_wanted(sys.stdin.read() if settings.file == "-" else Path(settings.file).read_text())
+    except OSError as error:
+        raise SettingsError(f"file: {settings.file}: {error.strerror}") from None
+    except (InvalidWanted, UnicodeDecodeError) as error:
+        raise SettingsError(f"file: {settings.file}: {error}") from None
+    fleet = whole_fleet(settings, settings.machines)
+    try:
+        found = compare(
+            requests, fleet.snapshot, fleet.ledger, profile, fleet.now_s,
+            prune=settings.prune, prune_labels=settings.prune_labels,
+        )  # fmt: skip
+    except InvalidRequest as error:
+        raise SettingsError(f"file: {settings.file}: {error}") from None
+    return fleet, found
+
+
+def _apply(settings: PlanSettings, found: Wanted, answer: dict[str, Any]) -> int:
+    from scorer.commands.plan_apply import Stopped, apply
+
+    code = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK
+    carried_out = apply(
+        partial(ask.call, settings), found.steps, profile=settings.profile, all_or_nothing=settings.all_or_nothing
+    )
+    try:
+        for position, where in carried_out:
+            answer["steps"][position] |= {"target": where, "done": True}
+    except Stopped as stopped:
+        code = ask.report(WindwardError(stopped.code, str(stopped)), "plan", settings)
+    answer["applied"] = True
+    _tell(settings, answer)
+    return code
+
+
+def _tell(settings: PlanSettings, answer: Mapping[str, Any]) -> None:
+    print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201

@@ -1,0 +1,87 @@
+"""What differs between an instance of the ledger and what is wanted of it, as the parameters of an update. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from schemas.request import Request
+from schemas.resources import RESOURCES
+from scorer.ledger.instance import Instance
+from scorer.ledger.view import instance_of
+
+CHANGEABLE = ("amounts", "maxmemory", "ports", "role", "cluster_masters", "labels", "limits", "expected")
+"""Fields that an update changes."""
+FIXED = ("cluster", "priority_class", "kind")
+"""Fields that only a new instance can have otherwise."""
+
+
+def as_wanted(old: Instance, request: Request) -> Instance:
+    """Return the record of an instance as a request wants it, on the machine where it is."""
+    new = instance_of(request, old.machine, 0.0)
+    return msgspec.structs.replace(old, **{name: getattr(new, name) for name in CHANGEABLE})
+
+
+def changes(old: Instance, new: Instance) -> dict[str, Any]:
+    """Return the parameters of the update that makes the one of the other; amounts in base units, 0 for none."""
+    found: dict[str, Any] = {}
+    for name in CHANGEABLE:
+        before, after = _plain(name, old), _plain(name, new)
+        if before == after:
+            continue
+        if name == "amounts":
+            found |= {r: b for r, a, b in zip(RESOURCES, before, after, strict=True) if a != b}
+        elif name in ("limits", "expected"):
+            found[name] = {r: amount for r, amount in zip(RESOURCES, after, strict=False) if amount >= 0}
+        else:
+            found[name] = after
+    return found
+
+
+def fixed(old: Instance, request: Request) -> list[str]:
+    """Return in words what no update can change."""
+    pairs = ((name, getattr(old, name), getattr(request, name)) for name in FIXED)
+    return [f"{name} {before!r} is to be {after!r}" for name, before, after in pairs if before != after]
+
+
+def in_words(old: Instance, new: Instance) -> str:
+    """Return the changes for people; amounts by resource.
+
+    >>> one = Instance(id="a", machine="m", state="confirmed", amounts=(1.0, None, None, None), role="replica")
+    >>> in_words(one, msgspec.structs.replace(one, amounts=(2.0, 1e9, None, None), role="master"))
+    'cpu 1 -> 2, memory 0 -> 1e+09, role replica -> master'
+    """
+    found = []
+    for name, after in changes(old, new).items():
+        if name in RESOURCES:
+            before = old.amounts[RESOURCES.index(name)] or 0.0
+            found.append(f"{name} {before:g} -> {after:g}")
+        elif name in ("limits", "expected"):
+            found.append(f"{name} changed")
+        else:
+            found.append(f"{name} {_text(getattr(old, name))} -> {_text(after)}")
+    return ", ".join(found)
+
+
+def grows(old: Instance, new: Instance) -> bool:
+    """Return whether anything is promised more, or a port or a role comes."""
+    more = any((b or 0.0) > (a or 0.0) for a, b in zip(old.amounts, new.amounts, strict=True))
+    return more or new.maxmemory > old.maxmemory or bool({*new.ports} - {*old.ports})
+
+
+def _plain(name: str, instance: Instance) -> Any:
+    """Return a field as it is compared: an amount of 0 promises what none given does."""
+    value = getattr(instance, name)
+    if name == "amounts":
+        return tuple(amount or 0.0 for amount in value)
+    return value if name not in ("limits", "expected") or any(amount >= 0 for amount in value) else ()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{key}={each}" for key, each in value.items()) or "-"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(map(str, value)) or "-"
+    return f"{value:g}" if isinstance(value, float) else str(value) or "-"

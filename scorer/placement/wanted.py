@@ -1,0 +1,215 @@
+"""Wanted instances against what is there: what would be placed, moved, changed, refused, released, or stays. Pure.
+
+An instance that is there stays where it is while the rules of the profile let it be there. It moves when the file names
+another machine, when a rule refuses it where it is, or when what grows of it exceeds a limit of its machine. Filters
+that say only that nothing new should come now (`NEWCOMERS`: a cordon, old data, high load) do not make it move. What is
+promised already is a fact, as in an update.
+
+Each step sees the ones before, in the order in which they are carried out: releases, what shrinks, what grows in its
+place, moves, new instances in the order of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from schemas.request import Request
+from scorer.ledger.instance import Instance
+from scorer.ledger.limits import Limit, adds, measures_in_script, mosts_in_script, one_to_a_port, scales_in_script
+from scorer.ledger.overlay import Overlay
+from scorer.ledger.view import LedgerView, instance_of
+from scorer.placement.anew import moved_to
+from scorer.placement.differences import as_wanted, changes, fixed, grows, in_words
+from scorer.placement.limits import of_growth
+from scorer.ranking import plugins
+from scorer.ranking.explain import summary
+from scorer.ranking.kept import Kept
+from scorer.ranking.profile import Profile
+from scorer.ranking.rank import rank
+from scorer.ranking.seen import Seen
+from scorer.snapshot.snapshot import Snapshot
+
+Action = Literal["release", "change", "move", "place", "refuse", "same"]
+NEWCOMERS = frozenset({"cordon", "fresh", "warming", "usage_threshold", "daily_peak", "memory_pressure"})
+"""Filters that keep new instances away for now; what is there stays."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What becomes of one instance."""
+
+    action: Action
+    id: str
+    source: str | None = None
+    """Where it is; None where it is not yet."""
+    target: str | None = None
+    """Where it will be; None where it will not."""
+    why: str = ""
+    """What changes, or why it is refused."""
+    generation: int = 0
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """The parameters of an update, in base units."""
+    request: Request | None = None
+    """Of what is placed."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The steps in the order in which they are carried out, without those that stay as they are."""
+
+    steps: tuple[Step, ...]
+    same: int
+    """Instances that are as wanted."""
+    others: int
+    """Instances of the ledger that the file does not name and that are left alone."""
+
+    def count(self, action: Action) -> int:
+        """Return how many steps there are of one kind."""
+        return self.same if action == "same" else sum(step.action == action for step in self.steps)
+
+
+def compare(
+    requests: Sequence[Request],
+    snapshot: Snapshot,
+    ledger: LedgerView,
+    profile: Profile,
+    now_s: float,
+    *,
+    prune: bool = False,
+    prune_labels: Mapping[str, str] | None = None,
+    kept: Kept | None = None,
+) -> Wanted:
+    """Return what to do so that the instances of these requests are there; each request has an id of its own.
+
+    ``prune``: confirmed instances that no request names are released, those with ``prune_labels`` only. Raises
+    InvalidRequest where `rank` does.
+    """
+    draft = _Draft(snapshot, Overlay(ledger), profile, now_s, Kept() if kept is None else kept)
+    ids = {request.id for request in requests}
+    others = [one for one in ledger.instances.values() if one.id not in ids]
+    released = [one for one in others if prune and _pruned(one, prune_labels or {})]
+    steps = [draft.release(one) for one in released]
+    left = [(ledger.instances[one.id], one) for one in requests if one.id in ledger.instances]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for phase in (draft.shrunk, draft.grown, draft.moved):
+            done = [(pair, phase(*pair)) for pair in left]
+            left = [pair for pair, step in done if step is None]
+            steps += [step for _, step in done if step is not None]
+    steps += [draft.placed(one) for one in requests if one.id not in ledger.instances]
+    found = tuple(step for step in steps if step.action != "same")
+    return Wanted(found, len(steps) - len(found), len(others) - len(released))
+
+
+def _pruned(instance: Instance, labels: Mapping[str, str]) -> bool:
+    return instance.state == "confirmed" and labels.items() <= instance.labels.items()
+
+
+@dataclass
+class _Draft:
+    """The ledger with the steps so far."""
+
+    snapshot: Snapshot
+    overlay: Overlay
+    profile: Profile
+    now_s: float
+    kept: Kept
+
+    def release(self, old: Instance) -> Step:
+        """Take an instance out."""
+        self.overlay.leave(old.id)
+        return Step("release", old.id, old.machine, None, "not in the file", old.generation)
+
+    def shrunk(self, old: Instance, request: Request) -> Step | None:
+        """Return the step of one that stays and grows in nothing, or that cannot be changed; None for any other."""
+        new = as_wanted(old, request)
+        moves, differs = bool(request.machine) and request.machine != old.machine, changes(old, new)
+        if why := fixed(old, request):
+            return self._refused(old, f"{', '.join(why)}: release it and place it anew")
+        if old.state != "confirmed":
+            if not moves and not differs:
+                return Step("same", old.id, old.machine, old.machine)
+            return self._refused(old, f"{old.state}: only a confirmed instance is changed")
+        return None if moves or grows(old, new) else self._in_place(old, new, request)
+
+    def grown(self, old: Instance, request: Request) -> Step | None:
+        """Return the step of one that stays where it is; None where it has to move."""
+        if request.machine and request.machine != old.machine:
+            return None
+        return self._in_place(old, as_wanted(old, request), request)
+
+    def moved(self, old: Instance, request: Request) -> Step:
+        """Return the step of one that goes elsewhere, or finds no place."""
+        new = as_wanted(old, request)
+        self.overlay.leave(old.id)
+        ranking = rank(msgspec.structs.replace(request, id=""), self.snapshot, self.overlay, self.profile, self.now_s,
+                       self.kept)  # fmt: skip
+        target, why = ranking.chosen, "" if ranking.feasible_count else summary(ranking)
+        del ranking  # while it is held, what is kept for it is copied
+        because = "the file names the machine" if request.machine else self._refusal(old, new, request)
+        if target is None or target == old.machine:
+            self.overlay.propose(old)
+            return self._refused(old, f"{because}; {why}" if because else why)
+        self.overlay.propose(moved_to(new, target, self.now_s))
+        words = "; ".join(filter(None, (because, in_words(old, new))))
+        return Step("move", old.id, old.machine, target, words, old.generation, changes(old, new))
+
+    def placed(self, request: Request) -> Step:
+        """Return the step of one that is not there yet."""
+        ranking = rank(request, self.snapshot, self.overlay, self.profile, self.now_s, self.kept)
+        target, why = ranking.chosen, "" if ranking.feasible_count else summary(ranking)
+        del ranking
+        if target is None:
+            return Step("refuse", request.id, None, None, why, request=request)
+        self.overlay.propose(instance_of(request, target, self.now_s))
+        return Step("place", request.id, None, target, "", request=request)
+
+    def _in_place(self, old: Instance, new: Instance, request: Request) -> Step | None:
+        self.overlay.leave(old.id)
+        if self._refusal(old, new, request):
+            self.overlay.propose(old)
+            return None
+        self.overlay.propose(new)
+        differs = changes(old, new)
+        action: Action = "change" if differs else "same"
+        return Step(action, old.id, old.machine, old.machine, in_words(old, new), old.generation, differs)
+
+    def _refused(self, old: Instance, why: str) -> Step:
+        return Step("refuse", old.id, old.machine, old.machine, why, old.generation)
+
+    def _refusal(self, old: Instance, new: Instance, request: Request) -> str:
+        """Return why an instance may not stay where it is; it is out of the overlay meanwhile. "": it may."""
+        row = self.snapshot.roster.index.get(old.machine)
+        if row is None:
+            return f"{old.machine} is not known"
+        seen = Seen(request, self.snapshot, self.overlay, self.profile, self.now_s, self.kept)
+        limits: list[Limit] = one_to_a_port(request.ports)
+        for each in self.profile.filters:
+            machines = seen.machines(each.load_model, each.owner)
+            if each.filter.name in NEWCOMERS or not plugins.wanted(each.filter, request, machines):
+                continue
+            here = machines.take(np.array([row]))
+            if hasattr(each.filter, "limit"):  # what it holds already is a fact: only what grows is compared
+                limits += [_of_one(limit) for limit in plugins.limits(each.filter, request, here)]
+            elif not (allowed := each.filter(request, here))[0]:
+                why = plugins.reasons(each.filter, request, here, allowed)
+                return next((reason for reason, mask in why.items() if mask[0]), each.filter.reason)
+        return self._exceeded(of_growth(limits, old, new), new)
+
+    def _exceeded(self, limits: Sequence[Limit], new: Instance) -> str:
+        """Return the reason of the first limit that an instance exceeds beside the others of its machine."""
+        others = self.overlay.on_machine(new.machine) if limits else []
+        measures = measures_in_script(new, limits)
+        for limit, most in zip(limits, mosts_in_script(limits, scales_in_script(measures)), strict=True):
+            if sum(adds(one, limit.measure) for one in (*others, new)) > most:
+                return limit.reason
+        return ""
+
+
+def _of_one(limit: Limit) -> Limit:
+    measure, most, reason = limit
+    return Limit(measure, float(most[0]), reason) if isinstance(most, np.ndarray) else limit

@@ -1,0 +1,82 @@
+"""What plans over a large fleet cost: draining machines, emptying the cheapest ones, wanted instances, a mix.
+
+    python -m tests.bench.bench_planning [--machines 5000] [--instances 100000]
+
+In processor time of one process, with the default profile and all filters, each from a snapshot and a ledger of which
+nothing is kept. Compared with bare numpy passes (mean, std, argmax) in the same run. Prints one JSON object; exit code
+1 when one takes more than 2 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+
+from schemas.request import Request, read_request
+from scorer.ledger.instance import Instance
+from scorer.ledger.view import LedgerView
+from scorer.placement.as_request import as_request
+from scorer.placement.wanted import compare
+from scorer.ranking.catalogue import load_profiles
+from scorer.rebalance.drain import drain
+from scorer.snapshot.builder import build_snapshot
+from tests.bench.bench_decision import NOW_S, bare_pass, fleet_table
+from tests.bench.bench_rebalance import instances
+
+SECONDS_MAX = 2.0
+
+
+def wanted(there: list[Instance], count: int) -> list[Request]:
+    """Return so many wanted instances: of ten, six are there as they are, two are resized and two are new."""
+    found = []
+    for n, one in enumerate(there[:count]):
+        request = as_request(one)
+        if n % 10 in (6, 7):
+            request = read_request(
+                {"id": one.id, "cpu": (request.cpu or 0.0) + (1.0 if n % 2 else -0.1), "memory": 1e9}
+            )
+        elif n % 10 in (8, 9):
+            request = read_request({"id": f"new-{n}", "cpu": 0.1 + n / count, "memory": 1e9})
+        found.append(request)
+    return found
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--machines", type=int, default=5_000)
+    parser.add_argument("--instances", type=int, default=100_000)
+    options = parser.parse_args()
+    snapshot = build_snapshot([fleet_table(options.machines)], {}, {})
+    there = instances(snapshot.names, options.instances)
+    ledger, profile, bare = LedgerView(there), load_profiles().choose(), bare_pass(snapshot)
+    names, requests = snapshot.names, wanted(there, 1000)
+    actions: dict[str, Callable[[], object]] = {
+        "drain 1 machine": lambda: len(drain(names[:1], snapshot, ledger, profile, NOW_S).moves),
+        "drain 50 machines": lambda: len(drain(names[:50], snapshot, ledger, profile, NOW_S).moves),
+        "plan of 1,000": lambda: len(compare(requests, snapshot, ledger, profile, NOW_S).steps),
+    }
+    found: dict[str, object] = {}
+    missed = []
+    for name, action in actions.items():
+        times, bares, count = [], [], action()
+        for _ in range(3):
+            begin = time.process_time()
+            action()
+            times.append(time.process_time() - begin)
+            begin = time.process_time()
+            for _ in range(100):
+                bare()
+            bares.append((time.process_time() - begin) / 100)
+        found[name] = {"s": median(times), "in bare passes": median(times) / median(bares), "found": count}
+        missed += [name] if median(times) > SECONDS_MAX else []
+    sys.stdout.write(json.dumps({**found, "missed": missed}, indent=2) + "\n")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
