@@ -27,10 +27,10 @@ read lasts `POLL_S` at most, the socket waits longer than that, and retrying is 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import time
-import uuid
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -73,6 +73,7 @@ SOCKET_TIMEOUT_S = 4.0
 QUEUE_MAX = 10_000
 """More queries waiting than this: the client takes its own back at once."""
 _RETRY_PAUSE_S = 0.05
+_FRESH_S = 1.0
 _QUERY_ID = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
 
 
@@ -421,7 +422,7 @@ class _Call:
     def __init__(self, prefix: str, method: str, params: Mapping[str, Any], timeout_s: float, query_id: str) -> None:
         if not timeout_s > 0:
             raise WindwardError("INVALID_ARGUMENT", f"timeout_s: {timeout_s} is not more than 0")
-        self.id = query_id or uuid.uuid4().hex
+        self.id = query_id or os.urandom(16).hex()
         if not _QUERY_ID.fullmatch(self.id):
             raise WindwardError(
                 "INVALID_ARGUMENT", f"query_id: {self.id[:200]!r} is not 1 to 128 of A-Z a-z 0-9 . _ : @ + -"
@@ -519,6 +520,21 @@ def drive(steps: Generator[_Step, list[Any], msgspec.Raw], do: Callable[[_Step],
     except StopIteration as done:
         result: msgspec.Raw = done.value
         return result
+
+
+def _packed(commands: Sequence[tuple[str | bytes | float, ...]]) -> bytes:
+    r"""Return commands as the server reads them.
+
+    >>> _packed([("LLEN", "queries")])
+    b'*2\r\n$4\r\nLLEN\r\n$7\r\nqueries\r\n'
+    """
+    parts = []
+    for command in commands:
+        parts.append(b"*%d\r\n" % len(command))
+        for given in command:
+            part = given if isinstance(given, bytes) else str(given).encode()
+            parts.append(b"$%d\r\n%b\r\n" % (len(part), part))
+    return b"".join(parts)
 
 
 def _failure(error: redis.RedisError) -> Exception:
@@ -674,6 +690,8 @@ class Client(Server):
         import redis
 
         self._redis = _made(redis.Redis, url, _arguments(more))
+        self._idle: list[tuple[Any, float, int]] = []
+        """Connections that are not in use, each with the moment of its last use and the process it belongs to."""
 
     def call(
         self, method: str, params: Mapping[str, Any], *, timeout_s: float | None = None, query_id: str = ""
@@ -765,19 +783,35 @@ class Client(Server):
 
     def _send(self, step: _Step) -> list[Any]:
         """Send commands in one write, return their answers: what a pipeline does, at half its price."""
-        pool = self._redis.connection_pool
-        connection: Any = pool.get_connection()
+        connection = self._connection()
         try:
-            connection.send_packed_command(connection.pack_commands(step.commands), check_health=False)
-            return [connection.read_response(timeout=step.wait_s + SOCKET_TIMEOUT_S) for _ in step.commands]
+            connection.send_packed_command([_packed(step.commands)], check_health=False)
+            answers = [connection.read_response(timeout=step.wait_s + SOCKET_TIMEOUT_S) for _ in step.commands]
         except BaseException:
             connection.disconnect()  # what is still unread must not be taken for another call's answer
+            self._redis.connection_pool.release(connection)
             raise
-        finally:
-            pool.release(connection)
+        self._idle.append((connection, time.monotonic(), os.getpid()))
+        return answers
+
+    def _connection(self) -> Any:
+        """Return the connection that the last call used just now, or one of the pool, which tests and renews it.
+
+        The pool costs as much time as all else a call does in this process. It is asked again after `_FRESH_S`, since
+        the server may close what is idle, and in a forked process, which must not use its parent's connections.
+        """
+        pool = self._redis.connection_pool
+        with contextlib.suppress(IndexError):
+            while True:
+                connection, used_at_s, process = self._idle.pop()  # in one step: other threads call, too
+                if process == os.getpid() and time.monotonic() - used_at_s < _FRESH_S:
+                    return connection
+                pool.release(connection)
+        return pool.get_connection()
 
     def close(self) -> None:
         """Close the connections."""
+        self._idle.clear()
         self._redis.close()
 
     def __enter__(self) -> Client:

@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 import pytest
+import redis
 
 from schemas.results import RESULTS
 from scorer import client as client_module
@@ -157,3 +158,56 @@ def test_an_answer_of_another_shape_is_an_error_in_words() -> None:
     """Not a traceback of the decoder."""
     with pytest.raises(WindwardError, match="INTERNAL: the answer cannot be read"):
         answer(Placement, machine=7)
+
+
+class Pool:
+    """Connections that answer every query; it counts what is asked of it."""
+
+    def __init__(self) -> None:
+        self.connection_pool = self
+        self.given = self.returned = 0
+        self.fails = False
+
+    def get_connection(self) -> Pool:
+        """Give one out."""
+        self.given += 1
+        return self
+
+    def release(self, _connection: Pool) -> None:
+        """Take one back."""
+        self.returned += 1
+
+    def send_packed_command(self, _packed: list[bytes], check_health: bool) -> None:
+        """Send, or fail."""
+        if self.fails:
+            raise redis.ConnectionError("gone")
+        assert not check_health
+
+    def read_response(self, timeout: float) -> Any:
+        """Answer at once."""
+        assert timeout > 0
+        return [b"reply", b'{"id": "q", "ok": true, "result": {}}']
+
+    def disconnect(self) -> None:
+        """End one."""
+
+
+def test_a_connection_goes_back_to_the_pool_when_it_is_idle_broken_or_of_another_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Calls one after the other share one; the pool, which tests and renews them, has the last word on all others."""
+    client, pool = Client(timeout_s=0.05), Pool()
+    monkeypatch.setattr(client, "_redis", pool)
+    for _ in range(3):
+        client.call("health", {})
+    assert (pool.given, pool.returned) == (1, 0)
+    monkeypatch.setattr(client_module.os, "getpid", lambda: -1)
+    client.call("health", {})
+    assert (pool.given, pool.returned) == (2, 1)
+    monkeypatch.setattr(client_module, "_FRESH_S", 0.0)
+    client.call("health", {})
+    assert (pool.given, pool.returned) == (3, 2)
+    pool.fails = True
+    with pytest.raises(WindwardError, match="UNAVAILABLE"):
+        client.call("health", {})
+    assert pool.given == pool.returned
