@@ -2,7 +2,8 @@
 
     python -m tests.bench.bench_scorers [--scorers 4] [--clients 8] [--placements 100000] [--machines 200] [--classes]
 
-Clients place instances of unlike sizes, confirm, resize, move and release some, forget others so that they expire.
+Clients place instances of unlike sizes, confirm, resize, move and release some, forget others so that they expire; they
+begin moves and confirm, cancel, release or forget them.
 Every change of the ledger is then replayed: no machine was ever over its limit, no id was on two machines, every
 answer a client got is in the history, and in the end nothing is left. The exit code says whether all of it held. With
 ``--classes`` instances are of mixed priority classes, and each class stays within its sum (`tests.bench.class_sums`).
@@ -22,12 +23,12 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from scorer.client import Client, WindwardError
-from scorer.ledger.instance import LIVE, Instance
+from scorer.ledger.instance import LIVE, Instance, Moving, machines_of
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.units import in_units
 from scorer.wire import Wire
@@ -41,6 +42,14 @@ CLASSES = ("prod", "prod", "prod", "mid", "batch", "batch", "free")
 SIZES = ((1.0, 4e9), (2.0, 2e9), (0.5, 8e9), (3.0, 12e9), (0.1, 1e8))
 
 
+class Arrival(NamedTuple):
+    """A move that was confirmed: the instance left its machine for the other in one change."""
+
+    id: str
+    to: str
+    number: int
+
+
 @dataclass
 class Report:
     """What clients were told, and what the history says."""
@@ -50,6 +59,7 @@ class Report:
     faults: list[str] = field(default_factory=list)
     changes: int = 0
     fullest: float = 0.0
+    arrived: list[Arrival] = field(default_factory=list)
     fullest_of_class: Counter[str] = field(default_factory=Counter)
     """By class, in per cent of its sum."""
 
@@ -70,7 +80,7 @@ def client_process(
                 client.release(name)
             except WindwardError as error:
                 deployer.answers[error.code] += 1
-    out.put((deployer.answers, deployer.placed))
+    out.put((deployer.answers, deployer.placed, deployer.moved))
 
 
 class _Deployer:
@@ -81,6 +91,8 @@ class _Deployer:
         self.answers: Counter[str] = Counter()
         self.placed: dict[str, str] = {}
         self.held: list[str] = []
+        self.moved: list[tuple[str, str, int]] = []
+        """Instance, target and number of each move whose confirmation was answered."""
         self._client = client
         self._number = number
         self._dice = random.Random(number)
@@ -132,6 +144,27 @@ class _Deployer:
             self._client.update(self._dice.choice(self.held), cpu=self._dice.choice(SIZES)[0])
         elif self.held and fate < 0.08:
             self._client.update(self._dice.choice(self.held), machine="")
+        elif self.held and fate < 0.3:
+            self._move(self._dice.choice(self.held))
+
+    def _move(self, name: str) -> None:
+        """Begin a move, and do one of the things that a deployer does then, or nothing, as one that died."""
+        record = self._client.update(name, machine="", move=True, ttl_s=1)
+        moving = record["moving"]
+        if moving is None:  # it is where it is best
+            self.answers["stayed"] += 1
+            return
+        self.answers["moving"] += 1
+        fate = self._dice.random()
+        if fate < 0.5:
+            self._client.confirm(name, machine=moving["to"], generation=record["generation"], move=moving["number"])
+            self.answers["moved"] += 1
+            self.moved.append((name, moving["to"], moving["number"]))
+        elif fate < 0.6:
+            self._client.update(name, cancel_move=True)
+        elif fate < 0.7:
+            self._client.release(name)
+            self.held.remove(name)
 
 
 def check_history(
@@ -151,6 +184,10 @@ def check_history(
             report.faults.append(f"{record.id} began as {record.state}")
         elif known is not None and not _allowed(known, record):
             report.faults.append(f"{record.id} went from {known.state} to {record.state}")
+        if known is not None and known.moving is not None and record.state in LIVE:
+            _note_move(known, known.moving, record, report)
+        elif record.moving is not None and (known is None or record.machine != known.machine):
+            report.faults.append(f"{record.id} began to move and was elsewhere at once")
         if before := live.pop(record.id, None):
             fleet.take_away(before)
         if classes is not None:
@@ -159,15 +196,22 @@ def check_history(
         if record.state in LIVE:
             live[record.id] = record
             fleet.add(record)
-    for name, machine in placed.items():
-        if name not in seen:
-            report.faults.append(f"{name} was answered {machine} and is not in the history")
+    absent = [(name, machine) for name, machine in placed.items() if name not in seen]
+    report.faults += [f"{name} was answered {machine} and is not in the history" for name, machine in absent]
     if classes is not None:
         report.faults = [fault for fault in report.faults if " over its " not in fault] + classes.faults
         report.fullest_of_class = classes.fullest
     if live:
         report.faults.append(f"{len(live)} instances are left, such as {next(iter(live))}")
     return report
+
+
+def _note_move(before: Instance, moving: Moving, after: Instance, report: Report) -> None:
+    """A moving instance goes on, stays where it was, or arrives where it was to go; nowhere else."""
+    if after.moving is None and after.machine == moving.to:
+        report.arrived.append(Arrival(after.id, moving.to, moving.number))
+    elif after.machine != before.machine or after.moving not in (None, moving):
+        report.faults.append(f"{after.id} was moving to {moving.to} and came to {after.machine}")
 
 
 class _Fleet:
@@ -180,25 +224,27 @@ class _Fleet:
         self._report = report
 
     def add(self, record: Instance) -> None:
-        """Put an instance on its machine; note what it breaks."""
-        for name, amount in zip(RESOURCES, record.amounts, strict=True):
-            if (limit := self._limits.get(name)) is None:
-                continue
-            self._sums[record.machine, name] += in_units(name, amount)
-            share = self._sums[record.machine, name] / limit
-            self._report.fullest = max(self._report.fullest, share)
-            if share > 1:
-                self._report.faults.append(f"change {record.version}: {record.machine} over its {name}")
-        for port in record.ports:
-            if self._ports.setdefault((record.machine, port), record.id) != record.id:
-                self._report.faults.append(f"change {record.version}: port {port} of {record.machine} taken twice")
+        """Put an instance on each machine that it holds; note what it breaks."""
+        for machine in machines_of(record):
+            for name, amount in zip(RESOURCES, record.amounts, strict=True):
+                if (limit := self._limits.get(name)) is None:
+                    continue
+                self._sums[machine, name] += in_units(name, amount)
+                share = self._sums[machine, name] / limit
+                self._report.fullest = max(self._report.fullest, share)
+                if share > 1:
+                    self._report.faults.append(f"change {record.version}: {machine} over its {name}")
+            for port in record.ports:
+                if self._ports.setdefault((machine, port), record.id) != record.id:
+                    self._report.faults.append(f"change {record.version}: port {port} of {machine} taken twice")
 
     def take_away(self, record: Instance) -> None:
-        """Take an instance off its machine."""
-        for name, amount in zip(RESOURCES, record.amounts, strict=True):
-            self._sums[record.machine, name] -= in_units(name, amount)
-        for port in record.ports:
-            self._ports.pop((record.machine, port), None)
+        """Take an instance off each machine that it held."""
+        for machine in machines_of(record):
+            for name, amount in zip(RESOURCES, record.amounts, strict=True):
+                self._sums[machine, name] -= in_units(name, amount)
+            for port in record.ports:
+                self._ports.pop((machine, port), None)
 
 
 def _allowed(before: Instance, after: Instance) -> bool:
@@ -277,10 +323,12 @@ def _contend(
             processes[0].send_signal(signal.SIGKILL)
         answers: Counter[str] = Counter()
         placed: dict[str, str] = {}
+        moved: list[tuple[str, str, int]] = []
         for _ in working:
-            counts, told = out.get(timeout=3600)
+            counts, told, confirmed = out.get(timeout=3600)
             answers += counts
             placed |= told
+            moved += confirmed
         took_s = time.perf_counter() - started
         for process in working:
             process.join()
@@ -290,9 +338,12 @@ def _contend(
             time.sleep(0.1)  # reservations run out
         report = check_history(read_history(ledger), placed, CAPACITY, ClassSums(CAPACITY) if arguments else None)
         report.answers = answers
+        arrived = {(one.id, one.to, one.number) for one in report.arrived}
+        report.faults += [f"{name} was answered moved to {to}, and is not there" for name, to, number in moved
+                          if (name, to, number) not in arrived]  # fmt: skip
         if answers["torn batches"]:
             report.faults.append("a batch of all or nothing was placed in part")
-        for part in ("instances", "expiry", "machines", "counts", "clusters"):
+        for part in ("instances", "expiry", "machines", "counts", "clusters", "moving"):
             if wire.one("EXISTS", names.ledger(part)):
                 report.faults.append(f"{part} is not empty in the end")
         return report, took_s

@@ -29,6 +29,7 @@ def test_several_scorers_never_oversubscribe(valkey: Valkey, names: Names) -> No
     assert report.answers["placed"] > placements / 4
     assert report.answers["no machine"] > 0
     assert report.fullest > 0.95
+    assert report.answers["moving"] > report.answers["moved"] > 0
 
 
 def test_no_class_exceeds_its_sum(valkey: Valkey, names: Names) -> None:
