@@ -28,13 +28,15 @@ NOT_RUN = {
     "windward up": "runs until Ctrl-C: tests/integration/test_stack_up.py",
     "windward demo": "a stack of its own, for some minutes: tests/integration/test_demo.py",
     "windward agent --kafka": "runs until it is stopped: tests/integration/test_agent.py",
-    "windward fleet --machines 200": "runs until it is stopped: tests/integration/test_fleet.py",
+    "windward fleet": "runs until it is stopped: tests/integration/test_fleet.py",
     "windward bridge": "runs until it is stopped: tests/integration/test_bridge.py",
     "windward stream": "runs until it is stopped: tests/integration/test_recovery.py",
     "windward scorer": "runs until it is stopped: tests/integration/test_rpc.py",
     "windward exporter": "runs until it is stopped: tests/integration/test_exporter.py",
     "windward record": "runs until it is stopped: tests/integration/test_record.py",
     "windward replay": "needs a trace: tests/ops/replay/test_command.py",
+    "windward rebalance --rounds": "takes five minutes: tests/scorer/commands/test_rebalance.py",
+    "windward confirm db-1 --machine": "a move to m2 must be under way: tests/integration/test_ledger.py",
     "windward ledger accept": "there is no emptied ledger here: tests/integration/test_ledger_lost.py",
 }
 """Beginnings of the examples that are not run here, and why; their flags are read all the same."""
