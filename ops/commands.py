@@ -22,6 +22,7 @@ COMMANDS = {
     "instances": ("scorer.commands.instances", "list, release or import instances"),
     "ledger": ("scorer.commands.ledger", "check and repair the ledger, or accept an emptied one"),
     "machines": ("scorer.commands.machines", "list, show, label, taint or cordon machines"),
+    "rebalancer": ("scorer.rebalancer.__main__", "propose moves on a Redis list, round by round"),
     "rebalance": ("scorer.commands.rebalance", "say which instances should move so that hot machines cool down"),
     "drain": ("scorer.commands.drain", "cordon machines, and say where their instances go"),
     "evict": ("scorer.commands.evict", "say which instances of lower classes no longer fit"),

@@ -68,6 +68,7 @@ def document() -> Schema:
             },
         }
     messages["error"] = _error()
+    messages["move"] = _move()
     return {
         "asyncapi": "3.0.0",
         "info": {
@@ -122,6 +123,15 @@ def _channels() -> Schema:
             "messages": replies | {"error": {"$ref": "#/components/messages/error"}},
             "x-redis": {"type": "list", "receive": "BLPOP"},
         },
+        "moves": {
+            "address": names.moves_waiting,
+            "description": f"A list of moves that the rebalancer proposes. Who carries them out takes one onto "
+            f"{names.moves_taken}, leaves it when {names.moves_fence} has another number than its fence, and takes it "
+            "off that list when it is done.",
+            "parameters": prefix,
+            "messages": {"move": {"$ref": "#/components/messages/move"}},
+            "x-redis": {"type": "list", "receive": "BLMOVE", "acknowledge": "LREM"},
+        },
     }
 
 
@@ -166,6 +176,20 @@ def _error() -> Schema:
         "title": "why a call failed",
         "payload": {"allOf": [{"$ref": "#/components/schemas/Reply"}, narrowed]},
         "examples": [{"name": "error", "payload": payload}],
+    }
+
+
+def _move() -> Schema:
+    payload = {
+        "v": VERSION, "id": "7-1790000000-0", "fence": 7, "at": 1790000000, "expires_at": 1790000600, "attempt": 1,
+        "instance": "db-1", "generation": 3, "source": "m1", "target": "m2", "gain": 0.012, "copy_s": 41,
+        "copy_bytes": 2.6e9, "reason": "overload of the source 0.0195 -> 0.0001",
+    }  # fmt: skip
+    return {
+        "name": "move",
+        "title": "one instance that should move",
+        "payload": {"$ref": "#/components/schemas/MoveProposal"},
+        "examples": [{"name": "move", "payload": payload}],
     }
 
 

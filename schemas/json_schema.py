@@ -11,6 +11,7 @@ any language can validate against them:
 | METHOD.params.v1.schema.json | the ``params`` of every other method                             |
 | reply.v1.schema.json    | the answer to a call, without its ``result``                         |
 | operator.v1.schema.json | what operators say of a machine                                      |
+| proposal.v1.schema.json | a move that the rebalancer proposes                                  |
 | METHOD.result.v1.schema.json | the ``result`` of each method of the RPC                        |
 
 A reader ignores what it does not know in samples, queries and replies, so those schemas allow further properties. A
@@ -30,6 +31,7 @@ import msgspec
 
 from schemas.operator import OperatorFacts
 from schemas.parameters import PARAMETERS
+from schemas.proposal import MoveProposal
 from schemas.request import Request
 from schemas.resources import RESOURCES
 from schemas.results import RESULTS
@@ -42,6 +44,7 @@ TYPES: dict[str, Any] = {
     "request.v1.schema.json": Request,
     "reply.v1.schema.json": Reply,
     "operator.v1.schema.json": OperatorFacts,
+    "proposal.v1.schema.json": MoveProposal,
     **{f"{method}.params.v1.schema.json": kind for method, kind in PARAMETERS.items() if kind is not Request},
     **{f"{method}.result.v1.schema.json": kind for method, kind in RESULTS.items()},
 }

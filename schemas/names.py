@@ -158,6 +158,23 @@ class Names:
         """String: the histograms that the peaks come from (`schemas.predicted`)."""
         return self.key("predicted-histograms")
 
+    # ---- moves that the rebalancer proposes (`schemas.proposal`); on the server of the windows
+
+    @property
+    def moves_waiting(self) -> str:
+        """List: proposed moves, newest at the left."""
+        return self.key("{moves}", "waiting")
+
+    @property
+    def moves_taken(self) -> str:
+        """List: proposed moves that a program has taken and not acknowledged."""
+        return self.key("{moves}", "taken")
+
+    @property
+    def moves_fence(self) -> str:
+        """String: number of the lease of the rebalancer that proposed last."""
+        return self.key("{moves}", "fence")
+
     # ---- the ledger; one hash tag, so that ids, machines and clusters are checked together
 
     def ledger(self, *parts: object) -> str:

@@ -49,6 +49,11 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     ),
     "tests/integration/test_ledger_check.py": ("scorer.ledger.check", "scorer.ledger.checker", "scorer.ledger.lease"),
     "tests/integration/test_ledger_lost.py": ("scorer.commands.ledger", "scorer.ledger.marker"),
+    "tests/integration/test_rebalancer.py": (
+        "scorer.rebalancer.__main__", "scorer.rebalancer.daemon", "scorer.rebalancer.metrics",
+        "scorer.rebalancer.moves_queue", "scorer.rebalancer.settings",
+    ),
+    "tests/scorer/rebalancer/test_proposals.py": ("schemas.proposal",),
     "tests/integration/test_learner.py": ("scorer.commands.learned", "scorer.rpc.learner"),
     "tests/integration/test_predictor.py": ("schemas.predicted", "scorer.rpc.predictor"),
     "tests/integration/test_loader.py": ("scorer.snapshot.loader", "scorer.snapshot.usage_loader"),

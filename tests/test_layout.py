@@ -32,6 +32,8 @@ SHELL = {
         "ledger.check", "ledger.checker", "ledger.follower", "ledger.lease", "ledger.marker",
         "ledger.reader", "ledger.reconcile", "ledger.runner", "ledger.scripts", "ledger.sweeper",
         "placement.batch_placer", "placement.placer",
+        "rebalancer.__main__", "rebalancer.daemon", "rebalancer.metrics", "rebalancer.moves_queue",
+        "rebalancer.settings",
         "snapshot.loader", "snapshot.refresher", "snapshot.usage_loader",
     },
     "streams": {

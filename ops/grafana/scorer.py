@@ -17,7 +17,13 @@ def dashboard() -> Dashboard:
         "Windward / Scorer and ledger",
         "Answers by code, latency, conflicts, refusals, reservations, and the state decisions are made on",
         [],
-        [("Now", _now()), ("Answers", _answers()), ("Placing", _placing()), ("What decisions are made on", _state())],
+        [
+            ("Now", _now()),
+            ("Answers", _answers()),
+            ("Placing", _placing()),
+            ("What decisions are made on", _state()),
+            ("Rebalancing", _rebalancing()),
+        ],
     )
 
 
@@ -145,6 +151,34 @@ def _placing() -> list[object]:
             "Ledger not accepted", "1 while a scorer refuses to place because the ledger was emptied.",
             [("max by (instance) (windward_scorer_ledger_unaccepted)", "{{instance}}")], "short", width=8,
             steps=parts.NONE_IS_GOOD, high=1,
+        ),
+    ]  # fmt: skip
+
+
+def _rebalancing() -> list[object]:
+    return [
+        parts.lines(
+            "Proposed moves", "A minute, by what became of them; none without a rebalancer.",
+            [(f"60 * sum by (outcome) (rate(windward_rebalancer_proposals_total{RATE})) > 0", "{{outcome}}")], "short",
+            width=8,
+        ),
+        parts.lines(
+            "Open moves", "Proposed and not done: waiting for a program that moves instances, or taken by one.",
+            [("max by (list) (windward_rebalancer_open and on (instance) (windward_rebalancer_leads == 1))", "{{list}}")],
+            "short", width=8,
+        ),
+        parts.lines(
+            "Expected overload", "Load above the limit in the mean, in machines of mean size, as the last round found it.",
+            [("max(windward_rebalancer_overload and on (instance) (windward_rebalancer_leads == 1))", "overload")],
+            "short", width=8,
+        ),
+        parts.lines(
+            "Rounds", "A minute: planned, waiting for the lease, failed.",
+            [(f"60 * sum by (result) (rate(windward_rebalancer_rounds_total{RATE}))", "{{result}}")], "short", width=8,
+        ),
+        parts.lines(
+            "Age of the last plan", "Of the rebalancer that leads.",
+            [("time() - max(windward_rebalancer_round_timestamp_seconds > 0)", "age")], "s", width=8,
         ),
     ]  # fmt: skip
 

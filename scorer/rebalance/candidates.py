@@ -32,6 +32,8 @@ class Wish:
     """Labels whose value source and target must share, beyond what an instance's request said."""
     classes: tuple[str, ...] = ()
     """Priority classes that may move; empty: all."""
+    stay: frozenset[str] = frozenset()
+    """Ids of instances that stay."""
 
 
 def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance], PlacedInstances]:
@@ -51,6 +53,7 @@ def may_move(instances: list[Instance], wish: Wish, now_s: float) -> Bools:
             and one.moving is None
             and one.labels.get(MOVABLE) != "false"
             and (not wish.classes or one.priority_class in wish.classes)
+            and one.id not in wish.stay
             and now_s - max(one.reserved_at, one.started_at) >= wish.rest_s
             for one in instances
         ],

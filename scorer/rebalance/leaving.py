@@ -6,7 +6,7 @@ expected overload stays at or below what the source had before the step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -44,7 +44,7 @@ def rules_of(settings: Rebalancing, moves_max: int, rounds: Rounds | None) -> Ru
 
 def leaving(
     snapshot: Snapshot, ledger: LedgerView, profile: Profile, settings: Rebalancing, now_s: float,
-    rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
+    rounds: Rounds | None = None, pending: Mapping[str, str] | None = None, stay: Collection[str] = (),
 ) -> Plan:  # fmt: skip
     """Return what should leave, in its order; each target sees the moves before it.
 
@@ -54,7 +54,7 @@ def leaving(
     kept = Kept()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         scene = scene_of(snapshot, ledger, profile, now_s, kept)
-        wish, bounds = wish_of(settings), bounds_of(settings, len(ledger))
+        wish, bounds = wish_of(settings, stay), bounds_of(settings, len(ledger))
         hosts, in_hour = hosts_of(scene, ledger, settings, bounds, now_s)
         movable = movable_of(scene, wish, now_s)
         taking = Taking(snapshot, ledger, profile, scene.instances, wish, scene.fresh, now_s, kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,9 +52,9 @@ class Plan:
     hour_max: int | None = None
 
 
-def wish_of(settings: Rebalancing) -> Wish:
-    """Return which instances may move by a profile's settings."""
-    return Wish(settings.rest_s, settings.same, settings.classes)
+def wish_of(settings: Rebalancing, stay: Collection[str] = ()) -> Wish:
+    """Return which instances may move by a profile's settings; those with an id in ``stay`` do not."""
+    return Wish(settings.rest_s, settings.same, settings.classes, frozenset(stay))
 
 
 def bounds_of(settings: Rebalancing, instances: int) -> Bounds:

@@ -17,6 +17,7 @@ from ops.local.broker import LocalBroker
 from ops.record.ledger_log import LedgerLog
 from ops.record.state import State
 from schemas.names import Names
+from schemas.process.connections import RedisSettings
 from schemas.sample import MachineFacts
 from scorer.client import Client
 from scorer.ledger.follower import Follower
@@ -27,13 +28,14 @@ from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.in_process import run_command
 from tests.integration.pipeline import Pipeline, await_condition, make_samples
+from tests.integration.test_rebalancer import Fleet
 from tests.integration.test_rpc import ask_raw, eventually, scorer_process
 from tests.window_tables import publish, window_table
 
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[2]
-USERS = ("stream", "scorer", "deployer", "operator", "exporter", "record")
+USERS = ("stream", "scorer", "deployer", "operator", "exporter", "record", "rebalancer", "mover")
 NAMES = Names()
 HANDSHAKE = ("client|setinfo", "client|maint_notifications", "client|maint-notifications")
 """What redis-py tries and does without: an ACL of Redis 7.0 cannot allow the first, others do not know the last."""
@@ -104,12 +106,12 @@ def deployer(port: int, user: str = "deployer") -> Client:
 
 
 def test_usage_by_instance_is_where_users_of_the_windows_may_go(server: int, admin: redis.Redis) -> None:
-    """The stream app writes it, scorer, exporter and operator read it; a deployer does not."""
+    """The stream app writes it, scorer, exporter, operator and rebalancer read it; a deployer does not."""
     key = NAMES.instance_usage(3)
     for user in USERS:
         with redis.Redis.from_url(url(server), username=user, password=password(user)) as client:
             for allowed, act in (("stream", lambda: client.set(key, b"x")), (None, lambda: client.get(key))):
-                if user == allowed or (allowed is None and user not in ("deployer", "record")):
+                if user == allowed or (allowed is None and user not in ("deployer", "record", "mover")):
                     act()
                 else:
                     with pytest.raises(redis.exceptions.NoPermissionError):
@@ -195,6 +197,26 @@ def test_a_stream_worker_writes_and_resumes(
         finally:
             pipeline.close()
     assert denied(admin) == []
+
+
+def test_a_rebalancer_proposes_and_a_mover_takes(server: int, admin: redis.Redis) -> None:
+    """Each under its user: lease, plan, lists; take, look at the fence, acknowledge, ask a scorer. None was refused."""
+    fleet = Fleet(Wire({"url": url(server)}), NAMES)
+    credentials = environment("rebalancer")
+    for _ in range(2):
+        fleet.daemon(url(server), "one", every=0.01, wire=Wire(RedisSettings(
+            redis_url=url(server), redis_username="rebalancer", redis_password=credentials["WINDWARD_REDIS_PASSWORD"],
+        ).redis_arguments())).turn(time.time())  # fmt: skip
+    assert len(fleet.waiting) == 2
+    with redis.Redis.from_url(url(server), username="mover", password=password("mover")) as mover:
+        raw = mover.blmove(NAMES.moves_waiting, NAMES.moves_taken, 1, "RIGHT", "LEFT")
+        assert int(mover.get(NAMES.moves_fence)) == json.loads(raw)["fence"]
+        assert mover.lrem(NAMES.moves_taken, 1, raw) == 1
+        mover.lpush(NAMES.queries, "{}")
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            mover.set(NAMES.moves_fence, 9)
+    assert [each for each in denied(admin) if each[0] == "rebalancer"] == []
+    fleet.wire.close()
 
 
 def test_an_exporter_reads_windows_and_ledger(server: int, admin: redis.Redis) -> None:

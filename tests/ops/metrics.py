@@ -23,6 +23,7 @@ from schemas.window_table import decode_table
 from scorer.ledger.view import LedgerView
 from scorer.metrics import Metrics as ScorerMetrics
 from scorer.ranking.catalogue import load_profiles, read_profile
+from scorer.rebalancer.metrics import Metrics as RebalancerMetrics
 from scorer.rpc.service import METHODS
 from scorer.snapshot.builder import build_snapshot
 from streams.agent.counts import Counts
@@ -62,7 +63,10 @@ def exposed_metrics() -> frozenset[str]:
         stream.machines.labels(state)
     found = {
         sample.name
-        for each in (registry, stream.registry, scorer.registry, RecordMetrics("1").registry)
+        for each in (
+            *(registry, stream.registry, scorer.registry),
+            *(RecordMetrics("1").registry, RebalancerMetrics("1").registry),
+        )
         for family in each.collect()
         for sample in family.samples
     }

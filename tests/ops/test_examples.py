@@ -32,6 +32,8 @@ NOT_RUN = {
     "windward bridge": "runs until it is stopped: tests/integration/test_bridge.py",
     "windward stream": "runs until it is stopped: tests/integration/test_recovery.py",
     "windward scorer": "runs until it is stopped: tests/integration/test_rpc.py",
+    "windward rebalancer": "runs until it is stopped: tests/integration/test_rebalancer.py",
+    "windward rebalance --rounds": "takes minutes: tests/integration/test_rebalancer.py",
     "windward exporter": "runs until it is stopped: tests/integration/test_exporter.py",
     "windward record": "runs until it is stopped: tests/integration/test_record.py",
     "windward replay": "needs a trace: tests/ops/replay/test_command.py",

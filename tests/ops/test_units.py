@@ -31,8 +31,9 @@ def service(name: str) -> dict[str, str]:
 
 
 def test_there_is_a_unit_for_each_process_that_stays() -> None:
-    """Agent, stream app, scorer, exporter and recorder."""
-    assert [f"windward-{name}.service" for name in ("agent", "exporter", "record", "scorer", "stream")] == UNITS
+    """Agent, stream app, scorer, exporter, recorder and rebalancer."""
+    names = ("agent", "exporter", "rebalancer", "record", "scorer", "stream")
+    assert [f"windward-{name}.service" for name in names] == UNITS
 
 
 @needs_systemd

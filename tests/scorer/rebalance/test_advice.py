@@ -157,6 +157,15 @@ def test_moves_of_the_last_hour_count() -> None:
     assert len(advised(of, from_machine_max=1, hour_max=0).steps) == 1
 
 
+def test_what_is_said_to_stay_stays() -> None:
+    """By its id, whatever the settings say."""
+    instances = [{"id": f"i{n}", "machine": "hot", "cpu": 1, "memory": 2} for n in range(3)]
+    of = fleet(*loaded(hot=9.8, cold=1), instances=instances)
+    profile = load_profiles().choose("windward")
+    plan = advice(of.snapshot, of.ledger, profile, of.now_s, stay={"i0", "i2"})
+    assert [one.id for one in plan.instances] == ["i1"]
+
+
 @pytest.mark.parametrize("rule", ["overload", "thresholds"])
 def test_an_empty_fleet(rule: str) -> None:
     """Nothing to balance is an empty plan."""

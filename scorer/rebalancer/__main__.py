@@ -1,0 +1,105 @@
+"""``windward rebalancer``: propose moves until SIGTERM. SIGHUP reads the profiles again."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from types import FrameType
+
+from schemas.process.logs import configure_logs
+from schemas.process.pages import serve_pages
+from schemas.process.settings import SettingsError, load_settings
+from scorer.__main__ import own_version, refuse_mode
+from scorer.commands.whole_fleet import chosen_profile
+from scorer.ledger.follower import Follower
+from scorer.ledger.lease import Lease
+from scorer.ledger.scripts import Ledger
+from scorer.ranking.profile import Profile
+from scorer.rebalancer.daemon import Daemon
+from scorer.rebalancer.metrics import Metrics
+from scorer.rebalancer.moves_queue import MovesQueue
+from scorer.rebalancer.settings import RebalancerSettings
+from scorer.snapshot.loader import Loader
+from scorer.wire import Wire
+
+log = logging.getLogger("windward.rebalancer")
+
+LEASE = "rebalance"
+
+SETTINGS = RebalancerSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run a rebalancer."""
+    settings = load_settings(RebalancerSettings, "rebalancer", argv, environ)
+    configure_logs(settings.log_level, settings.log_format)
+    return run(settings, read_profile(settings))
+
+
+def read_profile(settings: RebalancerSettings) -> Profile:
+    """Return the profile in force; raises SettingsError."""
+    return settings.balanced(chosen_profile(settings.profile, [str(path) for path in settings.profiles]))
+
+
+def run(settings: RebalancerSettings, profile: Profile) -> int:
+    """Build the parts, turn until a signal, take everything down again."""
+    names, metrics = settings.names, Metrics(own_version())
+    arguments, ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
+    for name, given in (("redis_url", arguments), ("ledger_url", ledger_arguments)):
+        refuse_mode(name, given)
+    windows, queue_wire, ledger_wire = Wire(arguments), Wire(arguments), Wire(ledger_arguments)
+    ledger = Ledger(ledger_wire, names, **settings.ledger_bounds())
+    held = [profile]
+    daemon = Daemon(
+        settings, Lease(ledger, LEASE, settings.holder, settings.lease_s), Follower(ledger), Loader(windows, names),
+        MovesQueue(queue_wire, names), lambda: held[0], metrics,
+    )  # fmt: skip
+    stop = threading.Event()
+    _handle_signals(stop, settings, held)
+    pages = None
+    if settings.metrics_port:
+        pages = serve_pages(
+            metrics.registry,
+            settings.metrics_host,
+            settings.metrics_port,
+            lambda: (daemon.well, {"name": settings.holder}),
+        )
+    log.info("rebalancer.start", extra={"values": {"name": settings.holder, "profile": profile.name}})
+    try:
+        while not stop.wait(daemon.turn(time.time())):
+            pass
+    finally:
+        daemon.stop()
+        for wire in (windows, queue_wire, ledger_wire):
+            wire.close()
+        if pages is not None:
+            pages.stop()
+    log.info("rebalancer.stop", extra={"values": {"name": settings.holder}})
+    return 0
+
+
+def _handle_signals(stop: threading.Event, settings: RebalancerSettings, held: list[Profile]) -> None:
+    def end(_: int, __: FrameType | None) -> None:
+        stop.set()
+
+    def reload(_: int, __: FrameType | None) -> None:
+        try:
+            held[0] = read_profile(settings)
+            log.info("rebalancer.profile.reloaded")
+        except SettingsError as error:
+            log.warning("rebalancer.profile.refused", extra={"values": {"error": str(error)}})
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, end)
+        signal.signal(signal.SIGINT, end)
+        signal.signal(signal.SIGHUP, reload)
+
+
+if __name__ == "__main__":
+    import os
+
+    sys.exit(main(sys.argv[1:], os.environ))

@@ -1,0 +1,149 @@
+"""Shell: rounds of balancing under the lease `rebalance`; what should move is proposed on a Redis list.
+
+    another holds the lease      wait for it
+    this one holds it            every round: read windows and ledger, settle what is open, plan, write
+
+A round reads everything anew, and its plan sees what is open as made. All writing is one script with the number of the
+lease, which refuses an older one. A process that was frozen or cut off does not know that it lost the lease; it writes
+nothing. Who takes the lease next withdraws the proposals of those before it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable
+
+import redis
+
+from schemas.proposal import write_proposal
+from scorer.ledger.follower import Follower
+from scorer.ledger.lease import Lease
+from scorer.ledger.reader import UnknownFormat
+from scorer.ranking.kept import Kept
+from scorer.ranking.profile import Profile
+from scorer.rebalance.advice import advice
+from scorer.rebalance.rounds import Rounds, condition_of
+from scorer.rebalance.world import Plan
+from scorer.rebalancer.metrics import Metrics
+from scorer.rebalancer.moves_queue import MovesQueue, Overtaken
+from scorer.rebalancer.proposals import Memory, propose, settle
+from scorer.rebalancer.settings import RebalancerSettings
+from scorer.snapshot.loader import Loader
+from scorer.snapshot.snapshot import Snapshot
+from scorer.wire import AWAY
+
+log = logging.getLogger("windward.rebalancer")
+
+
+class Daemon:
+    """``turn`` is called again and again; it says how long to wait."""
+
+    def __init__(
+        self,
+        settings: RebalancerSettings,
+        lease: Lease,
+        follower: Follower,
+        loader: Loader,
+        queue: MovesQueue,
+        profile: Callable[[], Profile],
+        metrics: Metrics,
+    ) -> None:
+        self._settings, self._lease = settings, lease
+        self._follower, self._loader, self._queue = follower, loader, queue
+        self._profile, self._metrics = profile, metrics
+        self._number: int | None = None
+        self._snapshot: Snapshot | None = None
+        self._due_s = -math.inf
+        self._forget()
+        self.well = False
+        """Whether the last turn reached its servers."""
+
+    def turn(self, now_s: float) -> float:
+        """Keep the lease, or wait for it; make a round when one is due. Return the seconds until the next turn."""
+        try:
+            self._turn(now_s)
+            self.well = True
+        except (*AWAY, UnknownFormat, redis.ResponseError) as error:
+            self.well = False
+            self._metrics.rounds.labels("failed").inc()
+            log.warning("rebalancer.round.failed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
+        return min(self._settings.every, self._settings.lease_s / 3)
+
+    def _turn(self, now_s: float) -> None:
+        number = self._lease.take()
+        self._metrics.leads.set(number is not None)
+        if number != self._number:
+            log.info("rebalancer.lease", extra={"values": {"leads": number is not None, "number": number or 0}})
+            self._number = number
+            self._forget()
+        if number is None:
+            self._metrics.rounds.labels("waiting").inc()
+        elif now_s >= self._due_s:
+            self._due_s = now_s + self._settings.every
+            self._round(number, now_s)
+
+    def _forget(self) -> None:
+        self._memory, self._kept = Memory(), Kept()
+        self._rounds: Rounds | None = None
+        self._due_s = -math.inf
+
+    def _round(self, number: int, now_s: float) -> None:
+        settings, profile = self._settings, self._profile()
+        self._follower.poll()
+        ledger = self._follower.view
+        self._snapshot = self._loader.refresh(ledger.machine_names) or self._snapshot
+        if not self._follower.loaded or self._snapshot is None:
+            raise redis.ConnectionError("the ledger or the windows cannot be read yet")
+        waiting, taken = self._queue.read()
+        settled = settle(
+            waiting, taken, ledger.instances, self._memory, number, now_s,
+            ack_s=settings.ack_s, rest_s=profile.rebalance.rest_s,
+        )  # fmt: skip
+        condition = condition_of(profile.rebalance, settings.every)
+        if self._rounds is None or self._rounds.condition != condition:
+            self._rounds = Rounds(condition)
+        plan = advice(
+            self._snapshot, ledger, profile, now_s, self._kept, self._rounds, settled.pending, self._memory.resting
+        )
+        new = propose(plan, number, now_s, settings.proposal_s)
+        if self._lease.take() != number:  # it was frozen meanwhile, and another plans
+            return
+        try:
+            returned = self._queue.write(
+                number, settled.withdrawn, settled.returned, [write_proposal(one) for one in new]
+            )
+        except Overtaken as error:
+            log.warning("rebalancer.overtaken", extra={"values": {"error": str(error)}})
+            return
+        self._memory.opened |= {one.id: one for one in new}
+        self._tell(plan, settled.outcomes, len(new), len(waiting), len(taken), returned, now_s)
+
+    def _tell(
+        self,
+        plan: Plan,
+        outcomes: tuple[str, ...],
+        proposed: int,
+        waiting: int,
+        taken: int,
+        returned: int,
+        now_s: float,
+    ) -> None:
+        for outcome in (*outcomes, *["proposed"] * proposed):
+            self._metrics.proposals.labels(outcome).inc()
+        self._metrics.rounds.labels("planned").inc()
+        self._metrics.open.labels("waiting").set(waiting + proposed + returned)
+        self._metrics.open.labels("taken").set(taken - returned)
+        self._metrics.overload.set(plan.totals["overload"][0])
+        self._metrics.planned_at.set(now_s)
+        if outcomes or proposed:
+            values = {"proposed": proposed, **Counter(outcomes)}
+            log.info("rebalancer.round", extra={"values": values})
+
+    def stop(self) -> None:
+        """Let another take the lease at once."""
+        try:
+            self._lease.give_up()
+        except (*AWAY, UnknownFormat, redis.ResponseError):
+            log.warning("rebalancer.lease.kept", extra={"values": {"error": "the ledger is away; the lease runs out"}})

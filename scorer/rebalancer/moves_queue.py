@@ -1,0 +1,55 @@
+"""Shell: the lists of proposed moves in Redis, written under the fence of the lease."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import redis
+
+from schemas.names import Names
+from scorer.wire import Wire
+
+_SCRIPT = Path(__file__).with_name("write_moves.lua").read_text()
+READ_MAX = 10_000
+"""Messages of each list that are looked at in a round."""
+
+
+class Overtaken(Exception):
+    """A newer rebalancer has written since: this one's number is too old."""
+
+
+class MovesQueue:
+    """The lists of one prefix."""
+
+    def __init__(self, wire: Wire, names: Names) -> None:
+        self._wire = wire
+        self._keys = (names.moves_waiting, names.moves_taken, names.moves_fence)
+
+    def read(self) -> tuple[list[bytes], list[bytes]]:
+        """Return the messages that wait, the next one first, and those that were taken."""
+        answers = self._wire.ask([("LRANGE", key, -READ_MAX, -1) for key in self._keys[:2]])
+        for answer in answers:
+            if isinstance(answer, redis.ResponseError):
+                raise answer
+        return answers[0][::-1], answers[1]
+
+    def write(
+        self,
+        number: int,
+        withdrawn: Sequence[bytes],
+        returned: Sequence[tuple[bytes, bytes]],
+        proposed: Sequence[bytes],
+    ) -> int:
+        """Write a round; return how many were delivered again. Raises Overtaken, and what the wire raises."""
+        arguments: list[bytes | int] = [number, len(withdrawn), *withdrawn, len(returned)]
+        arguments += [part for pair in returned for part in pair]
+        arguments += [len(proposed), *proposed]
+        kind, count = self._wire.one("EVAL", _SCRIPT, len(self._keys), *self._keys, *arguments)
+        if kind == b"overtaken":
+            raise Overtaken(f"a rebalancer with the number {count} has written since {number}")
+        return int(count)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._wire.close()

@@ -1,0 +1,38 @@
+-- Writes what became of the proposed moves, unless a newer rebalancer has written since.
+--
+-- KEYS  1 waiting (list)   2 taken (list)   3 fence (string: number of the lease that wrote last)
+-- ARGV  1 number of the lease
+--       2 how many messages are withdrawn, then those
+--       . how many are returned, then two each: the one that was taken, the one that waits instead
+--       . how many are proposed, then those
+-- Returns {"done", returned} or {"overtaken", fence}. A message that was acknowledged meanwhile is not returned.
+
+local number = tonumber(ARGV[1])
+local fence = tonumber(redis.call('GET', KEYS[3]) or '0')
+if fence > number then
+  return {'overtaken', fence}
+end
+redis.call('SET', KEYS[3], number)
+local at = 2
+local function count()
+  at = at + 1
+  return tonumber(ARGV[at - 1])
+end
+for _ = 1, count() do
+  redis.call('LREM', KEYS[1], 0, ARGV[at])
+  redis.call('LREM', KEYS[2], 0, ARGV[at])
+  at = at + 1
+end
+local returned = 0
+for _ = 1, count() do
+  if redis.call('LREM', KEYS[2], 1, ARGV[at]) == 1 then
+    redis.call('RPUSH', KEYS[1], ARGV[at + 1])
+    returned = returned + 1
+  end
+  at = at + 2
+end
+for _ = 1, count() do
+  redis.call('LPUSH', KEYS[1], ARGV[at])
+  at = at + 1
+end
+return {'done', returned}

@@ -1,0 +1,251 @@
+"""The rebalancer on a real server: one lease, proposals that are taken, delivered again, overtaken."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import msgspec
+import pytest
+import redis
+
+from schemas.names import Names
+from schemas.proposal import MoveProposal, read_proposal
+from schemas.request import Request
+from scorer.ledger.follower import Follower
+from scorer.ledger.lease import Lease
+from scorer.ledger.scripts import Ledger
+from scorer.ledger.transition import Candidate, Change, Wanted
+from scorer.ledger.view import instance_of
+from scorer.rebalancer.__main__ import LEASE, read_profile
+from scorer.rebalancer.daemon import Daemon
+from scorer.rebalancer.metrics import Metrics
+from scorer.rebalancer.moves_queue import MovesQueue, Overtaken
+from scorer.rebalancer.settings import RebalancerSettings
+from scorer.snapshot.loader import Loader
+from scorer.wire import Wire
+from tests.conftest import Valkey, free_port, stop
+from tests.in_process import run_command
+from tests.integration.test_rpc import eventually
+from tests.window_tables import publish, window_table
+
+pytestmark = pytest.mark.integration
+
+MACHINES = ["hot", "cold1", "cold2"]
+LOADS = [0.97, 0.2, 0.3]
+
+
+class Fleet:
+    """One hot machine with four instances, two cold ones."""
+
+    def __init__(self, wire: Wire, names: Names) -> None:
+        self.wire, self.names, self.ledger = wire, names, Ledger(wire, names)
+        publish(wire, names, [window_table(MACHINES, utilization=LOADS, at=time.time() + 5)])
+        ids = [f"i{number}" for number in range(4)]
+        wanted = [instance_of(Request(id=one, cpu=1.5, memory=1e9), "", 0.0) for one in ids]
+        self.ledger.reserve([Wanted(one, 300.0, [Candidate("hot", -1)]) for one in wanted])
+        for one in ids:
+            self.ledger.confirm(one)
+
+    def daemon(self, url: str, name: str, wire: Wire | None = None, **more: float) -> Daemon:
+        """A rebalancer of this process that turns when the test says."""
+        settings = RebalancerSettings(
+            redis_url=url, prefix=self.names.prefix, name=name, rest_s=0.0, moves_max=2, **{"lease_s": 30.0, **more}
+        )
+        wire = self.wire if wire is None else wire
+        ledger = Ledger(wire, self.names)
+        profile = read_profile(settings)
+        return Daemon(
+            settings, Lease(ledger, LEASE, settings.holder, settings.lease_s), Follower(ledger),
+            Loader(wire, self.names), MovesQueue(wire, self.names), lambda: profile, Metrics(),
+        )  # fmt: skip
+
+    def proposals(self, key: str) -> list[MoveProposal]:
+        """The messages of a list, the next one first."""
+        found = [read_proposal(raw) for raw in self.wire.one("LRANGE", key, 0, -1)]
+        return [one for one in found if one is not None][::-1]
+
+    @property
+    def waiting(self) -> list[MoveProposal]:
+        """What waits."""
+        return self.proposals(self.names.moves_waiting)
+
+    def take(self) -> bytes:
+        """Take the next message, as the program that moves instances does."""
+        raw: bytes = self.wire.one("BLMOVE", self.names.moves_waiting, self.names.moves_taken, "RIGHT", "LEFT", 1)
+        return raw
+
+    def acknowledge(self, raw: bytes) -> int:
+        """Take it off the list; 0: it was withdrawn."""
+        return int(self.wire.one("LREM", self.names.moves_taken, 1, raw))
+
+    def move(self, proposal: MoveProposal) -> None:
+        """Have the ledger know that the instance has moved."""
+        follower = Follower(self.ledger)
+        follower.poll()
+        old = follower.view.instances[proposal.instance]
+        new = msgspec.structs.replace(old, machine=proposal.target)
+        outcome = self.ledger.update([Change(old, new, [Candidate(proposal.target, -1)])]).outcomes[0]
+        assert outcome.kind == "done"
+
+
+@pytest.fixture
+def fleet(wire: Wire, names: Names) -> Fleet:
+    """A hot machine and two cold ones, under a prefix of the test."""
+    return Fleet(wire, names)
+
+
+def counted(daemon: Daemon) -> dict[str, float]:
+    """The outcomes that were counted."""
+    samples = [sample for family in daemon._metrics.registry.collect() for sample in family.samples]
+    named = [one for one in samples if one.name == "windward_rebalancer_proposals_total" and one.value]
+    return {one.labels["outcome"]: one.value for one in named}
+
+
+def test_a_move_is_proposed_taken_done(valkey: Valkey, fleet: Fleet) -> None:
+    """Once each; while it is open the plan sees it as made, and when the ledger has it the next ones follow."""
+    one, now_s = fleet.daemon(valkey.url, "one"), time.time()
+    one.turn(now_s)
+    first = fleet.waiting
+    assert len(first) == 2
+    assert {each.source for each in first} == {"hot"}
+    assert {each.target for each in first} <= {"cold1", "cold2"}
+    assert (first[0].attempt, first[0].expires_at) == (1, now_s + 600)
+    assert fleet.wire.one("GET", fleet.names.moves_fence) == str(first[0].fence).encode()
+    one.turn(now_s + 60)
+    assert fleet.waiting == first
+    raw = fleet.take()
+    assert read_proposal(raw) == first[0]
+    fleet.move(first[0])
+    assert fleet.acknowledge(raw) == 1
+    one.turn(now_s + 120)
+    assert counted(one)["done"] == 1
+    assert first[0].instance not in {each.instance for each in fleet.waiting}
+
+
+def test_what_is_done_without_a_word_is_withdrawn(valkey: Valkey, fleet: Fleet) -> None:
+    """A program that died after the move: the ledger says that it is done, and the message goes."""
+    one, now_s = fleet.daemon(valkey.url, "one"), time.time()
+    one.turn(now_s)
+    raw, (first, _) = fleet.take(), [*fleet.proposals(fleet.names.moves_taken), *fleet.waiting]
+    fleet.move(first)
+    one.turn(now_s + 60)
+    assert counted(one)["done"] == 1
+    assert fleet.acknowledge(raw) == 0
+
+
+def test_what_is_not_acknowledged_in_time_is_delivered_again(valkey: Valkey, fleet: Fleet) -> None:
+    """A program that died before the move: the next one gets it, and the first one's acknowledgement has no effect."""
+    one, now_s = fleet.daemon(valkey.url, "one", ack_s=100.0), time.time()
+    one.turn(now_s)
+    first = fleet.take()
+    one.turn(now_s + 60)
+    assert len(fleet.waiting) == 1
+    one.turn(now_s + 180)
+    again = fleet.waiting[0]
+    proposal = read_proposal(first)
+    assert proposal is not None
+    assert (again.id, again.attempt) == (proposal.id, 2)
+    assert fleet.acknowledge(first) == 0
+    assert read_proposal(fleet.take()) == again
+
+
+def test_one_leads_and_the_next_overtakes_its_proposals(valkey: Valkey, fleet: Fleet) -> None:
+    """The other waits; when the lease is given up it withdraws what waits and what was taken, and proposes anew."""
+    one, two, now_s = fleet.daemon(valkey.url, "one"), fleet.daemon(valkey.url, "two"), time.time()
+    one.turn(now_s)
+    two.turn(now_s)
+    first = fleet.waiting
+    raw = fleet.take()
+    assert counted(two) == {}
+    one.stop()
+    two.turn(now_s + 1)
+    assert counted(two) == {"overtaken": 2, "proposed": 2}
+    assert {each.fence for each in fleet.waiting} == {first[0].fence + 1}
+    assert fleet.acknowledge(raw) == 0
+    one.turn(now_s + 61)
+    assert counted(one) == {"proposed": 2}
+
+
+def test_an_older_number_writes_nothing(fleet: Fleet) -> None:
+    """A process that was frozen does not know that it lost the lease; what it writes is refused."""
+    queue = MovesQueue(fleet.wire, fleet.names)
+    queue.write(8, [], [], [b"new"])
+    with pytest.raises(Overtaken, match="number 8 has written since 7"):
+        queue.write(7, [b"new"], [], [b"old"])
+    assert queue.read() == ([b"new"], [])
+
+
+def test_what_is_acknowledged_and_not_moved_is_declined(valkey: Valkey, fleet: Fleet) -> None:
+    """It is counted, and the plan is made anew."""
+    one, now_s = fleet.daemon(valkey.url, "one", every=5.0), time.time()
+    one.turn(now_s)
+    before = fleet.waiting
+    for _ in range(2):
+        assert fleet.acknowledge(fleet.take()) == 1
+    one.turn(now_s + 6)
+    assert counted(one) == {"proposed": 4, "declined": 2}
+    assert {each.id for each in fleet.waiting}.isdisjoint(each.id for each in before)
+
+
+def test_the_command_watches_several_rounds(valkey: Valkey, fleet: Fleet) -> None:
+    """A machine gives after more rounds than `rounds_over`; fewer could give nothing, and that is said."""
+    given = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix}
+    command = ("rebalance", "--json", "--rest-s", "0", "--rounds-over", "2", "--every", "0.01")
+    assert json.loads(run_command(*command, "--rounds", "3", environ=given).stdout)["moves"]
+    refused = run_command(*command, "--rounds", "2", environ=given)
+    assert refused.returncode == 2
+    assert "rounds: a machine gives after more than 2 rounds (rounds_over); give --rounds 3 or more" in refused.stderr
+
+
+@contextmanager
+def process(url: str, names: Names, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a rebalancer; end it afterwards, whatever became of it."""
+    arguments = ["--redis-url", url, "--prefix", names.prefix, "--rest-s", "0", "--every", "0.2", *options]
+    running = subprocess.Popen([sys.executable, "-m", "scorer.rebalancer", *arguments], env=dict(os.environ))
+    try:
+        yield running
+    finally:
+        if running.poll() is None:
+            stop(running)
+
+
+def test_a_killed_rebalancer_is_overtaken(valkey: Valkey, names: Names, fleet: Fleet) -> None:
+    """Killed by -9: when its lease has run out another leads, with a newer fence; the page of each says who leads."""
+    port = free_port()
+    with process(valkey.url, names, "--lease-s", "1") as first:
+        before = eventually(lambda: fleet.waiting)
+        with process(valkey.url, names, "--lease-s", "1", "--metrics-port", str(port)) as second:
+
+            def page() -> str:
+                with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+                    return str(answer.read().decode())
+                return ""
+
+            eventually(lambda: 'windward_rebalancer_rounds_total{result="waiting"}' in page())
+            first.send_signal(signal.SIGKILL)
+            eventually(lambda: "windward_rebalancer_leads 1.0" in page())
+            after = eventually(lambda: [one for one in fleet.waiting if one.fence > before[0].fence])
+            assert not [one for one in fleet.waiting if one.fence == before[0].fence]
+            assert {one.id for one in after}.isdisjoint(one.id for one in before)
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(20) == 0
+
+
+def test_a_server_that_is_away_is_waited_for(names: Names) -> None:
+    """A turn that fails is counted, and the page says that it is not well."""
+    wire = Wire({"url": f"redis://127.0.0.1:{free_port()}/0"})
+    one = Fleet.__new__(Fleet)
+    one.wire, one.names = wire, names
+    daemon = one.daemon("redis://127.0.0.1:1/0", "one")
+    assert daemon.turn(0.0) == 10.0
+    assert not daemon.well
+    with suppress(redis.ConnectionError):
+        daemon.stop()
