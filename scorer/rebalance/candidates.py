@@ -46,10 +46,11 @@ def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance]
 
 
 def may_move(instances: list[Instance], wish: Wish, now_s: float) -> Bools:
-    """Return [N]: whether each is confirmed, of a class that may move, not said to stay, and came long enough ago."""
+    """Return [N]: whether each is confirmed and not moving, of a class that may move, not said to stay, and rested."""
     return np.array(
         [
             one.state == "confirmed"
+            and one.moving is None
             and one.moving is None
             and one.labels.get(MOVABLE) != "false"
             and (not wish.classes or one.priority_class in wish.classes)

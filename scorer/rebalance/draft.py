@@ -105,6 +105,17 @@ class Draft:
         for machine in (source, target):
             self.overload[machine] = self.loads.of_one(machine)
 
+    def see_leaving(self, instance: int, target: int | None) -> None:
+        """See an instance as gone from its machine whose target is reserved, and so has its load, already."""
+        movable, source = self.movable, int(self.movable.machine[instance])
+        self.loads.leave(source, movable.usage[:, instance])
+        self.overload[source] = self.loads.of_one(source)
+        cluster = int(movable.cluster[instance])
+        if cluster >= 0:
+            self._in_cluster[cluster] = self._in_cluster.get(cluster, 0) + 1
+            if target is not None:
+                self._holders.setdefault(cluster, []).append(target)
+
     def _make(self, instance: int, source: int, target: int) -> None:
         movable = self.movable
         self.loads.move(source, target, movable.usage[:, instance], movable.variance[:, instance])

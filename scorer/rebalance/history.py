@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scorer.ledger.instance import machines_of
 from scorer.ledger.slots import PlacedInstances
 from scorer.ledger.view import LedgerView
 from scorer.snapshot.arrays import Integers
@@ -16,7 +17,7 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class Moved:
-    """Moves of the last hour, whoever made them."""
+    """Moves of the last hour, whoever made them; those under way are among them."""
 
     count: int
     given: Integers
@@ -30,16 +31,20 @@ def moved_lately(snapshot: Snapshot, ledger: LedgerView, placed: PlacedInstances
 
     An instance that moved left a leaver, which ended in the moment in which the instance started anew.
     """
-    machines = len(snapshot)
+    machines, index = len(snapshot), snapshot.roster.index
     given, taken = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
+    under_way = [one for one in ledger.instances.values() if one.moving is not None]
+    for one in under_way:
+        for name, counts in zip(machines_of(one), (given, taken), strict=True):
+            if name in index:
+                counts[index[name]] += 1
     slots, numbers = ledger.leavers.all()
     ended = ledger.leavers.take(slots, numbers).ended_at
     late = (ended > now_s - HOUR_S) & (ended > 0)
     if not late.any():
-        return Moved(0, given, taken)
+        return Moved(len(under_way), given, taken)
     slots, numbers, ended = slots[late], numbers[late], ended[late]
     moved = np.isin(ended, placed.started_at)
-    index = snapshot.roster.index
     place = np.full(len(ledger.numbers), -1, np.int64)
     for name, number in ledger.numbers.items():
         place[number] = index.get(name, -1)
@@ -47,4 +52,4 @@ def moved_lately(snapshot: Snapshot, ledger: LedgerView, placed: PlacedInstances
     np.add.at(given, left[left >= 0], 1)
     came = placed.rows[np.isin(placed.started_at, ended[moved])]
     np.add.at(taken, came, 1)
-    return Moved(int(moved.sum()), given, taken)
+    return Moved(len(under_way) + int(moved.sum()), given, taken)

@@ -28,7 +28,7 @@ from scorer.rebalance.scene import Scene, scene_of
 from scorer.rebalance.sides import Memory
 from scorer.rebalance.thresholds import Settings
 from scorer.rebalance.totals import spread, totals
-from scorer.rebalance.world import Plan, bounds_of, hosts_of, movable_of, on_way_in, wish_of
+from scorer.rebalance.world import Plan, bounds_of, hosts_of, leaving_in, movable_of, on_way_in, wish_of
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 
@@ -62,12 +62,15 @@ def leaving(
         on_way = on_way_in(scene, pending or {})
         for instance, target in on_way:
             draft.take_as_made(instance, target)
+        for instance, at in leaving_in(scene):
+            draft.see_leaving(instance, at)
         before = draft.loads.copy()
         left = bounds.moves_max if bounds.hour_max is None else min(bounds.moves_max, bounds.hour_max - in_hour)
         left = max(left - len(on_way), 0)
         rules = rules_of(settings, left, rounds)
         memory = Memory() if rounds is None else rounds.thresholds
-        pool = _pool(scene, rules.thresholds.resources(), draft.free, dict(on_way))
+        gone = dict(on_way) | {n: at for n, at in leaving_in(scene) if at is not None}
+        pool = _pool(scene, rules.thresholds.resources(), draft.free, gone)
         place = {one.id: n for n, one in enumerate(scene.instances)}
         rows = np.array([snapshot.roster.index[name] for name in pool.machines], np.int64)
 

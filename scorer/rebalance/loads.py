@@ -96,10 +96,13 @@ class Loads:
 
     def move(self, source: int, target: int, usage: Floats, variance: Floats) -> None:
         """Take an instance from one machine to another: a debit there and a credit here at once."""
-        left = self.utilization[:, source] - usage * self.inverse[:, source]
-        self.utilization[:, source] = np.maximum(left, 0.0)
+        self.leave(source, usage)
         self.utilization[:, target] += usage * self.inverse[:, target]
         self.variance[:, target] += variance * self.inverse[:, target] ** 2
+
+    def leave(self, source: int, usage: Floats) -> None:
+        """Take an instance's usage [K] off a machine."""
+        self.utilization[:, source] = np.maximum(self.utilization[:, source] - usage * self.inverse[:, source], 0.0)
 
     def copy(self) -> Loads:
         """Return loads that can be changed by themselves."""

@@ -39,16 +39,20 @@ Allowed = Callable[[int], Bools]
 def plan(
     loads: Loads, movable: Movable, bounds: Bounds, allowed: Allowed, moved: Moved, hosts: Hosts | None = None,
     pending: Sequence[tuple[int, int]] = (), moves_max: int | None = None,
+    leaving: Sequence[tuple[int, int | None]] = (),
 ) -> tuple[list[Step], Loads, Loads]:  # fmt: skip
     """Return the steps in their order, and the loads before and after them; ``loads`` stays as it is.
 
     ``pending``: instances and their targets, moves that are on their way: all steps see them as made.
+    ``leaving``: instances whose target is reserved and so has their load already (None: not known).
     ``moves_max``: fewer than the bounds allow, where an hour has moves already.
     """
     hosts = Hosts.plain(*reversed(loads.utilization.shape)) if hosts is None else hosts
     draft = Draft(loads.copy(), movable, bounds, hosts, moved)
     for instance, target in pending:
         draft.take_as_made(instance, target)
+    for instance, at in leaving:
+        draft.see_leaving(instance, at)
     before = draft.loads.copy()
     _Search(draft, allowed).run(bounds.moves_max if moves_max is None else moves_max)
     return draft.steps, before, draft.loads

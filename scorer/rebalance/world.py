@@ -86,7 +86,15 @@ def rebalance(
         left = bounds.moves_max if bounds.hour_max is None else min(bounds.moves_max, bounds.hour_max - in_hour)
         on_way = on_way_in(scene, pending or {})
         steps, before, after = plan(
-            scene.loads, movable, bounds, taking.allowed, taking.moved, hosts, on_way, left - len(on_way)
+            scene.loads,
+            movable,
+            bounds,
+            taking.allowed,
+            taking.moved,
+            hosts,
+            on_way,
+            left - len(on_way),
+            leaving_in(scene),
         )
     return Plan(
         tuple(scene.instances[step.instance] for step in steps),
@@ -147,11 +155,18 @@ def _nic(scene: Scene) -> Floats:
     return found
 
 
+def leaving_in(scene: Scene) -> list[tuple[int, int | None]]:
+    """Return places of the instances that are moving, and of the machines that are reserved for them."""
+    index = scene.snapshot.roster.index
+    return [(n, index.get(one.moving.to)) for n, one in enumerate(scene.instances) if one.moving is not None]
+
+
 def on_way_in(scene: Scene, pending: Mapping[str, str]) -> list[tuple[int, int]]:
-    """Return places of instances and targets; those of unknown machines are left out, and those that have arrived."""
+    """Return places of instances and targets; not those of unknown machines, nor what arrived or has its target."""
     index = scene.snapshot.roster.index
     return [
         (n, index[target])
         for n, one in enumerate(scene.instances)
-        if (target := pending.get(one.id)) is not None and target in index and target != one.machine
+        if (target := pending.get(one.id)) is not None and target in index
+        if target != one.machine and one.moving is None
     ]

@@ -4,8 +4,9 @@
        ▲                  │
        └── not in time ───┘        done, expired, overtaken: withdrawn from either list
 
-A proposal is overtaken when another rebalancer holds the lease since, when the instance is another generation, or when
-it is no longer where it was.
+A proposal whose instance is moving is left alone: the move in the ledger has a time of its own. A proposal is overtaken
+when another rebalancer holds the lease since, when the instance is another generation, or when it is no longer where it
+was.
 """
 
 from __future__ import annotations
@@ -76,8 +77,11 @@ def settle(
             withdrawn.append(raw)
             outcomes.append(ended)
             continue
-        pending[proposal.instance] = proposal.target
         opened[proposal.id] = proposal
+        if instances[proposal.instance].moving is not None:  # the plan sees it in the ledger; its time is the move's
+            memory.taken_since.pop(proposal.id, None)
+            continue
+        pending[proposal.instance] = proposal.target
         if is_taken and now_s - memory.taken_since.setdefault(proposal.id, now_s) >= ack_s:
             again = msgspec.structs.replace(proposal, attempt=proposal.attempt + 1)
             returned.append((raw, write_proposal(again)))
@@ -104,6 +108,8 @@ def _ended(proposal: MoveProposal, instances: Mapping[str, Instance], fence: int
         return "done"
     if proposal.fence != fence or instance.machine != proposal.source:
         return "overtaken"
+    if instance.moving is not None:
+        return "" if instance.moving.to == proposal.target else "overtaken"
     return "expired" if now_s >= proposal.expires_at else ""
 
 
@@ -111,7 +117,8 @@ def _acknowledged(proposal: MoveProposal, instances: Mapping[str, Instance]) -> 
     instance = instances.get(proposal.instance)
     if instance is None or instance.generation != proposal.generation:
         return "overtaken"
-    return "declined" if instance.machine == proposal.source else "done"
+    stays = instance.machine == proposal.source and instance.moving is None
+    return "declined" if stays else "done"
 
 
 def propose(plan: Plan, fence: int, now_s: float, lasts_s: float) -> list[MoveProposal]:

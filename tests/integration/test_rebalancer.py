@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -33,11 +34,12 @@ from scorer.snapshot.loader import Loader
 from scorer.wire import Wire
 from tests.conftest import Valkey, free_port, stop
 from tests.in_process import run_command
-from tests.integration.test_rpc import eventually
+from tests.integration.test_rpc import eventually, scorer_process
 from tests.window_tables import publish, window_table
 
 pytestmark = pytest.mark.integration
 
+ROOT = Path(__file__).parents[2]
 MACHINES = ["hot", "cold1", "cold2"]
 LOADS = [0.97, 0.2, 0.3]
 
@@ -193,6 +195,43 @@ def test_what_is_acknowledged_and_not_moved_is_declined(valkey: Valkey, fleet: F
     one.turn(now_s + 6)
     assert counted(one) == {"proposed": 4, "declined": 2}
     assert {each.id for each in fleet.waiting}.isdisjoint(each.id for each in before)
+
+
+def test_the_documented_mover(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
+    """It reserves, runs the program, confirms, acknowledges; what fails is cancelled, what is overtaken not begun."""
+    one, now_s, names = fleet.daemon(valkey.url, "one", every=0.5), time.time(), fleet.names
+    (tmp_path / "windward_client.py").write_text("from scorer.client import *\n")
+    moved = tmp_path / "moved"
+    environ = {
+        **os.environ, "WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]),
+    }  # fmt: skip
+    code = "import sys; sys.path.insert(0, 'docs/examples'); import mover; mover.mover(sys.argv[2:], int(sys.argv[1]))"
+
+    def run(count: int, program: str) -> list[str]:
+        words = [sys.executable, "-c", code, str(count), "sh", "-c", program, "sh"]
+        done = subprocess.run(words, cwd=ROOT, env=environ, capture_output=True, text=True, check=True, timeout=120)
+        return done.stdout.splitlines()
+
+    one.turn(now_s)
+    first, second = fleet.waiting
+    with scorer_process(valkey.url, names):
+        assert run(1, f'echo "$@" > {moved}') == [f"{first.instance} hot {first.target} moved"]
+        assert moved.read_text().split() == [first.instance, "hot", first.target]
+        (failed,) = run(1, "exit 1")
+        assert failed.startswith(f"{second.instance} hot {second.target} failed: ")
+        one.turn(now_s + 1)
+        assert counted(one) | {"proposed": 0} == {"proposed": 0, "done": 1, "declined": 1}
+        wanted = fleet.waiting
+        assert wanted
+        fleet.wire.one("SET", names.moves_fence, wanted[0].fence + 1)
+        (overtaken,) = run(1, "exit 1")
+        assert overtaken.endswith(" overtaken")
+    follower = Follower(fleet.ledger)
+    follower.poll()
+    where = {one.id: (one.machine, one.moving) for one in follower.view.instances.values()}
+    assert where[first.instance] == (first.target, None)
+    assert where[second.instance] == ("hot", None)
 
 
 def test_the_command_watches_several_rounds(valkey: Valkey, fleet: Fleet) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.commands.fleet_file import OfflineFleet
-from scorer.ledger.instance import copy_with
+from scorer.ledger.instance import Moving, copy_with
 from scorer.ranking.catalogue import load_profiles
 from scorer.ranking.rebalancing import Rebalancing
 from scorer.rebalance.advice import advice
@@ -164,6 +164,21 @@ def test_what_is_said_to_stay_stays() -> None:
     profile = load_profiles().choose("windward")
     plan = advice(of.snapshot, of.ledger, profile, of.now_s, stay={"i0", "i2"})
     assert [one.id for one in plan.instances] == ["i1"]
+
+
+@pytest.mark.parametrize("rule", [{}, {"rule": "thresholds", "high": {"cpu": 70.0}, "low": {"cpu": 60.0}}])
+def test_what_is_moving_is_seen_as_gone(rule: dict[str, Any]) -> None:
+    """It does not move again, its machine is relieved of it, and it counts in the limits."""
+    instances = [{"id": f"i{n}", "machine": "hot", "cpu": 2.5, "memory": 2} for n in range(3)]
+    of = fleet(*loaded(hot=9.3, cold=1, other=1), instances=instances)
+    alone = advised(of, **rule)
+    assert len(alone.steps) == 1
+    one = alone.instances[0]
+    moving = Moving("cold", of.now_s - 5, of.now_s + 600)
+    of.ledger.apply(copy_with(one, moving=moving))
+    plan = advised(of, **rule)
+    assert (plan.steps, plan.in_hour) == ((), 1)
+    assert plan.totals["highest"][0] < alone.totals["highest"][0]
 
 
 @pytest.mark.parametrize("rule", ["overload", "thresholds"])

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from schemas.proposal import MoveProposal, read_proposal, write_proposal
-from scorer.ledger.instance import Instance
+from scorer.ledger.instance import Instance, Moving
 from scorer.rebalancer.proposals import OUTCOMES, Memory, Settled, settle
 
 NOW_S = 1_000.0
@@ -46,6 +46,7 @@ def settled(
         pytest.param(changed(), {}, "overtaken", id="ended"),
         pytest.param(changed(), instance(machine="c"), "overtaken", id="moved elsewhere"),
         pytest.param(changed(expires_at=NOW_S), instance(), "expired", id="expired"),
+        pytest.param(changed(), instance(moving=Moving("c", 0.0, 0.0)), "overtaken", id="moving elsewhere"),
         pytest.param(b"{", instance(), "malformed", id="not JSON"),
         pytest.param(changed(v=2), instance(), "malformed", id="of a newer version"),
         pytest.param(b"[" * 100_000, instance(), "malformed", id="too deep"),
@@ -73,6 +74,16 @@ def test_what_is_not_acknowledged_in_time_is_delivered_again() -> None:
     assert (found.outcomes, found.pending) == (("redelivered",), {"i": "b"})
     assert settled([], [after], instance(), memory, NOW_S + 61).returned == ()
     assert settled([], [after], instance(), memory, NOW_S + 121).returned != ()
+
+
+def test_what_is_moving_is_left_alone() -> None:
+    """The ledger has the move: neither expired nor delivered again, and no pending move for the plan."""
+    memory, raw = Memory(), changed()
+    ledger = instance(moving=Moving("b", 0.0, 0.0))
+    for now_s in (NOW_S, NOW_S + 61, NOW_S + 10_000):
+        found = settled([], [raw], ledger, memory, now_s)
+        assert (found.returned, found.withdrawn, found.pending, found.outcomes) == ((), (), {}, ())
+    assert settled([], [], ledger, memory).outcomes == ("done",)
 
 
 def test_what_was_acknowledged_is_done_or_declined() -> None:

@@ -1,0 +1,63 @@
+"""Carries out the moves that `windward rebalancer` proposes. It needs `windward_client`.
+
+    python mover.py ./move-instance
+
+runs ``./move-instance INSTANCE SOURCE TARGET`` for each, one after the other; WINDWARD_REDIS_URL names the server. Any
+number may run. A move is reserved, carried out, confirmed, and acknowledged in the end. Who dies in between leaves a
+reservation that ends by itself; the message is delivered to another.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import redis
+from windward_client import Client, WindwardError
+
+MOVE_S = 1800
+"""How long a move may take: so long its target is held."""
+
+
+def mover(command: list[str], count: int = -1) -> None:
+    """Carry out so many proposals, or go on for ever."""
+    url = os.environ.get("WINDWARD_REDIS_URL", "redis://127.0.0.1:6379/0")
+    prefix = os.environ.get("WINDWARD_PREFIX", "windward")
+    waiting, taken, fence = (prefix + ":v1:{moves}:" + name for name in ("waiting", "taken", "fence"))
+    with redis.Redis.from_url(url) as server, Client(url, prefix) as scorer:
+        while count:
+            message = server.blmove(waiting, taken, 5, "RIGHT", "LEFT")
+            if message is None:
+                continue
+            move = json.loads(message)
+            if int(server.get(fence) or 0) > move["fence"]:
+                done = "overtaken"
+            elif time.time() > move["expires_at"]:
+                done = "expired"
+            else:
+                done = carry_out(scorer, command, move)
+            known = server.lrem(taken, 1, message)  # 0: it was withdrawn, or delivered again, meanwhile
+            print(move["instance"], move["source"], move["target"], done if known else f"{done}, withdrawn", flush=True)
+            count -= 1
+
+
+def carry_out(scorer: Client, command: list[str], move: dict) -> str:
+    """Reserve the target, move the instance, confirm; return in a word what came of it."""
+    instance, target = move["instance"], move["target"]
+    try:
+        begun = scorer.update(instance, machine=target, move=True, generation=move["generation"], ttl_s=MOVE_S)
+    except WindwardError as error:  # another generation, moved or ended meanwhile, or no room there any more
+        return f"refused: {error}"
+    try:
+        subprocess.run([*command, instance, move["source"], target], check=True, timeout=MOVE_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        scorer.update(instance, cancel_move=True, generation=move["generation"])
+        return f"failed: {error}"
+    number = begun.moving.number if begun.moving else None
+    scorer.confirm(instance, machine=target, generation=move["generation"], move=number)
+    return "moved"
+
+
+if __name__ == "__main__":
+    mover(sys.argv[1:])
