@@ -24,7 +24,7 @@ COMMANDS = {
     "machines": ("scorer.commands.machines", "list, show, label, taint or cordon machines"),
     "rebalancer": ("scorer.rebalancer.__main__", "propose moves on a Redis list, round by round"),
     "rebalance": ("scorer.commands.rebalance", "say which instances should move so that hot machines cool down"),
-    "drain": ("scorer.commands.drain", "cordon machines, and say where their instances go"),
+    "drain": ("scorer.commands.drain", "cordon machines, and move their instances elsewhere"),
     "evict": ("scorer.commands.evict", "say which instances of lower classes no longer fit"),
     "plan": ("scorer.commands.plan", "compare wanted instances with what is there, and make it so"),
     "capacity": ("scorer.commands.capacity", "say how many more instances of a kind fit, and what limits them"),

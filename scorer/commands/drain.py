@@ -31,15 +31,17 @@ class DrainSettings(ClientSettings, LedgerSettings):
     """Cordon machines, and say where all their instances go; each move sees the ones before it.
 
     The instances go where the profile would place them, the largest first. One that finds no machine is told why, and
-    stays. An instance with the label movable=false stays unless --force. Nothing is moved: move each instance with your
-    own tool and tell the ledger (`windward update ID --machine TARGET`). --undo lets the machines take instances again.
-    Exit codes: 0 every instance finds a machine, 3 some find none, 4 the running fleet cannot be read, or --wait-s
-    passed.
+    stays. An instance with the label movable=false stays unless --force. --apply reserves the targets: each instance
+    holds both machines until `windward confirm ID --machine TARGET` says that it runs there, or --ttl-s is over. --undo
+    cancels such moves, and lets the machines take instances again.
+    Exit codes: 0 every instance finds a machine, 3 some find none, 4 the running fleet cannot be read, no scorer
+    answers, or --wait-s passed.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward drain sim-00001 --dry-run                          # where would its instances go?",
         "windward drain sim-00001 'sim-0001*'                        # cordon them, and say it",
+        "windward drain sim-00001 --apply                            # and reserve the targets",
         "windward drain --undo sim-00001 'sim-0001*'                 # they take instances again",
         "windward drain a1 --force --machines docs/examples/hot.json   # of a file: nothing is cordoned",
     )
@@ -54,16 +56,24 @@ class DrainSettings(ClientSettings, LedgerSettings):
     same: tuple[str, ...] = setting((), "labels whose value source and target must share", metavar="LABEL")
     force: bool = setting(False, "instances with the label movable=false move, too")
     dry_run: bool = setting(False, "cordon nothing: only say where the instances would go")
-    undo: bool = setting(False, "let the machines take instances again")
+    apply: bool = setting(False, "reserve the target of each move, until it is confirmed there")
+    ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = setting(
+        3600.0, "how long each move may take; then it ends by itself", duration=True
+    )
+    undo: bool = setting(False, "cancel the moves that leave the machines, and let these take instances again")
     wait: bool = setting(False, "wait until the machines hold no instance; progress goes to stderr")
     wait_s: Annotated[float, Meta(gt=0, le=31 * 86_400)] = setting(3600.0, "how long --wait waits", duration=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.machines is not None and (self.undo or self.wait):
-            raise ValueError("machines: a file is only planned on, without --undo and --wait")
-        if self.undo and (self.dry_run or self.wait):
-            raise ValueError("undo: goes with machines alone, without --dry-run and --wait")
+        if self.machines is not None and (self.undo or self.wait or self.apply):
+            raise ValueError("machines: a file is only planned on, without --apply, --undo and --wait")
+        if self.undo and (self.dry_run or self.wait or self.apply):
+            raise ValueError("undo: goes with machines alone, without --dry-run, --apply and --wait")
+        if self.apply and self.dry_run:
+            raise ValueError("apply: does not go together with --dry-run")
+        if self.apply and self.profile.endswith(".toml"):
+            raise ValueError("profile: --apply goes by a profile of the scorer; give its name")
         if not self.words and not self.selector:
             raise ValueError("words: drain which machines? Give names, globs or --selector")
         if DEFAULT in self.words:
@@ -96,23 +106,27 @@ def _of_file(settings: DrainSettings, fleet: OfflineFleet) -> list[str]:
 def _live(settings: DrainSettings) -> int:
     import redis
 
-    from scorer.commands.drain_live import await_empty, cordon, machines_meant
+    from scorer.commands.drain_live import await_empty, cancel, cordon, machines_meant, reserve
 
     profile = chosen_profile(settings.profile, settings.profiles)  # refused before anything is written
     try:
         machines = machines_meant(settings, settings.words, settings.selector)
         if settings.undo:
-            facts = cordon(settings, machines, off=True)
-            print(json.dumps({"uncordoned": machines}) if settings.json else show_undone(facts))  # noqa: T201
+            cancelled = cancel(settings, machines)
+            undone = {"uncordoned": cordon(settings, machines, off=True), "cancelled": cancelled}
+            print(json.dumps(undone) if settings.json else show_undone(undone))  # noqa: T201
             return ask.OK
         if not settings.dry_run:
             cordon(settings, machines)
         fleet = whole_fleet(settings, None)
         answer = _answer(settings, fleet, machines, cordoned=not settings.dry_run, profile=profile)
-        if not settings.wait:
-            return _tell(settings, answer)
+        if settings.apply:
+            reserve(settings, answer["moves"], settings.ttl_s, settings.profile)
+            refused = [one for one in answer["moves"] if one["state"] == "refused"]
+            answer["moves"] = [one for one in answer["moves"] if one["state"] != "refused"]
+            answer["blocked"] += refused
         code = _tell(settings, answer)
-        return await_empty(settings, machines, settings.wait_s) if code in (ask.OK, ask.NO_MACHINE) else code
+        return await_empty(settings, machines, settings.wait_s) if settings.wait else code
     except (*AWAY, redis.ResponseError) as error:
         return ask.unreachable(settings.redis_url, error, "drain", settings)
 

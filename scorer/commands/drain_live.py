@@ -18,6 +18,8 @@ from scorer.wire import Wire
 
 POLL_S = 1.0
 """So often the ledger is asked what is left."""
+_PAGE = 1000
+_AWAY = ("DEADLINE_EXCEEDED", "UNAVAILABLE")
 
 
 def machines_meant(settings: ClientSettings, words: Sequence[str], selector: str) -> list[str]:
@@ -33,6 +35,42 @@ def cordon(settings: ClientSettings, machines: Sequence[str], *, off: bool = Fal
             machine: change_operator_facts(server, settings.names, machine, lambda facts: facts | {"cordon": not off})
             for machine in machines
         }
+
+
+def reserve(settings: ClientSettings, moves: Sequence[dict[str, Any]], ttl_s: float, profile: str = "") -> None:
+    """Reserve the target of each move, telling on stderr; ``state`` of each says what became of it, ``reason`` why not.
+
+    A move that is refused is passed over: the others are still worth it. Raises WindwardError when no scorer answers.
+    """
+    for number, one in enumerate(moves, 1):
+        params = {"id": one["id"], "machine": one["target"], "move": True, "ttl_s": ttl_s}
+        params |= {name: value for name, value in (("generation", one["generation"]), ("profile", profile)) if value}
+        try:
+            ask.call(settings, "update", params)
+        except WindwardError as error:
+            if error.code in _AWAY:
+                raise
+            one |= {"state": "refused", "reason": error.message}
+        else:
+            one["state"] = "moving"
+        sys.stderr.write(f"{number} of {len(moves)}: {one['id']} to {one['target']}: {one['state']}\n")
+
+
+def cancel(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
+    """End the moves that leave these machines and are not confirmed; return the ids. Raises WindwardError."""
+    found = []
+    for machine in machines:
+        after, more = "", True
+        while more:
+            page = ask.call(settings, "instances", {"machine": machine, "after": after, "limit": _PAGE})["instances"]
+            for one in page:
+                if one.get("moving") and one["machine"] == machine:
+                    generation = {"generation": one["generation"]} if one.get("generation") else {}
+                    ask.call(settings, "update", {"id": one["id"], "cancel_move": True, **generation})
+                    found.append(one["id"])
+            more = len(page) == _PAGE
+            after = page[-1]["id"] if page else ""
+    return found
 
 
 def await_empty(settings: LedgerSettings, machines: Sequence[str], wait_s: float) -> int:

@@ -12,7 +12,7 @@ from scorer.commands.show import amount
 
 if TYPE_CHECKING:
     from scorer.commands.fleet_file import OfflineFleet
-    from scorer.placement.anew import Anew
+    from scorer.ledger.instance import Instance
     from scorer.ranking.profile import Profile
     from scorer.rebalance.drain import Drained
 
@@ -27,13 +27,15 @@ def drain_answer(drained: Drained, profile: Profile, fleet: OfflineFleet, *, cor
         "profile": profile.name,
         "machines": len(fleet.snapshot),
         "instances": len(fleet.ledger),
-        "moves": [_line(one) | {"target": one.target} for one in drained.moves],
-        "blocked": [_line(one) | {"reason": one.why} for one in drained.blocked],
+        "moves": [_line(one.instance) | {"target": one.target, "state": "planned"} for one in drained.moves],
+        "moving": [
+            _line(one) | {"target": one.moving.to, "until": one.moving.until} for one in drained.leaving if one.moving
+        ],
+        "blocked": [_line(one.instance) | {"reason": one.why} for one in drained.blocked],
     }
 
 
-def _line(one: Anew) -> dict[str, Any]:
-    instance = one.instance
+def _line(instance: Instance) -> dict[str, Any]:
     amounts = {name: given for name, given in zip(RESOURCES, instance.amounts, strict=True) if given is not None}
     line = {"id": instance.id, "source": instance.machine, "generation": instance.generation}
     return line | {name: amounts.get(name) for name in _SHOWN}
@@ -44,7 +46,8 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     names, moves, blocked = answer["drained"], answer["moves"], answer["blocked"]
     of = names[0] if len(names) == 1 else f"{len(names)} machines"
     state = "cordoned" if answer["cordoned"] else "not cordoned: only planned"
-    if not moves and not blocked:
+    moving = answer["moving"]
+    if not moves and not blocked and not moving:
         return f"{of}: {state}; no instance is there"
     lines = []
     if moves:
@@ -58,16 +61,20 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     if blocked:
         columns = [Column("stays"), Column("on", left=True), Column("why", left=True)]
         lines.append(table(columns, [[one["id"], one["source"], one["reason"]] for one in blocked], screen))
+    lines += [f"{one['id']} is moving to {one['target']} already" for one in moving]
     about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
     lines.append(f"{of}: {state}; {_counts(moves, blocked)} ({about})")
     return "\n".join(lines)
 
 
-def _counts(moves: Sequence[object], blocked: Sequence[object]) -> str:
+def _counts(moves: Sequence[Mapping[str, Any]], blocked: Sequence[object]) -> str:
     there = f"{len(moves)} of {len(moves) + len(blocked)} instances find a machine"
+    if reserved := sum(one["state"] == "moving" for one in moves):
+        there += f", {reserved} targets are reserved: `windward confirm ID --machine TARGET` when each runs there"
     return f"{there}, {len(blocked)} {'stays' if len(blocked) == 1 else 'stay'}" if blocked else there
 
 
-def show_undone(facts: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return what operators say of the machines now."""
-    return "\n".join(f"{name}: {in_words(said)}" for name, said in facts.items())
+def show_undone(answer: Mapping[str, Any]) -> str:
+    """Return what operators say of the machines now, and which moves were cancelled."""
+    lines = [f"{name}: {in_words(said)}" for name, said in answer["uncordoned"].items()]
+    return "\n".join([*lines, *(f"{one}: its move is cancelled" for one in answer["cancelled"])])

@@ -3,6 +3,9 @@
 Each call is sent again under its own query id while the connection is away, so it acts once. A step names the
 generation that it was planned for: an instance that was replaced meanwhile is not touched. What was carried out is not
 planned again, so a plan that stopped goes on when the command is run again.
+
+A move is begun: the target is reserved, and the instance holds both machines until it is confirmed there. What else
+changes of it is a step of the next run.
 """
 
 from __future__ import annotations
@@ -68,9 +71,11 @@ def _one(call: Call, step: Step, profile: str) -> str | None:
     if step.action == "release":
         call("release", own)
         return None
-    where = {"machine": step.target} if step.action == "move" else {}
-    answer = call("update", own | where | dict(step.changes) | ({"profile": profile} if profile else {}))
-    return str(answer["machine"])
+    own |= {"profile": profile} if profile else {}
+    if step.action == "move":
+        call("update", own | {"machine": step.target, "move": True})
+        return step.target
+    return str(call("update", own | dict(step.changes))["machine"])
 
 
 def _batch(steps: Sequence[Step], profile: str, all_or_nothing: bool) -> dict[str, Any]:

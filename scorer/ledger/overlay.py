@@ -104,9 +104,9 @@ class Overlay:
         found = [machine for one in left for machine in machines_of(one)]
         return found + [one.machine for one in self._proposed.values() if facets <= facets_of(one)]
 
-    def on_machine(self, machine: str) -> list[Instance]:
-        """Return the instances of one machine."""
-        here = [one for one in self.base.on_machine(machine) if one.id not in self._without]
+    def held_on(self, machine: str) -> list[Instance]:
+        """Return the instances that hold a machine: those on it, and those that move there."""
+        here = [one for one in self.base.held_on(machine) if one.id not in self._without]
         return here + [one for one in self._proposed.values() if one.machine == machine]
 
     def slots_on(self, machine: str) -> Collection[int]:

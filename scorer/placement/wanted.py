@@ -134,7 +134,20 @@ class _Draft:
             if not moves and not differs:
                 return Step("same", old.id, old.machine, old.machine)
             return self._refused(old, f"{old.state}: only a confirmed instance is changed")
+        if old.moving is not None:
+            return self._under_way(old, new, request)
         return None if moves or grows(old, new) else self._in_place(old, new, request)
+
+    def _under_way(self, old: Instance, new: Instance, request: Request) -> Step:
+        """Return the step of a moving instance, which holds two machines until its move is confirmed."""
+        assert old.moving is not None
+        if request.machine not in ("", old.moving.to):
+            return self._refused(old, f"moving to {old.moving.to}: confirm or cancel that move first")
+        if grows(old, new):
+            return self._refused(old, f"moving to {old.moving.to}: it grows once it is confirmed there")
+        differs = changes(old, new)
+        action: Action = "change" if differs else "same"
+        return Step(action, old.id, old.machine, old.machine, in_words(old, new), old.generation, differs)
 
     def grown(self, old: Instance, request: Request) -> Step | None:
         """Return the step of one that stays where it is; None where it has to move."""
@@ -202,7 +215,7 @@ class _Draft:
 
     def _exceeded(self, limits: Sequence[Limit], new: Instance) -> str:
         """Return the reason of the first limit that an instance exceeds beside the others of its machine."""
-        others = self.overlay.on_machine(new.machine) if limits else []
+        others = self.overlay.held_on(new.machine) if limits else []
         measures = measures_in_script(new, limits)
         for limit, most in zip(limits, mosts_in_script(limits, scales_in_script(measures)), strict=True):
             if sum(adds(one, limit.measure) for one in (*others, new)) > most:

@@ -33,6 +33,8 @@ class Drained:
     machines: tuple[str, ...]
     found: tuple[Anew, ...]
     """Every instance of the machines: in the order of the moves, then those that may not move."""
+    leaving: tuple[Instance, ...] = ()
+    """Instances that are moving away already."""
 
     @property
     def moves(self) -> list[Anew]:
@@ -60,21 +62,25 @@ def drain(
 
     ``same``: labels whose value source and target must share. ``force``: instances that are labelled to stay move, too.
     """
-    instances = [one for machine in machines for one in ledger.on_machine(machine)]
+    held = {one.id: one for machine in machines for one in ledger.held_on(machine)}
+    leaving = [one for one in held.values() if one.moving and one.machine in machines and one.moving.to not in machines]
+    instances = [one for one in held.values() if one not in leaving]
     stays = {one.id: why for one in instances if (why := why_it_stays(one, force=force))}
     cordoned = snapshot.with_cordon(machines)
     free = [one for one in instances if one.id not in stays]
     kept = Kept() if kept is None else kept
     condition = Apart(cordoned, same, _together(instances))
     found = place_anew(free, cordoned, Overlay(ledger), with_cordon(profile), now_s, kept, condition=condition)
-    held = [Anew(one, None, stays[one.id]) for one in instances if one.id in stays]
-    return Drained(tuple(machines), (*found, *held))
+    found += [Anew(one, None, stays[one.id]) for one in instances if one.id in stays]
+    return Drained(tuple(machines), tuple(found), tuple(leaving))
 
 
 def why_it_stays(instance: Instance, *, force: bool = False) -> str:
     """Return why an instance may not be moved; "" where it may."""
     if instance.state != "confirmed":
         return f"{instance.state}: an instance moves once it is confirmed, a reservation expires or is released"
+    if instance.moving is not None:
+        return f"moving from {instance.machine} to {instance.moving.to}: confirm or cancel that move first"
     if instance.labels.get(MOVABLE) == "false" and not force:
         return f"its label {MOVABLE}=false says that it stays (--force moves it)"
     return ""

@@ -330,8 +330,18 @@ def test_drain_cordons_plans_waits_and_is_undone(windward: Run) -> None:
     late = windward("drain", source, "--wait", "--wait-s", "1")
     assert late.returncode == 4
     assert f"3 instances left: {source} 3" in late.stderr
+    applied = windward("drain", source, "--apply", "--json")
+    assert applied.returncode == 0, applied.stderr
+    assert "3 of 3: " in applied.stderr
+    assert {one["state"] for one in json.loads(applied.stdout)["moves"]} == {"moving"}
+    again = json.loads(windward("drain", source, "--json").stdout)
+    assert (again["moves"], again["blocked"], len(again["moving"])) == ([], [], 3)
+    undone = json.loads(windward("drain", "--undo", source, "--json").stdout)
+    assert (sorted(undone["cancelled"]), undone["uncordoned"]) == ([f"leaves-{n}" for n in range(3)], {source: {}})
+    assert windward("drain", source).returncode == 0
+    answer = json.loads(windward("drain", source, "--apply", "--json").stdout)
     for one in answer["moves"]:
-        assert windward("update", one["id"], "--machine", one["target"]).returncode == 0
+        assert windward("confirm", one["id"], "--machine", one["target"]).returncode == 0
     waited = windward("drain", source, "--wait")
     assert (waited.returncode, waited.stderr) == (0, "no instance is left\n")
     undone = windward("drain", "--undo", source)
@@ -365,6 +375,8 @@ def test_a_plan_is_applied_and_then_there_is_nothing_to_do(windward: Run, tmp_pa
         "0 to place, 1 to move, 1 to change, 1 to release, 0 refused, 1 unch"
     )
     assert windward("plan", str(file), *scope, "--apply").returncode == 0
+    assert windward("plan", str(file), *scope).returncode == 0  # it is on its way
+    assert windward("confirm", "pinned", "--machine", MACHINES[8]).returncode == 0
     rows = json.loads(windward("instances", "--labels", "app=planned", "--json").stdout)["instances"]
     found = {one["id"]: (one["cpu"], one["machine"]) for one in rows}
     assert found.keys() == {"planned-1", "planned-2", "pinned"}

@@ -61,6 +61,7 @@ def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
         ([], "drain which machines?"),
         (["*"], "'*' would drain every machine"),
         (["a1", "--undo"], "machines: a file is only planned on"),
+        (["a1", "--apply"], "machines: a file is only planned on"),
         (["a1", "--wait"], "machines: a file is only planned on"),
         (["a1", "--profile", "none"], "profile: no profile 'none'"),
         (["--selector", "= ="], "selector: cannot read"),

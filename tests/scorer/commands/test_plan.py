@@ -107,7 +107,7 @@ def test_a_plan_is_carried_out_in_its_order() -> None:
     assert scorer.calls[:3] == [
         ("release", {"id": "r", "generation": 4}),
         ("update", {"id": "c", "generation": 5, "cpu": 2.0}),
-        ("update", {"id": "v", "machine": "m2"}),
+        ("update", {"id": "v", "machine": "m2", "move": True}),
     ]
     method, params = scorer.calls[3]
     assert (method, [read_request(one) for one in params["instances"]]) == (

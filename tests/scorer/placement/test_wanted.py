@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.request import Request, read_request
 from scorer.commands.fleet_file import OfflineFleet
+from scorer.ledger.instance import Moving, copy_with
 from scorer.ledger.overlay import Overlay
 from scorer.ledger.view import instance_of
 from scorer.placement.as_request import as_request
@@ -135,6 +136,25 @@ def test_a_reservation_is_as_wanted_or_refused() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("change", "step"),
+    [
+        ({}, None),
+        ({"machine": "b"}, None),
+        ({"cpu": 1}, ("change", "cpu 2 -> 1")),
+        ({"cpu": 3}, ("refuse", "moving to b: it grows once it is confirmed there")),
+        ({"machine": "a"}, ("refuse", "moving to b: confirm or cancel that move first")),
+    ],
+)
+def test_an_instance_that_is_moving(change: dict[str, Any], step: tuple[str, str] | None) -> None:
+    """It is as wanted when it moves to where it is wanted; it holds both machines meanwhile."""
+    of = two()
+    of.ledger.apply(copy_with(of.ledger.instances["i"], moving=Moving(to="b", since=of.now_s, until=of.now_s + 60)))
+    assert [(one.action, one.why) for one in found(of, SAME | change).steps] == ([] if step is None else [step])
+    full = {"id": "new", "cpu": 7, "memory": 1}
+    assert [one.action for one in found(of, SAME, full).steps] == ["refuse"]
+
+
 def test_the_parameters_of_an_update() -> None:
     """Amounts in base units, 0 for one that is no longer requested."""
     plan = found(two(), {"id": "i", "memory": 50, "ports": [7000], "expected": {"cpu": 1}})
@@ -175,7 +195,7 @@ def test_a_plan_breaks_no_rule_and_leaves_nothing_to_do(data: st.DataObject) -> 
         _carry_out(step, overlay, by_id, of, profile)
     after = fleet(*machines)
     for name in of.snapshot.names:
-        for one in overlay.on_machine(name):
+        for one in overlay.held_on(name):
             after.ledger.apply(as_wanted(one, by_id[one.id]) if one.id in by_id else one)
     refused = {one.id for one in plan.steps if one.action == "refuse"}
     again = compare([one for one in requests if one.id not in refused], of.snapshot, after.ledger, profile, of.now_s)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.commands.fleet_file import OfflineFleet
+from scorer.ledger.instance import Moving, copy_with
 from scorer.ledger.overlay import Overlay
 from scorer.placement.anew import moved_to
 from scorer.placement.as_request import as_request
@@ -104,6 +105,19 @@ def test_instances_of_one_cluster_do_not_meet_unless_they_had_met() -> None:
     assert drained(apart).blocked[0].why == (
         "2/3 feasible: 1 cordoned, none of them without another instance of cluster 'c'"
     )
+
+
+def test_what_is_moving_already() -> None:
+    """Away: it is leaving. To a drained machine, or between two: that move comes first."""
+    of = small({"id": "away", "cpu": 1}, {"id": "here", "cpu": 1, "machine": "a"}, {"id": "rest", "cpu": 1})
+    for instance_id, target in (("away", "b"), ("here", "gone")):
+        moving = Moving(to=target, since=of.now_s, until=of.now_s + 60)
+        of.ledger.apply(copy_with(of.ledger.instances[instance_id], moving=moving))
+    found = drained(of)
+    assert [one.id for one in found.leaving] == ["away"]
+    assert where(found) == {"rest": "a", "here": None} or where(found) == {"rest": "b", "here": None}
+    assert found.blocked[0].why == "moving from a to gone: confirm or cancel that move first"
+    assert [one.instance.id for one in drained(of, "gone", "b").blocked][-2:] == ["away", "here"]
 
 
 def test_an_empty_machine_and_no_argument_is_changed() -> None:
