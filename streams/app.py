@@ -21,12 +21,13 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from streams.arrivals import Arrived, Outcome
 from streams.clock import ClockWatch
 from streams.faust_app import make_faust_app
 from streams.holdings import Holdings
 from streams.housekeeping import TICK_S, Housekeeping
 from streams.metrics import USAGE_OUTCOMES, Metrics, measure
-from streams.partition import Arrived, Outcome, Partition
+from streams.partition import Partition
 from streams.peaks import Zone
 from streams.reading_place import ReadingPlace
 from streams.redis_health import RedisHealth

@@ -40,7 +40,8 @@ from schemas.process.terminal import screen
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.sample import MachineFacts, Rejected, decode
 from schemas.window_table import PERCENTILES, WARMING_COVERAGE, WindowTable, decode_table
-from streams.partition import Arrived, Partition
+from streams.arrivals import Arrived
+from streams.partition import Partition
 from streams.peaks import Zone
 from streams.table import Table
 from streams.windows import check_windows

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from schemas.sample import MachineFacts
 from streams.admission import OFFLINE, RECORD_AHEAD_S, RECORD_TIME_MAX_S, Admission
+from streams.arrivals import Arrived, Outcome
 from streams.batch import Refused, read_messages, to_batch
 from streams.fact_changes import FactChanges
 from streams.fold import fold
@@ -44,28 +44,6 @@ class Position(NamedTuple):
 
     topic_id: str
     offset: int
-
-
-class Arrived(NamedTuple):
-    """A message as it came off the log."""
-
-    offset: int
-    value: bytes | None
-    recorded_at: float
-    """The record's time, epoch s: the broker's or the producer's; less than 0 when it has none."""
-    key: bytes | None
-
-
-@dataclass
-class Outcome:
-    """What folding some messages came to: every message is in ``counts`` once."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    ahead: int = 0
-    """Records refused for a time too far ahead of the worker's clock."""
-    refused: list[tuple[Arrived, Refused]] = field(default_factory=list)
-    usage: Applied = field(default_factory=Applied)
-    """What became of the usage by instance in these messages."""
 
 
 class Partition:

@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from streams.arrivals import Arrived
 from streams.batch import Refused
 from streams.metrics import Metrics
-from streams.partition import Arrived
 
 log = logging.getLogger("windward.stream")
 

@@ -27,7 +27,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "scorer.commands.one_instance", "scorer.commands.operator_facts", "scorer.commands.place",
         "scorer.commands.release", "scorer.commands.update", "scorer.commands.why",
     ),
-    "tests/integration/test_placed.py": ("ops.doctor",),
+    "tests/integration/test_placed.py": ("ops.doctor", "ops.doctor_settings", "ops.inspection"),
     "tests/scorer/rebalance/test_evicting.py": ("scorer.ranking.class_sums",),
     "tests/scorer/ranking/test_by_class.py": ("scorer.ranking.reclaimed",),
     "tests/scorer/reclaim/test_capacity.py": ("scorer.reclaim.peaks", "scorer.reclaim.uses"),
@@ -146,9 +146,10 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     ),
     "tests/scorer/ranking/test_kept.py": ("scorer.ranking.kept_values",),
     "tests/scorer/rpc/test_reuse_count.py": ("scorer.metrics",),
+    "tests/scorer/rpc/test_loop.py": ("scorer.rpc.interface", "scorer.rpc.replies"),
     "tests/scorer/rpc/test_methods.py": ("scorer.rpc.service",),
     "tests/scorer/rpc/test_placements.py": ("scorer.rpc.errors", "scorer.rpc.place", "scorer.rpc.world"),
-    "tests/scorer/rpc/test_results.py": ("schemas.results", "scorer.rpc.records"),
+    "tests/scorer/rpc/test_results.py": ("schemas.fleet_results", "schemas.results", "scorer.rpc.records"),
     "tests/scorer/rpc/test_slices.py": ("scorer.rpc.listings",),
     "tests/scorer/snapshot/test_builder.py": (
         "scorer.snapshot.arrays", "scorer.snapshot.roster", "scorer.snapshot.snapshot", "scorer.snapshot.windows",
@@ -164,7 +165,8 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     ),
     "tests/streams/test_admission.py": ("streams.clock", "streams.refusals", "streams.topic_settings"),
     "tests/streams/test_checkpoint.py": ("streams.table",),
-    "tests/streams/test_partition.py": ("streams.leaving",),
+    "tests/streams/test_partition.py": (
+        "streams.arrivals", "streams.leaving",),
     "tests/streams/test_instance_usage.py": ("schemas.instance_table",),
     "tests/streams/test_resume.py": ("streams.manifest",),
     "tests/streams/test_windows.py": ("streams.class_means",),
@@ -181,6 +183,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "ops.grafana.__main__", "ops.grafana.asked", "ops.grafana.fleet", "ops.grafana.machine",
         "ops.grafana.parts.newest", "ops.grafana.parts.over_time", "ops.grafana.parts.page", "ops.grafana.parts.style",
         "ops.grafana.parts.variables", "ops.grafana.pipeline", "ops.grafana.record", "ops.grafana.scorer",
+        "ops.grafana.stream",
     ),
     # The replay of recorded load.
     "tests/ops/replay/test_command.py": (

@@ -27,8 +27,9 @@ from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
+from streams.arrivals import Arrived
 from streams.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
-from streams.partition import Arrived, Partition
+from streams.partition import Partition
 from streams.peaks import Zone
 from streams.ring import HOURS, S
 from streams.table import Table

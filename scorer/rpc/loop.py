@@ -21,59 +21,26 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import redis
 
 from schemas.names import Names
-from schemas.request import InvalidRequest
-from schemas.rpc import DEADLINE_MAX_S, DEADLINE_S, REPLY_TTL_S, Error, Query, Reply
+from schemas.rpc import DEADLINE_MAX_S, DEADLINE_S, REPLY_TTL_S, Query, Reply
 from scorer.metrics import Metrics
-from scorer.placement.steps import Steps
-from scorer.rpc.errors import CallError
-from scorer.rpc.long import LATER, LongQueries, LongQuery
+from scorer.rpc.interface import Service
+from scorer.rpc.long import LATER
 from scorer.rpc.query import read_query, refusal
+from scorer.rpc.replies import Replies
 from scorer.wire import AWAY, Command, Wire
 
 log = logging.getLogger("windward.scorer")
 
 _BLOCK_S = 0.25
 _FIRST_TAKEN_S = 86_400
-
-
-class Service(Protocol):
-    """What answers the queries."""
-
-    @property
-    def methods(self) -> Collection[str]:
-        """The methods there are."""
-
-    def reads(self) -> Sequence[Command]:
-        """Return commands to be sent with the taking of a query, after it; their answers go to `accept`."""
-
-    def accept(self, answers: Sequence[Any]) -> None:
-        """Take the answers of `reads`, before any of the taken queries is answered."""
-
-    def taken(self, queries: Sequence[Query]) -> None:
-        """Note the queries that were taken together, before the first of them is answered."""
-
-    def known(self, query: Query) -> bool:
-        """Return whether the answer to a query that was taken is there: the one before it goes in the same write."""
-
-    def steps(self, query: Query) -> Steps[bytes]:
-        """Return the result as JSON, in steps; raise CallError or InvalidRequest."""
-
-    def writes(self) -> Sequence[Command]:
-        """Return commands to be sent with the answer; what they return is ignored."""
-
-    def prepare(self) -> None:
-        """Make ready for the next query; no query waits now."""
-
-    def lost(self) -> None:
-        """The connection was lost: what was read may be from another life of the server."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -104,7 +71,7 @@ class Rpc:
         self._pause_s = 0.0
         self._bounded: set[str] = set()
         taken = names.taken(scorer)
-        self._long = LongQueries()
+        self._replies = Replies(service, metrics)
         self._take: Command = ("BLMOVE", names.queries, taken, "RIGHT", "LEFT", _BLOCK_S)
         self._take_one_more: Command = ("LMOVE", names.queries, taken, "RIGHT", "LEFT")
         self._shed: Command = ("LMOVE", names.queries, taken, "LEFT", "LEFT")
@@ -119,8 +86,7 @@ class Rpc:
             except (*AWAY, redis.ResponseError) as error:
                 self._wire.close()
                 self._service.lost()
-                self._long.clear()  # they are still on this scorer's list, and are given back
-                self._metrics.long.set(0)
+                self._replies.clear()  # they are still on this scorer's list, and are given back
                 self._metrics.ready.set(0)
                 if not self._pause_s:
                     log.warning("scorer.redis.away", extra={"values": {"error": _in_words(error)}})
@@ -139,7 +105,7 @@ class Rpc:
         prepare: Callable[[], None] | None = None
         while not stop.is_set():
             reads = self._service.reads()
-            first = self._take_one_more if self._long else self._take
+            first = self._take_one_more if self._replies.under_way else self._take
             takes = [first, *[self._take_one_more] * self._more]
             got = self._wire.ask([*takes, self._length, *reads], _BLOCK_S, prepare)
             taken = [raw for raw in got[: len(takes)] if isinstance(raw, bytes)]
@@ -160,14 +126,16 @@ class Rpc:
                 answer = self._answer(raw, query)
                 at_once = isinstance(after, Query) and self._service.known(after)
                 (self._wire.hold if at_once else self._wire.post)(answer)
-            if read and self._long:
+            if read and self._replies.under_way:
                 self._wire.post(self._answer(*read[-1]))
             elif read:
                 self._wire.hold(self._answer(*read[-1]))  # sent in one write with the command that takes the next query
             self._go_on()
             self._report()
-            prepare = self._service.prepare if len(taken) == 1 and waiting == 0 and not self._long else None
-        while self._long:
+            prepare = (
+                self._service.prepare if len(taken) == 1 and waiting == 0 and not self._replies.under_way else None
+            )
+        while self._replies.under_way:
             self._go_on()
         self._wire.ask([self._length])  # the answers have arrived when this one has
 
@@ -183,24 +151,9 @@ class Rpc:
 
     def _go_on(self) -> None:
         """Do one step of one long query."""
-        if not self._long:
-            return
-        if (done := self._long.step(self._next_step)) is not None:
+        if (done := self._replies.go_on()) is not None:
             long, reply = done
             self._wire.post(self._finish(long.raw, reply))
-        self._metrics.long.set(len(self._long))
-
-    def _next_step(self, long: LongQuery) -> Reply | None:
-        """Do one more step of a long query. One that only reads ends with its deadline: nobody waits for it.
-
-        ``place`` looks at it itself, and tells how many instances it had reserved by then.
-        """
-        query = long.query
-        if query.method == "place" or not query.deadline or query.deadline >= time.time():
-            return self._step(long)
-        long.steps.close()
-        self._metrics.expired.inc()
-        return None
 
     def _bound(self, query: Query | Reply | None) -> Query | Reply | None:
         """Give a query without a deadline, or with a far one, the latest it may have since it was first taken.
@@ -218,7 +171,7 @@ class Rpc:
 
     def _answer(self, raw: bytes, query: Query | Reply | None) -> list[Command]:
         """Return the commands that answer a query and take it off the scorer's list; none when it is a long one."""
-        reply = self._reply(raw, query)
+        reply = self._replies.reply(raw, query)
         return [] if reply is LATER else self._finish(raw, reply)
 
     def _finish(self, raw: bytes, reply: Reply | None) -> list[Command]:
@@ -232,58 +185,6 @@ class Rpc:
     def _send(self, reply: Reply) -> list[Command]:
         key = self._names.reply(reply.id)
         return [("LPUSH", key, _encode(reply)), ("EXPIRE", key, REPLY_TTL_S)]
-
-    def _reply(self, raw: bytes, query: Query | Reply | None) -> Reply | None:
-        started = time.perf_counter()
-        if query is None:
-            self._metrics.malformed.inc()
-            log.warning("scorer.query.malformed", extra={"values": {"query": repr(raw[:200])}})
-            return None
-        if isinstance(query, Query) and query.method not in (known := self._service.methods):
-            query = refusal(query.id, "UNIMPLEMENTED", f"method: {query.method!r} is none of {', '.join(known)}")
-        if isinstance(query, Reply):
-            code = query.error.code if query.error else "INTERNAL"
-            self._metrics.answered("unknown", code, time.perf_counter() - started)
-            return query
-        if query.deadline and query.deadline < time.time():
-            self._metrics.expired.inc()
-            return None
-        long = LongQuery(raw, query, self._service.steps(query), started)
-        reply = self._step(long)
-        if reply is not LATER:
-            return reply
-        if self._long.full:
-            long.steps.close()
-            self._metrics.answered(query.method, "RESOURCE_EXHAUSTED", time.perf_counter() - started)
-            message = f"{len(self._long)} long queries are being answered"
-            return refusal(query.id, "RESOURCE_EXHAUSTED", message, retryable=True)
-        self._long.add(long)
-        return LATER
-
-    def _step(self, long: LongQuery) -> Reply:
-        """Do one step of a query; return its answer, or `LATER`."""
-        query, error, result = long.query, None, b""
-        try:
-            next(long.steps)
-        except StopIteration as done:
-            result = done.value
-        except CallError as refused:
-            error = refused.error
-        except InvalidRequest as invalid:
-            error = Error(code="INVALID_ARGUMENT", message=str(invalid))
-        except AWAY:
-            raise
-        except redis.exceptions.OutOfMemoryError as full:
-            error = Error(code="UNAVAILABLE", message=f"Redis is full: {full}", retryable=True)
-        except Exception as failure:
-            log.exception("scorer.query.failed", extra={"values": {"method": query.method, "query": query.id}})
-            error = Error(code="INTERNAL", message=f"{type(failure).__name__}: {failure}")
-        else:
-            return LATER
-        self._metrics.answered(query.method, error.code if error else "OK", time.perf_counter() - long.started)
-        if error:
-            return refusal(query.id, error.code, error.message, retryable=error.retryable)
-        return Reply(id=query.id, ok=True, result=msgspec.Raw(result))
 
     def _shed_load(self, count: int) -> None:
         """Refuse the newest queries beyond the limit, at once."""

@@ -69,7 +69,7 @@ class ScorerService:
         self.checked: dict[str, Any] | None = None
         """What the last check of the ledger found; None where none is known."""
 
-    # ---- what the loop asks for (`scorer.rpc.loop.Service`)
+    # ---- what the loop asks for (`scorer.rpc.interface.Service`)
 
     @property
     def methods(self) -> Mapping[str, Any]:

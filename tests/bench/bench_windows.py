@@ -27,7 +27,8 @@ from ops.local.valkey import LocalValkey
 from schemas.names import Names
 from schemas.sample import encode
 from schemas.window_table import decode_table
-from streams.partition import Arrived, Partition
+from streams.arrivals import Arrived
+from streams.partition import Partition
 from streams.peaks import Zone
 from streams.store import Store
 from streams.table import Table

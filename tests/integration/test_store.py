@@ -16,8 +16,9 @@ from schemas.names import Names
 from schemas.process.version import product_version
 from schemas.sample import MachineFacts, encode
 from schemas.worker import read_worker
+from streams.arrivals import Arrived
 from streams.leaving import drop_silent
-from streams.partition import Arrived, Partition
+from streams.partition import Partition
 from streams.peaks import Zone
 from streams.store import StateAheadError, Store
 from streams.table import Table

@@ -29,9 +29,10 @@ from schemas.resources import RESOURCES
 from schemas.sample import encode
 from schemas.window_table import decode_table
 from streams import admission
+from streams.arrivals import Arrived
 from streams.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
 from streams.leaving import drop_silent
-from streams.partition import Arrived, Partition
+from streams.partition import Partition
 from streams.peaks import Zone
 from streams.ring import HOURS, S
 from streams.table import Table

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from schemas.sample import MachineFacts, Moments, Sample, Usage, encode
 from streams.admission import REASONS, Admission
+from streams.arrivals import Arrived
 from streams.checkpoint import decode_ring, encode_position, encode_vitals
 from streams.clock import ClockWatch
 from streams.leaving import drop_silent, make_room
 from streams.metrics import Metrics
-from streams.partition import Arrived, Partition
+from streams.partition import Partition
 from streams.peaks import Zone
 from streams.ring import S
 from streams.table import Table

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from schemas.resources import RESOURCES
 from schemas.sample import MachineFacts, Moments, Usage, encode
 from schemas.window_table import Header, TableError, decode_table, encode_table
+from streams.arrivals import Arrived
 from streams.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
 from streams.leaving import drop_silent
-from streams.partition import Arrived, Partition
+from streams.partition import Partition
 from streams.peaks import Zone
 from streams.ring import HOURS, MINUTES, PEAKS, SLOTS, VITALS, R, Ring, S
 from streams.table import Table

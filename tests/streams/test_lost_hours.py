@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from schemas.sample import encode
-from streams.partition import Arrived, Partition
+from streams.arrivals import Arrived
+from streams.partition import Partition
 from streams.peaks import Zone
 from streams.ring import HOURS
 from streams.table import Table

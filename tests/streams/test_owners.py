@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from schemas.hosts import host_key
 from schemas.sample import MachineFacts, Message, encode
+from streams.arrivals import Arrived
 from streams.checkpoint import decode_vitals, encode_vitals
 from streams.owners import HELD_S
-from streams.partition import Arrived, Partition
+from streams.partition import Partition
 from tests.effort import effort
 from tests.streams.batches import START, sample
 from tests.streams.test_partition import partition

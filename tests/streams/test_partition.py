@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from schemas.instance_report import InstanceMeans, InstanceReport
 from schemas.sample import MachineFacts, Moments, Sample, encode
+from streams.arrivals import Arrived
 from streams.leaving import drop_silent, forget
-from streams.partition import Arrived, Partition, Position
+from streams.partition import Partition, Position
 from streams.peaks import Zone
 from streams.table import Table
 from tests.effort import effort

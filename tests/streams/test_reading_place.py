@@ -13,8 +13,9 @@ import pytest
 from faust.types import TP
 
 from streams import reading_place
+from streams.arrivals import Arrived
 from streams.metrics import Metrics
-from streams.partition import Arrived, Partition, Position
+from streams.partition import Partition, Position
 from streams.reading_place import HOLE_SEEKS, SKIP_MESSAGES, ReadingPlace
 from streams.table import Table
 

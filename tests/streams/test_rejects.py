@@ -10,9 +10,9 @@ from aiokafka.errors import MessageSizeTooLargeError
 from faust.exceptions import ProducerSendError
 
 from streams import rejects
+from streams.arrivals import Arrived
 from streams.batch import Refused
 from streams.metrics import Metrics
-from streams.partition import Arrived
 from streams.rejects import BURST, RATE_HZ, Rejects
 
 

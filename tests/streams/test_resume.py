@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.sample import MachineFacts, encode
+from streams.arrivals import Arrived
 from streams.checkpoint import encode_hour, encode_position, encode_vitals
 from streams.manifest import Manifest, checksum, decode_manifest
-from streams.partition import Arrived, Partition
+from streams.partition import Partition
 from streams.peaks import Zone
 from streams.resume import Resumed, Stored, resume
 from streams.ring import HOURS, S

@@ -16,7 +16,7 @@ from schemas.names import Names
 from schemas.rpc import Query
 from scorer.metrics import Metrics
 from scorer.placement.steps import Steps
-from scorer.rpc import loop
+from scorer.rpc import loop, replies
 from scorer.rpc.loop import Rpc
 from scorer.wire import Command
 
@@ -127,7 +127,9 @@ class Slow(Service):
 def test_a_long_listing_ends_with_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not answered, and takes no more of the scorer's time; a batch decides about its deadline itself."""
     clock = SimpleNamespace(now_s=100.0)
-    monkeypatch.setattr(loop, "time", SimpleNamespace(time=lambda: clock.now_s, perf_counter=time.perf_counter))
+    for module in (loop, replies):
+        fake = SimpleNamespace(time=lambda: clock.now_s, perf_counter=time.perf_counter)
+        monkeypatch.setattr(module, "time", fake)
     stop, service, metrics = threading.Event(), Slow(clock), Metrics()
     asked = [("late", "machines", 100.5), ("placing", "place", 102.5), ("fine", "machines", 200.0)]
     queries = [msgspec.json.encode(Query(id=name, method=method, deadline=at)) for name, method, at in asked]

@@ -1,0 +1,112 @@
+"""Shell: from a query to its reply: at once, or in steps when it is a long one; every failure is a reply, too."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import msgspec
+import redis
+
+from schemas.request import InvalidRequest
+from schemas.rpc import Error, Query, Reply
+from scorer.metrics import Metrics
+from scorer.rpc.errors import CallError
+from scorer.rpc.interface import Service
+from scorer.rpc.long import LATER, LongQueries, LongQuery
+from scorer.rpc.query import refusal
+from scorer.wire import AWAY
+
+log = logging.getLogger("windward.scorer")
+
+
+class Replies:
+    """Asks the service, and keeps the long queries that are under way."""
+
+    def __init__(self, service: Service, metrics: Metrics) -> None:
+        self._service = service
+        self._metrics = metrics
+        self._long = LongQueries()
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a long query is being answered."""
+        return bool(self._long)
+
+    def clear(self) -> None:
+        """Give up the long queries."""
+        self._long.clear()
+        self._metrics.long.set(0)
+
+    def go_on(self) -> tuple[LongQuery, Reply | None] | None:
+        """Do one step of one long query; return it with its answer when it is done."""
+        if not self._long:
+            return None
+        done = self._long.step(self._next_step)
+        self._metrics.long.set(len(self._long))
+        return done
+
+    def reply(self, raw: bytes, query: Query | Reply | None) -> Reply | None:
+        """Return the answer to a query that was read; `LATER` for a long one, None where nobody waits for one."""
+        started = time.perf_counter()
+        if query is None:
+            self._metrics.malformed.inc()
+            log.warning("scorer.query.malformed", extra={"values": {"query": repr(raw[:200])}})
+            return None
+        if isinstance(query, Query) and query.method not in (known := self._service.methods):
+            query = refusal(query.id, "UNIMPLEMENTED", f"method: {query.method!r} is none of {', '.join(known)}")
+        if isinstance(query, Reply):
+            code = query.error.code if query.error else "INTERNAL"
+            self._metrics.answered("unknown", code, time.perf_counter() - started)
+            return query
+        if query.deadline and query.deadline < time.time():
+            self._metrics.expired.inc()
+            return None
+        long = LongQuery(raw, query, self._service.steps(query), started)
+        reply = self._step(long)
+        if reply is not LATER:
+            return reply
+        if self._long.full:
+            long.steps.close()
+            self._metrics.answered(query.method, "RESOURCE_EXHAUSTED", time.perf_counter() - started)
+            message = f"{len(self._long)} long queries are being answered"
+            return refusal(query.id, "RESOURCE_EXHAUSTED", message, retryable=True)
+        self._long.add(long)
+        return LATER
+
+    def _step(self, long: LongQuery) -> Reply:
+        """Do one step of a query; return its answer, or `LATER`."""
+        query, error, result = long.query, None, b""
+        try:
+            next(long.steps)
+        except StopIteration as done:
+            result = done.value
+        except CallError as refused:
+            error = refused.error
+        except InvalidRequest as invalid:
+            error = Error(code="INVALID_ARGUMENT", message=str(invalid))
+        except AWAY:
+            raise
+        except redis.exceptions.OutOfMemoryError as full:
+            error = Error(code="UNAVAILABLE", message=f"Redis is full: {full}", retryable=True)
+        except Exception as failure:
+            log.exception("scorer.query.failed", extra={"values": {"method": query.method, "query": query.id}})
+            error = Error(code="INTERNAL", message=f"{type(failure).__name__}: {failure}")
+        else:
+            return LATER
+        self._metrics.answered(query.method, error.code if error else "OK", time.perf_counter() - long.started)
+        if error:
+            return refusal(query.id, error.code, error.message, retryable=error.retryable)
+        return Reply(id=query.id, ok=True, result=msgspec.Raw(result))
+
+    def _next_step(self, long: LongQuery) -> Reply | None:
+        """Do one more step of a long query. One that only reads ends with its deadline: nobody waits for it.
+
+        ``place`` looks at it itself, and tells how many instances it had reserved by then.
+        """
+        query = long.query
+        if query.method == "place" or not query.deadline or query.deadline >= time.time():
+            return self._step(long)
+        long.steps.close()
+        self._metrics.expired.inc()
+        return None
