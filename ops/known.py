@@ -1,8 +1,8 @@
 """Every setting there is, by command; unknown tables, keys and ``WINDWARD_*`` variables are refused with near names.
 
-The names are in the file ``settings.json`` beside this module, made by ``python -m ops.known`` and checked by a test,
-because importing every command to collect them would cost each start a second. A name that is missing in the file is
-looked for in the commands themselves before it is refused, so a file that is behind costs time and refuses nothing.
+The names are in the file ``settings.json`` beside this module, made by ``python -m ops.known`` and checked by a test.
+Importing every command to collect them would cost each start a second. A name that is missing in the file is looked for
+in the commands before it is refused. So an old file costs time, but refuses nothing.
 """
 
 from __future__ import annotations

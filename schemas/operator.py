@@ -1,8 +1,9 @@
 """What operators say of machines: written by ``windward machines``, read by the scorer; it wins over the agent.
 
-The entry ``*`` is the default of every machine. A machine's own entry is laid over it: ``labels``, ``capacity``,
-``share``, ``ratio`` and ``reserve`` key by key, each group of thresholds as a whole, ``taints`` are added, ``cordon``
-holds if either says so, ``power`` is the machine's own if it has one.
+The entry ``*`` is the default of every machine. Where a machine has an entry of its own, the two are joined. For
+``labels``, ``capacity``, ``share``, ``ratio`` and ``reserve`` that is done key by key, and each group of thresholds is
+taken as a whole. ``taints`` are added, ``cordon`` holds if either entry says so. ``power`` is the machine's own if it
+has one.
 """
 
 from __future__ import annotations

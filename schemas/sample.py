@@ -165,8 +165,9 @@ def encode(message: Message) -> bytes:
 def decode(raw: bytes | None) -> Message:
     """Return the message in ``raw``.
 
-    Raises Rejected with reason ``empty``, ``too-long``, ``malformed`` (not JSON, wrong type, out of range),
-    ``version``, ``no-resource`` or ``impossible`` (a maximum below the mean, instances after the sample's end).
+    Raises Rejected with reason ``empty``, ``too-long``, ``version``, ``no-resource``, ``malformed`` or ``impossible``.
+    Malformed is what is not JSON, of the wrong type or out of range. Impossible is a maximum below the mean, or
+    instances after the sample's end.
     """
     if not raw:
         raise Rejected("empty", "the message has no value")

@@ -1,8 +1,8 @@
 """Shell: one connection, many commands in one write, their answers in order.
 
-The scorer puts the answer to one query, the taking of the next and the read of the ledger's log into a single write, so
-that a decision costs one round trip. redis-py's pipeline does the same at three times the price a command (its retries,
-callbacks and response checks). It would also retry what must not be repeated.
+One write has the answer to one query, the taking of the next and the read of the ledger's log. So a decision costs one
+round trip. redis-py's pipeline does the same at three times the price a command (its retries, callbacks and response
+checks). It would also retry what must not be repeated.
 """
 
 from __future__ import annotations

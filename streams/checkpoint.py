@@ -2,13 +2,12 @@
 
 One value a ring position holds that position of all machines (`SLOTS`), so that a flush writes only the positions that
 changed. Likewise one value a place of the hourly peaks. One small value holds the vitals. All are column blocks in the
-window table's encoding, rows in the table's order. By position and not by absolute slot with a lifetime. A ring then
-costs exactly what it costs in memory, and the last windows of a machine that fell silent survive as long as they
-should.
+window table's encoding, rows in the table's order. The key is the position, not the absolute slot with a lifetime. So a
+ring takes in Redis what it takes in memory, and a silent machine keeps its last windows as long as its other data.
 
-Resources are aligned by name, as the encoding says. A worker resumes from what was written before a resource was added
-(its slots are empty there), after one was taken back, or by a worker that measures others. Each value says for itself,
-so what workers of two releases wrote in turn is read too.
+Resources are aligned by name, as the encoding says. A worker resumes from what was written before a resource was added:
+its slots are empty there. It also reads what was written after one was removed, or by a worker that measures other
+resources. Each value names its own resources, so two releases may write in turn.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ FEW_SLOTS = 2
 def make_room(partition: Partition) -> int:
     """Drop machines of few samples from a full partition, the longest silent first; return how many.
 
-    An invented id sends once. A tenth of the places is freed, so that a new machine has time to send
-    more than `FEW_SLOTS` samples before its turn to leave comes. Machines known for longer stay.
+    An invented id sends once. A tenth of the places is freed. So a new machine can send more than `FEW_SLOTS` samples
+    before it would be dropped. Machines known for longer stay.
     """
     used = len(partition.ring)
     if used < partition.admission.machines_max:

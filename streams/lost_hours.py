@@ -38,8 +38,8 @@ class LostHours:
     def restore(self, ring: Ring, shift_minutes: int) -> None:
         """Put into ``ring`` what the log said of the lost hours.
 
-        Where the log begins after a lost hour did, the peaks are known from the log's first minute on, and where it
-        begins after that hour's end, from that end on.
+        Where the log begins within a lost hour, the peaks are known from the log's first minute on. Where it begins
+        after the hour, they are known from the hour's end on.
         """
         again = self._again
         machines = [machine for machine in ring.machines if machine in again.row and machine in self._known]

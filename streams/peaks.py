@@ -4,8 +4,8 @@ A minute's mean is over the readings of its six slots. It is computed from the r
 becomes final when its first slot leaves. The last sixty minutes up to the newest are live, all older ones final. The
 minute that is not over counts only while its day has no other, so that a peak does not fall as its minute fills. Hours
 are cut so that local days consist of whole ones, whatever the zone's offset. Days are cut in local time, so a day with
-a clock change has 23 or 25 hours. (Where the change itself is half an hour, on Lord Howe Island, a day near it may miss
-half an hour or have half an hour of its neighbour's.)
+a clock change has 23 or 25 hours. On Lord Howe Island the change is half an hour: there a day near it may lack half an
+hour, or have half an hour of the day beside it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
        '---stop, kill-----'
 
 ``stop`` is SIGTERM, then SIGKILL after a deadline; ``kill`` is SIGKILL at once. Each process has a process group of
-its own, so that a Ctrl-C on the terminal reaches only the one that started it, which then stops the others in order.
+its own. So a Ctrl-C on the terminal reaches only the process that started them, which stops them in order.
 """
 
 from __future__ import annotations

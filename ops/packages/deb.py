@@ -1,7 +1,7 @@
 """The agent's Debian package: the agent with all it needs in one folder, its unit, its settings. Made by nfpm. Shell.
 
-It is of one architecture and one minor version of Python, because the packages it needs have compiled modules that are
-too new for Debian to have. So it depends on nothing but that Python.
+It is of one architecture and one minor version of Python: the packages it needs have compiled modules, in versions that
+Debian does not have. So it depends on nothing but that Python.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How many machines could be emptied at a moment: what an even spread costs, or a packing saves.
 
 Machines are taken from the one with the least asked on it upwards. Each of its instances, the largest first, goes to
-the fullest other machine on which what it asks fits and whose CPU demand stays at most ``WARM`` with it. The count ends
-at the first machine of which an instance finds no place. So it is a lower bound, the same rule for every policy.
+the fullest other machine on which it fits. The CPU demand there must stay at most ``WARM`` with it. The count ends at
+the first machine of which an instance finds no place. So it is a lower bound, the same rule for every policy.
 """
 
 from __future__ import annotations

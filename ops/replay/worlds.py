@@ -7,10 +7,10 @@
 - **Lives**: openb's times ``lives`` (10, or 40 for long ones), at least ``BURST_MINUTES``, at most 0.15 days times
   ``lives`` (1.5 days, 6 days).
 - **Arrivals** come in bursts every ``BURST_MINUTES``, their sizes Poisson about a gamma of shape 2. In the first hour
-  the instances that are live at any time come as one crowd with what is left of their lives (drawn by length, as
-  somebody who looks at a random moment meets them); so the number of live ones is steady from then on.
-- **Load**: usage is scaled until the CPU demand of all, if each is placed when it first asks, has a mean of ``load`` of
-  the cores after the first hour, or its highest minute is ``PEAK``, whichever comes first. Memory, where it is asked
+  as many instances come as are live at any time, with what is left of their lives. These lives are drawn by length, as
+  at a random moment. So the number of live instances is steady from then on.
+- **Load**: usage is scaled as if each instance were placed when it first asks. Scaling ends when the CPU demand of all
+  after the first hour has a mean of ``load`` of the cores, or a highest minute of ``PEAK``. Memory, where it is asked
   for, likewise to a mean of ``MEMORY_LOAD``. Requests are scaled to ``requests`` of the fleet. One instance asks for,
   and uses, at most half of the smallest machine.
 """

@@ -1,10 +1,10 @@
 """Settings of a process: a frozen dataclass, filled from defaults < file < environment < flags.
 
-A setting is one field. Its type (with msgspec constraints) validates it, its description becomes the help text, its
+A setting is one field. Its type (with msgspec constraints) validates it, and its description becomes the help text. Its
 name gives the flag (``interval_s`` is ``--interval-s``), the variable (``WINDWARD_INTERVAL_S``) and the key of the TOML
-file: in the table of the command (``[agent]``) or in ``[all]``, which every command reads as far as it knows the key.
-A time is given as ``90s``, ``5m``, ``2h``, or in seconds.
-A secret has no flag; it comes from the file, its variable, or a file named by ``WINDWARD_<NAME>_FILE``.
+file. There it is in the table of the command (``[agent]``) or in ``[all]``, from which every command reads the keys it
+knows. A time is given as ``90s``, ``5m``, ``2h``, or in seconds. A secret has no flag; it comes from the file, its
+variable, or a file named by ``WINDWARD_<NAME>_FILE``.
 
 Chosen over pydantic-settings and typer for the agent's sake. argparse and msgspec cost it neither memory nor a second
 dependency tree, and one mechanism serves every command.

@@ -1,9 +1,14 @@
 """The scorer's copy of the ledger, kept current by the change log: read before each decision, never reread.
 
-The log's entries are numbered without gaps. When the entry after the last one applied is gone (trimmed past us), when
-the ledger has another epoch (a server that came back empty) or an earlier change (one that came back with an older
-dump), and after every lost connection, the whole ledger is read again. Before that a ledger of the former format is
-taken over. One of a newer format is not read: ``refusal`` says so until it has a known one again.
+The log's entries are numbered without gaps. The whole ledger is read again
+
+- when the entry after the last one applied was trimmed,
+- when the ledger has another epoch: its server came back empty,
+- when the ledger has an earlier change: its server came back with an older dump,
+- after every lost connection.
+
+Before that a ledger of the former format is taken over. One of a newer format is not read: ``refusal`` says so until
+the ledger has a known format again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A ranking that is kept, all it was made from, and where the next instances of its request go.
 
-While only those instances are placed, each on the machine chosen for it, the next machine is known as it is inside a
-batch (`scorer.placement.copies`), without a new ranking.
+While only those instances are placed, each on the machine chosen for it, no new ranking is needed. The next machine is
+found as inside a batch (`scorer.placement.copies`).
 """
 
 from __future__ import annotations

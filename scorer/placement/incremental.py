@@ -1,8 +1,8 @@
 """Feasibility and scores of all machines, kept current while copies of the requested instance are placed one by one.
 
-A copy changes its own machine, and the means of scores of scope ``means``. So filters and scores are asked about the
-machines that are likely to be next, with one copy more, two more and so on, many machines at once (`Machines.take`).
-Placing a copy then only reads what they answered.
+A copy changes its own machine, and the means of scores of scope ``means``. So filters and scores are asked about many
+machines at once (`Machines.take`): those that are likely to be next, with one copy more, two more and so on. Placing a
+copy then only reads what they answered.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The next best machine, found among a few: how much the total of any other can have changed is bounded.
 
 Between two looks at the whole fleet only a shortlist is compared: the best machines, and those that mark the ends of
-each min-max. Only means and ends tie the other machines to what is placed, so no total among them can have risen by
-more than those have moved. When the best of the shortlist does not clear that bound, the whole fleet is looked at
-again.
+each min-max. The totals of other machines depend on what is placed only by means and ends. So none of them can have
+risen by more than means and ends have changed. When the best of the shortlist does not clear that bound, the whole
+fleet is looked at again.
 """
 
 from __future__ import annotations

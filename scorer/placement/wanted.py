@@ -1,9 +1,9 @@
 """Wanted instances against what is there: what would be placed, moved, changed, refused, released, or stays. Pure.
 
 An instance that is there stays where it is while the rules of the profile let it be there. It moves when the file names
-another machine, when a rule refuses it where it is, or when what grows of it exceeds a limit of its machine. Filters
-that say only that nothing new should come now (`NEWCOMERS`: a cordon, old data, high load) do not make it move. What is
-promised already is a fact, as in an update.
+another machine, or when a rule refuses it where it is. It also moves when it grows beyond a limit of its machine.
+Filters that say only that nothing new should come now (`NEWCOMERS`: a cordon, old data, high load) do not make it move.
+What is promised already is a fact, as in an update.
 
 Each step sees the ones before, in the order in which they are carried out: releases, what shrinks, what grows in its
 place, moves, new instances in the order of the file.

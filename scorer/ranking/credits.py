@@ -150,8 +150,9 @@ def _round_to(values: Floats, unit: Floats) -> Floats:
 def absorbed(placed: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows) -> tuple[Floats, Floats]:
     """Return share [R, K] and slots [K]: which share of the filled slots, and how many of any, began after the start.
 
-    The table says how many slots of each window are filled, not which. Between the lengths of two windows the filled
-    ones are taken as the latest, so the result is exact at the windows' own lengths and for a machine without gaps.
+    The table says how many slots of each window are filled, not which. Between the lengths of two windows the latest
+    slots are taken as the filled ones. So the result is exact at the windows' own lengths, and for a machine without
+    gaps.
     """
     rows = placed.rows
     if not placed.started_at.any():
@@ -226,8 +227,8 @@ def peak_credit(
 ) -> Floats:
     """Return [R, K]: what each instance adds to the peak of ``today`` or ``yesterday``, the day from start to end.
 
-    An instance that had started when the peak was is in it already, and adds nothing. Where the window table does not
-    say when the peak was (an older stream app, a fleet file), an instance is taken to be in it once a whole minute of
+    An instance that had started when the peak was is in it already, and adds nothing. The window table of an older
+    stream app, or a fleet file, may not say when the peak was. Then an instance counts as in it once a whole minute of
     that day is later than its start.
     """
     if model == "none":

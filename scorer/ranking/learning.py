@@ -1,16 +1,16 @@
 """Learning which part of what is asked instances use: a pure fit over the machines of two moments.
 
-A machine's mean usage is what was there without Windward, plus a factor of what its instances ask, each by the share of
-the window in which it ran: ``y = a + f * x``. The intercept a is the machine's own, so load that was there before
-counts as such and not as use of the instances. Between two windows that do not overlap it falls out:
+A machine's mean usage is what was there without Windward, plus a factor of what its instances ask: ``y = a + f * x``.
+Each instance counts in x by the share of the window in which it ran. The intercept a is the machine's own, so load that
+was there before counts as such and not as use of the instances. Between two windows that do not overlap it falls out:
 
     dy = f * dx + noise        f = sum(dx * dy) / sum(dx^2)        error^2 = variance of the noise / sum(dx^2)
 
 over all machines and moments, older ones fading with a half-life of a day. An instance with an explicit ``expected``
 is taken out of y by that and is not in x. A factor is published only with enough evidence, and bounded to 0.05-1.5.
 
-A kind's difference from the others is fitted to what the common factor leaves over, and shrunk toward 0 by ridge
-regression with a prior deviation of `PRIOR`. It is published where it is more than `SIGNIFICANT` errors from 0.
+A kind's difference from the others is fitted to what the common factor does not explain. It is shrunk toward 0 by
+ridge regression with a prior deviation of `PRIOR`. It is published where it is more than `SIGNIFICANT` errors from 0.
 
 Rejected: the ratio of sums y / x, which takes all load for use of the instances; a fit with the time of day.
 """

@@ -1,8 +1,8 @@
 """The standard normal distribution: tails and expected excess, right far out as well, without scipy.
 
-With ``phi`` the density and Q the upper tail, the Mills ratio ``Q(z) / phi(z)`` and ``1 - z Q(z) / phi(z)`` are smooth
-and fall slowly, so one quotient of polynomials serves from 0 to infinity. Nothing is a difference of nearly equal
-numbers. A tail as a difference from 1 is lost beyond 8 deviations, and the excess ``phi(z) - z Q(z)`` beyond 5.
+``phi`` is the density, Q the upper tail. The Mills ratio ``Q(z) / phi(z)`` and ``1 - z Q(z) / phi(z)`` are smooth and
+fall slowly. So one quotient of polynomials approximates each from 0 to infinity. Nothing is a difference of nearly
+equal numbers. A tail as a difference from 1 is lost beyond 8 deviations, and the excess ``phi(z) - z Q(z)`` beyond 5.
 
 The coefficients were fitted to the continued fraction of the Mills ratio over 0 to 10,000, for the least relative
 error: 1.1e-9 (Mills ratio) and 1.6e-6 (excess).

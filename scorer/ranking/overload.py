@@ -10,9 +10,11 @@ In single precision: the growth is right to 1e-7 of the capacity, and the load i
 is reckoned in a unit that makes `scaled_excess` of fewer passes; then ``s * scaled_excess(z)`` is twice the overload.
 
 What does not change with a request is made once, the headroom and the overload before. What is left is 22 passes over
-[K, n], nine of them a polynomial; a pass over 10,000 numbers takes a microsecond. Tried: quotients of polynomials (not
-fewer passes), a polynomial of degree 4 (three times the error, and it rises again far out), a table (reading it takes
-as long as all of the polynomial).
+[K, n], nine of them a polynomial; a pass over 10,000 numbers takes a microsecond. Rejected:
+
+- quotients of polynomials: no fewer passes,
+- a polynomial of degree 4: three times the error, and it rises again far out,
+- a table: reading it takes as long as all of the polynomial.
 """
 
 from __future__ import annotations

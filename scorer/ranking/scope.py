@@ -1,7 +1,7 @@
 """Scope: what a plugin's values depend on, and so which of them a placement leaves as they are.
 
-A placement changes one machine. What a ranking found serves the next instance as far as the values of the other
-machines are still those that a new ranking would find (`scorer.placement`). Each plugin states that of itself.
+A placement changes one machine. A kept ranking serves the next instance only while a new ranking would find the same
+values for the other machines (`scorer.placement`). Each plugin states when that holds for it.
 """
 
 from __future__ import annotations

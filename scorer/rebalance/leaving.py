@@ -1,7 +1,7 @@
 """The moves of a fleet by thresholds: who leaves by Koordinator's rules, and where the profile would place it.
 
-Nothing is reserved and nothing is changed. Of the machines that the profile's filters allow, a target is one whose
-expected overload stays at or below what the source had before the step.
+Nothing is reserved and nothing is changed. A target is a machine that the profile's filters allow. Its expected
+overload stays at or below what the source had before the step.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """By what a move is judged: the expected overload of both machines, or the variance of the fleet's utilization.
 
-Each objective gives a machine a level, by which the source of a step is chosen, and says what a move cuts at the source
-and adds at the target. The gain of a move is the difference.
+Each objective gives a machine a level; the source of a step is chosen by it. It also says what a move cuts at the
+source and adds at the target. The gain of a move is the difference.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@
        └── not in time ───┘        done, expired, overtaken: withdrawn from either list
 
 A proposal whose instance is moving is left alone: the move in the ledger has a time of its own. A proposal is overtaken
-when another rebalancer holds the lease since, when the instance is another generation, or when it is no longer where it
-was.
+when another rebalancer has taken the lease since, or when the instance is of another generation or on another machine.
 """
 
 from __future__ import annotations

@@ -48,9 +48,9 @@ def build_snapshot(
 ) -> Snapshot:
     """Return the snapshot of these tables; takes 50 µs when only the numbers changed.
 
-    Names, labels and rules of ``previous`` are used again when the tables' ``names`` bytes are equal, ``facts`` and
-    ``operator`` are the very same objects (pass new ones only when their content changed), and no machine is new.
-    A machine of several tables is that of the newest ``at``. One that only facts, the operator or the ledger know is
+    Names, labels and rules of ``previous`` are used again when no machine is new, the tables' ``names`` bytes are
+    equal, and ``facts`` and ``operator`` are the same objects. So pass new objects only when their content changed. A
+    machine of several tables is that of the newest ``at``. One that only facts, the operator or the ledger know is
     there without data.
     """
     names = tuple(table.names for table in tables)

@@ -11,8 +11,8 @@ Chosen, each because the other way was seen to fail:
 - The constructor fails when the broker is away, so it is tried again in the thread, with growing pauses. After a round
   that failed the producer is built anew: one that holds records it cannot send takes 5 % of a core, and one whose
   broker came back as another may never recover.
-- Results are read off the futures by the sending thread, not by callbacks, so that nothing here runs in kafka-python's
-  thread and the order of what failed is kept.
+- The sending thread reads the results off the futures. With callbacks, code of this module would run in
+  kafka-python's thread, and the order of the records that failed would be lost.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The instances on simulated machines: what each uses, on top of what its machine uses anyway, and the report of it.
 
-An instance uses a part of what it asked for, 0.4 to 1.1 by its id, that rises and falls by a tenth within ten minutes.
+An instance uses a part of what it asked for: 0.4 to 1.1, by its id. This rises and falls by a tenth within ten minutes.
 A machine never uses more than it has: then each of its instances gets less. Pure.
 """
 

@@ -1,7 +1,7 @@
 """When each machine of a fleet publishes: interval by interval, in the order of their phases, late ones at once.
 
-The past and the present are one loop. An interval whose end has passed is published at once, so a fleet that starts an
-hour back catches up as fast as it can and then keeps pace. One that was held up catches up the same way.
+The past and the present are one loop. An interval whose end has passed is published at once. So a fleet that starts an
+hour back publishes without pauses until it has reached the present, as does one that was delayed.
 """
 
 from __future__ import annotations

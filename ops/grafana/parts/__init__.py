@@ -1,7 +1,7 @@
 """What all dashboards are made of: queries, panels, variables, links; each panel with a unit, a description, colours.
 
-Several scorers, stream workers or exporters show the same machine or the same fleet: every query says by which labels
-it adds up (`sum by`) or takes one of several equal values (`max by`), so that a second replica changes no picture.
+Several scorers, stream workers or exporters show the same machine or the same fleet. So every query says by which
+labels it adds up (`sum by`), or takes one of several equal values (`max by`). A second replica then changes no picture.
 """
 
 from ops.grafana.parts.newest import bars, figures, rows

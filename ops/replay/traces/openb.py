@@ -1,7 +1,7 @@
 """openb: requests of a production cluster with their sizes and lifetimes, for worlds whose trace has none.
 
 Columns ``cpu_milli``, ``memory_mib``, ``creation_time``, ``deletion_time``, ``scheduled_time`` (s). Used are requests
-that were scheduled, created from t = 9,936,000 s on where arrivals are dense (all of them, in a file that ends before).
+that were scheduled and created from t = 9,936,000 s on, where arrivals are dense. Of a file that ends before, all are.
 """
 
 from __future__ import annotations

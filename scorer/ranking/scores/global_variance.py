@@ -36,9 +36,9 @@ def variance_change(utilization: Number, added: Number, mean: float, machines: i
 class GlobalVariance:
     """Prefer the machine that leaves the population variance of utilization over the fleet smallest.
 
-    For each resource the utilization (mean with credits over allocatable) of every machine is taken, the instance's
-    expected usage put on one machine at a time, and the variance over the fleet computed, in closed form. The resources
-    are combined by weight. Unequal capacities count as they should: the same instance is a larger share of a smaller
+    Utilization is the mean with credits over allocatable. For each resource and machine, the instance's expected usage
+    is added to that machine's usage, and the variance over the fleet is computed, in closed form. The resources are
+    combined by weight. Unequal capacities count as they should: the same instance is a larger share of a smaller
     machine. The score is ``25 * (3 - n * change)``, so 75 leaves the variance as it is. The order among machines is
     that of the variance, exactly. Differences are small on a large fleet, so a profile spreads them over the feasible
     machines with ``normalise = "min-max"``.

@@ -44,9 +44,9 @@ class Peaks:
 
     The increase is ``K1 * (exp(K2 * after) - exp(K2 * before))`` of CPU utilization in percent. The power model of a
     machine is an operator's fact (``power``). The increases are spread over the feasible machines so that the least
-    scores 100. A machine without model or data, or filled beyond 100 %, scores 0, unlike in the peer, where an unknown
-    machine counts as no increase at all and so wins: ``peer = true`` does that, its integers, and adds the request
-    where else the expected usage is added.
+    scores 100. A machine without model or data, or filled beyond 100 %, scores 0. In the peer an unknown machine counts
+    as no increase at all, and so wins. ``peer = true`` does that, rounds as the peer does, and adds the request in
+    place of the expected usage.
 
     Reference: Trimaran, pkg/trimaran/peaks/peaks.go.
     """

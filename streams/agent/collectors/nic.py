@@ -48,8 +48,8 @@ class Nic:
 
         usage = max(Σ Δreceived, Σ Δsent) / elapsed,   capacity = Σ speed
 
-    Those are the physical interfaces that are up and a bond in place of its slaves (the kernel gives a bond the speed
-    that its mode allows). They are never loopback, bridges, tunnels, VLANs or the host's end of a container's link:
+    Those are the physical interfaces that are up. A bond counts in place of its slaves, with the speed that the kernel
+    gives for its mode. Never counted are loopback, bridges, tunnels, VLANs and the host's end of a container's link:
     their traffic passes a physical interface as well. ``include`` replaces that choice, ``exclude`` takes away from it.
 
     The speed of an interface is the configured one of its name, else the kernel's, else the configured one for all. An
