@@ -8,6 +8,7 @@ from __future__ import annotations
 
 DOCTESTED = (
     "ops.grafana.pictures.style", "ops.local.kafka.archives",
+    "ops.replay.recorded_fleet", "ops.replay.recorded_times",
     "schemas.errors", "schemas.hosts", "schemas.names", "schemas.numbers",
     "scorer.commands.show", "scorer.rebalance.cost", "scorer.ranking.days", "scorer.ranking.rounding",
     "streams.redis_settings",
@@ -188,7 +189,12 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     # The replay of recorded load.
     "tests/ops/replay/test_command.py": (
         "ops.replay.__main__", "ops.replay.plots", "ops.replay.report", "ops.replay.results_file",
+        "ops.replay.settings", "ops.replay.sources",
     ),
+    "tests/ops/replay/test_recorded.py": (
+        "ops.replay.recorded_lives", "ops.replay.recorded_missing", "ops.replay.recorded_usage",
+    ),
+    "tests/ops/replay/test_workload_file.py": ("ops.replay.workload_tables",),
     "tests/ops/replay/test_simulation.py": (
         "ops.replay.emptied", "ops.replay.fleet", "ops.replay.measures", "ops.replay.measuring", "ops.replay.policies",
         "ops.replay.references", "ops.replay.workload", "ops.replay.worlds",

@@ -1,4 +1,4 @@
-"""What is started by ``with`` and stopped at its end, also when the block raises."""
+"""What is started by ``with`` and stopped at its end, whatever happens in between."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A figure says that row ``row`` had the mean ``values`` (one a resource, NaN: not known) over the ``seconds`` that end at
 ``until``. Values are kept to 11 binary digits (0.05 %), times to a thousandth of a second. Bytes of equal significance
-stand together, so that they compress: 1,000 machines with 15 instances each take about 140 MB a day
-(`tests/bench/bench_record.py`), a fifth of the same figures as JSON in gzip.
+stand together, so that they compress: 1,000 machines with 15 instances each take 136 MB a day, 6 bytes a figure of four
+resources, and 2.3 % of the messages they come from (`tests/bench/bench_record.py`).
 """
 
 from __future__ import annotations

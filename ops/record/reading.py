@@ -17,6 +17,9 @@ from schemas.resources import RESOURCES
 LATE_S = 4 * 3_600.0
 """Figures are written so much later than they are of at most: Kafka keeps samples for 3 hours."""
 
+VALUE_MAX = 1e16
+"""The largest that a sample may hold: `schemas.sample`."""
+
 
 @dataclass(frozen=True, eq=False)
 class Step:
@@ -93,5 +96,5 @@ def _figures(packed: Packed, resources: list[str], names: list[str]) -> Figures:
     for place, name in enumerate(RESOURCES):
         if name in resources:
             values[place] = found.values[resources.index(name)]
-    values[(values < 0) | np.isinf(values)] = np.nan
+    values[~((values >= 0) & (values <= VALUE_MAX))] = np.nan
     return Figures(found.row, found.until_s, found.seconds, values)

@@ -7,6 +7,11 @@ A TRACE is a public load trace or any recording that `windward fleet` plays: wor
 arrivals in bursts, lives, loads scaled; `ops.replay.worlds`), one a seed. A WORKLOAD has instances and a fleet of its
 own: an .npz, or a folder of instances.csv, usage.csv and machines.csv (`ops.replay.workload_file`).
 
+    windward replay --last 7d --profile mine.toml
+
+What would this profile have done with the instances of a live fleet? The source is a recording of ``windward record``
+(`ops.replay.recorded`): the folder ``record_dir``, or one that is named; what it does not say is told on stderr.
+
     windward replay A.json B.json
 
 A source that ends in .json has the results of an earlier run (--json): they join those of the others in the tables.
@@ -19,12 +24,10 @@ oracle that knows the whole future. The table has ratios to the baseline with 95
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar
 
-from msgspec import Meta
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -37,76 +40,15 @@ from ops.replay.policies import Policy
 from ops.replay.rebalancing import Moving
 from ops.replay.report import markdown, print_report
 from ops.replay.results_file import read_results
-from ops.replay.simulation import RETRY_MINUTES, Outcome, simulate
-from ops.replay.traces.find import read_lives, read_trace
-from ops.replay.traces.trace import Part, part_of
+from ops.replay.settings import ReplaySettings
+from ops.replay.simulation import Outcome, simulate
+from ops.replay.sources import is_recorded, worlds
 from ops.replay.workload import Workload, WorkloadError
-from ops.replay.workload_file import is_workload, read_workload
-from ops.replay.worlds import Shape, build_world
-from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.settings import SettingsError, load_settings
 from schemas.process.terminal import screen
 from scorer.ranking.catalogue import load_profiles, read_profile
 from scorer.ranking.plugins import PluginError
 from scorer.ranking.profile import Profile, ProfileError
-from scorer.rebalance.plan import Bounds
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplaySettings:
-    """Compare profiles on the same instances, in simulated time, without a server.
-
-    A TRACE is a public load trace or any recording that `windward fleet` plays: worlds are made from its series. A
-    WORKLOAD has instances and a fleet of its own: an .npz, or a folder of instances.csv, usage.csv and machines.csv.
-    """
-
-    EXAMPLES: ClassVar[tuple[str, ...]] = (
-        "windward replay TRACE --machines 200 --days 3 --seeds 4 --plot page.png",
-        "windward replay WORKLOAD.npz --profile windward --profile mine.toml",
-    )
-
-    sources: tuple[str, ...] = setting(
-        (), "traces, or workloads of your own", positional=True, metavar="TRACE|WORKLOAD"
-    )
-    profile: tuple[str, ...] = setting(
-        (), "profile to compare, a name or a .toml file; all built-in ones if none is given", metavar="NAME|FILE"
-    )
-    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
-    baseline: str = setting("", "profile that the others are compared with (default: the first)")
-    machines: Annotated[int, Meta(ge=2, le=5_000)] = setting(200, "machines of a world made from a trace")
-    days: Annotated[int, Meta(ge=1, le=60)] = setting(3, "its days; of more than one the first is history")
-    seeds: Annotated[int, Meta(ge=1, le=1_000)] = setting(2, "worlds made from each trace")
-    first_seed: Annotated[int, Meta(ge=0)] = setting(1, "seed of the first of them")
-    lifetimes: str | None = setting(
-        None, "table of requests with sizes and lives (openb); assumed ones without it", metavar="FILE"
-    )
-    lives: Annotated[float, Meta(gt=0)] = setting(10.0, "those lives are made so many times as long")
-    load: Annotated[float, Meta(gt=0, le=1)] = setting(0.65, "mean CPU demand, as a share of the fleet's cores")
-    requests: Annotated[float, Meta(gt=0, le=1)] = setting(0.8, "what is asked for, likewise")
-    memory: bool = setting(False, "memory is asked for and measured, too, where the trace has it")
-    part: Part = setting("all", "which machines and days of a trace are used")
-    rebalance: tuple[Annotated[float, Meta(gt=0, le=100)], ...] = setting(
-        (), "run every profile but the baseline also with so many of its instances moved an hour, at most",
-        metavar="PERCENT",
-    )  # fmt: skip
-    gain_min: Annotated[float, Meta(ge=0, le=1)] = setting(
-        Bounds.gain_min, "least gain of a move, as a part of a machine of mean size"
-    )
-    copy_gbit: Annotated[float, Meta(ge=0)] = setting(
-        Moving.copy_gbit, "a move copies the instance's memory at so many Gbit/s; 0: moves cost nothing"
-    )
-    retry_minutes: Annotated[int, Meta(ge=1)] = setting(RETRY_MINUTES, "a refused instance asks again after so many")
-    plot: str | None = setting(None, "draw the first world into this file, .png, .svg or .pdf", metavar="FILE")
-    reliability: str | None = setting(
-        None, "draw how far the chances that the first profile states can be relied on, over all worlds", metavar="FILE"
-    )
-    json: bool = setting(False, "print one JSON object")
-    markdown: bool = setting(False, "print the tables as a page in Markdown has them")
-    wide: bool = setting(False, "show every column, however narrow the terminal is")
-
-    def __post_init__(self) -> None:
-        if not self.sources:
-            raise ValueError("sources: name a trace or a workload")
-
 
 SETTINGS = ReplaySettings
 
@@ -118,7 +60,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         profiles = _profiles(settings)
         earlier = [Path(source) for source in settings.sources if source.endswith(".json")]
         stated = _observed(settings, profiles[0])
-        results, drawn = _replay(settings, profiles, list(_worlds(settings)), stated)
+        missing: list[str] = []
+        results, drawn = _replay(settings, profiles, list(worlds(settings, missing)), stated)
         results = [one for path in earlier for one in read_results(path)] + results
     except WorkloadError as error:
         raise SettingsError(str(error)) from None
@@ -130,8 +73,11 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     if stated is not None and settings.reliability:
         name = profiles[0].name
         _drawn("reliability", settings.reliability, lambda path: save_reliability(stated.found(), name, path))
+    if not settings.json:
+        for line in missing:
+            print(line, file=sys.stderr)  # noqa: T201
     if settings.json:
-        print(json.dumps(as_json(results, baseline), allow_nan=False))  # noqa: T201
+        print(json.dumps(as_json(results, baseline) | {"missing": missing}, allow_nan=False))  # noqa: T201
     elif settings.markdown:
         print(markdown(results, baseline))  # noqa: T201
     else:
@@ -148,25 +94,6 @@ def _profiles(settings: ReplaySettings) -> list[Profile]:
     return (
         sorted(found, key=lambda one: one.name != (settings.baseline or "windward")) if not settings.profile else found
     )
-
-
-def _worlds(settings: ReplaySettings) -> Iterator[Callable[[], Workload]]:
-    """Yield what makes each world; a trace is read once."""
-    lives = read_lives(Path(settings.lifetimes) if settings.lifetimes else None)
-    shape = Shape(
-        machines=settings.machines, days=settings.days, lives=settings.lives, load=settings.load,
-        requests=settings.requests, memory=settings.memory,
-    )  # fmt: skip
-    for source in settings.sources:
-        path = Path(source)
-        if path.suffix == ".json":
-            continue
-        if is_workload(path):
-            yield lambda path=path: read_workload(path)  # type: ignore[misc]
-            continue
-        trace = part_of(read_trace(path), settings.part)
-        for seed in range(settings.first_seed, settings.first_seed + settings.seeds):
-            yield lambda trace=trace, seed=seed: build_world(trace, lives, shape, seed)  # type: ignore[misc]
 
 
 def _replay(
@@ -213,7 +140,8 @@ def _contenders(settings: ReplaySettings, profiles: Sequence[Profile]) -> Conten
         Moving(share=percent / 100, gain_min=settings.gain_min, copy_gbit=settings.copy_gbit)
         for percent in settings.rebalance
     ]
-    return Contenders(profiles, settings.baseline or profiles[0].name, movings)
+    recorded = any(is_recorded(settings, path) for path in settings.paths)
+    return Contenders(profiles, settings.baseline or profiles[0].name, movings, recorded=recorded)
 
 
 def _result(outcome: Outcome, policy: Policy) -> Result:

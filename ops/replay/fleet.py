@@ -31,7 +31,10 @@ class Fleet:
         self.count: NDArray[np.int32] = np.zeros(shape, np.int32)
         """[M, T] instances by minute."""
         self.overhead: Floats = np.zeros_like(self.load)
-        """[r, M, T] what of the load is no instance's: the copying of those that move."""
+        """[r, M, T] what of the load is no instance's: the copying of those that move, what was there before."""
+        if workload.system is not None:
+            self.load += workload.system
+            self.overhead += workload.system
         self.machine_of: Integers = np.full(len(workload.instances), -1, np.int64)
         self.end: Integers = np.full(len(workload.instances), -1, np.int64)
         """[K] minute of the end; -1 before the placement."""

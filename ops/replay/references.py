@@ -1,6 +1,7 @@
 """Reference policies: what chance does, what a careful packer does, what could be had by knowing the future.
 
-All three admit by requests alone: a machine is feasible when what is asked fits beside what was asked before.
+A recorded fleet has one more, ``as recorded``: the machines that its instances really had. The others admit by requests
+alone: a machine is feasible when what is asked fits beside what was asked before.
 
 - ``random``: any feasible machine.
 - ``best fit by peak``: the machine whose true peak over the instance's life, with it, comes nearest to 90 % of its
@@ -102,6 +103,20 @@ class Oracle(Reference):
         uneven = np.einsum("mt,mt->m", after, after) - np.einsum("mt,mt->m", now, now)
         cores = moment.fleet.workload.capacity[CPU][rows]
         return int(rows[np.argmin(cores * (heat + EVENNESS * uneven))])
+
+
+class AsRecorded(Reference):
+    """Where a live fleet had it; any feasible machine where that is not known. It is asked even if nothing fits."""
+
+    name = "as recorded"
+
+    def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
+        """Choose for the first."""
+        row = int(moment.fleet.workload.placed_on[instances[0]])
+        return [row] if row >= 0 else super().choose(instances, requests, moment)
+
+    def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
+        return int(rows[self._generator.integers(rows.size)])
 
 
 REFERENCES = (RandomFeasible, BestFitByPeak, Oracle)

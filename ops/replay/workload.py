@@ -100,6 +100,12 @@ class Workload:
     """[K], or empty: no labels."""
     expected: Floats = field(default_factory=lambda: np.full((len(RESOURCES), 0), np.nan))
     """[R, K] NaN where the deployer does not say; or [R, 0]."""
+    requests: Sequence[Request] = ()
+    """[K], or empty: made of the columns above."""
+    system: Floats | None = None
+    """[r, M, T] of the measured resources: load that belongs to no instance, or None."""
+    placed_on: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    """[K] row of the machine where each really was placed, -1 where that is not known; or empty."""
 
     @property
     def measured(self) -> Bools:
@@ -111,6 +117,8 @@ class Workload:
 
     def request(self, instance: int) -> Request:
         """Return the request of one instance."""
+        if self.requests:
+            return self.requests[instance]
         given: dict[str, Any] = {
             name: float(self.asked[r, instance]) for r, name in enumerate(RESOURCES) if self.asked[r, instance]
         }
@@ -149,3 +157,15 @@ def check(workload: Workload, source: str) -> Workload:
         row = int(np.flatnonzero(workload.life < 1)[0])
         raise WorkloadError(f"{source}: end_s, row {row + 1}: the instance ends before it has lived a minute")
     return workload
+
+
+def finite(values: Floats, name: str, source: str, first: int = 1) -> None:
+    """Raise WorkloadError naming the row of the first value that is no number; rows count from ``first``."""
+    wrong = ~np.isfinite(values)
+    if wrong.any():
+        raise WorkloadError(f"{source}: {name}, row {row_of(wrong, first)}: expected a number")
+
+
+def row_of(where: NDArray[np.bool_], first: int = 1) -> int:
+    """Return the row of the first True, counted from ``first``."""
+    return int(np.flatnonzero(where)[0]) + first

@@ -36,19 +36,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.replay.minutes import minute_readings
-from ops.replay.traces.find import read_arrays, read_table
-from ops.replay.workload import MINUTE_S, ORIGIN_S, Usage, Workload, WorkloadError, check
+from ops.replay.traces.find import read_arrays
+from ops.replay.workload import MINUTE_S, ORIGIN_S, Usage, Workload, WorkloadError, check, finite, row_of
+from ops.replay.workload_tables import read_folder
 from schemas.resources import CPU, MEMORY, RESOURCES
 from scorer.snapshot.arrays import Floats
 
 EPOCH_S_MIN = 1e9
 MIB = 2.0**20
-CELLS_MAX = 200_000_000
-_NUMBERS = {
-    "cores", "mem_capacity_mib", "asked_cores", "asked_mem_mib", "start_s", "end_s", "expected_cores",
-    "expected_mem_mib",
-}  # fmt: skip
-"""Columns of the tables that hold numbers; an empty value is none."""
 
 
 def is_workload(path: Path) -> bool:
@@ -85,10 +80,10 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str) -> Workload:
     begin_s, cell_s = _cells(np.asarray(starts_s, np.float64), source)
     start_s, end_s = (np.asarray(arrays[name], np.float64) - begin_s for name in ("start_s", "end_s"))
     for name, times in (("start_s", start_s), ("end_s", end_s)):
-        _finite(times, name, source)
+        finite(times, name, source)
     early = end_s <= start_s
     if early.any():
-        raise WorkloadError(f"{source}: end_s, row {_row(early)}: the instance ends before it starts")
+        raise WorkloadError(f"{source}: end_s, row {row_of(early)}: the instance ends before it starts")
     capacity = np.full((len(RESOURCES), len(machines)), np.nan)
     capacity[CPU] = arrays["cores"]
     asked = np.zeros((len(RESOURCES), len(instances)))
@@ -123,73 +118,6 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str) -> Workload:
     return check(workload, source)
 
 
-def read_folder(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays that an ``.npz`` of the same workload would hold; raises WorkloadError."""
-    arrays = _columns(path, "machines", {"labels": "machine_labels"}) | _columns(path, "instances", {})
-    table, header, lines = _table(path, "usage")
-    for name in ("instance", "ts", "cpu_cores"):
-        if name not in header:
-            raise WorkloadError(f"{table}: has no column {name}")
-    if "instance" not in arrays:
-        raise WorkloadError(f"{path.name}/instances.csv: has no column instance")
-    row_of = {str(name): row for row, name in enumerate(arrays["instance"])}
-    place = header.index("instance")
-    for row, line in enumerate(lines, 2):
-        if line[place] not in row_of:
-            raise WorkloadError(f"{table}: instance, row {row}: {line[place]!r} is not in instances.csv")
-    rows = np.array([row_of[line[place]] for line in lines], np.int64)
-    times_s = _numbers(table, header, lines, "ts")
-    _finite(times_s, "ts", table, first=2)
-    steps_s = np.diff(np.unique(times_s))
-    cell_s = float(np.median(steps_s)) if steps_s.size else 300.0
-    cells = np.floor((times_s - times_s.min()) / cell_s + 1e-9).astype(np.int64)
-    if (cells.max(initial=0) + 1) * len(row_of) > CELLS_MAX:
-        raise WorkloadError(f"{table}: ts: steps of {cell_s:g} s over {np.ptp(times_s):g} s are too many")
-    arrays["ts"] = times_s.min() + np.arange(cells.max(initial=0) + 1) * cell_s
-    arrays["cell_s"] = np.array(cell_s)
-    for name in ("cpu_cores", "mem_mib"):
-        if name in header:
-            grid = np.full((len(row_of), len(arrays["ts"])), np.nan, np.float32)
-            grid[rows, cells] = _numbers(table, header, lines, name)
-            arrays[name] = grid
-    return arrays
-
-
-def _table(folder: Path, name: str) -> tuple[str, list[str], list[list[str]]]:
-    """Return what a table is called in messages, its header and its lines, each as long as the header."""
-    path = next((at for suffix in (".csv", ".csv.gz") if (at := folder / (name + suffix)).exists()), None)
-    if path is None:
-        raise WorkloadError(f"{folder.name}: has no {name}.csv")
-    header, lines = read_table(path)
-    shown = f"{folder.name}/{path.name}"
-    for row, line in enumerate(lines, 2):
-        if len(line) != len(header):
-            raise WorkloadError(f"{shown}: row {row}: {len(line)} values, the header has {len(header)}")
-    return shown, header, lines
-
-
-def _columns(folder: Path, name: str, renamed: Mapping[str, str]) -> dict[str, NDArray[Any]]:
-    table, header, lines = _table(folder, name)
-    return {
-        renamed.get(column, column): _numbers(table, header, lines, column)
-        if column in _NUMBERS
-        else np.array([line[at] for line in lines])
-        for at, column in enumerate(header)
-    }
-
-
-def _numbers(table: str, header: Sequence[str], lines: Sequence[Sequence[str]], column: str) -> Floats:
-    at = header.index(column)
-    found = np.full(len(lines), np.nan)
-    for row, line in enumerate(lines):
-        if line[at]:
-            try:
-                found[row] = float(line[at])
-            except ValueError:
-                raise WorkloadError(f"{table}: {column}, row {row + 2}: {line[at]!r} is no number") from None
-    return found
-
-
 def _check_shapes(arrays: Mapping[str, NDArray[Any]], source: str, machines: int, instances: int, cells: int) -> None:
     expected: dict[str, tuple[int, ...]] = dict.fromkeys(("cores", "mem_capacity_mib", "machine_labels"), (machines,))
     expected |= dict.fromkeys(
@@ -204,7 +132,7 @@ def _check_shapes(arrays: Mapping[str, NDArray[Any]], source: str, machines: int
 
 def _cells(starts_s: Floats, source: str) -> tuple[float, float]:
     """Return when the first cell begins and how long each is."""
-    _finite(starts_s, "ts", source)
+    finite(starts_s, "ts", source)
     if not starts_s.size:
         raise WorkloadError(f"{source}: ts: there are no cells")
     steps_s = np.diff(starts_s)
@@ -212,18 +140,8 @@ def _cells(starts_s: Floats, source: str) -> tuple[float, float]:
         return float(starts_s[0]), 300.0
     uneven = ~np.isclose(steps_s, steps_s[0]) | (steps_s <= 0)
     if uneven.any():
-        raise WorkloadError(f"{source}: ts, row {_row(uneven) + 1}: the times are not evenly spaced")
+        raise WorkloadError(f"{source}: ts, row {row_of(uneven) + 1}: the times are not evenly spaced")
     return float(starts_s[0]), float(steps_s[0])
-
-
-def _finite(values: Floats, name: str, source: str, first: int = 1) -> None:
-    wrong = ~np.isfinite(values)
-    if wrong.any():
-        raise WorkloadError(f"{source}: {name}, row {_row(wrong, first)}: expected a number")
-
-
-def _row(where: NDArray[np.bool_], first: int = 1) -> int:
-    return int(np.flatnonzero(where)[0]) + first
 
 
 def _usage(arrays: Mapping[str, NDArray[Any]], source: str, cell_s: float, capacity: Floats, order: Any) -> Usage:

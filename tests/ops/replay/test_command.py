@@ -38,7 +38,7 @@ def test_the_table_is_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name a trace or a workload"),
+        ([], "name a trace, a workload or a recording"),
         (["nothing.npz"], "nothing.npz cannot be read"),
         (["mine/usage.json"], "mine/usage.json cannot be read"),
         (["mine", "--profile", "none"], "none"),

@@ -1,0 +1,88 @@
+"""Settings of the replay lab."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from ops.record.settings import RECORD_DIR
+from ops.replay.rebalancing import Moving
+from ops.replay.simulation import RETRY_MINUTES
+from ops.replay.traces.trace import Part
+from schemas.process.settings import setting
+from scorer.rebalance.plan import Bounds
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplaySettings:
+    """Compare profiles on the same instances, in simulated time, without a server.
+
+    A TRACE is a public load trace or any recording that `windward fleet` plays: worlds are made from its series. A
+    WORKLOAD has instances and a fleet of its own: an .npz, or a folder of instances.csv, usage.csv and machines.csv.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward replay TRACE --machines 200 --days 3 --seeds 4 --plot page.png",
+        "windward replay WORKLOAD.npz --profile windward --profile mine.toml",
+        "windward replay --last 7d --profile mine.toml        # what would it have done here?",
+    )
+
+    sources: tuple[str, ...] = setting(
+        (), "traces, workloads of your own, or recordings of `windward record`", positional=True,
+        metavar="TRACE|WORKLOAD|RECORDING",
+    )  # fmt: skip
+    record_dir: Path = setting(RECORD_DIR, "the recording that is replayed where no source but a time is given")
+    last: Annotated[float, Meta(ge=120)] | None = setting(
+        None, "replay the last so long of a recording, as 7d", duration=True
+    )
+    since: str = setting("", "replay a recording from this time on: 2026-11-22T09:00 (UTC), or epoch seconds")
+    until: str = setting("", "until this time; default: the end of the recording", metavar="TIME")
+    profile: tuple[str, ...] = setting(
+        (), "profile to compare, a name or a .toml file; all built-in ones if none is given", metavar="NAME|FILE"
+    )
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
+    baseline: str = setting("", "profile that the others are compared with (default: the first)")
+    machines: Annotated[int, Meta(ge=2, le=5_000)] = setting(200, "machines of a world made from a trace")
+    days: Annotated[int, Meta(ge=1, le=60)] = setting(3, "its days; of more than one the first is history")
+    seeds: Annotated[int, Meta(ge=1, le=1_000)] = setting(2, "worlds made from each trace")
+    first_seed: Annotated[int, Meta(ge=0)] = setting(1, "seed of the first of them")
+    lifetimes: str | None = setting(
+        None, "table of requests with sizes and lives (openb); assumed ones without it", metavar="FILE"
+    )
+    lives: Annotated[float, Meta(gt=0)] = setting(10.0, "those lives are made so many times as long")
+    load: Annotated[float, Meta(gt=0, le=1)] = setting(0.65, "mean CPU demand, as a share of the fleet's cores")
+    requests: Annotated[float, Meta(gt=0, le=1)] = setting(0.8, "what is asked for, likewise")
+    memory: bool = setting(False, "memory is asked for and measured, too, where the trace has it")
+    part: Part = setting("all", "which machines and days of a trace are used")
+    rebalance: tuple[Annotated[float, Meta(gt=0, le=100)], ...] = setting(
+        (), "run every profile but the baseline also with so many of its instances moved an hour, at most",
+        metavar="PERCENT",
+    )  # fmt: skip
+    gain_min: Annotated[float, Meta(ge=0, le=1)] = setting(
+        Bounds.gain_min, "least gain of a move, as a part of a machine of mean size"
+    )
+    copy_gbit: Annotated[float, Meta(ge=0)] = setting(
+        Moving.copy_gbit, "a move copies the instance's memory at so many Gbit/s; 0: moves cost nothing"
+    )
+    retry_minutes: Annotated[int, Meta(ge=1)] = setting(RETRY_MINUTES, "a refused instance asks again after so many")
+    plot: str | None = setting(None, "draw the first world into this file, .png, .svg or .pdf", metavar="FILE")
+    reliability: str | None = setting(
+        None, "draw how far the chances that the first profile states can be relied on, over all worlds", metavar="FILE"
+    )
+    json: bool = setting(False, "print one JSON object")
+    markdown: bool = setting(False, "print the tables as a page in Markdown has them")
+    wide: bool = setting(False, "show every column, however narrow the terminal is")
+
+    def __post_init__(self) -> None:
+        if not self.sources and not (self.last or self.since or self.until):
+            raise ValueError("sources: name a trace, a workload or a recording, or give last, since or until")
+
+    @property
+    def paths(self) -> list[Path]:
+        """What is replayed; results of earlier runs left out."""
+        return [Path(source) for source in self.sources if not source.endswith(".json")] or (
+            [] if self.sources else [self.record_dir]
+        )

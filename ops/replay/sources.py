@@ -1,0 +1,55 @@
+"""What is replayed: worlds from traces, workloads, recordings of a live fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ops.record.folder import is_recording
+from ops.record.frames import RecordingError
+from ops.record.reading import extent
+from ops.replay.recorded import read_recorded
+from ops.replay.recorded_times import between
+from ops.replay.settings import ReplaySettings
+from ops.replay.traces.find import read_lives, read_trace
+from ops.replay.traces.trace import part_of
+from ops.replay.workload import Workload, WorkloadError
+from ops.replay.workload_file import is_workload, read_workload
+from ops.replay.worlds import Shape, build_world
+from schemas.process.settings import SettingsError
+
+
+def worlds(settings: ReplaySettings, missing: list[str]) -> Iterator[Callable[[], Workload]]:
+    """Yield what makes each world; a trace is read once. What a recording does not say is added to ``missing``."""
+    lives = read_lives(Path(settings.lifetimes) if settings.lifetimes else None)
+    shape = Shape(
+        machines=settings.machines, days=settings.days, lives=settings.lives, load=settings.load,
+        requests=settings.requests, memory=settings.memory,
+    )  # fmt: skip
+    for path in settings.paths:
+        if is_recorded(settings, path):
+            yield lambda path=path: _recorded(settings, path, missing)  # type: ignore[misc]
+            continue
+        if is_workload(path):
+            yield lambda path=path: read_workload(path)  # type: ignore[misc]
+            continue
+        trace = part_of(read_trace(path), settings.part)
+        for seed in range(settings.first_seed, settings.first_seed + settings.seeds):
+            yield lambda trace=trace, seed=seed: build_world(trace, lives, shape, seed)  # type: ignore[misc]
+
+
+def is_recorded(settings: ReplaySettings, path: Path) -> bool:
+    """Return whether a path of the settings is a recording of a live fleet."""
+    return not settings.sources or is_recording(path)
+
+
+def _recorded(settings: ReplaySettings, path: Path, missing: list[str]) -> Workload:
+    try:
+        since_s, until_s = between(extent(path), settings.last, settings.since, settings.until)
+    except RecordingError as error:
+        raise WorkloadError(f"record_dir: {error}") from None
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+    world, lacks = read_recorded(path, since_s, until_s)
+    missing += lacks.lines(world)
+    return world

@@ -1,0 +1,89 @@
+"""Small recordings of a live fleet, as the recorder writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ops.record.entry import Entry, Facts
+from ops.record.figures import Figures, pack
+from ops.record.folder import Folder
+from schemas.request import Request
+from schemas.resources import CPU, RESOURCES
+from scorer.ledger.instance import Instance, copy_with, record_tail
+from scorer.ledger.view import instance_of
+
+ORIGIN_S = 1_700_000_040.0 // 3600 * 3600
+"""The beginning of an hour."""
+
+
+def record(number: int, minute: float, machine: str, state: str = "confirmed", **asked: Any) -> Instance:
+    """Instance iNUMBER, placed in a minute."""
+    at = ORIGIN_S + 60 * minute
+    made = instance_of(Request(**({"id": f"i{number}", "cpu": 2.0} | asked)), machine, at)
+    changed: Any = {"state": state, "reserved_at": at, "started_at": at if state != "reserved" else 0.0}
+    return copy_with(made, generation=number + 1, version=number + 1, **changed)
+
+
+def raw(instance: Instance) -> bytes:
+    """A record as the ledger stores it."""
+    head = {
+        name: getattr(instance, name)
+        for name in ("version", "state", "machine", "reserved_at", "started_at", "expires_at", "ended_at")
+    }
+    return msgspec.json.encode(head)[:-1] + b"," + record_tail(instance) + b"}"
+
+
+def cpu(rows: Sequence[int], minutes: Sequence[float], values: Sequence[float]) -> Figures:
+    """Figures of CPU over the minutes that begin so many minutes after the origin."""
+    table = np.full((len(RESOURCES), len(rows)), np.nan, np.float32)
+    table[CPU] = values
+    until = ORIGIN_S + 60.0 * (np.array(minutes) + 1)
+    return Figures(np.array(rows, np.int64), until, np.full(len(rows), 60.0), table)
+
+
+def state(minute: float, machines: Sequence[str], instances: Sequence[Instance] = (), **more: Any) -> Entry:
+    """The first entry of a file."""
+    return Entry(
+        at=ORIGIN_S + 60 * minute,
+        version="1",
+        resources=list(RESOURCES),
+        full=True,
+        facts={name: Facts({RESOURCES[CPU]: 16.0}, {"rack": f"rack of {name}"}) for name in machines},
+        operator=more.pop("operator", {}),
+        machines=list(machines),
+        instances=[raw(one) for one in instances],
+        **more,
+    )
+
+
+def change(minute: float, *instances: Instance, **more: Any) -> Entry:
+    """A later entry."""
+    return Entry(at=ORIGIN_S + 60 * minute, instances=[raw(one) for one in instances], **more)
+
+
+def ended(instance: Instance, minute: float, kind: str = "released") -> Instance:
+    """The record after its end."""
+    return copy_with(instance, state=kind, ended_at=ORIGIN_S + 60 * minute, version=instance.version + 100)
+
+
+def write(path: Path, *entries: Entry) -> Path:
+    """A recording of these entries; a first one begins a file."""
+    folder = Folder(path, 2**26)
+    folder.take()
+    for entry in entries:
+        if entry.full:
+            folder.close()
+        folder.write(entry)
+    folder.release()
+    return path
+
+
+def load(minutes: Sequence[float], values: Sequence[Sequence[float]]) -> Any:
+    """Packed load of the machines in the order of the state: a list of values by minute for each."""
+    rows = [row for row, each in enumerate(values) for _ in each]
+    return pack(cpu(rows, [*minutes] * len(values), [value for each in values for value in each]))
