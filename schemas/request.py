@@ -199,12 +199,12 @@ def check_labels(labels: Mapping[str, str]) -> None:
 
 def check_rules(request: Request) -> None:
     """Refuse a selector, affinities, tolerations and preferences that are too long together; raises InvalidRequest."""
-    terms, wishes, borne = (*request.affinity, *request.anti_affinity), request.prefer, request.tolerations
-    if not (request.selector or terms or wishes or borne):
+    terms, preferences = (*request.affinity, *request.anti_affinity), request.prefer
+    if not (request.selector or terms or preferences or request.tolerations):
         return
-    stored = len(request.selector) + sum(len(one.selector) for one in wishes)
+    stored = len(request.selector) + sum(len(one.selector) for one in preferences)
     stored += sum(len(one.topology) + sum(len(k) + len(v) for k, v in one.instances.items()) for one in terms)
-    stored += sum(len(one.key) + len(one.value or "") for one in borne)
+    stored += sum(len(one.key) + len(one.value or "") for one in request.tolerations)
     if stored > RULES_LENGTH_MAX:
         names = "selector, prefer, affinity, anti_affinity and tolerations"
         raise InvalidRequest(f"{names}: {stored} characters in all, at most {RULES_LENGTH_MAX}")

@@ -1,4 +1,4 @@
-"""The fold: a batch of samples into the ring. Pure; the same whatever the order and however often a sample comes.
+"""The fold: a batch of samples into the ring. Pure; the order of the samples and repeated ones change nothing.
 
 - A slot of a machine is **set**, never added to; of two samples for one slot the larger (readings, boot, seq) wins.
 - A sample older than its machine's ring is late: counted, dropped. Receiving it refreshes nothing.

@@ -1,4 +1,4 @@
-"""What is started by ``with`` and stopped at its end, whatever happens in between."""
+"""What is started by ``with`` and stopped at its end, also when the block raises."""
 
 from __future__ import annotations
 

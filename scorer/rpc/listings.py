@@ -47,7 +47,7 @@ def instances(
 ) -> Steps[Any]:
     """Return the live instances that match, by id; a single id is found for a day after its end, too.
 
-    Usage is that of the machine on which the ledger has the instance; an agent speaks for no other.
+    Usage is that of the machine on which the ledger has the instance; an agent measures no other machine.
     """
     asked: Instances = read_params(Instances, params)
     if asked.id:

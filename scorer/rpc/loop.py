@@ -2,9 +2,8 @@
 
     LPUSH queries ──> BLMOVE ──> taken:<scorer> ──> handler ──> LPUSH reply:<id> + EXPIRE + LREM taken, one write
 
-One turn of the loop is one round trip: the taking of the next query and, sent with it, whatever the ledger wants read
-before a decision. The last answer goes in the same write, and while the server works the scorer makes ready for what
-comes next.
+One turn of the loop is one round trip. One write has the last answer, the command that takes the next query, and the
+reads that bring the ledger up to date. While the server works, the scorer prepares the next decision.
 
 A query stays on the scorer's own list until its answer is written. When the scorer's heartbeat stops, another scorer
 moves the list back to the queue (`scorer.rpc.heartbeat`), so a killed scorer loses nothing. The price is that a query

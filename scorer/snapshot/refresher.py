@@ -33,7 +33,7 @@ class Refresher(threading.Thread):
         self._stop_event = threading.Event()
 
     def look(self) -> None:
-        """Refresh once, whatever happens to it."""
+        """Refresh once; a failure is counted, and the snapshot there is stays."""
         started = time.perf_counter()
         try:
             snapshot = self._loader.refresh(self.ledger_machines)

@@ -85,7 +85,7 @@ class Sampler:
         )
 
     def _read_one(self, collector: Collector, elapsed_s: float) -> Reading | None:
-        """Return one resource's reading; whatever goes wrong stays in here."""
+        """Return one resource's reading, None where it fails: that is counted and logged."""
         resource = collector.resource
         before = self._before.pop(resource, None)
         try:
