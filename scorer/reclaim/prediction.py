@@ -87,8 +87,9 @@ class Histograms:
             return found
         weights, largest = table.columns.get("weights"), table.columns.get("largest")
         shape = (_I, RESOURCES, BUCKETS, table.header.machines)
-        if weights is None or largest is None or weights.shape != shape or largest.shape != (*shape[:2], shape[3]):
+        if not (_is(weights, shape, "u2") and _is(largest, (*shape[:2], shape[3]), "f4")):
             return found
+        assert weights is not None
         found.names = table.machines
         found.at, found.since = (np.array(table.columns[name], np.float64) for name in ("at", "since"))
         scale = np.asarray(largest, np.float32)[:, :, None] / np.float32(WEIGHT_MAX)
@@ -112,7 +113,7 @@ class Peaks:
         found = np.full((_I, RESOURCES, len(roster.names)), np.nan)
         table = self._table
         peak = None if table is None else table.columns.get("peak")
-        if table is None or peak is None or peak.shape[:2] != (_I, RESOURCES):
+        if table is None or peak is None or not _is(peak, (_I, RESOURCES, table.header.machines), "f4"):
             return found
         at, since = (np.asarray(table.columns[name], np.float64) for name in ("at", "since"))
         rows = np.array([roster.index.get(name, -1) for name in table.machines], np.int64)
@@ -123,10 +124,17 @@ class Peaks:
 
 
 def _read(raw: bytes | None) -> WindowTable | None:
+    """Return the table with the two times of each of its machines, None for anything else."""
     if not raw:
         return None
     try:
         table = decode_table(raw)
     except TableError:
         return None
-    return table if {"at", "since"} <= table.columns.keys() else None
+    times = (table.columns.get("at"), table.columns.get("since"))
+    good = all(_is(each, (table.header.machines,), "f8") for each in times)
+    return table if good and len(set(table.machines)) == table.header.machines else None
+
+
+def _is(column: NDArray[Any] | None, shape: tuple[int, ...], kind: str) -> bool:
+    return column is not None and column.shape == shape and column.dtype.str[1:] == kind

@@ -17,20 +17,26 @@ from pathlib import Path
 from typing import Any
 
 from schemas.request import InvalidRequest, Request
+from schemas.resources import PRIORITY_CLASSES
 from scorer.commands.fleet_fields import InvalidFleet
 from scorer.commands.fleet_file import OfflineFleet, read_fleet
 from scorer.commands.wanted_file import InvalidWanted, read_wanted
 from scorer.placement.wanted import compare
 from scorer.ranking import catalogue
+from scorer.ranking.explain import answer
 from scorer.ranking.profile import Profile, ProfileError
 from scorer.ranking.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.rebalance.advice import advice
+from scorer.rebalance.evicting import evicting
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.fuzz_queries import in_bytes, nasty
 
 MESSAGE_MAX = 1_500
+EXAMPLE = (Path(__file__).parents[2] / "docs/examples/classes.toml").read_text()
 PROFILES = [path.read_text() for path in sorted((Path(catalogue.__file__).parent / "profiles").glob("*.toml"))]
+PROFILES += [EXAMPLE, EXAMPLE]
+BY_CLASS = parse_profile(EXAMPLE, "classes")
 TOML_VALUES = (
     "1", "-1", "0", "0.5", "1e308", "-1e308", "nan", "inf", "-inf", "99999999999999999999", "true", '""', '"x"',
     "[]", "{}", "[1]", '["cpu"]', "{ cpu = 1 }", "{ cpu = -1 }", "{ cpu = nan }", "{ tape = 1 }", "1979-05-27T07:32:00Z",
@@ -91,12 +97,20 @@ def read_profile(rng: random.Random, offline: OfflineFleet) -> str:
             warnings.simplefilter("ignore")
             rank(Request(cpu=1.0, memory=1e9), offline.snapshot, offline.ledger, profile, offline.now_s)
             advice(offline.snapshot, offline.ledger, profile, offline.now_s)
+            by_class(rng, offline, profile)
     except ProfileError as error:
         assert len(str(error)) < MESSAGE_MAX, str(error)
         return "profile refused"
     except Exception as error:
         raise AssertionError(text) from error
     return "profile read"
+
+
+def by_class(rng: random.Random, offline: OfflineFleet, profile: Profile) -> None:
+    """Rank an instance of any class, and look for what no longer fits."""
+    asked = Request(cpu=1.0, memory=1e9, priority_class=rng.choice(PRIORITY_CLASSES))  # type: ignore[arg-type]
+    answer(rank(asked, offline.snapshot, offline.ledger, profile, offline.now_s), explain_all=True)
+    evicting(offline.snapshot, offline.ledger, profile, offline.now_s)
 
 
 def read_file(rng: random.Random, profile: Profile) -> str:
@@ -107,6 +121,7 @@ def read_file(rng: random.Random, profile: Profile) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             rank(Request(cpu=1.0, memory=1e9), found.snapshot, found.ledger, profile, found.now_s)
+            by_class(rng, found, BY_CLASS)
     except (InvalidFleet, InvalidRequest, ProfileError) as error:
         assert len(str(error)) < MESSAGE_MAX, str(error)
         return "fleet refused"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.predicted import COLD_S, EXPIRES_S, PREDICTED, RESOURCES
@@ -103,3 +103,28 @@ def test_what_cannot_be_read_is_nothing(raw: bytes | None) -> None:
     other, _ = learned(0.0)
     assert Histograms.restored(other.peaks()).names == []
     assert np.isnan(Peaks(other.stored()).of(Roster(("m",)), np.array([START_S]))).all()
+
+
+STORED, READ = (getattr(learned(1.0)[0], name)() for name in ("stored", "peaks"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from((STORED, READ)),
+    st.lists(st.tuples(st.integers(0, 600), st.integers(0, 255)), max_size=6),
+    st.data(),
+)
+def test_whatever_bytes_come_nothing_is_raised(
+    whole: bytes, changes: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """A damaged value is none, or figures; a scorer goes on with either."""
+    raw = bytearray(whole)
+    for place, value in changes:
+        raw[place % len(raw)] = value
+    cut = bytes(raw[: data.draw(st.integers(0, len(raw)))]) if data.draw(st.booleans()) else bytes(raw)
+    with np.errstate(all="ignore"):
+        found = Peaks(cut).of(Roster(("m", "n")), np.full(2, START_S + COLD_S))
+        assert found.shape == (2, 2, 2)
+        restored = Histograms.restored(cut)
+        restored.look(["m"], used(1.0), CAPACITY, START_S + COLD_S)
+        assert len(restored.peaks()) > 0
