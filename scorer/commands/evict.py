@@ -43,7 +43,9 @@ class EvictSettings(ClientSettings, LedgerSettings):
                                    metavar="FILE")  # fmt: skip
     profile: str = setting("", "name of a profile, or a profile file, that counts by class", metavar="NAME")
     profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
-    evictions_max: Annotated[int, Meta(ge=1, le=100_000)] = setting(1000, "instances at most")
+    evictions_max: Annotated[int, Meta(ge=1, le=100_000)] = setting(
+        100, "instances at most; of the machines that are furthest above their sums"
+    )
     same: tuple[str, ...] = setting((), "labels whose value source and target must share", metavar="LABEL")
 
 

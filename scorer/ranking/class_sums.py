@@ -8,7 +8,6 @@ import numpy as np
 
 from schemas.request import Request
 from schemas.resources import PRIORITY_CLASSES
-from scorer.ledger.class_usage import class_usage
 from scorer.ledger.overlay import Readable
 from scorer.ranking.filters.fits import Fits
 from scorer.ranking.kept import Kept
@@ -68,5 +67,5 @@ def class_sums(
             own = machines.column("allocated_of", name)
             promised.append(own)
             old = by_class.old
-        used = class_usage(snapshot, ledger, fleet.seats).used
+        used = np.where(machines.has_report, machines.used_of_classes, np.nan)
     return ClassSums(np.array(promised), np.array(counted), np.array(most), used, old, tuple(sold))

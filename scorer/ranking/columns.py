@@ -59,6 +59,7 @@ COLUMNS: Mapping[str, Column] = {
     "taken": Made(lambda m: np.maximum(m.allocated, m.mean)),  # the larger of promised and used
     # ---- over-commit by class (`scorer.ranking.reclaimed`)
     "uses": Placed(reclaimed.uses),  # [7, R, n] what instances of higher classes ask for and use
+    "used_of_classes": Placed(reclaimed.used_of_classes),  # [C, R, n] what is measured of the instances of each class
     "has_report": Fixed(lambda m: reported(m.fleet.snapshot)),  # [n] whether a current report of its instances is there
     "system_usage": Fixed(reclaimed.system),  # [R, n] beside all instances, as measured; NaN where it is not
     "predicted": Fixed(reclaimed.predicted),  # [2, R, n] peaks of prod and of the system; NaN where there are none

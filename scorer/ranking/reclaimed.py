@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.resources import CPU
+from schemas.resources import CPU, PRIORITY_CLASSES
 from schemas.window_table import PERCENTILES
 from scorer.ledger.class_usage import measured_usage, system_usage
 from scorer.ranking.load import positions
@@ -31,6 +31,18 @@ def uses(machines: Machines) -> Floats:
     measured = measured_usage(machines.fleet.snapshot, placed)
     found = uses_of(at, count, placed.classes, placed.amounts, measured)
     return np.array([getattr(found, name) for name in Uses.__dataclass_fields__])
+
+
+def used_of_classes(machines: Machines) -> Floats:
+    """Return [C, R, n]: what is measured of the instances of each class."""
+    placed = machines.fleet.seats.placed(machines.rows)
+    at, count = positions(placed.rows, machines)
+    measured = np.nan_to_num(measured_usage(machines.fleet.snapshot, placed), nan=0.0)
+    where = placed.classes.astype(np.int64) * count + at
+    classes = len(PRIORITY_CLASSES)
+    sums = [np.bincount(where, part, minlength=classes * count).reshape(classes, count) for part in measured]
+    found: Floats = np.array(sums, np.float64).swapaxes(0, 1)
+    return found
 
 
 def system(machines: Machines) -> Floats:

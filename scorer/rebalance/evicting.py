@@ -53,7 +53,7 @@ class Advice:
     above: tuple[str, ...]
     """Machines that are above a sum of a class."""
     stay: tuple[str, ...]
-    """Of these, those that stay above it, since what is left may not be moved."""
+    """Of those looked at, the ones that stay above it, since what is left may not be moved."""
     unknown: int
     """Machines that nothing is said of: their data is too old."""
 
@@ -63,12 +63,13 @@ def evicting(
     ledger: LedgerView,
     profile: Profile,
     now_s: float,
-    evictions_max: int = 1000,
+    evictions_max: int = 100,
     same: tuple[str, ...] = (),
 ) -> Advice | None:
     """Return the advice, None where the profile counts all classes together.
 
-    ``evictions_max``: so many at most. ``same``: labels whose value a target must share with the machine that is left.
+    ``evictions_max``: so many at most, of the machines that are furthest above their sums. ``same``: labels whose value
+    a target must share with the machine that is left.
     """
     kept = Kept()
     sums = class_sums(snapshot, ledger, profile, now_s, kept)
@@ -79,7 +80,7 @@ def evicting(
     taking = Taking(snapshot, ledger, profile, instances, Wish(0.0, same), fresh, now_s, kept)
     leaving = _Leaving(sums, instances, placed.rows, placed.amounts)
     found = []
-    for at, counted, resource, excess in leaving.run()[:evictions_max]:
+    for at, counted, resource, excess in leaving.run(evictions_max):
         target = taking.best(at)
         if target is not None:
             taking.moved(at, target)
@@ -116,14 +117,18 @@ class _Leaving:
         self._order = replace(plain, started_at=since)
         self._found: dict[str, list[_Left]] = {"free": [], "batch": [], "mid": []}
 
-    def run(self) -> list[_Left]:
-        """Return them in their order."""
+    def run(self, most: int) -> list[_Left]:
+        """Return so many at most in their order, of the machines that are furthest above their sums."""
         for counted in (GROUPS["free"], GROUPS["mid"]):
             excess = self._excess(counted[-1])
-            for row in np.flatnonzero((excess > _NEAR).any(axis=0)).tolist():
-                self.above.add(row)
+            above = np.flatnonzero((excess > _NEAR).any(axis=0))
+            self.above.update(above.tolist())
+            part = excess / np.maximum(self._sums.counted[PRIORITY_CLASSES.index(counted[-1])], _NEAR)
+            for row in above[np.argsort(-part[:, above].max(axis=0), kind="stable")].tolist():
+                if sum(map(len, self._found.values())) >= most:
+                    break
                 self._relieve(row, counted, excess[:, row].copy())
-        return [one for of_class in self._found.values() for one in of_class]
+        return [one for of_class in self._found.values() for one in of_class][:most]
 
     def _excess(self, of: str) -> Floats:
         """Return [R, M]: how far a sum is above what is there; 0 where that is unknown, or data too old."""

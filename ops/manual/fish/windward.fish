@@ -923,7 +923,7 @@ complete -c windward -n '_shtab_windward_using; and test $_shtab_windward_npos -
 complete -c windward -n '_shtab_windward_using evict' -l machines -xka "(__fish_complete_path (commandline -ct))" -d 'JSON file that describes the fleet; without it the running one is read'
 complete -c windward -n '_shtab_windward_using evict' -l profile -x -d 'name of a profile, or a profile file, that counts by class'
 complete -c windward -n '_shtab_windward_using evict' -l profiles -x -d 'profile files or directories of your own'
-complete -c windward -n '_shtab_windward_using evict' -l evictions-max -x -d 'instances at most (default 1000)'
+complete -c windward -n '_shtab_windward_using evict' -l evictions-max -x -d 'instances at most; of the machines that are furthest above their sums (default 100)'
 complete -c windward -n '_shtab_windward_using evict' -l same -x -d 'labels whose value source and target must share'
 complete -c windward -n '_shtab_windward_using evict' -l timeout -x -d 'how long to wait for the answer (default 5s)'
 complete -c windward -n '_shtab_windward_using evict' -l json -d 'print the answer as JSON, and an error as JSON on stderr'
