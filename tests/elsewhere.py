@@ -100,6 +100,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/scorer/rebalance/test_drain.py": ("scorer.placement.anew",),
     "tests/scorer/placement/test_wanted.py": ("scorer.placement.differences",),
     "tests/scorer/commands/test_plan.py": ("scorer.commands.plan_apply", "scorer.commands.plan_view"),
+    "tests/scorer/commands/test_capacity.py": ("scorer.commands.capacity_mix",),
     "tests/scorer/commands/test_drain.py": ("scorer.commands.drain_view",),
     "tests/scorer/commands/test_rebalance.py": (
         "scorer.commands.balance_settings", "scorer.commands.rebalance_plot", "scorer.commands.rebalance_view",

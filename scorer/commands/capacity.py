@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from msgspec import Meta
 
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Column, Screen, table
@@ -16,6 +18,7 @@ from schemas.process.terminal import screen
 from schemas.request import InvalidRequest, Request, read_request
 from schemas.resources import RESOURCES
 from scorer.commands import ask
+from scorer.commands.capacity_mix import mix_answer, mix_table, show_mix
 from scorer.commands.request import RequestSettings
 from scorer.commands.whole_fleet import chosen_profile, whole_fleet
 from scorer.settings import LedgerSettings
@@ -35,13 +38,15 @@ class CapacitySettings(RequestSettings, LedgerSettings):
     """Say how many more instances of a kind fit, and what then limits them; nothing is reserved.
 
     They fit as they would be placed: by the filters of the profile, on promises and on measured load. One more machine
-    is one of each size that the fleet has, idle and empty. What --if-lost loses is placed anew first.
+    is one of each size that the fleet has, idle and empty. What --if-lost loses is placed anew first. --mix counts
+    instances of the kinds that were placed lately, in their shares, until the first kind no longer fits.
     Exit codes: 0 at least one fits, 2 wrong usage or file, 3 none fits, 4 the running fleet cannot be read.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward capacity --cpu 2 --memory 10G                        # of the running fleet",
         "windward capacity --cpu 2 --memory 10G --by rack --if-lost rack=rack-001",
+        "windward capacity --mix --machines docs/examples/hot.json       # of the kinds placed in the last week",
         "windward capacity --cpu 2 --memory 10G --machines docs/examples/machines.json   # of a file",
     )
 
@@ -51,8 +56,15 @@ class CapacitySettings(RequestSettings, LedgerSettings):
     by: str = setting("", "count by the values of this label, or by machine", metavar="LABEL")
     if_lost: dict[str, str] = setting({}, "as if the machines with this label were lost", metavar="LABEL=VALUE")
 
+    mix: bool = setting(False, "count the kinds of instances that were placed lately, in their shares")
+    mix_since: Annotated[float, Meta(gt=0, le=366 * 86_400)] = setting(
+        7 * 86_400.0, "with --mix: how long ago is lately", duration=True
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.mix and (given := [name for name in (*RESOURCES, "maxmemory", "query") if getattr(self, name)]):
+            raise ValueError(f"mix: counts what was placed lately; {given[0]} has no place beside it")
         if len(self.if_lost) > 1:
             raise ValueError(f"if_lost: expected one LABEL=VALUE, got {len(self.if_lost)}")
 
@@ -66,7 +78,11 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     try:
         request = read_request(settings.request())
         fleet = whole_fleet(settings, settings.machines)
-        answer = _answer(settings, request, fleet, chosen_profile(request.profile, settings.profiles))
+        profile = chosen_profile(request.profile, settings.profiles)
+        if settings.mix:
+            answer = mix_answer(settings.mix_since, settings.by, settings.if_lost, fleet, profile)
+        else:
+            answer = _answer(settings, request, fleet, profile)
     except InvalidRequest as error:
         raise SettingsError(str(error)) from None
     except AWAY as error:
@@ -155,13 +171,27 @@ def _one_more(request: Request, fleet: OfflineFleet, profile: Profile) -> list[d
 
 def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     """Return the count, where it is, and what limits it."""
+    if "mix" in answer:
+        lines = [show_mix(answer), mix_table(answer, screen)]
+        return "\n".join([*_lost_line(answer), *lines, *_tables(answer, screen)])
     about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
     number = f"{'at least ' if answer['at_least'] else ''}{answer['fit']}"
-    lines = [f"{number} more fit, on {answer['machines_with_room']} machines ({about})"]
-    if lost := answer.get("lost"):
-        homeless = f"{lost['homeless_count']} find no machine" if lost["homeless_count"] else "all find a machine"
-        lines.insert(0, f"without {lost['machines']} machines: {lost['placed'] + lost['homeless_count']} instances "
-                        f"placed anew, {homeless}")  # fmt: skip
+    line = f"{number} more fit, on {answer['machines_with_room']} machines ({about})"
+    sizes = [_one(shape) for shape in answer["one_more_machine"]]
+    return "\n".join([*_lost_line(answer), line, *_tables(answer, screen), *sizes])
+
+
+def _lost_line(answer: Mapping[str, Any]) -> list[str]:
+    if not (lost := answer.get("lost")):
+        return []
+    homeless = f"{lost['homeless_count']} find no machine" if lost["homeless_count"] else "all find a machine"
+    placed = lost["placed"] + lost["homeless_count"]
+    return [f"without {lost['machines']} machines: {placed} instances placed anew, {homeless}"]
+
+
+def _tables(answer: Mapping[str, Any], screen: Screen | None) -> list[str]:
+    """Return where they fit, and what limits them."""
+    lines = []
     if answer["by"]:
         lines.append(
             table([Column("value"), Column("fit")], [[k or "-", str(v)] for k, v in answer["by"].items()], screen)
@@ -170,8 +200,7 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
         columns = [Column("filter"), Column("machines"), Column("what limits them", left=True)]
         rows = [[one["filter"], str(one["machines"]), one["reason"]] for one in answer["limits"]]
         lines.append(table(columns, rows, screen))
-    lines += [_one(shape) for shape in answer["one_more_machine"]]
-    return "\n".join(lines)
+    return lines
 
 
 def _one(shape: Mapping[str, Any]) -> str:

@@ -18,8 +18,11 @@ from statistics import median
 
 from schemas.request import Request, read_request
 from scorer.ledger.instance import Instance
+from scorer.ledger.overlay import Overlay
 from scorer.ledger.view import LedgerView
 from scorer.placement.as_request import as_request
+from scorer.placement.mix import mix_of
+from scorer.placement.mix_room import mix_room
 from scorer.placement.wanted import compare
 from scorer.ranking.catalogue import load_profiles
 from scorer.rebalance.drain import drain
@@ -59,6 +62,7 @@ def main() -> int:
         "drain 1 machine": lambda: len(drain(names[:1], snapshot, ledger, profile, NOW_S).moves),
         "drain 50 machines": lambda: len(drain(names[:50], snapshot, ledger, profile, NOW_S).moves),
         "plan of 1,000": lambda: len(compare(requests, snapshot, ledger, profile, NOW_S).steps),
+        "mix that fits": lambda: mix_room(mix_of(there, 0.0), snapshot, Overlay(ledger), profile, NOW_S).total,
     }
     found: dict[str, object] = {}
     missed = []

@@ -53,7 +53,7 @@ def test_the_page_of_a_command_has_its_settings(command: str) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("windward pl", "place"),
+        ("windward plac", "place"),
         ("windward machines co", "cordon"),
         ("windward place --best", "--best-effort"),
         ("windward machines list --sort ag", "age"),
