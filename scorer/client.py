@@ -811,7 +811,9 @@ class Client(Server):
 
     def close(self) -> None:
         """Close the connections."""
-        self._idle.clear()
+        with contextlib.suppress(IndexError):
+            while True:
+                self._redis.connection_pool.release(self._idle.pop()[0])
         self._redis.close()
 
     def __enter__(self) -> Client:

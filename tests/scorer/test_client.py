@@ -191,11 +191,13 @@ class Pool:
     def disconnect(self) -> None:
         """End one."""
 
+    close = disconnect
+
 
 def test_a_connection_goes_back_to_the_pool_when_it_is_idle_broken_or_of_another_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Calls one after the other share one; the pool, which tests and renews them, has the last word on all others."""
+    """Calls one after the other share one; the pool tests and renews all others, and has all of them after `close`."""
     client, pool = Client(timeout_s=0.05), Pool()
     monkeypatch.setattr(client, "_redis", pool)
     for _ in range(3):
@@ -210,4 +212,9 @@ def test_a_connection_goes_back_to_the_pool_when_it_is_idle_broken_or_of_another
     pool.fails = True
     with pytest.raises(WindwardError, match="UNAVAILABLE"):
         client.call("health", {})
+    assert pool.given == pool.returned
+    pool.fails = False
+    client.call("health", {})
+    assert pool.given == pool.returned + 1
+    client.close()
     assert pool.given == pool.returned
