@@ -17,6 +17,7 @@ from scorer.ranking.instance_mean import instance_mean
 from scorer.ranking.machines import Machines
 from scorer.ranking.promises import placed_sum, rows_of
 from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.usage_columns import AGE_MAX_S
 
 _R = len(RESOURCES)
 
@@ -150,14 +151,18 @@ def class_mean(machines: Machines, priority_class: str) -> Floats:
     the ledger says of each. An instance that is not measured counts as expected.
     """
     split = _split_by_samples(machines, priority_class)
-    if not np.isnan(split).any() or not machines.fleet.snapshot.usages:
+    if not np.isnan(split).any():
         return split
     return np.where(np.isnan(split), _sum_of_instances(machines, priority_class), split)
 
 
 def _sum_of_instances(machines: Machines, priority_class: str) -> Floats:
-    """Return [R, n]: the sum over instances of a class; NaN where no current report is of the machine."""
+    """Return [R, n]: the sum over instances of a class; NaN where one has run for long and no current report is there.
+
+    An agent reports only when it has instances: a machine without any of the class uses nothing for it.
+    """
     fleet, code = machines.fleet, PRIORITY_CLASSES.index(priority_class)
+    at = fleet.snapshot.column("at")
 
     def used(placed: PlacedInstances) -> Floats:
         found = measured_usage(fleet.snapshot, placed)
@@ -165,7 +170,12 @@ def _sum_of_instances(machines: Machines, priority_class: str) -> Floats:
         each: Floats = np.where(np.isnan(found), expected, found) * (placed.classes == code)
         return each
 
-    found: Floats = np.where(machines.has_report, placed_sum(machines, ("used", code), used), np.nan)
+    def settled(placed: PlacedInstances) -> Floats:
+        long = (placed.started_at > 0) & (at[placed.rows] - placed.started_at >= AGE_MAX_S)
+        return np.tile(long & (placed.classes == code), (_R, 1)).astype(np.float64)
+
+    known = machines.has_report | (machines.has_data & (placed_sum(machines, ("settled", code), settled) == 0))
+    found: Floats = np.where(known, placed_sum(machines, ("used", code), used), np.nan)
     return found
 
 

@@ -106,6 +106,8 @@ def test_prod_thresholds_are_for_prod_newcomers() -> None:
          ["cpu used by prod over threshold"]),
         ("as samples split it, first of all", {"usage": {"cpu": 4}}, {"classes": {"prod": {"cpu": 2}}}, []),
         ("measured by nobody", {}, {}, ["cpu usage by prod unknown"]),
+        ("it came a moment ago: as expected", {"placed_ago_s": 60}, {}, ["cpu used by prod over threshold"]),
+        ("none of prod is there", {"priority_class": "mid"}, {}, []),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
@@ -117,6 +119,12 @@ def test_what_prod_uses_is_measured(name: str, prod: dict[str, Any], said: dict[
     there = machine("m", usage={"cpu": 9, "memory": 0}, **said)
     assert why(plugin, there, instances=instances, cpu=2) == refused
     assert why(plugin, there, instances=instances, cpu=2, priority_class="batch") == ["cpu over threshold"]
+
+
+def test_a_machine_without_data_or_prod() -> None:
+    """An empty machine takes prod although its agent reports no instance; one without any data does not."""
+    plugin = UsageThreshold(prod_thresholds={"cpu": 0.5})
+    assert passes(plugin, machine("empty", usage={"cpu": 9, "memory": 0}), machine("silent"), cpu=2) == "empty"
 
 
 def test_whose_usage_was_compared_is_explained() -> None:
