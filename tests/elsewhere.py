@@ -103,7 +103,8 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/scorer/commands/test_capacity.py": ("scorer.commands.capacity_mix",),
     "tests/scorer/commands/test_drain.py": ("scorer.commands.drain_view",),
     "tests/scorer/commands/test_rebalance.py": (
-        "scorer.commands.balance_settings", "scorer.commands.rebalance_plot", "scorer.commands.rebalance_view",
+        "scorer.commands.balance_settings", "scorer.commands.rebalance_apply", "scorer.commands.rebalance_plot",
+        "scorer.commands.rebalance_view",
         "scorer.commands.whole_fleet",
     ),
     "tests/integration/test_fifth_resource.py": ("scorer.placement.as_request",),

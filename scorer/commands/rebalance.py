@@ -1,6 +1,7 @@
 """``windward rebalance``: which instances should move, and why; of the running fleet, or of a file.
 
-It reads windows and ledger itself (`scorer.commands.whole_fleet`). Nothing is reserved and nothing is moved.
+It reads windows and ledger itself (`scorer.commands.whole_fleet`). Nothing is moved; with ``--apply`` a scorer reserves
+the targets (`scorer.commands.rebalance_apply`).
 
 Several rounds are watched by the process that prints (``--rounds``). Rejected: a state in Redis between two runs of the
 command. A look would then change what the next one says, and two people would disturb each other. What watches for
@@ -21,6 +22,7 @@ from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.terminal import screen
 from scorer.commands import ask
 from scorer.commands.balance_settings import BalanceSettings
+from scorer.commands.rebalance_apply import apply_moves
 from scorer.commands.rebalance_view import plan_answer, show
 from scorer.commands.whole_fleet import chosen_profile, whole_fleet
 from scorer.settings import ClientSettings, LedgerSettings
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RebalanceSettings(ClientSettings, LedgerSettings, BalanceSettings):
-    """Say which instances should move so that hot machines cool down; nothing is reserved and nothing is moved.
+    """Say which instances should move so that hot machines cool down; it moves nothing itself.
 
     By `overload` each move cuts the load that is expected above 90 % of machines, and sees the moves before it. By
     `thresholds` instances leave machines above --high while there is room on machines below --low, by the rules of
@@ -48,6 +50,7 @@ class RebalanceSettings(ClientSettings, LedgerSettings, BalanceSettings):
         "windward rebalance --rounds 6 --rounds-over 5 --every 1m    # of machines that stay hot for five minutes",
         "windward rebalance --rule thresholds --high cpu=65,memory=95 --low cpu=45,memory=60",
         "windward rebalance --machines docs/examples/hot.json --plot moves.png",
+        "windward rebalance --moves-max 3 --apply                   # and reserve the targets, for an hour",
     )
 
     machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
@@ -59,11 +62,15 @@ class RebalanceSettings(ClientSettings, LedgerSettings, BalanceSettings):
         1, "look so many times and print the last plan: machines that are over only for a moment give nothing"
     )
     every: Annotated[float, Meta(gt=0, le=86_400)] = setting(60.0, "time between two rounds", duration=True)
+    apply: bool = setting(False, "reserve the target of each move; a refused one drops those that depend on it")
+    ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = setting(3600.0, "with --apply: how long a target is held")
     plot: str | None = setting(None, "draw the machines concerned, before and after, into this PNG file",
                                metavar="FILE", group="output")  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.apply and self.machines is not None:
+            raise ValueError("apply: the machines of a file cannot be reserved; leave --machines out")
         if self.rounds > 1 and self.machines is not None:
             raise ValueError("rounds: a file shows one moment; several rounds are of the running fleet")
 
@@ -85,10 +92,12 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     except AWAY as error:
         return ask.unreachable(settings.redis_url, error, "rebalance", settings)
     answer = plan_answer(plan, profile, fleet)
+    if settings.apply:
+        answer["moves"] = apply_moves(answer["moves"], lambda move: _reserve(settings, move))
     if settings.plot:
         _draw(answer, settings.plot)
     print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
-    return ask.OK
+    return _code(answer) if settings.apply else ask.OK
 
 
 def planned(settings: RebalanceSettings, profile: Profile) -> tuple[Plan, OfflineFleet]:
@@ -103,6 +112,24 @@ def planned(settings: RebalanceSettings, profile: Profile) -> tuple[Plan, Offlin
         if left > 1:
             time.sleep(settings.every)
     return plan, fleet
+
+
+def _reserve(settings: RebalanceSettings, move: Mapping[str, Any]) -> Any:
+    params = {
+        "id": move["id"], "machine": move["target"], "move": True, "ttl_s": settings.ttl_s,
+        "generation": move["generation"] or None,
+    }  # fmt: skip
+    if settings.profile and not settings.profile.endswith(".toml"):
+        params["profile"] = settings.profile
+    return ask.call(settings, "update", params)
+
+
+def _code(answer: Mapping[str, Any]) -> int:
+    """Return 0 where every target is reserved, 4 where no scorer answered, 1 where one was refused."""
+    outcomes = {move["applied"]["outcome"] for move in answer["moves"] if move["applied"]}
+    if "not tried" in outcomes:
+        return ask.NO_ANSWER
+    return ask.FAILED if outcomes - {"reserved"} else ask.OK
 
 
 def _draw(answer: Mapping[str, Any], path: str) -> None:

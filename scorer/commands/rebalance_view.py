@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.durations import duration
 from schemas.process.tables import Column, Screen, table
-from scorer.commands.show import ratio
+from scorer.commands.show import ratio, time_of
 
 if TYPE_CHECKING:
     from scorer.commands.fleet_file import OfflineFleet
@@ -128,7 +128,21 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
         lines.append(
             f"  {missing} without a target: no machine that the filters allow would stay below the source's overload"
         )
-    return "\n".join([*lines, *([limit] if limit else [])])
+    return "\n".join([*lines, *([limit] if limit else []), *_applied(answer["moves"])])
+
+
+def _applied(moves: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what became of the moves that were applied, and what to do next."""
+    applied = [(move, move["applied"]) for move in moves if move.get("applied")]
+    reserved = [(move, what) for move, what in applied if what["outcome"] == "reserved"]
+    lines = [f"  {what['outcome']}: {move['id']}: {what['why']}" for move, what in applied if what["why"]]
+    if reserved:
+        move, what = reserved[0]
+        lines.append(
+            f"{len(reserved)} targets are reserved until {time_of(what['until'])}; when an instance runs there:"
+        )
+        lines.append(f"  windward confirm {move['id']} --machine {move['target']} --move {what['number']}")
+    return lines
 
 
 def _moves(answer: Mapping[str, Any], screen: Screen | None) -> str:

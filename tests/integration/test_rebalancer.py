@@ -49,7 +49,7 @@ class Fleet:
 
     def __init__(self, wire: Wire, names: Names) -> None:
         self.wire, self.names, self.ledger = wire, names, Ledger(wire, names)
-        publish(wire, names, [window_table(MACHINES, utilization=LOADS, at=time.time() + 5)])
+        publish(wire, names, [window_table(MACHINES, utilization=LOADS, at=time.time() + 60)])
         ids = [f"i{number}" for number in range(4)]
         wanted = [instance_of(Request(id=one, cpu=1.5, memory=1e9), "", 0.0) for one in ids]
         self.ledger.reserve([Wanted(one, 300.0, [Candidate("hot", -1)]) for one in wanted])
@@ -242,6 +242,40 @@ def test_the_command_watches_several_rounds(valkey: Valkey, fleet: Fleet) -> Non
     refused = run_command(*command, "--rounds", "2", environ=given)
     assert refused.returncode == 2
     assert "rounds: a machine gives after more than 2 rounds (rounds_over); give --rounds 3 or more" in refused.stderr
+
+
+def test_apply_reserves_the_targets(valkey: Valkey, fleet: Fleet) -> None:
+    """A scorer reserves each, and a plan made then counts them; what is not confirmed in time ends, nothing moved."""
+    given = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix, "WINDWARD_TIMEOUT": "60"}
+    command = ("rebalance", "--json", "--rest-s", "0", "--moves-max", "2", "--apply")
+    follower = Follower(fleet.ledger)
+
+    def held() -> dict[str, str]:
+        follower.poll()
+        live = follower.view.instances.values()
+        assert {one.machine for one in live} == {"hot"}
+        return {one.id: one.moving.to for one in live if one.moving is not None}
+
+    with scorer_process(valkey.url, fleet.names):
+        done = run_command(*command, environ=given)
+        assert done.returncode == 0, done.stderr
+        moves = json.loads(done.stdout)["moves"]
+        assert [move["applied"]["outcome"] for move in moves] == ["reserved"] * 2
+        assert held() == {move["id"]: move["target"] for move in moves}
+        again = json.loads(run_command(*command[:-1], environ=given).stdout)
+        assert not {move["id"] for move in moves} & {move["id"] for move in again["moves"]}
+        assert again["moved_in_hour"] == 2
+        for one in [each for each in follower.view.instances.values() if each.moving is not None]:
+            fleet.ledger.cancel_move(one)
+        brief = json.loads(run_command(*command, "--ttl-s", "0.5", environ=given).stdout)["moves"]
+        assert [move["applied"]["outcome"] for move in brief] == ["reserved"] * 2
+        eventually(lambda: not held())
+        shown = run_command("rebalance", "--rest-s", "0", "--moves-max", "1", "--apply", environ=given).stdout
+        assert "1 targets are reserved until" in shown
+        assert f"windward confirm {next(iter(held()))} --machine" in shown
+    silent = run_command(*command, environ=given | {"WINDWARD_TIMEOUT": "0.2"})
+    assert silent.returncode == 4
+    assert json.loads(silent.stdout)["moves"][0]["applied"]["outcome"] == "not tried"
 
 
 @contextmanager

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from schemas.process.settings import SettingsError
+from scorer.client import WindwardError
 from scorer.commands.rebalance import main
+from scorer.commands.rebalance_apply import apply_moves
 
 FILE = str(Path(__file__).parents[3] / "docs" / "examples" / "hot.json")
 THRESHOLDS = ("--rule", "thresholds", "--high", "cpu=65,memory=95", "--low", "cpu=45,memory=60")
@@ -96,6 +99,7 @@ def test_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
         (["--prod-high", "cpu=65"], 'prod_high: prod_high and prod_low are of rule "thresholds"'),
         ([*THRESHOLDS, "--objective", "variance"], 'objective: "variance" is of rule "overload"'),
         (["--classes", "gold"], "classes: no class 'gold'; there are prod, mid"),
+        (["--apply"], "apply: the machines of a file cannot be reserved"),
         (["--rounds", "2"], "rounds: a file shows one moment"),
         (["--plot", "/nowhere/x.png"], "plot: /nowhere/x.png cannot be written"),
         ([*THRESHOLDS[:2], "--high", "cup=65", "--low", "cpu=1"], "high: no resource 'cup'; there are cpu, memory"),
@@ -111,3 +115,47 @@ def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:
         main(["--machines", FILE, *words], {})
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_refused_step_drops_those_that_depend_on_it() -> None:
+    """To where it would have made room, from where it would have gone; and what depends on those. The rest goes on."""
+    moves = [
+        {"id": name, "source": source, "target": target}
+        for name, source, target in (
+            ("a", "A", "B"), ("b", "C", "A"), ("c", "B", "D"), ("d", "E", "C"), ("e", "E", "F"), ("f", "A", None),
+        )
+    ]  # fmt: skip
+
+    def reserve(move: Mapping[str, Any]) -> dict[str, Any]:
+        if move["id"] == "a":
+            raise WindwardError("RESOURCE_EXHAUSTED", "no room")
+        return {"machine": move["source"], "moving": {"to": move["target"], "until": 9.0, "number": 3}}
+
+    found = {move["id"]: move["applied"] for move in apply_moves(moves, reserve)}
+    assert found == {
+        "a": {"outcome": "refused", "why": "RESOURCE_EXHAUSTED: no room"},
+        "b": {"outcome": "dropped", "why": "a does not leave A"},
+        "c": {"outcome": "dropped", "why": "a does not come to B"},
+        "d": {"outcome": "dropped", "why": "b does not leave C"},
+        "e": {"outcome": "reserved", "why": "", "until": 9.0, "number": 3},
+        "f": None,
+    }
+
+
+def test_without_an_answer_the_rest_is_not_tried() -> None:
+    """No scorer: each further step would wait for it, too."""
+    asked: list[str] = []
+
+    def reserve(move: Mapping[str, Any]) -> dict[str, Any]:
+        asked.append(move["id"])
+        raise WindwardError("DEADLINE_EXCEEDED", "no answer")
+
+    moves = [{"id": name, "source": "A", "target": "B"} for name in "ab"]
+    assert [move["applied"]["outcome"] for move in apply_moves(moves, reserve)] == ["not tried", "not tried"]
+    assert asked == ["a"]
+
+
+def test_an_instance_that_is_there_already_is_not_reserved() -> None:
+    """Somebody has moved it meanwhile: the answer has no move."""
+    (move,) = apply_moves([{"id": "a", "source": "A", "target": "B"}], lambda _: {"machine": "B", "moving": None})
+    assert move["applied"] == {"outcome": "refused", "why": "a is on B and does not move"}
