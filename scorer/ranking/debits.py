@@ -1,9 +1,13 @@
 """Debits: the load of instances that ended or moved away, which the windows still show.
 
 The mirror of credits (`scorer.ranking.credits`): a window shows an instance by the share of its filled slots in which
-it ran. That much of its expected usage is taken out, and it fades as the window forgets it:
+it ran. That much of what it used is taken out, and it fades as the window forgets it:
 
-    debit = expected * (share of the slots later than the start - share of the slots later than the end)
+    debit = used * (share of the slots later than the start - share of the slots later than the end)
+
+``used`` is what was measured of it until it left: its mean of about half an hour in the usage by instance, where that
+ended with it. Where nothing was measured it is what was expected of it. The stream app keeps the figures of what left
+for a day, longer than a window shows it, and every scorer reads the same: the ledger needs no word of it.
 
 A percentile q loses all as long as that share exceeds 1 - q, a maximum as long as it is above 0. Time is measured to
 the end of the machine's window, as for credits: while data is late nothing is forgotten. A standard deviation keeps
@@ -26,6 +30,9 @@ from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.windows import ChosenWindows
 
+LATE_S = 180.0
+"""The last report of an instance is no further from its end: three of an agent's intervals."""
+
 
 def shown_share(left: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows) -> Floats:
     """Return [R, K]: in which share of the window's filled slots each of the leavers ran."""
@@ -35,9 +42,26 @@ def shown_share(left: PlacedInstances, snapshot: Snapshot, windows: ChosenWindow
     return share
 
 
+def used(estimate: Estimate, left: PlacedInstances, snapshot: Snapshot) -> Floats:
+    """Return [R, K]: what each of the leavers used: as measured at its end, else as expected.
+
+    Figures of a report that came `LATE_S` after the end, or before the start, are of another life of the id, and those
+    older than `LATE_S` at the end say too little of it.
+    """
+    expected = estimate.of_placed(left)
+    if not snapshot.usages or not left.rows.size:
+        return expected
+    columns = snapshot.usages.columns
+    rows = columns.index.rows(left.pairs)
+    at = columns.take(columns.at, rows)
+    own = (at > left.started_at) & (np.abs(at - left.ended_at) <= LATE_S)
+    measured = columns.take(columns.recent, np.where(own, rows, -1))
+    return np.where(np.isfinite(measured), measured, expected)
+
+
 def mean_debit(estimate: Estimate, left: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows) -> Floats:
     """Return [R, K]: what each of the leavers has in the mean usage of its machine."""
-    return estimate.of_placed(left) * shown_share(left, snapshot, windows)
+    return used(estimate, left, snapshot) * shown_share(left, snapshot, windows)
 
 
 def percentile_debit(
@@ -45,7 +69,7 @@ def percentile_debit(
 ) -> Floats:
     """Return [R, K]: what each of the leavers has in a percentile (0-1) of the usage; quantile 1 is the maximum."""
     share = shown_share(left, snapshot, windows)
-    return np.where(share > 1.0 - quantile + 1e-9, estimate.of_placed(left), 0.0)
+    return np.where(share > 1.0 - quantile + 1e-9, used(estimate, left, snapshot), 0.0)
 
 
 def taken_out(measured: Floats, debit: Floats, since: Floats) -> Floats:

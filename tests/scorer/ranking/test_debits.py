@@ -162,3 +162,31 @@ def test_debits_go_with_credits_by_the_window_alone() -> None:
     offline = fleet(host, leavers=[{"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 7200}], **HOUR)
     found = ranked(offline, {"window": 3600, "debits": True, "scores": [{"use": "global_variance"}]})
     assert found.machines.debit[0, 0] == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(
+    ("what", "said", "expected"),
+    [
+        ("as measured", {"usage": {"cpu": 3}}, 5.0),
+        ("another resource was measured alone", {"usage": {"memory": 1}}, 4.0),
+        ("never measured", {}, 4.0),
+        ("the report is of long before its end", {"usage": {"cpu": 3}, "usage_age_s": 2000}, 4.0),
+        (
+            "the report is of before its start",
+            {"usage": {"cpu": 3}, "usage_age_s": 100, "placed_ago_s": 60},
+            8 - 4 / 60,
+        ),
+    ],
+)
+def test_what_was_measured_of_it_is_taken_out(what: str, said: dict[str, Any], expected: float) -> None:
+    """In place of the 4 cores that were expected; 8 were measured of the machine, which it left just now."""
+    host = machine("m", usage={"cpu": 8, "memory": 50}, windows={"300": {"cpu": 0}, "900": {"cpu": 0}})
+    left = {"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 7200, "ended_ago_s": 0} | said
+    assert see(fleet(host, leavers=[left], **HOUR), None, MODEL).mean[0, 0] == pytest.approx(expected), what
+
+
+def test_a_report_long_after_its_end_is_of_another() -> None:
+    """The id came again on the machine: what is measured now is not what left."""
+    host = machine("m", usage={"cpu": 8, "memory": 50}, windows={"300": {"cpu": 0}, "900": {"cpu": 0}})
+    left = {"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 7200, "ended_ago_s": 1800, "usage": {"cpu": 3}}
+    assert see(fleet(host, leavers=[left], **HOUR), None, MODEL).mean[0, 0] == pytest.approx(6.0)
