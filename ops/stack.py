@@ -176,7 +176,18 @@ class Stack(StartedByWith):
         middle += [self._process("scorer", n) for n in range(1, settings.scorers + 1)]
         if settings.exporter:
             middle.append(
-                self._process("exporter", 0, ["--statistics", ",".join(get_args(Statistic)), "--labels", "zone,rack"])
+                self._process(
+                    "exporter",
+                    0,
+                    [
+                        "--statistics",
+                        ",".join(get_args(Statistic)),
+                        "--labels",
+                        "zone,rack",
+                        "--top-instances",
+                        100,
+                    ],
+                )
             )
         if settings.record:
             middle.append(self._process("record", 0, ["--record-dir", settings.state_dir / "recording"]))

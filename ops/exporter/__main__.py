@@ -75,6 +75,7 @@ def selection_of(settings: ExporterSettings) -> Selection:
         probe=settings.probe_request,
         per_machine=settings.per_machine,
         machines_max=settings.machines_max,
+        top_instances=settings.top_instances,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ops.exporter import classes
+from ops.exporter import classes, instances
 from ops.exporter.exposition import Family
 from ops.exporter.machines import risks, thresholds
 from ops.exporter.selection import Selection, unit_name, window_name
@@ -33,6 +33,7 @@ def families(state: State, selection: Selection) -> Iterator[Family]:
         yield _last_samples(state)
         yield from _load(state, selection)
         yield from _promises(state)
+        yield from instances.of_fleet(state)
         yield from classes.of_fleet(state)
         yield from _probe(state, selection)
         yield from _servers(state)
@@ -122,11 +123,11 @@ def _promises(state: State) -> Iterator[Family]:
             headroom.add(float(np.nansum(left[usable])) / total, resource=resource)
     yield requested
     yield headroom
-    instances = Family("windward_fleet_instances", "Instances in the ledger by state.")
+    live = Family("windward_fleet_instances", "Instances in the ledger by state.")
     counts: Counter[str] = Counter(instance.state for instance in state.ledger.instances.values())
     for name in sorted({*LIVE, *counts}):
-        instances.add(counts[name], state=name)
-    yield instances
+        live.add(counts[name], state=name)
+    yield live
 
 
 def _probe(state: State, selection: Selection) -> Iterator[Family]:

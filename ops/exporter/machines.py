@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ops.exporter import classes
+from ops.exporter import classes, instances
 from ops.exporter.exposition import SECONDS, Family, MachineNames
 from ops.exporter.labels import label_columns
 from ops.exporter.selection import Selection, unit_name, window_name
@@ -47,6 +47,8 @@ class MachineFamilies:
             yield from self._load(state, names, rows & state.fresh)
             yield from self._promises(state, names, rows)
             yield from classes.of_machines(state, names, rows & state.fresh)
+            yield from instances.of_machines(state, names, rows)
+            yield from instances.largest(state, self._selection.top_instances, rows)
             yield from self._facts(state, names, rows)
 
     def _names_of(self, roster: Roster) -> MachineNames:
@@ -107,9 +109,9 @@ class MachineFamilies:
             allocatable = Family(f"windward_machine_allocatable_{resource}_{unit_name(resource)}", "What may be used.")
             allocatable.add_column(names, seen.allocatable[position], rows, digits=None)
             yield allocatable
-        instances = Family("windward_machine_instances", "Instances reserved or confirmed.")
-        instances.add_column(names, seen.count, rows, digits=None)
-        yield instances
+        count = Family("windward_machine_instances", "Instances reserved or confirmed.")
+        count.add_column(names, seen.count, rows, digits=None)
+        yield count
         placed = Family("windward_machine_last_placement_timestamp_seconds", "When the newest instance was reserved.")
         placed.add_column(names, last_placements(state), rows, SECONDS)
         yield placed

@@ -28,6 +28,7 @@ class Selection:
     probe: Request = field(default_factory=Request)
     per_machine: str = "auto"
     machines_max: int = 20_000
+    top_instances: int = 0
 
     def windows(self, snapshot: Snapshot) -> tuple[int, ...]:
         """Return the windows shown: those wanted, as far as they are kept."""

@@ -51,6 +51,9 @@ class ExporterSettings(LedgerSettings):
         "auto", "series of single machines; auto: up to machines_max of them. Those of the fleet are always there"
     )
     machines_max: Annotated[int, Meta(ge=0)] = setting(20_000, "the largest fleet whose machines auto shows")
+    top_instances: Annotated[int, Meta(ge=0, le=10_000)] = setting(
+        0, "series of single instances: of so many, those that use the largest part of their machines"
+    )
     shard: str = setting("1/1", "I/N: this exporter shows the machines of every N-th partition", metavar="I/N")
     labels: tuple[str, ...] = setting((), "machine labels shown by windward_machine_info, such as zone,rack")
 

@@ -15,6 +15,7 @@ import redis
 
 from schemas.names import Names
 from schemas.request import Request
+from scorer.ledger.class_usage import ClassUsage, class_usage
 from scorer.ledger.follower import Follower
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.view import LedgerView
@@ -76,6 +77,11 @@ class State:
     def class_sums(self) -> ClassSums | None:
         """The sums by class, None where the profile counts all classes together."""
         return class_sums(self.snapshot, self.ledger, self.profile, self.now_s, self.kept)
+
+    @cached_property
+    def class_usage(self) -> ClassUsage | None:
+        """What the instances are measured to use; None where no agent reports them."""
+        return class_usage(self.snapshot, self.ledger, self.seen.fleet.seats) if self.snapshot.usages else None
 
 
 class Reader:

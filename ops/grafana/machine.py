@@ -30,7 +30,7 @@ def dashboard() -> builders.Dashboard:
         "Windward / Machine",
         "One machine's load by window, with deviation, percentiles, peaks, promises and placements",
         variables,
-        [("$machine now", _now()), ("$resource", _load()), ("Placing", _placing())],
+        [("$machine now", _now()), ("$resource", _load()), ("Instances", _instances()), ("Placing", _placing())],
     )
     for name, expression, color in (
         ("Placements", f"windward_machine_last_placement_timestamp_seconds{{{ONE}}} * 1000", "blue"),
@@ -138,6 +138,32 @@ def _load() -> list[object]:
             "All resources: $window", "Mean of the window.",
             [(f'max by (resource) ({UTILIZATION}{{{ONE},statistic="mean",window="$window"}})', "{{resource}}")],
             "percentunit", steps=parts.LOAD, high=1,
+        ),
+    ]  # fmt: skip
+
+
+def _instances() -> list[object]:
+    here = f'{{{ONE},resource="$resource"}}'
+    return [
+        parts.lines(
+            "Instances and system: $resource",
+            "What its instances are measured to use together, as its agent reports them, and what is used beside them.",
+            [
+                (f"max(windward_machine_instances_usage_ratio{here})", "instances"),
+                (f"max(windward_machine_system_usage_ratio{here})", "system"),
+            ],
+            "percentunit", steps=parts.LOAD, width=10, stacked=True,
+        ),
+        parts.bars(
+            "Instances by usage: $resource",
+            "The fifteen that use the most, of its allocatable; as far as the exporter shows them (setting top_instances).",
+            [(f"topk(15, max by (id) (windward_instance_usage_ratio{here}))", "{{id}}")], "percentunit", width=10,
+            steps=parts.LOAD,
+        ),
+        parts.figures(
+            "Last report", "Age of its agent's newest report of instances; one comes each minute.",
+            [(f"time() - max(windward_machine_last_instance_report_timestamp_seconds{{{ONE}}})", "age")], "s", width=4,
+            decimals=0, steps=((None, "green"), (300, "red")),
         ),
     ]  # fmt: skip
 

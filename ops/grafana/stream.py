@@ -108,8 +108,15 @@ def panels() -> list[object]:
             "s", width=8,
         ),
         parts.lines(
-            "Instances with usage", "Pairs of machine and instance whose usage the workers hold.",
-            [("sum(windward_stream_instances)", "pairs")], "short", width=8,
+            "Instances with usage",
+            "Pairs of machine and instance whose usage the workers hold, those that the ledger has, and machines whose reports"
+            " stopped.",
+            [
+                ("sum(windward_stream_instances)", "pairs"),
+                ("max(windward_instances_measured)", "measured"),
+                ("max(windward_fleet_machines_without_reports)", "machines without reports"),
+            ],
+            "short", width=8,
         ),
         parts.lines(
             "Usages of instances", "A second: applied; late, which are repeated or overtaken reports; evicted for want of room.",

@@ -30,6 +30,8 @@ class ClassUsage:
     """[C, R, M] What the instances ask whose usage of the resource is not measured."""
     system: Floats
     """[R, M] What the machine uses beside its instances; NaN where that is not known."""
+    measured: int
+    """Instances of which any resource is measured."""
 
 
 def class_usage(snapshot: Snapshot, ledger: Readable, seats: Seats | None = None) -> ClassUsage:
@@ -43,6 +45,7 @@ def class_usage(snapshot: Snapshot, ledger: Readable, seats: Seats | None = None
         used=np.where(reported(snapshot), used, np.nan),
         unmeasured=_by_class(np.where(known, 0.0, placed.amounts), placed, len(snapshot)),
         system=system_usage(snapshot, columns.recent),
+        measured=int(known.any(axis=0).sum()),
     )
 
 

@@ -8,7 +8,8 @@ never to now: while data is late, nothing has been absorbed.
 |---------------------|-------------------------------------------------------------------------------------------|
 | window              | expected * (1 - share of the window's filled slots that are later than the start)          |
 | trimaran-60s        | all, if placed after the window's end or less than 60 s before it, in whole seconds        |
-| koordinator-pending | all, if placed later than one report interval (60 s) before the newest sample              |
+| koordinator-pending | all, if placed later than one report interval (60 s) before the newest sample; less what   |
+|                     | its agent says that it uses, and never below 0                                            |
 | none                | nothing                                                                                    |
 
 The other statistics follow the same share (model ``window``) or the same yes or no. A percentile q gets all until the
@@ -29,6 +30,7 @@ import numpy as np
 from schemas.names import SLOT_S
 from schemas.request import Request
 from schemas.resources import RESOURCES
+from scorer.ledger.class_usage import measured_usage
 from scorer.ledger.slots import PlacedInstances
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
@@ -195,6 +197,8 @@ def mean_credit(
     if model == "window":
         share, _ = absorbed(placed, snapshot, windows)
         return expected * (1.0 - share)
+    if model == "koordinator-pending" and snapshot.usages:
+        expected = np.maximum(expected - np.nan_to_num(measured_usage(snapshot, placed)), 0.0)
     return np.where(pending(model, placed, snapshot), expected, 0.0)
 
 

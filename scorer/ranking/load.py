@@ -148,7 +148,8 @@ def class_mean(machines: Machines, priority_class: str) -> Floats:
     """Return [R, n]: mean usage by the instances of one priority class, with credits; NaN where not measured.
 
     As samples split it by class; where they do not, the sum of what was measured of the instances of the class, by what
-    the ledger says of each. An instance that is not measured counts as expected.
+    the ledger says of each. An instance that is not measured counts as expected; by credits ``koordinator-pending`` it
+    does while it is pending, as at the peer.
     """
     split = _split_by_samples(machines, priority_class)
     if not np.isnan(split).any():
@@ -166,6 +167,10 @@ def _sum_of_instances(machines: Machines, priority_class: str) -> Floats:
 
     def used(placed: PlacedInstances) -> Floats:
         found = measured_usage(fleet.snapshot, placed)
+        if fleet.credit_model == "koordinator-pending":
+            credit = mean_credit(fleet.credit_model, fleet.estimate, placed, fleet.snapshot, fleet.windows)
+            pending: Floats = (np.nan_to_num(found) + credit) * (placed.classes == code)
+            return pending
         expected = fleet.estimate.of_placed(placed) if fleet.credited else 0.0
         each: Floats = np.where(np.isnan(found), expected, found) * (placed.classes == code)
         return each

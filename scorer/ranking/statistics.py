@@ -19,6 +19,12 @@ Statistic = Literal["mean", "p50", "p90", "p95", "p99", "max"]
 KOORDINATOR_EXPIRATION_S = 180.0
 
 
+def prod_usage(machines: Machines, with_system: object) -> Floats:
+    """Return [R, n]: the usage by class prod, with what a machine is known to use beside its instances if asked for."""
+    usage = machines.class_mean("prod")
+    return usage + np.nan_to_num(machines.system_usage) if with_system else usage
+
+
 def statistic(machines: Machines, name: Statistic, missing: str = "refuse") -> Floats:
     """Return [R, n]: that statistic of the usage, with credits; NaN without data.
 

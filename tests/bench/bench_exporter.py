@@ -36,12 +36,16 @@ from ops.local.ports import listens
 from ops.local.process import LocalProcess, free_port
 from ops.local.prometheus import LocalPrometheus
 from ops.local.valkey import LocalValkey
+from schemas.instance_table import COLUMNS, pair_name
 from schemas.names import Names
 from schemas.request import read_request
-from schemas.window_table import WindowTable, encode_table
-from scorer.ledger.view import LedgerView
+from schemas.window_table import Header, WindowTable, decode_table, encode_table
+from scorer.ledger.instance import copy_with
+from scorer.ledger.view import LedgerView, instance_of
 from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.kept import Kept
 from scorer.snapshot.builder import build_snapshot
+from scorer.snapshot.usages import Usages, UsageTable
 from scorer.wire import Wire
 from tests.bench.bench_decision import NOW_S, fleet_table
 from tests.window_tables import publish
@@ -49,28 +53,54 @@ from tests.window_tables import publish
 ALL = Statistic.__args__
 DEFAULT = Selection().statistics
 CASES = (
-    # machines, windows, statistics, seconds at most
-    (500, (), DEFAULT, None),
-    (5_000, (), DEFAULT, 0.25),
-    (5_000, (), ALL, 0.6),
-    (50_000, (300,), DEFAULT, 1.5),
+    # machines, windows, statistics, seconds at most, instances whose usage is reported, single ones shown
+    (500, (), DEFAULT, None, 0, 0),
+    (5_000, (), DEFAULT, 0.25, 0, 0),
+    (5_000, (), DEFAULT, 0.25, 100_000, 0),
+    (5_000, (), DEFAULT, None, 100_000, 1_000),
+    (5_000, (), ALL, 0.6, 0, 0),
+    (50_000, (300,), DEFAULT, 1.5, 0, 0),
 )
 
 
-def measure(machines: int, windows_s: tuple[int, ...], statistics: tuple[str, ...], rounds: int) -> dict[str, Any]:
+def reports(names: list[str], instances: int) -> tuple[Usages, LedgerView]:
+    """Return the usage of instances spread over machines, and the ledger that has them."""
+    pairs = [pair_name(names[number % len(names)], f"instance-{number}") for number in range(instances)]
+    pairs += [pair_name(name, "") for name in names]
+    columns = {name: np.full((*axes, len(pairs)), 1, kind) for name, (kind, axes, _) in COLUMNS.items()}
+    columns["at"][:] = NOW_S - 5
+    table = encode_table(Header(machines=len(pairs), windows_s=(), columns=[]), columns, "\n".join(pairs).encode())
+    usages = Usages([UsageTable(decode_table(table))])
+    _ = usages.columns
+    record = instance_of(read_request({"id": "instance-0", "cpu": 1}), names[0], NOW_S - 9_000)
+    live = (
+        copy_with(record, id=f"instance-{number}", machine=names[number % len(names)]) for number in range(instances)
+    )
+    return usages, LedgerView(live)
+
+
+def measure(
+    machines: int, windows_s: tuple[int, ...], statistics: tuple[str, ...], rounds: int, instances: int, shown: int
+) -> dict[str, Any]:
     """Return median times in s, and the page's size."""
     selection = Selection(
-        windows_s=windows_s, statistics=statistics, per_machine="always", probe=read_request({"cpu": 1, "memory": "1G"})
+        windows_s=windows_s,
+        statistics=statistics,
+        per_machine="always",
+        probe=read_request({"cpu": 1, "memory": "1G"}),
+        top_instances=shown,
     )
-    machine_families, ledger, profile = MachineFamilies(selection), LedgerView(), load_profiles().choose()
+    machine_families, profile = MachineFamilies(selection), load_profiles().choose()
+    usages, ledger = reports(fleet_table(machines, 0).machines, instances) if instances else (None, LedgerView())
+    kept = Kept()
     snapshot, facts, operator = None, {}, {}
     made, fleet_alone, squeezed = [], [], []
     body = b""
     for seed in range(rounds):
         table = fleet_table(machines, seed)
-        snapshot = build_snapshot([table], facts, operator, previous=snapshot)
+        snapshot = build_snapshot([table], facts, operator, previous=snapshot, usages=usages)
         begin = time.perf_counter()
-        state = State(snapshot, ledger, profile, NOW_S)
+        state = State(snapshot, ledger, profile, NOW_S, kept=kept)
         families = list(fleet.families(state, selection))
         middle = time.perf_counter()
         body = page([*families, *machine_families.families(state)])
@@ -81,6 +111,7 @@ def measure(machines: int, windows_s: tuple[int, ...], statistics: tuple[str, ..
         fleet_alone.append(middle - begin)
     return {
         "machines": machines, "windows_s": windows_s or "all", "statistics": len(statistics),
+        "instances": instances, "instances_shown": shown,
         "series": body.count(b"\n") - 2 * body.count(b"# TYPE"), "bytes": len(body), "gzip_bytes": len(packed),
         "made_s": round(median(made), 4), "best_s": round(min(made), 4), "fleet_s": round(median(fleet_alone), 4),
         "gzip_s": round(median(squeezed), 4),
@@ -154,8 +185,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--prometheus", action="store_true")
     options = parser.parse_args(argv)
     results, missed = [], False
-    for machines, windows_s, statistics, bound_s in CASES:
-        result = measure(machines, windows_s, statistics, options.rounds) | {"bound_s": bound_s}
+    for machines, windows_s, statistics, bound_s, instances, shown in CASES:
+        result = measure(machines, windows_s, statistics, options.rounds, instances, shown) | {"bound_s": bound_s}
         missed |= bound_s is not None and result["made_s"] > bound_s
         results.append(result)
         print(json.dumps(result), file=sys.stderr, flush=True)

@@ -80,6 +80,7 @@ def exporters() -> set[str]:
     table = window_table(["a"], capacity=[1.0] * len(RESOURCES), at=1e9)
     snapshot = build_snapshot([decode_table(table)], {}, operator)
     memory = {"windows": Memory(1, 2)}
+    from tests.ops.exporter import test_instances
     from tests.ops.exporter.test_families import placed
 
     state = State(snapshot, LedgerView([placed("i", "a")]), profiles.choose(), 1e9, memory)
@@ -89,6 +90,10 @@ def exporters() -> set[str]:
     families = [*fleet.families(state, selection), *MachineFamilies(selection).families(state), *own]
     by_class = replace(state, profile=read_profile(Path(__file__).parents[2] / "docs/examples/classes.toml"))
     families += [*fleet.families(by_class, selection), *MachineFamilies(selection).families(by_class)]
+    offline = test_instances.reporting()
+    measured = State(offline.snapshot, offline.ledger, profiles.choose(), offline.now_s)
+    shown = MachineFamilies(Selection(top_instances=1)).families(measured)
+    families += [family for family in shown if "instance" in family.name or "system" in family.name]
     assert not [family.name for family in families if not family.parts]
     return {family.name for family in families}
 

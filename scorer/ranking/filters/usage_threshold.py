@@ -14,7 +14,7 @@ from schemas.resources import OPTIONAL, RESOURCES
 from scorer.ranking.allocation import whole
 from scorer.ranking.machines import ROUNDING, Machines, numbers
 from scorer.ranking.scope import Scope
-from scorer.ranking.statistics import KOORDINATOR_EXPIRATION_S, ResourceName, Statistic, statistic
+from scorer.ranking.statistics import KOORDINATOR_EXPIRATION_S, ResourceName, Statistic, prod_usage, statistic
 from scorer.ranking.thresholds import Thresholds, as_column, check_thresholds
 from scorer.snapshot.arrays import Bools, Floats
 
@@ -30,9 +30,9 @@ class UsageThreshold:
         by resource, of the mean.
     percentile_thresholds, statistic:
         if given, these instead, of a percentile (``p50 p90 p95 p99``) or the maximum.
-    prod_thresholds:
+    prod_thresholds, prod_with_system:
         for a request of class prod, if given, these before all, of the measured usage by class prod: as samples split
-        it, else the sum over the instances that the ledger has as prod.
+        it, else the sum over the instances that the ledger has as prod; and, with the second, of the system's.
     An operator's thresholds of a machine replace each group as a whole, there. A group of zeros is given, and switches
     the others off.
 
@@ -59,6 +59,7 @@ class UsageThreshold:
     percentile_thresholds: Thresholds = field(default_factory=dict)
     statistic: Statistic = "p95"
     prod_thresholds: Thresholds = field(default_factory=dict)
+    prod_with_system: bool = False
     expiration_s: float = 0.0
     pass_expired: bool = False
     missing: Literal["refuse", "pass", "estimates", "mean"] = "refuse"
@@ -190,7 +191,7 @@ class UsageThreshold:
         if priority_class == "prod":
             own, given = _group(self.prod_thresholds, machines, "prod_thresholds", rules.has_prod_thresholds)
             if given.any():
-                threshold, usage = _prefer(given, own, machines.class_mean("prod"), threshold, usage)
+                threshold, usage = _prefer(given, own, prod_usage(machines, self.prod_with_system), threshold, usage)
         return threshold, usage
 
     def _by_prod(self, machines: Machines) -> Bools:

@@ -13,7 +13,7 @@ from schemas.resources import RESOURCES
 from scorer.ranking.allocation import check_weights, percent_of, whole
 from scorer.ranking.machines import Machines, numbers
 from scorer.ranking.scope import Scope
-from scorer.ranking.statistics import Statistic, statistic
+from scorer.ranking.statistics import Statistic, prod_usage, statistic
 from scorer.snapshot.arrays import Floats
 
 
@@ -33,6 +33,8 @@ class LoadAware:
         ``mean`` or a percentile or the maximum, of the window that the profile chooses.
     prod_usage:
         for a request of class prod, go by the mean usage of class prod.
+    prod_with_system:
+        and by what a machine uses beside its instances (the peer's prodUsageIncludeSys).
     missing:
         a machine whose statistic is missing is judged by the ``estimates`` of the instances placed (the peer, asked for
         a window of a certain length) or by the ``mean`` (the peer, asked for any); or scores ``zero``.
@@ -49,6 +51,7 @@ class LoadAware:
     dominant_weight: float = 0.0
     statistic: Statistic = "mean"
     prod_usage: bool = False
+    prod_with_system: bool = False
     expiration_s: float = 180.0
     missing: Literal["zero", "estimates", "mean"] = "zero"
     rounding: bool = False
@@ -82,7 +85,7 @@ class LoadAware:
         """Return [resources, n] in 0-100, and which resources."""
         rows = [row for row, name in enumerate(RESOURCES) if name in self.weights or name in ("cpu", "memory")]
         if self.prod_usage and machines.request.priority_class == "prod":
-            usage = machines.class_mean("prod")
+            usage = prod_usage(machines, self.prod_with_system)
         else:
             usage = statistic(machines, self.statistic, self.missing)
         used = usage[rows] + machines.expected[rows, None]

@@ -33,6 +33,7 @@ def test_usage_by_class() -> None:
     unmeasured = dict(zip(PRIORITY_CLASSES, found.unmeasured[:, CPU, 0].tolist(), strict=True))
     assert unmeasured == {"prod": 0.0, "mid": 7.0, "batch": 6.0, "free": 0.0}
     assert found.system[CPU].tolist()[0] == 1.0
+    assert found.measured == 3
     seats = Seats(offline.ledger, offline.snapshot.roster)
     np.testing.assert_equal(measured_usage(offline.snapshot, seats.placed())[CPU], [3, 2, 2.5, np.nan, np.nan, np.nan])
     np.testing.assert_equal(measured_usage(offline.snapshot, seats.placed(np.array([1])))[CPU], [np.nan])

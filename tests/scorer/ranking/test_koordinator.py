@@ -40,12 +40,8 @@ UNITS = {"cpu_millicores": ("cpu", 1000), "memory_bytes": ("memory", 1)}
 WINDOW_S = 300
 """The peer averages its usage over this."""
 
-REPORTED = "no usage is reported by instance: a pending one counts in full, where the peer takes off what it uses"
-DIFFERENT = {
-    "TestScore/score prod Pod": REPORTED,
-    "derived: same pod scheduled 59 s before the metric: max(0, estimate - usage) is added": REPORTED,
-    "PodAssignCache/usage and delta vectors with 6 assigned pods": REPORTED,
-}
+LEDGER = "the class of an instance is the ledger's: what an agent says of its class is not asked"
+DIFFERENT = {"PodAssignCache/usage and delta vectors with 6 assigned pods": LEDGER}
 """Rows that Windward deliberately answers otherwise, and why."""
 
 
@@ -66,10 +62,12 @@ def instance(pod: dict[str, Any]) -> dict[str, Any]:
     return {"priority_class": kind, **amounts(pod["requests"]), **({"limits": limits} if limits else {})}
 
 
-def placed(pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the pods on the machine `m` as instances."""
+def placed(pods: list[dict[str, Any]], metric: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Return the pods on the machine `m` as instances, each with its usage where the machine's report has it."""
+    reported = {pod["name"]: amounts(pod["usage"]) for pod in (metric or {}).get("pods", ())}
     return [
         {"id": pod["name"], "machine": "m", "placed_ago_s": pod.get("scheduled_age_s", 0), **instance(pod)}
+        | ({"usage": reported[pod["name"]]} if pod["name"] in reported else {})
         for pod in pods
     ]
 
@@ -150,24 +148,17 @@ def usage(metric: dict[str, Any]) -> dict[str, Any]:
     """Return what a machine's report says, as a fleet file does.
 
     The peer leaves a percentile out while its samples span less than half of the window: such windows are here covered
-    to less than half. A report without the machine's own usage is one of another resource alone. Classes are reported
-    as classes, so what the pods of one class use is one figure.
+    to less than half. A report without the machine's own usage is one of another resource alone.
     """
     age_s = 1e9 if metric["update_age_s"] is None else metric["update_age_s"]
     if metric["node_usage"] is None:
         return {"age_s": age_s, "usage": {"nic": 0}}
     mean = metric["node_usage"]
-    by_class: dict[str, dict[str, float]] = {}
-    for pod in metric["pods"]:
-        if pod["priority_class"]:
-            here = by_class.setdefault(pod["priority_class"].removeprefix("koord-"), {"cpu": 0.0, "memory": 0.0})
-            for name, value in amounts(pod["usage"]).items():
-                here[name] += value
     return {
         "age_s": age_s,
         "usage": {name: said | {"coverage": 0.4} for name, said in statistics(mean).items()},
         "windows": {str(each["duration_s"]): statistics(mean, **each["usage"]) for each in metric["aggregated"]},
-        "classes": {"prod": {"cpu": 0.0, "memory": 0.0}} | by_class,
+        "system": {"cpu": 0.0, "memory": 0.0} | amounts(metric.get("system_usage") or {}),
     }
 
 
@@ -191,7 +182,7 @@ def offline_fleet(inputs: dict[str, Any]) -> Any:
             **(usage(metric) if metric is not None else {}),
         ),
         windows_s=sorted({length for length in lengths if length}),
-        instances=placed(inputs["assigned"]),
+        instances=placed(inputs["assigned"], metric),
     )
 
 
@@ -217,20 +208,10 @@ def score_of(row: dict[str, Any]) -> float:
     return raw_scores(offline_fleet(inputs), score, request(**instance(inputs["incoming"])), **settings)["m"]
 
 
-@pytest.mark.parametrize("row", [row for row in cases(SCORE) if row["name"] not in DIFFERENT], ids=by_name)
+@pytest.mark.parametrize("row", cases(SCORE), ids=by_name)
 def test_load_aware_score_as_koordinator(row: dict[str, Any]) -> None:
     """The whole number of each row of the peer's score table."""
     assert score_of(row) == row["expected"]["score"]
-
-
-@pytest.mark.parametrize(
-    ("row", "score"),
-    [pytest.param(row, score, id=row["name"]) for row, score in zip(
-        [row for row in cases(SCORE) if row["name"] in DIFFERENT], (35, 80), strict=True)],
-)  # fmt: skip
-def test_a_pending_instance_counts_in_full_whatever_it_uses(row: dict[str, Any], score: float) -> None:
-    """The peer takes what a pending pod is seen to use off its estimate and scores a little more."""
-    assert score_of(row) == score < row["expected"]["score"]
 
 
 @pytest.mark.parametrize("row", cases(ESTIMATOR, "estimate_pod"), ids=by_name)
@@ -266,9 +247,11 @@ NOTHING = {"expected": {"cpu": 0, "memory": 0}}
 
 
 def compared(row: dict[str, Any], groups: dict[str, Any], **usage: Any) -> dict[str, Any]:
-    """Return which load the filter sees on a machine of one core and one byte with a row's pods."""
+    """Return which load the filter sees on a machine of one core and one byte with a row's pods and reports."""
     of_filter = {"use": "usage_threshold", "missing": "estimates", "rounding": True, **groups}
-    offline = fleet(machine(cpu=1, memory=1, **usage), instances=placed(row["inputs"]["assigned"]))
+    inputs = row["inputs"]
+    said = {"system": {"cpu": 0.0, "memory": 0.0} | amounts(inputs["metric"].get("system_usage") or {})}
+    offline = fleet(machine(cpu=1, memory=1, **said, **usage), instances=placed(inputs["assigned"], inputs["metric"]))
     settings = {"credits": "koordinator-pending", "estimate": estimate(row["inputs"]["scaling_factors_percent"])}
     return in_units(verdicts(offline, of_filter, request(**NOTHING), **settings)["m"]["compared"]["usage"])
 
@@ -284,14 +267,14 @@ def test_pending_instances_as_koordinator(row: dict[str, Any]) -> None:
     full = compared(row, {"percentile_thresholds": ALL}, usage={"cpu": thin, "memory": thin})
     assert full == expected["node_estimated"]
     pending = compared(row, {"thresholds": ALL}, usage=idle)
-    if row["name"] in DIFFERENT:
-        assert pending == full != expected["node_delta"]
-        return
     assert pending == expected["node_delta"]
-    reported = usage({"update_age_s": 0, "node_usage": {}, "aggregated": [], **row["inputs"]["metric"]})
-    prod = compared(row, {"prod_thresholds": ALL}, usage=idle, classes=reported["classes"])
-    both = [expected["prod_usage"], expected["prod_delta"]]
-    assert prod == {key: sum(each[key] for each in both) for key in UNITS}
+    prod = compared(row, {"prod_thresholds": ALL}, usage=idle)
+    both = {key: expected["prod_usage"][key] + expected["prod_delta"][key] for key in UNITS}
+    if row["name"] in DIFFERENT:  # an instance of prod that its agent calls mid: what it uses is prod all the same
+        extra = {"cpu_millicores": 3000 - 2000, "memory_bytes": 6 * 2**30 - 4 * 2**30}
+        assert prod == {key: both[key] + extra[key] for key in UNITS} != both
+        return
+    assert prod == both
 
 
 def test_the_built_in_profile_has_the_peers_defaults() -> None:
@@ -431,3 +414,35 @@ def test_load_aware_settings(name: str, settings: dict[str, Any], age_s: float, 
     """Weights that nobody gave, and data of any age, are as in the peer."""
     offline = fleet(machine(usage={"cpu": 8, "memory": 40}, age_s=age_s))
     assert scores(LoadAware(rounding=True, **settings), offline) == {"m": score}
+
+
+@pytest.mark.parametrize(("with_system", "used"), [(False, 0.3), (True, 0.5)])
+def test_what_the_system_uses_counts_as_prod_where_that_is_asked_for(with_system: bool, used: float) -> None:
+    """The peer's prodUsageIncludeSys, in the filter and in the score; batch counts in neither."""
+    offline = fleet(
+        machine(usage={"cpu": 9, "memory": 0}, system={"cpu": 2, "memory": 0}),
+        instances=[
+            {"id": "a", "machine": "m", "cpu": 9, "memory": 0, "usage": {"cpu": 3, "memory": 0}},
+            {"id": "b", "machine": "m", "priority_class": "batch", "memory": 0, "usage": {"cpu": 4, "memory": 0}},
+        ],
+    )
+    own = {"prod_with_system": with_system}
+    of_filter = {"use": "usage_threshold", "prod_thresholds": {"cpu": 0.49}, **own}
+    said = verdicts(offline, of_filter, request(), credits="koordinator-pending")["m"]
+    assert said["compared"]["usage"]["cpu"] == pytest.approx(used)
+    assert said["allowed"] == (used < 0.49)
+    score = {"use": "load_aware", "prod_usage": True, "weights": {"cpu": 1}, **own}
+    assert raw_scores(offline, score, request(), credits="koordinator-pending")["m"] == pytest.approx(100 - 100 * used)
+
+
+@pytest.mark.parametrize(
+    ("what", "usage", "mean"), [("less than expected", 1, 9 + 3), ("more", 7, 9), ("nothing", None, 9 + 4)]
+)
+def test_a_pending_instance_counts_less_what_it_is_seen_to_use(what: str, usage: float | None, mean: float) -> None:
+    """``max(0, estimate - usage)``, on top of what the machine uses; nothing once it is not pending."""
+    said = {} if usage is None else {"usage": {"cpu": usage}}
+    for placed_ago_s, expected in ((5, mean), (600, 9.0)):
+        one = {"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": placed_ago_s, **said}
+        offline = fleet(machine(cpu=40, usage={"cpu": 9}), instances=[one])
+        found = told(offline, {"credits": "koordinator-pending"})["m"]["resources"]["cpu"]
+        assert found["mean"] + found["credit"] == expected, what

@@ -1,0 +1,86 @@
+"""The families of what instances are measured to use: sums by machine, how fresh the reports are, the largest by name.
+
+Only what the ledger has on a machine counts as an instance of it. Sums are of the mean of about half an hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ops.exporter.exposition import SECONDS, Family, MachineNames
+from ops.exporter.state import State
+from schemas.resources import RESOURCES
+from scorer.ledger.class_usage import measured_usage
+from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.usage_columns import pair_digest
+
+SILENT_S = 300.0
+"""A report is missing when it is so much older than its machine's newest sample: five of an agent's intervals."""
+DIGITS = 4
+"""Decimals of a single instance's usage."""
+
+
+def of_fleet(state: State) -> Iterator[Family]:
+    """Return how many instances are measured, and on how many machines reports stopped while samples go on."""
+    found = state.class_usage
+    measured = Family("windward_instances_measured", "Instances of the ledger whose usage a current report has.")
+    measured.add(0 if found is None else found.measured)
+    yield measured
+    silent = Family(
+        "windward_fleet_machines_without_reports",
+        "Fresh machines with instances whose last report of them is five minutes older than the newest sample.",
+    )
+    stopped = state.snapshot.column("at") - reported_at(state) > SILENT_S
+    silent.add(int((stopped & state.fresh & (state.seen.count > 0)).sum()))
+    yield silent
+
+
+def of_machines(state: State, names: MachineNames, rows: Bools) -> Iterator[Family]:
+    """Return the sums of each machine's instances and its system, and when the last report was."""
+    found = state.class_usage
+    if found is None:
+        return
+    fresh = rows & state.fresh
+    together: Floats = found.used.sum(axis=0)
+    for name, about, values in (
+        ("windward_machine_instances_usage_ratio", "Measured usage of its instances, of allocatable.", together),
+        ("windward_machine_system_usage_ratio", "Measured usage beside its instances, of allocatable.", found.system),
+    ):  # fmt: skip
+        family = Family(name, about)
+        for position, column in enumerate(values * state.snapshot.inverse_allocatable):
+            family.add_column(names, column, fresh, labels={"resource": RESOURCES[position]})
+        yield family
+    last = Family("windward_machine_last_instance_report_timestamp_seconds", "End of the newest report of instances.")
+    last.add_column(names, reported_at(state), rows, SECONDS)
+    yield last
+
+
+def largest(state: State, most: int, rows: Bools) -> Iterator[Family]:
+    """Return the usage of the ``most`` instances that use the largest part of their machine, in any resource."""
+    if most <= 0 or state.class_usage is None:
+        return
+    snapshot, placed = state.snapshot, state.seen.fleet.seats.placed()
+    share = measured_usage(snapshot, placed) * snapshot.inverse_allocatable[:, placed.rows]
+    shown = (rows & state.fresh)[placed.rows]
+    part = np.where(shown, np.fmax.reduce(share, axis=0, initial=-np.inf), -np.inf)
+    chosen = np.argsort(-part, kind="stable")[:most]
+    chosen = chosen[np.isfinite(part[chosen])]
+    hosts = {snapshot.names[row] for row in placed.rows[chosen].tolist()}
+    ids = {pair_digest(one.machine, one.id): one.id for host in hosts for one in state.ledger.on_machine(host)}
+    family = Family(
+        "windward_instance_usage_ratio",
+        "Measured usage of an instance, of its machine's allocatable; the largest ones.",
+    )
+    for at in chosen.tolist():
+        labels = {"machine": snapshot.names[int(placed.rows[at])], "id": ids[int(placed.pairs[at])]}
+        for position, resource in enumerate(RESOURCES):
+            family.add(round(float(share[position, at]), DIGITS), **labels, resource=resource)
+    yield family
+
+
+def reported_at(state: State) -> Floats:
+    """Return [M]: the end of each machine's newest report, current or not; NaN where none is known."""
+    columns = state.snapshot.usages.columns
+    return columns.take(columns.at, columns.index.rows(state.snapshot.roster.systems))
