@@ -1,8 +1,9 @@
 """Room for a mix: how many more instances fit, cycle by cycle, until the first kind finds no machine. Pure.
 
-The last `GREEDY_MAX` are placed as the profile would place them, kind by kind, in ever smaller batches of cycles until
-one more instance of the cycle is refused. Where many more fit, those before are spread over the machines at once, as
-mean instances of the mix, in proportion to what each machine takes of them: 300,000 copies would take a minute.
+The last `GREEDY_MAX` are placed as the profile would place them, kind by kind, in ever smaller batches of cycles. It
+ends when one more instance of the cycle is refused. To place 300,000 copies so would take a minute. Where so many fit,
+those before the last are spread over the machines at once, as mean instances of the mix. Each machine gets them in
+proportion to how many it takes.
 """
 
 from __future__ import annotations

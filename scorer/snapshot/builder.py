@@ -48,10 +48,10 @@ def build_snapshot(
 ) -> Snapshot:
     """Return the snapshot of these tables; takes 50 µs when only the numbers changed.
 
-    Names, labels and rules of ``previous`` are used again when no machine is new, the tables' ``names`` bytes are
-    equal, and ``facts`` and ``operator`` are the same objects. So pass new objects only when their content changed. A
-    machine of several tables is that of the newest ``at``. One that only facts, the operator or the ledger know is
-    there without data.
+    Names, labels and rules of ``previous`` are used again when no machine is new and nothing else differs: equal
+    ``names`` bytes of the tables, the same objects ``facts`` and ``operator``. So pass new objects only when their
+    content changed. A machine of several tables is that of the newest ``at``. One that only facts, the operator or the
+    ledger know is there without data.
     """
     names = tuple(table.names for table in tables)
     old: _Sources | None = previous.sources if previous else None

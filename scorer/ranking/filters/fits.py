@@ -44,8 +44,8 @@ class Fits:
         ``taken`` is the larger of allocated and usage with credits; ``requests``: only what is allocated,
         as kube-scheduler does it (NodeResourcesFit).
     default_cpu, default_memory:
-        what an instance without an amount counts in cores and bytes, the instance and those placed (kube-scheduler
-        scores with 0.1 and 200 Mi, and filters with 0).
+        what an instance without an amount counts in cores and bytes, the requested one and those placed.
+        kube-scheduler scores with 0.1 and 200 Mi, and filters with 0.
 
     classes:
         if given, each priority class has a sum of its own (`scorer.ranking.by_class`): prod's is compared with

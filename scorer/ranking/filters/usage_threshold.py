@@ -42,9 +42,9 @@ class UsageThreshold:
         0: age is the `fresh` filter's business. Else data of this age is refused, or passes if ``pass_expired``; but
         a machine without any threshold passes first.
     missing:
-        without data for the statistic: ``refuse``; ``pass``; ``estimates`` or ``mean``: pass without any data, and
-        where only this statistic is missing count the estimates of all instances placed (the peer with a length of its
-        own) or the mean (the peer without).
+        without data for the statistic: ``refuse``; ``pass``; ``estimates`` or ``mean``: pass without any data. Where
+        only this statistic is missing, ``estimates`` counts those of all instances placed, as the peer does for a
+        window of a given length. ``mean`` counts the mean, as the peer does without one.
     rounding:
         compare whole percents, rounded half away from zero, of whole millicores and bytes.
     optional:

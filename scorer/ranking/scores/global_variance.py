@@ -37,7 +37,7 @@ class GlobalVariance:
     """Prefer the machine that leaves the population variance of utilization over the fleet smallest.
 
     Utilization is the mean with credits over allocatable. For each resource and machine, the instance's expected usage
-    is added to that machine's usage, and the variance over the fleet is computed, in closed form. The resources are
+    is added to that machine's usage. The variance over the fleet then follows in closed form. The resources are
     combined by weight. Unequal capacities count as they should: the same instance is a larger share of a smaller
     machine. The score is ``25 * (3 - n * change)``, so 75 leaves the variance as it is. The order among machines is
     that of the variance, exactly. Differences are small on a large fleet, so a profile spreads them over the feasible

@@ -36,8 +36,8 @@ class LoadAware:
     prod_with_system:
         and by what a machine uses beside its instances (the peer's prodUsageIncludeSys).
     missing:
-        a machine whose statistic is missing is judged by the ``estimates`` of the instances placed (the peer, asked for
-        a window of a certain length) or by the ``mean`` (the peer, asked for any); or scores ``zero``.
+        by what a machine without the statistic is scored. ``estimates``: those of the instances placed, as the peer
+        does for a window of a given length. ``mean``: the mean, as the peer does without one. ``zero``: it scores 0.
     rounding:
         the peer's integers: every division truncates.
 
