@@ -23,6 +23,7 @@ from schemas.instance_report import InstanceReport, means
 from schemas.instance_table import COLUMNS, DAILY_S, FIRST, RECENT_S, SEPARATOR, pair_name
 from schemas.resources import RESOURCES
 from streams.admission import INSTANCES_MAX
+from streams.instance_bounds import within_bounds
 
 MACHINE_PAIRS_MAX = 2_000
 COUNT_MAX = 65_535
@@ -191,24 +192,11 @@ class InstanceUsage:
     # ---- dropping
 
     def _make_room(self) -> int:
-        """Drop pairs beyond the bounds, the longest silent first; return how many. A tenth is freed at once."""
+        """Drop pairs beyond the bounds, the longest silent first; return how many."""
         used = len(self.names)
-        machines = self._machine[:used]
-        counts = np.bincount(machines, minlength=1)
-        if used <= self.pairs_max and counts.max() <= MACHINE_PAIRS_MAX:
-            return 0
-        kept = np.ones(used, np.bool_)
-        for machine in np.flatnonzero(counts > MACHINE_PAIRS_MAX):
-            own = np.flatnonzero(machines == machine)
-            kept[self._oldest(own, len(own) - MACHINE_PAIRS_MAX * 9 // 10)] = False
-        if kept.sum() > self.pairs_max:
-            left = np.flatnonzero(kept)
-            kept[self._oldest(left, len(left) - self.pairs_max * 9 // 10)] = False
-        self.keep(np.flatnonzero(kept))
-        return used - len(self.names)
-
-    def _oldest(self, rows: Rows, number: int) -> Rows:
-        return rows[np.argsort(self.at[rows], kind="stable")][:number]
+        kept = within_bounds(self._machine[:used], self.at[:used], self.pairs_max, MACHINE_PAIRS_MAX)
+        self.keep(kept)
+        return used - len(kept)
 
     def drop_silent(self, before_s: float) -> int:
         """Drop pairs whose last report ended before a moment; return how many."""
