@@ -17,7 +17,7 @@ from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.terminal import screen
 from scorer.client import WindwardError
 from scorer.commands import ask
-from scorer.commands.drain_view import drain_answer, show, show_undone
+from scorer.commands.drain_view import consolidate_answer, drain_answer, show, show_undone
 from scorer.commands.whole_fleet import chosen_profile, whole_fleet
 from scorer.settings import ClientSettings, LedgerSettings
 from scorer.wire import AWAY
@@ -33,21 +33,26 @@ class DrainSettings(ClientSettings, LedgerSettings):
     The instances go where the profile would place them, the largest first. One that finds no machine is told why, and
     stays. An instance with the label movable=false stays unless --force. --apply reserves the targets: each instance
     holds both machines until `windward confirm ID --machine TARGET` says that it runs there, or --ttl-s is over. --undo
-    cancels such moves, and lets the machines take instances again.
-    Exit codes: 0 every instance finds a machine, 3 some find none, 4 the running fleet cannot be read, no scorer
-    answers, or --wait-s passed.
+    cancels such moves, and lets the machines take instances again. --consolidate empties the machines with the least
+    memory to copy, where all they hold fits elsewhere without overload.
+    Exit codes: 0 every instance finds a machine, 3 some find none, or fewer machines than wanted can be emptied, 4 the
+    running fleet cannot be read, no scorer answers, or --wait-s passed.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward drain sim-00001 --dry-run                          # where would its instances go?",
         "windward drain sim-00001 'sim-0001*'                        # cordon them, and say it",
         "windward drain sim-00001 --apply                            # and reserve the targets",
+        "windward drain --consolidate 3 --dry-run                    # which three are the cheapest to empty?",
         "windward drain --undo sim-00001 'sim-0001*'                 # they take instances again",
         "windward drain a1 --force --machines docs/examples/hot.json   # of a file: nothing is cordoned",
     )
 
     words: tuple[str, ...] = setting((), "machines, or globs", positional=True, metavar="MACHINE")
     selector: str = setting("", "the machines whose labels this selects", group="machines")
+    consolidate: Annotated[int, Meta(ge=0, le=10_000)] = setting(
+        0, "so many machines instead: those that are the cheapest to empty", group="machines", metavar="COUNT"
+    )
     machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
                                    metavar="FILE")  # fmt: skip
     profile: str = setting("", "name of a profile, or a profile file, by which the instances are placed",
@@ -74,8 +79,10 @@ class DrainSettings(ClientSettings, LedgerSettings):
             raise ValueError("apply: does not go together with --dry-run")
         if self.apply and self.profile.endswith(".toml"):
             raise ValueError("profile: --apply goes by a profile of the scorer; give its name")
-        if not self.words and not self.selector:
-            raise ValueError("words: drain which machines? Give names, globs or --selector")
+        if self.consolidate and (self.words or self.selector or self.undo):
+            raise ValueError("consolidate: chooses the machines itself; goes without names, --selector and --undo")
+        if not self.words and not self.selector and not self.consolidate:
+            raise ValueError("words: drain which machines? Give names, globs, --selector or --consolidate")
         if DEFAULT in self.words:
             raise ValueError(f"words: {DEFAULT!r} would drain every machine; name them")
 
@@ -89,7 +96,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     try:
         if settings.machines is not None:
             fleet = whole_fleet(settings, settings.machines)
-            return _tell(settings, _answer(settings, fleet, _of_file(settings, fleet), cordoned=False))
+            machines = () if settings.consolidate else _of_file(settings, fleet)
+            return _tell(settings, _answer(settings, fleet, machines))
         return _live(settings)
     except WindwardError as error:
         return ask.report(error, "drain", settings)
@@ -110,7 +118,7 @@ def _live(settings: DrainSettings) -> int:
 
     profile = chosen_profile(settings.profile, settings.profiles)  # refused before anything is written
     try:
-        machines = machines_meant(settings, settings.words, settings.selector)
+        machines = [] if settings.consolidate else machines_meant(settings, settings.words, settings.selector)
         if settings.undo:
             cancelled = cancel(settings, machines)
             undone = {"uncordoned": cordon(settings, machines, off=True), "cancelled": cancelled}
@@ -118,8 +126,10 @@ def _live(settings: DrainSettings) -> int:
             return ask.OK
         if not settings.dry_run:
             cordon(settings, machines)
-        fleet = whole_fleet(settings, None)
-        answer = _answer(settings, fleet, machines, cordoned=not settings.dry_run, profile=profile)
+        answer = _answer(settings, whole_fleet(settings, None), machines, profile=profile)
+        if settings.consolidate and not settings.dry_run:
+            cordon(settings, machines := answer["drained"])
+        answer["cordoned"] = not settings.dry_run
         if settings.apply:
             reserve(settings, answer["moves"], settings.ttl_s, settings.profile)
             refused = [one for one in answer["moves"] if one["state"] == "refused"]
@@ -132,21 +142,25 @@ def _live(settings: DrainSettings) -> int:
 
 
 def _answer(
-    settings: DrainSettings, fleet: OfflineFleet, machines: Sequence[str], *, cordoned: bool, profile: Any = None
+    settings: DrainSettings, fleet: OfflineFleet, machines: Sequence[str], *, profile: Any = None
 ) -> dict[str, Any]:
     from schemas.request import InvalidRequest
+    from scorer.rebalance.consolidate import consolidate
     from scorer.rebalance.drain import drain
 
     profile = profile or chosen_profile(settings.profile, settings.profiles)
+    how = (fleet.snapshot, fleet.ledger, profile, fleet.now_s)
     try:
-        drained = drain(
-            machines, fleet.snapshot, fleet.ledger, profile, fleet.now_s, same=settings.same, force=settings.force
-        )
+        if not settings.consolidate:
+            drained = drain(machines, *how, same=settings.same, force=settings.force)
+            return drain_answer(drained, profile, fleet)
+        found = consolidate(settings.consolidate, *how, same=settings.same, force=settings.force)
     except InvalidRequest as error:
         raise SettingsError(str(error)) from None
-    return drain_answer(drained, profile, fleet, cordoned=cordoned)
+    return drain_answer(found.drained, profile, fleet) | consolidate_answer(found, settings.consolidate)
 
 
 def _tell(settings: DrainSettings, answer: Mapping[str, Any]) -> int:
     print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
-    return ask.NO_MACHINE if answer["blocked"] else ask.OK
+    short = len(answer["drained"]) < settings.consolidate
+    return ask.NO_MACHINE if answer["blocked"] or short else ask.OK

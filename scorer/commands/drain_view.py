@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from scorer.commands.fleet_file import OfflineFleet
     from scorer.ledger.instance import Instance
     from scorer.ranking.profile import Profile
+    from scorer.rebalance.consolidate import Consolidated
     from scorer.rebalance.drain import Drained
 
 _SHOWN = ("cpu", "memory")
 
 
-def drain_answer(drained: Drained, profile: Profile, fleet: OfflineFleet, *, cordoned: bool) -> dict[str, Any]:
+def drain_answer(drained: Drained, profile: Profile, fleet: OfflineFleet) -> dict[str, Any]:
     """Return the plan as JSON has it: the moves in their order, and what is blocked, with why."""
     return {
         "drained": list(drained.machines),
-        "cordoned": cordoned,
+        "cordoned": False,
         "profile": profile.name,
         "machines": len(fleet.snapshot),
         "instances": len(fleet.ledger),
@@ -33,6 +34,14 @@ def drain_answer(drained: Drained, profile: Profile, fleet: OfflineFleet, *, cor
         ],
         "blocked": [_line(one.instance) | {"reason": one.why} for one in drained.blocked],
     }
+
+
+def consolidate_answer(found: Consolidated, wanted: int) -> dict[str, Any]:
+    """Return what a consolidation adds: each machine that would be empty, with what that costs."""
+    emptied = [
+        {"machine": one.machine, "memory": one.memory_bytes, "instances": one.instances} for one in found.machines
+    ]
+    return {"consolidate": {"wanted": wanted, "tried": found.tried, "machines": emptied}}
 
 
 def _line(instance: Instance) -> dict[str, Any]:
@@ -46,10 +55,13 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     names, moves, blocked = answer["drained"], answer["moves"], answer["blocked"]
     of = names[0] if len(names) == 1 else f"{len(names)} machines"
     state = "cordoned" if answer["cordoned"] else "not cordoned: only planned"
-    moving = answer["moving"]
+    moving, lines = answer["moving"], []
+    if consolidated := answer.get("consolidate"):
+        lines += _emptied(consolidated, screen)
+    if consolidated and not names:
+        return lines[0]
     if not moves and not blocked and not moving:
         return f"{of}: {state}; no instance is there"
-    lines = []
     if moves:
         columns = [
             Column("id"), Column("from", left=True), Column("to", left=True), *(Column(name, 1) for name in _SHOWN),
@@ -65,6 +77,18 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
     lines.append(f"{of}: {state}; {_counts(moves, blocked)} ({about})")
     return "\n".join(lines)
+
+
+def _emptied(found: Mapping[str, Any], screen: Screen | None) -> list[str]:
+    """Return the machines that would be empty; or that there is none."""
+    machines, wanted = found["machines"], found["wanted"]
+    if not machines:
+        return [f"no machine can be emptied: {found['tried']} were tried"]
+    rows = [[one["machine"], str(one["instances"]), amount("memory", one["memory"])] for one in machines]
+    lines = [table([Column("emptied"), Column("instances"), Column("memory to copy")], rows, screen)]
+    if len(machines) < wanted:
+        lines.append(f"{len(machines)} of {wanted} machines can be emptied: {found['tried']} were tried")
+    return lines
 
 
 def _counts(moves: Sequence[Mapping[str, Any]], blocked: Sequence[object]) -> str:

@@ -25,6 +25,7 @@ from scorer.placement.mix import mix_of
 from scorer.placement.mix_room import mix_room
 from scorer.placement.wanted import compare
 from scorer.ranking.catalogue import load_profiles
+from scorer.rebalance.consolidate import consolidate
 from scorer.rebalance.drain import drain
 from scorer.snapshot.builder import build_snapshot
 from tests.bench.bench_decision import NOW_S, bare_pass, fleet_table
@@ -61,6 +62,7 @@ def main() -> int:
     actions: dict[str, Callable[[], object]] = {
         "drain 1 machine": lambda: len(drain(names[:1], snapshot, ledger, profile, NOW_S).moves),
         "drain 50 machines": lambda: len(drain(names[:50], snapshot, ledger, profile, NOW_S).moves),
+        "consolidate 10": lambda: len(consolidate(10, snapshot, ledger, profile, NOW_S).machines),
         "plan of 1,000": lambda: len(compare(requests, snapshot, ledger, profile, NOW_S).steps),
         "mix that fits": lambda: mix_room(mix_of(there, 0.0), snapshot, Overlay(ledger), profile, NOW_S).total,
     }

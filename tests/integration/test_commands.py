@@ -347,6 +347,11 @@ def test_drain_cordons_plans_waits_and_is_undone(windward: Run) -> None:
     undone = windward("drain", "--undo", source)
     assert (undone.returncode, undone.stdout) == (0, f"{source}: as the agent says\n")
     assert windward("drain", "nobody").returncode == 1
+    chosen = json.loads(windward("drain", "--consolidate", "1", "--json").stdout)
+    assert len(chosen["drained"]) <= 1
+    assert chosen["cordoned"] is True
+    for machine in chosen["drained"]:
+        assert windward("drain", "--undo", machine).stdout == f"{machine}: as the agent says\n"
     for number in range(3):
         windward("release", f"leaves-{number}")
 

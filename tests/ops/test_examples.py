@@ -61,6 +61,7 @@ MAY_FAIL = {
     "windward learned": 1,
     "windward capacity --cpu 2 --memory 10G --by": 3,
     "windward drain sim-00001": 3,
+    "windward drain --consolidate": 3,
     "windward plan": 3,
 }
 """Exit codes of commands that tell by them what they found."""

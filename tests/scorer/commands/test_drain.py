@@ -10,6 +10,7 @@ import pytest
 
 from schemas.process.settings import SettingsError
 from scorer.commands.drain import main
+from tests.scorer.fleets import machine
 
 FILE = str(Path(__file__).parents[3] / "docs" / "examples" / "hot.json")
 
@@ -49,6 +50,26 @@ def test_an_empty_machine(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "a2") == "a2: not cordoned: only planned; no instance is there\n"
 
 
+def test_the_machines_that_are_the_cheapest_to_empty(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """With what that costs; exit code 3 where fewer can be emptied than wanted."""
+    machines = [machine(f"m{n}", 16, "64G", usage={"cpu": {"mean": 2, "std": 0.2}, "memory": "4G"}) for n in range(3)]
+    there = [{"id": f"i{n}", "machine": f"m{n // 2}", "cpu": 1, "memory": "1G"} for n in range(3)]
+    file = tmp_path / "fleet.json"
+    file.write_text(json.dumps({"machines": machines, "instances": there}))
+    assert main(["--machines", str(file), "--consolidate", "1", "--json"], {}) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["drained"] == ["m1"]
+    assert [one["id"] for one in answer["moves"]] == ["i2"]
+    assert answer["consolidate"]["machines"][0]["instances"] == 1
+    assert main(["--machines", str(file), "--consolidate", "1"], {}) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].split() == ["emptied", "instances", "memory", "to", "copy"]
+    assert shown[1].split()[:2] == ["m1", "1"]
+    assert main(["--machines", str(file), "--consolidate", "9"], {}) == 3
+    assert "of 9 machines can be emptied" in capsys.readouterr().out
+    assert run(capsys, "--consolidate", "1", code=3) == "no machine can be emptied: 0 were tried\n"
+
+
 def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 1, with the name that was meant."""
     assert main(["--machines", FILE, "a11"], {}) == 1
@@ -59,6 +80,7 @@ def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "message"),
     [
         ([], "drain which machines?"),
+        (["a1", "--consolidate", "1"], "consolidate: chooses the machines itself"),
         (["*"], "'*' would drain every machine"),
         (["a1", "--undo"], "machines: a file is only planned on"),
         (["a1", "--apply"], "machines: a file is only planned on"),
