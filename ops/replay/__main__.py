@@ -15,6 +15,7 @@ What would this profile have done with the instances of a live fleet? The source
     windward replay A.json B.json
 
 A source that ends in .json has the results of an earlier run (--json): they join those of the others in the tables.
+What is there twice counts once.
 
 Every profile meets the same arrivals, in simulated time, with the windows, credits, limits and ranking of a live
 scorer. The references are always there: any feasible machine at random, a packer that knows the true peaks, and an
@@ -32,7 +33,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ops.replay.calibration import Chances
-from ops.replay.comparison import Result, as_json
+from ops.replay.comparison import Result, as_json, once
 from ops.replay.contenders import Contenders
 from ops.replay.measures import measure
 from ops.replay.plots import save_page, save_reliability
@@ -62,7 +63,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         stated = _observed(settings, profiles[0])
         missing: list[str] = []
         results, drawn = _replay(settings, profiles, list(worlds(settings, missing)), stated)
-        results = [one for path in earlier for one in read_results(path)] + results
+        results = once([one for path in earlier for one in read_results(path)] + results)
     except WorkloadError as error:
         raise SettingsError(str(error)) from None
     except (ProfileError, PluginError) as error:

@@ -81,14 +81,23 @@ class Row:
     figures: Mapping[str, float]
     """Means over the worlds."""
     ratios: Mapping[str, Ratio]
+    worlds: int
+
+
+def once(results: Sequence[Result]) -> list[Result]:
+    """Return the results without those of a policy in a world that is there before."""
+    found: dict[tuple[str, int, str], Result] = {}
+    for one in results:
+        found.setdefault((one.family, one.seed, one.policy), one)
+    return list(found.values())
 
 
 def compare(results: Sequence[Result], baseline: str, stage: str = "steady", family: str = "") -> list[Row]:
-    """Return a row a policy, in the order they came; of one family, or of all."""
+    """Return a row a policy, in the order they came, references last; of one family, or of all."""
     chosen = [one for one in results if stage in one.stages and (not family or one.family == family)]
     base = {(one.family, one.seed): one for one in chosen if one.policy == baseline}
     rows = []
-    for policy in dict.fromkeys(one.policy for one in chosen):
+    for policy in dict.fromkeys(one.policy for one in sorted(chosen, key=lambda one: one.reference)):
         mine = [one for one in chosen if one.policy == policy]
         paired = [(one, base[one.family, one.seed]) for one in mine if (one.family, one.seed) in base]
         offset = max((one.resolution for one in mine), default=1e-6)
@@ -102,6 +111,7 @@ def compare(results: Sequence[Result], baseline: str, stage: str = "steady", fam
                     for name in RATIOS
                     if paired
                 },
+                len(mine),
             )
         )
     return rows

@@ -69,7 +69,7 @@ def _counted(worlds: int) -> str:
 def ratios(rows: Sequence[Row], baseline: str, title: str) -> Table:
     """Return the table of ratios to the baseline; the baseline's own row has its figures."""
     columns = [Column("policy"), *(Column(_HEADINGS.get(name, name), at) for at, name in enumerate(_SHOWN))]
-    columns.append(Column(_HEADINGS["refused_first"], 2))
+    columns += [Column(_HEADINGS["refused_first"], 2), Column("worlds", 3)]
     lines = []
     for row in rows:
         refused = format(row.figures["refused_first"], ".2%")
@@ -77,7 +77,7 @@ def ratios(rows: Sequence[Row], baseline: str, title: str) -> Table:
             cells = [format(row.figures[name], _ABSOLUTE[name]) for name in _SHOWN]
         else:
             cells = [str(row.ratios[name]) if name in row.ratios else "-" for name in _SHOWN]
-        lines.append([row.policy, *cells, refused])
+        lines.append([row.policy, *cells, refused, str(row.worlds)])
     return Table(f"{title}: ratios to {baseline}, 95 % intervals; lower is better", columns, lines)
 
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ops.replay.comparison import Result, as_json, compare, ratio_of
+from ops.replay.comparison import Result, as_json, compare, once, ratio_of
 
 FIGURES = {"std": 1.0, "hot80": 0.0, "hot90": 0.0, "hot100": 0.0, "lost": 0.0, "on_hot": 0.0, "refused_first": 0.0}
 
@@ -54,3 +54,12 @@ def test_no_hot_minute_at_all_is_a_ratio_of_one() -> None:
     """Both have none."""
     rows = compare([result("base", 1, 1.0), result("new", 1, 1.0)], "base")
     assert rows[1].ratios["hot90"].ratio == pytest.approx(1.0)
+
+
+def test_a_policy_counts_once_in_a_world_and_references_come_last() -> None:
+    """Runs in parts have the references twice; a policy that met fewer worlds says how many."""
+    reference = Result("a", 1, "chance", True, {"steady": FIGURES})
+    results = [result("base", 1, 1.0), reference, result("base", 2, 1.0), result("new", 1, 0.5), reference]
+    rows = compare(once([*results, result("base", 1, 9.0)]), "base")
+    assert [(row.policy, row.worlds) for row in rows] == [("base", 2), ("new", 1), ("chance", 1)]
+    assert rows[0].figures["std"] == 1.0
