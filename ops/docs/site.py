@@ -24,7 +24,7 @@ ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("Running", ("deploying.md", "operating.md", "sizing.md", "growth.md", "security.md", "upgrading.md", "ledger.md")),
     ("When it fails", ("failures.md", "runbook.md")),
-    ("More", ("instances.md", "replay.md", "bridge.md")),
+    ("More", ("instances.md", "which-profile.md", "replay.md", "bridge.md")),
 )
 FOLDERS = {"filters.md": "filters/", "scores.md": "scores/"}
 """Pages that have pages below them."""

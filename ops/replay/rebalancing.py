@@ -68,10 +68,11 @@ class Rebalancer:
 
 
 def copy_minutes(workload: Workload, gbit: float) -> Floats:
-    """Return [K]: the minutes that the memory of each instance takes at this rate; 0 at no rate."""
+    """Return [K]: the minutes that the memory of each instance takes at this rate, of the workload's; 0 at no rate."""
     if not gbit:
         return np.zeros(len(workload.instances))
     asked = workload.asked[MEMORY]
     memory = np.where(asked > 0, asked, workload.asked[CPU] * MEMORY_BYTES_PER_CORE)
-    minutes: Floats = memory / (gbit * BYTES_PER_GBIT) / MINUTE_S
+    with np.errstate(over="ignore"):
+        minutes: Floats = np.minimum(memory / (gbit * BYTES_PER_GBIT) / MINUTE_S, workload.minutes)
     return minutes

@@ -68,6 +68,7 @@ def test_the_copying_takes_as_long_as_the_memory() -> None:
     small.asked[MEMORY, 0] = 120e9
     assert copy_minutes(small, 8.0).tolist() == pytest.approx([2.0, 8 * GIB / 60e9])
     assert copy_minutes(small, 0.0).tolist() == [0.0, 0.0]
+    assert copy_minutes(small, 1e-300).tolist() == [240.0, 240.0]
 
 
 def test_both_machines_carry_a_move_until_it_is_copied() -> None:

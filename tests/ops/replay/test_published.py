@@ -1,0 +1,31 @@
+"""The page "Which profile?" shows what its commands print."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ops.cli import main
+
+ROOT = Path(__file__).parents[3]
+SHOWN = re.findall(
+    r"<!-- windward (replay [^>]*) -->\n(.*?)\n<!-- end -->", (ROOT / "docs/which-profile.md").read_text(), re.DOTALL
+)
+
+
+@pytest.mark.parametrize(("command", "tables"), SHOWN, ids=[command for command, _ in SHOWN])
+def test_the_tables_are_those_of_the_command(
+    command: str, tables: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To draw a page anew, paste what the command prints in its place."""
+    monkeypatch.chdir(ROOT)
+    assert main(command.split()) == 0
+    assert capsys.readouterr().out.strip() == tables.strip()
+
+
+def test_every_result_is_shown() -> None:
+    """No file of results is without its tables."""
+    shown = {command.split()[1] for command, _ in SHOWN}
+    assert shown == {str(path.relative_to(ROOT)) for path in (ROOT / "docs/results").glob("*.json")}
