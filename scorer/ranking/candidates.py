@@ -14,7 +14,7 @@ from scorer.ranking.ranking import Ranking
 from scorer.snapshot.arrays import Floats, Integers
 
 _SHOWN = ("mean", "std", "credit", "debit", "promised", "allocatable", "utilization", "request")
-_BY_RESOURCE = ("measured_mean", "std", "credit", "debit", "allocated", "allocatable", "utilization")
+_BY_RESOURCE = ("shown_mean", "std", "credit", "debit", "allocated", "allocatable", "utilization")
 _FACTS = ("window_s", "coverage", "age_s", "count")
 
 
@@ -25,9 +25,7 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[dict[str, Any]]:
     index = np.array(rows, np.int64)
     machines = ranking.machines.take(index)
     shown = [machines.column(name) for name in _BY_RESOURCE]
-    of_instances = machines.of_instances > 0 if machines.fleet.mean_of == "instances" else None
-    if of_instances is not None:  # what is measured of the sum, as the window's mean is without its credits
-        shown[0] = np.where(of_instances, machines.mean - machines.credit, shown[0])
+    of_instances = machines.of_instances.tolist() if machines.fleet.mean_of == "instances" else None
     resources = _plain(np.concatenate(shown).T)
     given = (ranking.total, *(term.raw for term in ranking.terms))
     facts = [*(machines.column(name) for name in _FACTS), *(column.take(index) for column in given)]
@@ -64,8 +62,7 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[dict[str, Any]]:
         })  # fmt: skip
         if of_instances is not None:
             for place, name in enumerate(RESOURCES):
-                own = bool(of_instances[place, position])
-                found[-1]["resources"][name]["mean_of"] = "instances" if own else "window"
+                found[-1]["resources"][name]["of_instances"] = of_instances[place][position]
     return found
 
 

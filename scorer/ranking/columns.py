@@ -56,6 +56,7 @@ COLUMNS: Mapping[str, Column] = {
     "percentile": Placed(load.percentile, load.credit_each),
     "class_mean": Placed(load.class_mean, load.class_credit_each),
     "peak": Placed(load.peak, load.credit_each),  # by day, its start and its end
+    "shown_mean": Made(load.shown_mean),  # the mean as an answer shows it: utilization is that, credit and debit
     "taken": Made(lambda m: np.maximum(m.allocated, m.mean)),  # the larger of promised and used
     # ---- over-commit by class (`scorer.ranking.reclaimed`)
     "uses": Placed(reclaimed.uses),  # [7, R, n] what instances of higher classes ask for and use

@@ -67,6 +67,13 @@ def sums(machines: Machines) -> Floats:
     return found.reshape(5 * _R, -1)
 
 
+def shown_mean(machines: Machines) -> Floats:
+    """Return [R, n]: the mean without credits and debits: the window's, or the measured part of the sum."""
+    if machines.fleet.mean_of == "window":
+        return machines.measured_mean
+    return np.where(machines.of_instances > 0, machines.mean - machines.credit, machines.measured_mean)
+
+
 def debit(machines: Machines) -> Floats:
     """Return [R, n]: what is taken out of the mean; NaN where that is unknown."""
     if not machines.fleet.debits:

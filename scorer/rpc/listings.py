@@ -144,7 +144,7 @@ def machines(
 def _machine(seen: Machines, row: int) -> dict[str, Any]:
     snapshot = seen.fleet.snapshot
     columns = {
-        "capacity": seen.capacity, "allocatable": seen.allocatable, "mean": seen.measured_mean, "std": seen.std,
+        "capacity": seen.capacity, "allocatable": seen.allocatable, "mean": seen.shown_mean, "std": seen.std,
         "credit": seen.credit, "debit": seen.debit, "promised": seen.allocated, "utilization": seen.utilization,
     }  # fmt: skip
     return {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.resources import RESOURCES
+from scorer.client import Candidate
 from scorer.commands.fleet_file import OfflineFleet
 from scorer.ledger.instance import copy_with
 from scorer.ledger.view import instance_of
@@ -92,11 +94,13 @@ def test_an_answer_says_which_mean_it_is() -> None:
     offline = host(one("a", usage={"cpu": 6}, **AGED))
     profile = parse_profile('window = 300\nmean_of = "instances"\nestimate.factor = { cpu = 0.5 }', "mine")
     said = explain.answer(ranked(offline, profile))["candidates"][0]["resources"]
-    assert said["cpu"]["mean_of"] == "instances"
+    assert said["cpu"]["of_instances"] == 1.0
     assert (said["cpu"]["mean"], said["cpu"]["credit"], said["cpu"]["debit"]) == (pytest.approx(5.0), 1.0, 0.0)
-    assert said["memory"]["mean_of"] == "window"
+    assert said["memory"]["of_instances"] == 0.0
     plain = explain.answer(ranked(offline, {"window": 300}))["candidates"][0]["resources"]
-    assert "mean_of" not in plain["cpu"]
+    assert "of_instances" not in plain["cpu"]
+    answer = explain.answer(ranked(offline, profile))
+    assert msgspec.convert(answer["candidates"][0], Candidate).resources == answer["candidates"][0]["resources"]
 
 
 @given(st.lists(st.sampled_from(["reserve", "confirm", "leave"]), max_size=12), st.randoms(use_true_random=False))
