@@ -124,16 +124,16 @@ class Slots:
 
     def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
         """Return these slots as columns; ``rows`` has the row of each one's machine."""
-        return PlacedInstances(
+        return PlacedInstances(  # numpy's take: a few slots cost half of what indexing costs
             rows=rows,
-            started_at=self.started_at[slots],
-            reserved_at=self.reserved_at[slots],
-            ended_at=self.ended_at[slots],
-            amounts=self.amounts[:, slots],
-            missing=self.missing[:, slots],
-            limits=self.limits[:, slots],
-            expected=self.expected[:, slots],
-            kinds=self.kinds[slots],
-            classes=self.classes[slots],
-            pairs=self.pairs[slots],
+            started_at=self.started_at.take(slots),
+            reserved_at=self.reserved_at.take(slots),
+            ended_at=self.ended_at.take(slots),
+            amounts=self.amounts.take(slots, axis=1),
+            missing=self.missing.take(slots, axis=1),
+            limits=self.limits.take(slots, axis=1),
+            expected=self.expected.take(slots, axis=1),
+            kinds=self.kinds.take(slots),
+            classes=self.classes.take(slots),
+            pairs=self.pairs.take(slots),
         )
