@@ -8,10 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ops.docs.fleet import machine, ranked
+from ops.docs.fleet import machine
 from ops.docs.markdown import number, table
+from schemas.request import read_request
+from scorer.commands.fleet_file import read_fleet
+from scorer.commands.in_words import chance, chances, in_words, used_share
+from scorer.commands.show import amount, ratio
+from scorer.ledger.instance import copy_with
+from scorer.ledger.view import instance_of
 from scorer.ranking import explain
 from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 from streams.moments import merge
 
@@ -22,20 +29,36 @@ FLEET = [
     machine("calm", cpu=0.28, std=0.02, memory=0.31),
     machine("bursty", cpu=0.28, std=0.28, memory=0.31),
     machine("taken", cpu=0.20, std=0.02, memory=0.25),
+    machine("left", cpu=0.36, std=0.02, memory=0.40),
     machine("full", cpu=0.97, std=0.02, memory=0.47),
     machine("silent", cpu=0.03, std=0.01, memory=0.08, age_s=900.0),
 ]
 INSTANCES = [{"id": "new-1", "machine": "taken", "cpu": 8, "memory": "32G", "placed_ago_s": 600}]
+LEFT = {"id": "old-1", "cpu": 8, "memory": "16G"}
+LEFT_FROM_S, LEFT_UNTIL_S = 3 * 3600.0, 120.0
+"""The instance that ran on `left`: it began and ended so long ago."""
+LEARNED = {"cpu": 0.4, "memory": 0.7}
 REQUEST = {"cpu": 2, "memory": "10G"}
+
+
+def decided() -> Ranking:
+    """Return the decision that the page is about."""
+    fleet = read_fleet({"machines": FLEET, "instances": INSTANCES, "learned": LEARNED})
+    started_at, ended_at = fleet.now_s - LEFT_FROM_S, fleet.now_s - LEFT_UNTIL_S
+    ran = copy_with(
+        instance_of(read_request(LEFT), "left", started_at), state="confirmed", started_at=started_at, generation=1
+    )
+    fleet.ledger.apply(ran)
+    fleet.ledger.apply(copy_with(ran, state="released", ended_at=ended_at))
+    return rank(read_request(REQUEST), fleet.snapshot, fleet.ledger, load_profiles().choose(), fleet.now_s)
 
 
 def page() -> str:
     """Return the page."""
-    profile = load_profiles().choose()
-    ranking = ranked(FLEET, REQUEST, profile, INSTANCES)
+    ranking = decided()
     answer = explain.answer(ranking, len(FLEET), explain_all=True)
     parts = [
-        "# One decision, step by step",
+        "# Why this machine? One decision, step by step",
         "A deployer asks for a machine for 2 cores and 10 GB. The numbers on this page are computed by the product when "
         "the page is built; `windward rank --machines FILE --explain` shows the same of a fleet of yours.",
         "## 1. Readings become a sample",
@@ -46,22 +69,34 @@ def page() -> str:
         "Each sample fills a slot of ten seconds. A window merges the moments of its slots, so its mean and standard "
         "deviation are those of all readings, exactly:",
         merged(),
-        "## 3. The scorer knows five machines",
-        "Each has 32 cores and 128 GB. On `taken` an instance of 8 cores and 32 GB was placed ten minutes ago: the "
-        "window of an hour shows a sixth of its load, so the rest is added as *credit*.",
+        "## 3. What is asked, and what is expected to be used",
+        "Instances rarely use all that they ask. Scores go by the *expected use*; limits never do. It is what the "
+        "request says (`--expected cpu=0.5`), else what was *learned* from the fleet (`windward learned`), else what is "
+        "asked. Here:",
+        expected(answer),
+        "## 4. The scorer knows six machines",
+        "Each has 32 cores and 128 GB. On `taken` an instance that asks for 8 cores was placed ten minutes ago: the "
+        "window of an hour shows a sixth of its load, so the rest of its expected use is added as *credit*. On `left` "
+        "one of 8 cores ended two minutes ago: most of the window still has its load, which is taken out as *debit*. "
+        "In cores:",
         known(ranking, answer),
-        "## 4. Filters refuse",
+        "## 5. Filters refuse",
         "A machine stays when no filter of the profile refuses it. The filters that this request uses:",
         filtered(ranking),
-        "## 5. Scores compare",
+        "## 6. Scores compare",
         "Each score gives 0 to 100. *Raw* is what the score says; some are spread over the feasible machines "
         "(`min-max`); the total is the mean by weight.",
         scored(ranking),
-        "## 6. The best is reserved",
+        "The first score is the growth of the load that is expected above 90 %. In a deployer's words that is a chance: "
+        "how likely each machine is to be more than 90 % full with the instance.",
+        likely(ranking, answer),
+        "## 7. The best is reserved",
         f"`{answer['machine']}` has the highest total, {number(answer['score'])}. A script in Redis compares the limits "
         "of the filters once more with the ledger's own sums and writes the reservation; if another scorer was first "
         "and there is no room left, the next machine is tried.",
-        f"The answer says the same in one line: **{answer['summary']}**.",
+        f"The answer says the same in one line: **{answer['summary']}**. `windward place`, `windward why` and "
+        "`windward rank --explain` say it of the chosen machine in words:",
+        "```text\n" + "\n".join(in_words(answer)) + "\n```",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -80,8 +115,36 @@ def merged() -> str:
     )
 
 
+def expected(answer: Mapping[str, Any]) -> str:
+    """Return what the instance asks for, what it is expected to use, and where that comes from."""
+    rows = [
+        [name, amount(name, answer["request"][name]), amount(name, answer["expected"][name]), source]
+        for name, source in answer["expected_from"].items()
+    ]
+    return table(["resource", "asked", "expected use", "where it comes from"], rows)
+
+
+def likely(ranking: Ranking, answer: Mapping[str, Any]) -> str:
+    """Return how full each feasible machine is without and with the instance, and the chance of more than 90 %."""
+    said = {each["machine"]: each for each in answer["machines"]}
+    rows = []
+    for row in ranking.order.tolist():
+        machine = said[ranking.machines.name(row)]
+        _, chance_of = chances(machine)
+        cells = [f"`{machine['machine']}`"]
+        for name, use in answer["expected"].items():
+            if use:
+                terms = machine["resources"][name]
+                cells += [ratio(used_share(terms)), ratio(used_share(terms, use)), chance(chance_of[name] or 0.0)]
+        rows.append(cells)
+    heads = [
+        f"{name}{what}" for name, use in answer["expected"].items() if use for what in ("", " with it", ", chance")
+    ]
+    return table(["machine", *heads], rows)
+
+
 def known(ranking: Ranking, answer: Mapping[str, Any]) -> str:
-    """Return what is seen of each machine: its CPU with credits."""
+    """Return what is seen of each machine: its CPU with credits and debits."""
     said = {each["machine"]: each["resources"]["cpu"] for each in answer["machines"]}
     rows = []
     for row in range(len(ranking.machines)):
@@ -90,12 +153,13 @@ def known(ranking: Ranking, answer: Mapping[str, Any]) -> str:
             f"`{ranking.machines.name(row)}`",
             number(shown["mean"]),
             number(shown["credit"]),
+            number(shown["debit"]),
             number(float(ranking.machines.mean[0, row])),
             number(shown["std"]),
             number(shown["promised"]),
             number(float(ranking.machines.age_s[row])),
         ])  # fmt: skip
-    return table(["machine", "measured mean", "credit", "with credit", "std", "allocated", "age, s"], rows)
+    return table(["machine", "measured mean", "credit", "debit", "seen", "std", "allocated", "age, s"], rows)
 
 
 def filtered(ranking: Ranking) -> str:

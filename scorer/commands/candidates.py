@@ -7,6 +7,7 @@ from typing import Any
 
 from schemas.durations import duration
 from schemas.process.tables import Column, Screen, table
+from scorer.commands.in_words import in_words, used_share
 from scorer.commands.show import age, amount, number, ratio, resources, size
 
 _AMOUNTS = {"mean": 5, "std": 6, "credit": 7, "request": 7, "allocatable": 4}
@@ -16,7 +17,8 @@ _AMOUNTS = {"mean": 5, "std": 6, "credit": 7, "request": 7, "allocatable": 4}
 def candidates(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     """Return the best machines as a table: how full each is, how full it would be, then the amounts.
 
-    ``cpu`` is the mean and what was placed since, as a share of allocatable; ``then`` has the request in it, too.
+    ``cpu`` is the mean and what was placed since, less what left, as a share of allocatable; ``then`` has the request
+    in it, too.
     """
     found = answer.get("machines") or answer["candidates"]
     named = answer.get("request") or {}
@@ -36,17 +38,11 @@ def _row(one: Mapping[str, Any], shown: Sequence[str], detailed: Sequence[str], 
     cells = [one["machine"], number(one["score"]), number(one["risk"])]
     for name in shown:
         terms = one["resources"][name]
-        cells += [ratio(_share(terms)), ratio(_share(terms, (answer.get("expected") or {}).get(name) or 0.0))]
+        cells += [ratio(used_share(terms)), ratio(used_share(terms, (answer.get("expected") or {}).get(name) or 0.0))]
     for name in detailed:
         terms = one["resources"][name]
         cells += [amount(name, terms[each], 0 if each == "allocatable" else 2) for each in _AMOUNTS]
     return [*cells, duration(one["window_s"]), age(one["age_s"])]
-
-
-def _share(terms: Mapping[str, float | None], more: float = 0.0) -> float | None:
-    """Return what is used and credited, and ``more``, of what may be used; None where something is unknown."""
-    mean, whole = terms["mean"], terms["allocatable"]
-    return None if mean is None or not whole else (mean + (terms.get("credit") or 0.0) + more) / whole
 
 
 def ranking(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
@@ -55,6 +51,8 @@ def ranking(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     explained = answer.get("machines") or ()
     if explained or answer.get("candidates"):
         lines.append(candidates(answer, screen))
+    if explained:
+        lines += ["", *in_words(answer, screen)]
     for machine in explained:
         lines += [part for line in _explained(machine) for part in _wrapped(line, screen)]
     if explained and (refusals := answer.get("refusals")):

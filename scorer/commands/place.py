@@ -16,6 +16,7 @@ from schemas.process.terminal import screen
 from schemas.request import InvalidRequest, Request, read_request
 from scorer.commands import ask
 from scorer.commands.candidates import candidates
+from scorer.commands.in_words import in_words
 from scorer.commands.request import RequestSettings
 
 
@@ -87,6 +88,8 @@ def show(answer: dict[str, Any], screen: Screen | None = None) -> str:
         ]
     if answer.get("candidates"):
         lines += ["", candidates(answer, screen), ""]
+        if answer["asked"] == 1 and (words := in_words(answer, screen)):
+            lines += [*words, ""]
     lines.append(answer["summary"])
     if answer["missing"] and answer["asked"] > 1:
         lines.append(f"{answer['missing']} missing: {answer['reason']}")

@@ -15,6 +15,7 @@ from schemas.process.terminal import screen
 from scorer.client import WindwardError
 from scorer.commands import ask, place
 from scorer.commands.candidates import candidates
+from scorer.commands.in_words import in_words
 from scorer.commands.show import ago, time_of
 from scorer.settings import ClientSettings
 
@@ -84,4 +85,5 @@ def show(found: dict[str, Any], screen: Screen | None = None) -> str:
     if "placed" in answer:
         return f"{head}\n{place.show(answer, screen)}"
     line = f"{answer['id']} moved from {answer['moved_from']} to {answer['machine']}"
-    return f"{head}\n{line}\n\n{candidates(answer, screen)}\n\n{answer['summary']}"
+    words = "\n".join(["", *in_words(answer, screen), ""])
+    return f"{head}\n{line}\n\n{candidates(answer, screen)}\n{words}\n{answer['summary']}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,8 @@ import redis
 
 from ops.local.process import free_port, wait_until
 from ops.local.valkey import LocalValkey
+from ops.record.reading import steps
+from ops.replay.recorded import read_recorded
 from scorer.client import Client
 from tests.in_process import run_command
 
@@ -174,3 +178,38 @@ def test_a_broker_that_does_not_answer_is_named(tmp_path: Path) -> None:
     done = subprocess.run([*WINDWARD, "up", *flags], capture_output=True, text=True, env=environ(), check=False)
     assert done.returncode == 1
     assert f"windward up: kafka: {address} cannot be used" in done.stderr
+
+
+def test_a_recorded_stack_is_replayed_under_another_profile(tmp_path: Path) -> None:
+    """``up --record``, placements, ``replay``: another profile is asked about just these instances."""
+    more = [*ANY_PORTS, "--no-exporter", "--no-agent", "--machines", "6", "--backfill-s", "300", "--record"]
+    folder = tmp_path / "state" / "recording"
+    with up(tmp_path, *more, WINDWARD_WRITE_S="1", WINDWARD_INSTANCES_INTERVAL_S="10") as (process, told):
+        began_s = time.time()
+        with Client(told["redis_url"], timeout_s=30) as client:
+            wait_until(lambda: client.machines(limit=1)["total"] == 6, 60, "machines are there")
+            for name in ("a", "b", "c"):
+                assert client.place(id=name, cpu=1, memory="1G", kind="redis")["machine"]
+                client.confirm(name)
+            client.release("c")
+
+        def recorded() -> bool:
+            found = list(steps(folder, 0.0, 1e11))
+            used = {step.pairs[row].partition("\t")[2] for step in found for row in step.usage.row}
+            ended = [one for step in found for one in step.entry.instances if b'"released"' in one]
+            return used >= {"a", "b"} and bool(ended)
+
+        wait_until(recorded, 90, "usage and changes are recorded")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    times = ("--since", f"{began_s - 300:.0f}", "--until", f"{began_s + 180:.0f}")
+    arguments = ("--record-dir", str(folder), *times, "--profile", "kubernetes", "--profile", "windward", "--json")
+    done = run_command("replay", *arguments, environ=environ())
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {"kubernetes", "windward", "as recorded"} <= set(re.findall(r'"policy": "([^"]+)"', done.stdout))
+    assert any("were not recorded" in line for line in found["missing"])
+    world, missing = read_recorded(folder, began_s - 300, began_s + 180)
+    assert sorted(world.instances) == ["a", "b", "c"]
+    assert world.request(0).kind == "redis"
+    assert missing.filled.asked == 0

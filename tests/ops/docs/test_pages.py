@@ -50,16 +50,22 @@ def test_no_shape_is_of_a_plugin_that_is_gone() -> None:
 
 
 def test_the_numbers_of_the_decision_are_those_of_the_ranking() -> None:
-    """The chosen machine has the highest total; credit and measured mean add up to what is seen."""
+    """The chosen machine has the highest total; measured mean, credit and debit add up to what is seen."""
     text = decision_page.page()
-    row = next(line for line in text.splitlines() if line.startswith("| `taken` |"))
-    measured, credit, seen = (float(cell) for cell in row.split("|")[2:5])
-    assert credit == pytest.approx(8 * 5 / 6, abs=0.001)
-    assert measured + credit == pytest.approx(seen, abs=0.01)
+    seen = {}
+    for name in ("taken", "left"):
+        row = next(line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
+        seen[name] = measured, credit, debit, both = [float(cell) for cell in row.split("|")[2:6]]
+        assert measured + credit - debit == pytest.approx(both, abs=0.01)
+    learned = decision_page.LEARNED["cpu"]
+    assert seen["taken"][1] == pytest.approx(8 * learned * 5 / 6, abs=0.001)
+    assert seen["left"][2] == pytest.approx(8 * learned * 58 / 60, abs=0.001)
     totals = next(line for line in text.splitlines() if line.startswith("| **total**"))
     found = [float(value) for value in re.findall(r"\*\*([\d.]+)\*\*", totals)]
     assert found == sorted(found, reverse=True)
-    assert "3/5 feasible: 1 cpu too full, 1 stale" in text
+    assert "4/6 feasible: 1 cpu too full, 1 stale" in text
+    assert "learned: 40% of what is asked, from the measured use of the fleet" in text
+    assert "chance of more than 90%" in text
 
 
 def test_the_profiles_are_compared_on_one_fleet() -> None:
