@@ -76,6 +76,7 @@ def test_a_killed_process_loses_the_end_of_its_open_file_at_most(tmp_path: Path,
     following.release()
     assert entries(tmp_path) == [*whole, first(HOUR + 3)]
     assert [path.name[14:18] for path in files(tmp_path)] == ["0001", "0002"]
+    assert files(tmp_path)[0].read_bytes() == HEADER + b"".join(map(frame, whole))
 
 
 def test_the_oldest_files_make_room(tmp_path: Path) -> None:
@@ -105,9 +106,9 @@ def test_after_an_error_the_same_entry_is_written_again(tmp_path: Path) -> None:
     with taken(tmp_path) as folder:
         folder.write(first(HOUR))
         assert folder._file is not None
-        folder._file.write(b"half of a fra")
+        folder._file.write(b"half of a frame" * 1_000)
         folder.write(later(HOUR + 1))
-    assert entries(tmp_path) == [first(HOUR), later(HOUR + 1)]
+    assert files(tmp_path)[0].read_bytes() == HEADER + frame(first(HOUR)) + frame(later(HOUR + 1))
 
 
 def test_only_one_process_writes(tmp_path: Path) -> None:
