@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from schemas.process.tables import Screen
+from schemas.results import PlaceResult, empty
+from scorer.commands import place, why
 from scorer.commands.in_words import in_words
 from scorer.ranking import explain
 from scorer.ranking.catalogue import load_profiles
@@ -68,3 +70,26 @@ def test_an_answer_of_an_earlier_release_is_shown_as_far_as_it_goes() -> None:
         del terms["debit"]
     found["candidates"][0]["scores"] = {}
     assert "chance" not in "\n".join(in_words(found))
+
+
+def placed(count: int = 1) -> dict[str, Any]:
+    """The answer of ``place`` for so many instances."""
+    lines = [{"id": f"i{n}", "machine": "m", "state": "reserved", "reserved_at": 1.0, "expires_at": 301.0}
+             for n in range(count)]  # fmt: skip
+    base: dict[str, Any] = empty(PlaceResult)
+    return base | answer(cpu=2) | {"placed": lines, "asked": count}
+
+
+def test_place_and_why_say_it_of_one_instance() -> None:
+    """Of a batch they do not: its instances went to many machines. A move says it, too."""
+    words = "m, with the instance:\n  cpu  expected use 2.00 of 2.00 asked"
+    screen = Screen(width=80)
+    assert words in place.show(placed(), screen)
+    assert "with the instance" not in place.show(placed(2), screen)
+    decision = {"id": "i0", "at": 1.0, "query": "q", "scorer": "s", "method": "place", "answer": placed()}
+    assert words in why.show(decision, screen)
+    moved = answer(cpu=2) | {"id": "i0", "moved_from": "other"}
+    shown = why.show(decision | {"method": "update", "answer": moved}, screen)
+    assert words in shown
+    assert shown.splitlines()[1] == "i0 moved from other to m"
+    assert shown.splitlines()[-1] == "1/1 feasible"
