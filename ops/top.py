@@ -18,6 +18,7 @@ from schemas.process.settings import SettingsError, load_settings
 from schemas.process.terminal import screen
 from schemas.window_table import TableError, decode_table
 from scorer.commands import ask
+from scorer.commands.show import move_words
 from scorer.wire import AWAY
 
 DECISIONS = 50
@@ -111,7 +112,7 @@ class Reader:
 
 def _in_words(method: str, answer: Mapping[str, Any]) -> str:
     if "placed" not in answer:
-        return f"{answer['id']} moved from {answer.get('moved_from')} to {answer.get('machine')}"
+        return move_words(answer)
     placed, asked = answer["placed"], answer.get("asked", 0)
     if len(placed) == 1 == asked:
         return f"{placed[0]['id']} on {placed[0]['machine']}, {answer.get('summary', '')}"

@@ -16,7 +16,7 @@ from scorer.client import WindwardError
 from scorer.commands import ask, place
 from scorer.commands.candidates import candidates
 from scorer.commands.in_words import in_words
-from scorer.commands.show import ago, time_of
+from scorer.commands.show import ago, move_words, time_of
 from scorer.settings import ClientSettings
 
 if TYPE_CHECKING:
@@ -84,6 +84,5 @@ def show(found: dict[str, Any], screen: Screen | None = None) -> str:
     answer = found["answer"]
     if "placed" in answer:
         return f"{head}\n{place.show(answer, screen)}"
-    line = f"{answer['id']} moved from {answer['moved_from']} to {answer['machine']}"
     words = "\n".join(["", *in_words(answer, screen), ""])
-    return f"{head}\n{line}\n\n{candidates(answer, screen)}\n{words}\n{answer['summary']}"
+    return f"{head}\n{move_words(answer)}\n\n{candidates(answer, screen)}\n{words}\n{answer['summary']}"

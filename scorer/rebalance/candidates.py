@@ -51,7 +51,6 @@ def may_move(instances: list[Instance], wish: Wish, now_s: float) -> Bools:
         [
             one.state == "confirmed"
             and one.moving is None
-            and one.moving is None
             and one.labels.get(MOVABLE) != "false"
             and (not wish.classes or one.priority_class in wish.classes)
             and one.id not in wish.stay

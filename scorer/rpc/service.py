@@ -159,7 +159,8 @@ class ScorerService:
             _call(query),
         )  # fmt: skip
         answer = empty(UpdateResult) | answer
-        if answer["moved_from"] and not answer["dry_run"]:
+        begun = answer["moving"] and answer["profile"]  # it was ranked just now
+        if (answer["moved_from"] or begun) and not answer["dry_run"]:
             self._decisions.note(query, [answer["id"]], _encode(answer))
         return answer
 

@@ -397,6 +397,33 @@ def test_a_plan_is_applied_and_then_there_is_nothing_to_do(windward: Run, tmp_pa
     windward("instances", "release", "planned-1", "planned-2", "pinned", "one-more")
 
 
+def test_a_move_in_two_steps(windward: Run) -> None:
+    """Both machines are held until it is confirmed on the other; each step says so, and so does the list."""
+    source, target = MACHINES[6:8]
+    windward("place", "--id", "mover", "--cpu", "1", "--machine", source)
+    windward("confirm", "mover")
+    begun = windward("update", "mover", "--machine", target, "--move", "--ttl-s", "5m").stdout
+    assert begun.startswith(f"mover on {source}: updated, moving to {target} until ")
+    assert f"moves from {source} to {target}" in windward("why", "mover").stdout
+    for machine in (source, target):
+        listed = windward("instances", "list", "--machine", machine).stdout
+        assert f"moving to {target}" in listed
+        assert "in 5m" in listed or "in 4m" in listed
+    shown = windward("instances", "show", "mover").stdout
+    assert shown.startswith(f"mover on {source}: confirmed, moving to {target} until ")
+    again = windward("update", "mover", "--move").stdout
+    assert again.startswith(f"mover on {source}: nothing to change, moving to {target} until ")
+    cancelled = windward("update", "mover", "--cancel-move")
+    assert cancelled.stdout.strip() == f"mover on {source}: updated"
+    number = json.loads(windward("update", "mover", "--machine", target, "--move", "--json").stdout)["moving"]["number"]
+    other = windward("confirm", "mover", "--machine", target, "--move", str(number + 1))
+    assert (other.returncode, "by another move" in other.stderr) == (1, True)
+    there = windward("confirm", "mover", "--machine", target, "--move", str(number))
+    assert there.stdout.strip() == f"mover on {target}: confirmed"
+    assert windward("update", "mover", "--ttl-s", "5m").returncode == 2
+    windward("release", "mover")
+
+
 def test_why_tells_the_last_move(windward: Run) -> None:
     """After a move it is the move's ranking; a resize does not hide it."""
     windward("place", "--id", "moved", "--cpu", "1", "--machine", MACHINES[4])

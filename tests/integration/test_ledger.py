@@ -13,7 +13,14 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from schemas.names import Names
 from schemas.request import Request
@@ -104,9 +111,9 @@ class LedgerMachine(RuleBasedStateMachine):
     prefix = "machine"
     number = 0
 
-    @initialize()
-    def start(self) -> None:
-        """Begin with an empty ledger at a fixed time."""
+    @initialize(there=st.sampled_from([0, 3, 6]), moving=st.booleans())
+    def start(self, there: int, moving: bool) -> None:
+        """Begin at a fixed time with an empty ledger, or with some confirmed instances, one of them moving."""
         type(self).number += 1
         self.names = Names(f"{self.prefix}-{self.number}")
         self.now_s = NOW_S
@@ -116,6 +123,14 @@ class LedgerMachine(RuleBasedStateMachine):
         self.wire.one("SET", self.names.key("clock"), f"{self.now_s:.6f}")
         self.follower.poll()
         self.named = dict(zip(MACHINES, MACHINES, strict=True))
+        small = Instance(id="", machine="", state="reserved", amounts=amounts_of(0.1, 0.5e9), request="q1")
+        for number, one in enumerate(IDS[:there]):
+            instance = msgspec.structs.replace(small, id=one, cluster="c1", role="replica")
+            wanted = [Wanted(instance, 10.0, self.candidates([MACHINES[number % 2]], fresh=True))]
+            self.same(self.real.reserve(wanted), self.model.reserve(wanted))
+            self.same(self.real.confirm(one), self.model.confirm(one))
+        if there and moving:
+            self.begin_move(0, ["m3"], 10.0, stale=False, fresh=True, again=False)
 
     def candidates(self, machines: list[str], fresh: bool) -> list[Candidate]:
         """Return machines as a scorer that is up to date, or one that is not, would give them."""
@@ -203,19 +218,13 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(
         instance_id=st.sampled_from(IDS), machine=st.sampled_from(["", "", "m1"]), started=st.sampled_from([0.0, 5.0]),
-        which=generations, query=queries, arrived=st.booleans(), move=generations,
+        which=generations, query=queries,
     )  # fmt: skip
-    def confirm(
-        self, instance_id: str, machine: str, started: float, which: int | None, query: str, arrived: bool,
-        move: int | None,
-    ) -> None:  # fmt: skip
-        """Confirm any id, known or not, or that it has come where it moves, by its move's number or another."""
+    def confirm(self, instance_id: str, machine: str, started: float, which: int | None, query: str) -> None:
+        """Confirm any id, known or not."""
         at = self.now_s - started if started else 0.0
         options: dict[str, Any] = {"generation": self.generation(instance_id, which), "call": self.call(query, 30.0)}
         options |= {"machine": self.named.get(machine, ""), "started_at": at}
-        record = self.model.records.get(instance_id)
-        if arrived and record is not None and record.moving:
-            options |= {"machine": record.moving.to, "move": None if move is None else record.moving.number + move}
         self.same(self.real.confirm(instance_id, **options), self.model.confirm(instance_id, **options))
 
     @rule(
@@ -244,23 +253,46 @@ class LedgerMachine(RuleBasedStateMachine):
         change = Change(old, new, self.candidates(machines, fresh=True))
         self.same(self.real.update([change]), self.model.update([change]))
 
+    def one_of(self, number: int, fits: Callable[[Instance], object]) -> Instance:
+        """Return one of the records that fit; where none does any, or one that is not known."""
+        known = sorted(self.model.records.values(), key=lambda one: one.id)
+        found = [one for one in known if fits(one)] or known
+        unknown = Instance(id="i0", machine="m1", state="confirmed", amounts=())
+        return found[number % len(found)] if found else unknown
+
     @rule(
-        instance_id=st.sampled_from(IDS), to=st.lists(st.sampled_from(MACHINES), min_size=1, max_size=2, unique=True),
-        lasts_s=st.sampled_from([1.0, 10.0]), stale=st.sampled_from([False, False, False, True]), fresh=st.booleans(),
+        number=st.integers(0, 50), to=st.permutations(MACHINES),
+        lasts_s=st.sampled_from([1.0, 10.0]), stale=st.sampled_from([False, False, False, True]),
+        fresh=st.booleans() | st.just(True), again=st.booleans(),
     )  # fmt: skip
-    def begin_move(self, instance_id: str, to: list[str], lasts_s: float, stale: bool, fresh: bool) -> None:
-        """Have any id move elsewhere, whether it moves already or not."""
-        old = self.model.records.get(instance_id, Instance(id=instance_id, machine="m1", state="confirmed", amounts=()))
+    def begin_move(self, number: int, to: list[str], lasts_s: float, stale: bool, fresh: bool, again: bool) -> None:
+        """Have an instance move elsewhere, whether it moves already or not."""
+        old = self.one_of(number, lambda one: one.state == "confirmed" and (again or not one.moving))
         candidates = [one for one in self.candidates(to, fresh) if one.machine != old.machine]
         if stale:
             old = msgspec.structs.replace(old, version=old.version + 1)
         self.same(self.real.begin_move(old, candidates, lasts_s), self.model.begin_move(old, candidates, lasts_s))
 
-    @rule(instance_id=st.sampled_from(IDS))
-    def cancel_move(self, instance_id: str) -> None:
-        """Have any id stay, whether it moves or not."""
-        old = self.model.records.get(instance_id, Instance(id=instance_id, machine="m1", state="confirmed", amounts=()))
-        self.same(self.real.cancel_move(old), self.model.cancel_move(old))
+    @precondition(lambda self: any(one.moving for one in self.model.live()))
+    @rule(number=st.integers(0, 50), query=queries, move=generations, started=st.sampled_from([0.0, 5.0]))
+    def arrive(self, number: int, query: str, move: int | None, started: float) -> None:
+        """Confirm that an instance is where it moves to, by the number of its move or of another."""
+        record = self.one_of(number, lambda one: one.moving)
+        options: dict[str, Any] = {"call": self.call(query, 30.0), "machine": record.machine}
+        options["started_at"] = self.now_s - started if started else 0.0
+        if record.moving:
+            options |= {"machine": record.moving.to, "move": None if move is None else record.moving.number + move}
+        self.same(self.real.confirm(record.id, **options), self.model.confirm(record.id, **options))
+
+    @precondition(lambda self: any(one.moving for one in self.model.live()))
+    @rule(number=st.integers(0, 50), released=st.sampled_from([False, False, True]))
+    def end_move(self, number: int, released: bool) -> None:
+        """Have a moving instance stay, or release it."""
+        record = self.one_of(number, lambda one: one.moving)
+        if released:
+            self.same(self.real.release(record.id), self.model.release(record.id))
+        else:
+            self.same(self.real.cancel_move(record), self.model.cancel_move(record))
 
     @rule(machine=st.sampled_from(MACHINES))
     def rename(self, machine: str) -> None:
@@ -607,6 +639,27 @@ def test_what_becomes_of_a_move(
     follower = Follower(ledger)
     follower.poll()
     assert sorted(follower.view.holders(frozenset({("cluster", "c")}))) == sorted(rows)
+
+
+def test_who_moved_away_is_a_leaver_where_it_was(wire: Wire, names: Names) -> None:
+    """From the confirmation on, as its record was there; one that stays, and what was only reserved, leave nothing."""
+    ledger = clocked_ledger(wire, names)
+    wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
+    follower = Follower(ledger)
+    follower.poll()
+    ledger.cancel_move(moving_instance(ledger))
+    (old,) = ledger.all_instances().values()
+    wire.one("SET", names.key("clock"), f"{NOW_S + 5:.6f}")
+    ledger.begin_move(old, [Candidate("m2", -1)], 60.0)
+    assert ledger.leavers() == []
+    wire.one("SET", names.key("clock"), f"{NOW_S + 9:.6f}")
+    ledger.confirm("a", machine="m2", started_at=NOW_S)  # it cannot have begun before the move
+    follower.poll()
+    (left,) = ledger.leavers()
+    assert (left.machine, left.started_at, left.ended_at, left.moving) == ("m1", NOW_S, NOW_S + 5, None)
+    assert follower.view.instances["a"].started_at == NOW_S + 5
+    followed, read = follower.view.leavers, LedgerView(leavers=[left]).leavers
+    assert len(followed) == len(read) == len(followed.slots_on("m1")) == 1
 
 
 def test_a_move_ends_by_itself(wire: Wire, names: Names) -> None:

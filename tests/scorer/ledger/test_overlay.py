@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scorer.ledger.instance import Moving, copy_with
 from scorer.ledger.overlay import Overlay
 from scorer.ledger.seats import Seats
 from scorer.ledger.view import LedgerView
@@ -43,6 +44,26 @@ def test_what_is_left_out_is_gone_for_its_readers_alone() -> None:
     assert sorted(overlay.holders(cluster)) == ["a", "new"]
     assert ledger.holders(cluster) == ["a", "a"]
     assert Seats(overlay, roster).placed().amounts[0].tolist() == [0.2, 4.0]
+
+
+def test_a_moving_instance_is_left_out_on_both_its_machines() -> None:
+    """Where it may go is asked without it. On the machine that it moves to it is a reservation: no window saw it."""
+    roster = Roster(("a", "b"))
+    moving = copy_with(instance(1, "a", 2.0), started_at=5.0, moving=Moving("b", 7.0, 9.0, 3))
+    ledger = LedgerView([moving, instance(2, "b", 0.5)])
+    cluster = frozenset([("cluster", "c")])
+    placed = Seats(ledger, roster).placed()
+    assert sorted(zip(placed.rows, placed.started_at, placed.reserved_at, strict=True)) == [
+        (0, 5.0, 0.0), (1, 0.0, 0.0), (1, 0.0, 7.0),
+    ]  # fmt: skip
+    assert sorted(ledger.holders(cluster)) == sorted(Overlay(ledger).holders(cluster)) == ["a", "b", "b"]
+    overlay = Overlay(ledger, without=["i1"])
+    for seats in (Seats(overlay, roster), Seats(ledger, roster).over(overlay)):
+        assert seats.allocated[0].tolist() == [0.0, 0.5]
+        assert seats.tally(cluster).tolist() == [0, 1]
+    assert overlay.holders(cluster) == ["b"]
+    ledger.forget("i1")
+    assert ledger.machine_names == ("b",)
 
 
 def test_changes_are_those_of_the_ledger_and_then_those_proposed() -> None:

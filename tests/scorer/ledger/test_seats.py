@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.resources import RESOURCES
 from scorer.ledger.facets import facets_of
-from scorer.ledger.instance import Instance, copy_with
+from scorer.ledger.instance import Instance, Moving, copy_with, machines_of
 from scorer.ledger.seats import Seats
 from scorer.ledger.view import LedgerView
 from scorer.snapshot.roster import Roster
@@ -34,6 +34,7 @@ changes = st.lists(
         st.integers(0, 7), st.sampled_from("abcz"), st.floats(0.1, 9),
         st.sampled_from(["reserved", "confirmed", "released"]),
         st.sampled_from("xy"),
+        st.sampled_from(["", "", *"abcz"]),
     ),
     max_size=30,
 )  # fmt: skip
@@ -41,15 +42,22 @@ changes = st.lists(
 
 @settings(deadline=None)
 @given(changes, st.booleans())
-def test_columns_are_the_sums_of_what_lives(history: list[tuple[int, str, float, str, str]], ask_between: bool) -> None:
-    """After any history sums, counts and tallies are those of the live records, asked for in between or not."""
+def test_columns_are_the_sums_of_what_lives(
+    history: list[tuple[int, str, float, str, str, str]], ask_between: bool
+) -> None:
+    """After any history sums, counts and tallies are those of the live records, asked for in between or not.
+
+    A moving one is on both its machines.
+    """
     roster = Roster(("a", "b", "c"))
     ledger = LedgerView()
     seats = Seats(ledger, roster)
     app_x = frozenset([("label", "app", "x"), ("cluster", "c")])
     live: dict[str, Instance] = {}
-    for number, machine, cpu, state, app in history:
+    for number, machine, cpu, state, app, to in history:
         record = instance(number, machine, cpu, state, app)
+        if state == "confirmed" and to not in ("", machine):
+            record = copy_with(record, moving=Moving(to, 1.0, 2.0, 3))
         ledger.apply(record)
         live.pop(record.id, None)
         if state != "released":
@@ -59,13 +67,14 @@ def test_columns_are_the_sums_of_what_lives(history: list[tuple[int, str, float,
             seats.tally(app_x)
     seats.catch_up()
     for row, name in enumerate(roster.names):
-        here = [record for record in live.values() if record.machine == name]
+        here = [record for record in live.values() if name in machines_of(record)]
         assert seats.allocated[0, row] == pytest.approx(sum(record.amounts[0] for record in here), abs=1e-12)
         assert seats.maxmemory[row] == pytest.approx(sum(record.maxmemory for record in here), abs=1e-12)
         assert seats.count[row] == len(here)
         assert seats.tally(app_x)[row] == sum(app_x <= facets_of(record) for record in here)
-        assert {record.id for record in ledger.on_machine(name)} == {record.id for record in here}
-    assert set(ledger.machine_names) == {record.machine for record in live.values()}
+        assert {record.id for record in ledger.held_on(name)} == {record.id for record in here}
+        assert {one.id for one in ledger.on_machine(name)} == {one.id for one in here if one.machine == name}
+    assert set(ledger.machine_names) == {machine for record in live.values() for machine in machines_of(record)}
 
 
 def test_a_machine_that_appears_brings_its_instances() -> None:
