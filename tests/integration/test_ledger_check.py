@@ -19,6 +19,7 @@ from scorer.ledger.follower import Follower
 from scorer.ledger.instance import copy_with
 from scorer.ledger.lease import Lease
 from scorer.ledger.scripts import Ledger
+from scorer.ledger.transition import Candidate
 from scorer.metrics import Metrics
 from scorer.wire import Wire
 from tests.conftest import Valkey
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def ledger(wire: Wire, names: Names) -> Ledger:
-    """A ledger with instances on seven machines, in two clusters, with ports."""
+    """A ledger with instances on seven machines, in two clusters, with ports; one moves from m1 to m2."""
     ledger = Ledger(wire, names)
     filled = []
     for n in range(40):
@@ -42,6 +43,8 @@ def ledger(wire: Wire, names: Names) -> Ledger:
     ledger.reserve(filled)
     for n in range(0, 40, 3):
         ledger.release(f"a{n}")
+    (moving,) = ledger.confirm("a1").changes
+    ledger.begin_move(moving, [Candidate("m2", -1)], 600.0)
     return ledger
 
 

@@ -15,7 +15,7 @@ from schemas.names import Names
 from scorer.client import Client, WindwardError
 from scorer.ledger import runner
 from scorer.ledger.follower import Follower
-from scorer.ledger.instance import Instance
+from scorer.ledger.instance import Instance, machines_of
 from scorer.ledger.limits import Limit, total
 from scorer.ledger.reader import UnknownFormat
 from scorer.ledger.scripts import Ledger
@@ -86,8 +86,8 @@ def check_sums(wire: Wire, ledger: Ledger) -> dict[str, Instance]:
     """Assert that rows, counts, clusters and expiry say what the records say; return the records."""
     live = ledger.all_instances()
     model: dict[str, dict[tuple[str, str], int]] = {}
-    for one in live.values():
-        here = model.setdefault(one.machine, {})
+    for on, one in [(machine, each) for each in live.values() for machine in machines_of(each)]:
+        here = model.setdefault(on, {})
         for name, amount in (
             ("instances", 1), ("cpu", round(1e6 * (one.amounts[0] or 0))), ("memory", round(one.amounts[1] or 0)),
             ("maxmemory", round(one.maxmemory)),
@@ -99,9 +99,9 @@ def check_sums(wire: Wire, ledger: Ledger) -> dict[str, Instance]:
     assert {k.decode(): sums_in(v) for k, v in zip(flat[::2], flat[1::2], strict=True)} == model
     flat = wire.one("HGETALL", ledger.counts)
     ports = {k.decode(): int(v) for k, v in zip(flat[::2], flat[1::2], strict=True) if b" port " in k}
-    assert ports == {f"{one.machine} port {port}": 1 for one in live.values() for port in one.ports}
+    assert ports == {f"{on} port {port}": 1 for one in live.values() for on in machines_of(one) for port in one.ports}
     roles = [int(v) for k, v in zip(flat[::2], flat[1::2], strict=True) if b" role " in k]
-    assert sum(roles) == sum(bool(one.cluster and one.role) for one in live.values())
+    assert sum(roles) == sum(len(machines_of(one)) for one in live.values() if one.cluster and one.role)
     waiting = {name.decode() for name in wire.one("ZRANGE", ledger.expiry, 0, -1)}
     assert waiting == {one.id for one in live.values() if one.state == "reserved"}
     return live
