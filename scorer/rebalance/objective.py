@@ -65,12 +65,11 @@ class LeastVariance:
         return found
 
     def most(self, loads: Loads, level: float) -> float:
-        """Return the fall when the highest machine and the lowest meet half way."""
-        known = loads.inverse > 0
-        high = np.where(known, loads.utilization, -np.inf).max(axis=1, initial=-np.inf)
-        low = np.where(known, loads.utilization, np.inf).min(axis=1, initial=np.inf)
-        gap = np.where(known.any(axis=1), high - low, 0.0)
-        return float(loads.weights @ gap**2) / 2 if level > 0 else 0.0
+        """Return the fall when the highest machine and the lowest both come to the mean, as of different sizes they may."""
+        known, means = loads.inverse > 0, loads.means()
+        above = np.where(known, loads.utilization - means, 0.0).max(axis=1, initial=0.0)
+        below = np.where(known, means - loads.utilization, 0.0).max(axis=1, initial=0.0)
+        return float(loads.weights @ (above**2 + below**2)) if level > 0 else 0.0
 
     def cut(self, loads: Loads, overload: Floats, source: int, usage: Floats) -> Floats:
         """Return [n]: the fall of the source's part of the sum."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scorer.rebalance.loads import Loads
@@ -22,6 +22,7 @@ def loads(shares: list[float]) -> Loads:
 
 
 @given(st.lists(SHARE, min_size=3, max_size=6), st.floats(0.0, 0.5))
+@example([0.625, 0.375, 0.375], 0.125)
 def test_gains(shares: list[float], amount: float) -> None:
     """By overload the gain is the fall of the sum; by variance the sum of squares falls by no less than the gain."""
     before, usage, variance = loads(shares), np.array([amount, amount / 2]), np.array([0.01, 0.01])
