@@ -65,7 +65,7 @@ class LeastVariance:
         return found
 
     def most(self, loads: Loads, level: float) -> float:
-        """Return the fall when the highest machine and the lowest both come to the mean, as of different sizes they may."""
+        """Return the fall when the highest machine and the lowest come to the mean: of different sizes, both may."""
         known, means = loads.inverse > 0, loads.means()
         above = np.where(known, loads.utilization - means, 0.0).max(axis=1, initial=0.0)
         below = np.where(known, means - loads.utilization, 0.0).max(axis=1, initial=0.0)
