@@ -125,7 +125,7 @@ def check_windward(empty: Environment, wheels: Path, python: str) -> None:
     report("windward", empty, python)
     empty.run("windward", "--version")
     empty.run("windward", "--help")
-    check_manual(empty, "windward", "pl", "place")
+    check_manual(empty, "windward", "plac", "place")
     check_manual(empty, "windward-place")
     query = ("--query", str(examples / "query.json"))
     empty.run("windward", "rank", "--machines", str(examples / "machines.json"), *query)
