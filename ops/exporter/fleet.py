@@ -123,9 +123,12 @@ def _promises(state: State) -> Iterator[Family]:
             headroom.add(float(np.nansum(left[usable])) / total, resource=resource)
     yield requested
     yield headroom
-    live = Family("windward_fleet_instances", "Instances in the ledger by state.")
-    counts: Counter[str] = Counter(instance.state for instance in state.ledger.instances.values())
-    for name in sorted({*LIVE, *counts}):
+    live = Family(
+        "windward_fleet_instances", "Instances in the ledger by state; a moving one runs, and holds its target, too."
+    )
+    instances = state.ledger.instances.values()
+    counts: Counter[str] = Counter("moving" if one.moving else one.state for one in instances)
+    for name in sorted({*LIVE, "moving", *counts}):
         live.add(counts[name], state=name)
     yield live
 

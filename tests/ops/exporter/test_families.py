@@ -20,6 +20,7 @@ from schemas.request import read_request
 from schemas.resources import RESOURCES
 from schemas.sample import MachineFacts
 from schemas.window_table import decode_table
+from scorer.ledger.instance import Moving
 from scorer.ledger.view import LedgerView, instance_of
 from scorer.placement.steps import drain
 from scorer.ranking.catalogue import load_profiles
@@ -266,3 +267,14 @@ def test_only_the_wanted_windows_and_statistics_are_shown() -> None:
     assert {(each["window"], each["statistic"]) for each in labels} == {("5m", "max")}
     assert "windward_machine_utilization_stddev_ratio" not in found
     assert "windward_machine_peak_ratio" not in found
+
+
+def test_instances_are_counted_by_state() -> None:
+    """A moving one is neither reserved nor confirmed; every state has a series."""
+    asked, moving = read_request({"cpu": 1}), Moving(to="b", since=NOW_S, until=NOW_S + 60)
+    reserved = instance_of(asked, "a", NOW_S, "r")
+    confirmed = msgspec.structs.replace(reserved, id="c", state="confirmed", expires_at=0.0)
+    going = msgspec.structs.replace(confirmed, id="m", moving=moving)
+    shown = of_fleet(state([table(["a", "b"])], instances=[reserved, confirmed, going]))
+    by_state = {dict(labels)["state"]: value for labels, value in shown["windward_fleet_instances"].items()}
+    assert by_state == {"reserved": 1, "confirmed": 1, "moving": 1}
