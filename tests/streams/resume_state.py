@@ -12,9 +12,8 @@ import json
 import sys
 from pathlib import Path
 
-from streams.arrivals import Arrived
 from streams.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
-from streams.partition import Partition
+from streams.partition import Arrived, Partition
 from streams.peaks import Zone
 from streams.ring import HOURS, Ring, S
 from streams.table import Table
