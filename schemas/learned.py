@@ -58,5 +58,5 @@ def read_learned(raw: bytes | None) -> Learned | None:
         return None
     try:
         return msgspec.json.decode(raw, type=Learned)
-    except (msgspec.DecodeError, msgspec.ValidationError):
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None

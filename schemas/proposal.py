@@ -51,6 +51,6 @@ def read_proposal(raw: bytes) -> MoveProposal | None:
     """Return what a message says; None for one that cannot be read, or is of a newer version."""
     try:
         found = msgspec.json.decode(raw, type=MoveProposal)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return found if found.v == VERSION else None

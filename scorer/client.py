@@ -119,7 +119,7 @@ def _read(kind: type[_Kind], result: msgspec.Raw) -> _Kind:
     """Return a result as its type; raise WindwardError."""
     try:
         return msgspec.json.decode(result, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
 
 
@@ -483,7 +483,7 @@ class _Call:
         """Return the result in an answer, or raise its error."""
         try:
             reply = _decode(raw)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
         if reply.ok:
             return reply.result

@@ -44,7 +44,7 @@ def _add_labels(found: dict[str, dict[str, str]], hash_: Any) -> None:
     for name, raw in hash_.items():
         try:
             labels = msgspec.json.decode(raw).get("labels", {})
-        except (msgspec.DecodeError, AttributeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
             labels = {}
         found.setdefault(name.decode(), {}).update(labels)
 

@@ -49,7 +49,7 @@ class LastCheck:
         """Return what was found; None when nothing is known."""
         try:
             return msgspec.json.decode(self._wire.one("GET", self._key) or b"null", type=dict[str, int] | None)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return None
 
     def write(self, found: Checked) -> dict[str, int]:

@@ -50,6 +50,7 @@ def settled(
         pytest.param(b"{", instance(), "malformed", id="not JSON"),
         pytest.param(changed(v=2), instance(), "malformed", id="of a newer version"),
         pytest.param(b"[" * 100_000, instance(), "malformed", id="too deep"),
+        pytest.param(b'{"id":"\xff"}', instance(), "malformed", id="not UTF-8"),
     ],
 )
 @pytest.mark.parametrize("is_taken", [False, True])
