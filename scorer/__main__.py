@@ -79,7 +79,7 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
         attempts_max=settings.attempts_max, decisions_length=settings.decisions_length,
         decisions_bytes=settings.decisions_bytes,
     )  # fmt: skip
-    refresher.warm = lambda snapshot: warm(snapshot, service.world.profiles.choose(), time.time(), service.world.kept)
+    refresher.warm = lambda snapshot: warm(snapshot, service.inputs.profiles.choose(), time.time(), service.inputs.kept)
     rpc = Rpc(
         wire, names, scorer, service, metrics,
         queue_length_max=settings.queue_length_max, drain_max=settings.drain_max,
@@ -104,7 +104,7 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
             metrics.registry,
             settings.metrics_host,
             settings.metrics_port,
-            lambda: (service.world.ready, {"scorer": scorer, "degraded": service.world.degraded}),
+            lambda: (service.inputs.ready, {"scorer": scorer, "degraded": service.inputs.degraded}),
         )
     log.info("scorer.start", extra={"values": {"scorer": scorer, "profile": settings.profile, "prefix": names.prefix}})
     try:
@@ -158,7 +158,7 @@ def _handle_signals(stop: threading.Event, service: ScorerService, settings: Sco
 
     def reload(_: int, __: FrameType | None) -> None:
         try:
-            service.world.profiles = load_profiles(settings.profiles, settings.profile)
+            service.inputs.profiles = load_profiles(settings.profiles, settings.profile)
             log.info("scorer.profiles.reloaded")
         except Exception as error:  # whatever it is, the profiles that run are good
             log.warning("scorer.profiles.refused", extra={"values": {"error": str(error)}})

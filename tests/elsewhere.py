@@ -151,7 +151,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/scorer/rpc/test_reuse_count.py": ("scorer.metrics",),
     "tests/scorer/rpc/test_loop.py": ("scorer.rpc.interface", "scorer.rpc.replies"),
     "tests/scorer/rpc/test_methods.py": ("scorer.rpc.service",),
-    "tests/scorer/rpc/test_placements.py": ("scorer.rpc.errors", "scorer.rpc.place", "scorer.rpc.world"),
+    "tests/scorer/rpc/test_placements.py": ("scorer.rpc.errors", "scorer.rpc.place", "scorer.rpc.inputs"),
     "tests/scorer/rpc/test_results.py": ("schemas.fleet_results", "schemas.results", "scorer.rpc.records"),
     "tests/scorer/rpc/test_slices.py": ("scorer.rpc.listings",),
     "tests/scorer/snapshot/test_builder.py": (

@@ -1,4 +1,4 @@
-"""How the scripts are told what is wanted, and how their reasons are read."""
+"""Arguments of the scripts as they go over the wire, and the reasons that the scripts return, in words."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def in_call(call: Call) -> tuple[str, str]:
 
 
 def given(generation: int | None) -> str:
-    """Return the generation that is meant; "" for whichever is live."""
+    """Return a generation as the scripts read it: "" for None, which means the live one, whichever that is."""
     return "" if generation is None else str(generation)
 
 
 def candidates_in_script(instance: Instance, candidates: Sequence[Candidate]) -> bytes:
-    """Return the candidates as the scripts read them: what the limits are on stands there once, not with each."""
+    """Return the candidates as JSON for the scripts; candidates with limits on the same measures share a header."""
     headers: list[Any] = []
     rows: list[Any] = [headers]
     on: list[Any] | None = None
@@ -40,7 +40,7 @@ def candidates_in_script(instance: Instance, candidates: Sequence[Candidate]) ->
 
 
 def reasons_in_words(raw: bytes, candidates: Sequence[Candidate]) -> tuple[str, ...]:
-    """Return the script's reasons in words: one for each candidate that was looked at, in order."""
+    """Return the script's reasons in words: one for each candidate that the script tried, in order."""
     words = raw.decode()
     if not words:
         return ()

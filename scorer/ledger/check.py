@@ -1,9 +1,9 @@
-"""Shell: whether the ledger's sums and counts are what its instances add up to; and their repair.
+"""Shell: compares the ledger's sums and counts with those of its instances, and repairs them.
 
-The instances are read as a scorer reads them and followed. The rows are read in slices; a row is compared only with the
-instances of the same version, so others may go on writing. One whose version is not that of the instances is read again
-after the log. One that still differs at the end counts as busy. A repair is one script a machine, which writes only
-when nothing is different from what was read.
+The instances are read, and kept current by the change log, as a scorer does. The rows are read in slices. A row is
+compared only with instances of the same version, so that others may write meanwhile. A row of another version is read
+again after the log; one that changed before every comparison counts as busy. A repair is one script a machine, which
+writes only when the machine is still as it was read.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from scorer.ledger.instance import Instance, counts_of, sums_of
 from scorer.ledger.scripts import Ledger
 
 SLICE = 200
-"""Machines read at once."""
+"""Machines read in one round trip."""
 ATTEMPTS_MAX = 20
-"""How often a row is read again that others change."""
+"""How often a row is read while others change it."""
 
 Sums = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A machine or a cluster of which the ledger does not say what its instances add up to."""
+    """A machine or a cluster whose sums or counts in the ledger differ from those of its instances."""
 
     kind: str
     """``machine`` or ``cluster``."""
@@ -35,11 +35,11 @@ class Difference:
     what: str
     """What differs, in words."""
     row: bytes
-    """The row as it was read; b"": none."""
+    """The row as it was read; b"": there is none."""
     sums: str
-    """What it should say, as the repair script reads it."""
+    """The true sums, or the true number of a cluster's instances, as the repair script reads them."""
     counts: tuple[tuple[str, bytes, int], ...] = ()
-    """What is counted, the count as it was read, the true one."""
+    """For each wrong count: what it counts, the count as it was read, the true one."""
     instance: Instance | None = None
     """One of the instances there."""
 
@@ -71,7 +71,7 @@ def read_row(row: bytes) -> tuple[int, Sums]:
 
 
 def true_sums(instances: Iterable[Instance]) -> Sums:
-    """Return what the instances that hold one machine add up to, by class and name; what is 0 is left out."""
+    """Return the sums over the instances that hold one machine, by class and name, without those that are 0."""
     sums: dict[str, Counter[str]] = {}
     for one in instances:
         sums.setdefault(one.priority_class, Counter()).update(sums_of(one))
@@ -79,17 +79,17 @@ def true_sums(instances: Iterable[Instance]) -> Sums:
 
 
 def true_counts(instances: Iterable[Instance]) -> Counter[str]:
-    """Return how many of the instances are counted under what."""
+    """Return the number of the instances under each name of a count, as ``port 6379``."""
     return Counter(what for one in instances for what in counts_of(one))
 
 
 def packed(sums: Mapping[str, Mapping[str, int]]) -> str:
-    """Return sums as a row has them, without the version."""
+    """Return sums in the form of a row, without the version."""
     return " ".join(f"{name}:{','.join(f'{what}={n}' for what, n in group.items())}" for name, group in sums.items())
 
 
 class Check:
-    """Reads the ledger whole, then compares."""
+    """Reads the whole ledger, then compares."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -97,7 +97,7 @@ class Check:
         self._counts: dict[str, set[str]] = {}
 
     def run(self) -> Checked:
-        """Return what differs; nothing is written, but what has expired by then."""
+        """Return what differs. Writes nothing, except that reservations that are due expire."""
         self._ledger.expire()
         self._follower.poll()
         found = Checked()
@@ -112,7 +112,7 @@ class Check:
         return found
 
     def repair(self, found: Checked, number: int) -> None:
-        """Repair what was found under the lease `check`; what changed since is left to the next check.
+        """Repair what was found, under the lease `check`; what changed since is left to the next check.
 
         Raises PermissionError when the lease has passed to another.
         """
@@ -131,7 +131,7 @@ class Check:
             found.busy += len(part)
 
     def _machines(self, names: list[str], found: Checked) -> list[str]:
-        """Compare some machines; return those that changed meanwhile."""
+        """Compare some machines; return those that changed while they were read."""
         whats = {
             name: sorted({*self._counts.get(name, ()), *true_counts(self._follower.view.held_on(name))})
             for name in names

@@ -1,11 +1,11 @@
-"""Shell: the ledger is checked when a scorer starts and by a timer, by one scorer at a time; it is only told.
+"""Shell: one scorer at a time checks the ledger, when it starts and at intervals; differences are only reported.
 
     every 10 s: read what the last check found -> metric, `health`
                 is a check due? -> take the lease `check` -> read everything, compare -> store what was found
 
-What was found is stored beside the ledger, so that all scorers tell the same. A repair clears it everywhere: `windward
-ledger check --repair` stores what is left. A check of 200,000 instances takes seconds of computing. It is done in
-slices, with four times as long a pause after each, so that queries are answered meanwhile.
+What was found is stored beside the ledger, so that all scorers report the same. `windward ledger check --repair` stores
+what is left after the repair. A check of 200,000 instances takes seconds of computing. It is done in slices, with four
+times as long a pause after each, so that queries are answered meanwhile.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _LEASE_S = 60.0
 _RENEW_S = 15.0
 _NAMED_MAX = 100
 _WAIT_S = 1.0
-"""First the scorer begins to answer."""
+"""Wait before the first check: the scorer begins to answer first."""
 _LOOK_S = 10.0
 _PAUSES = 4.0
-"""Pauses of a check, in times of the work before."""
+"""Length of a pause in a check, as a multiple of the work before it."""
 _PAUSE_S_MAX = 0.5
 
 
@@ -63,7 +63,7 @@ class LastCheck:
 
 
 class PacedWire(Wire):
-    """A connection whose user pauses before each round trip, by how long it worked since the last."""
+    """A connection that calls ``pause`` before each round trip, with the processor time used since the last one."""
 
     pause: Callable[[float], None] = staticmethod(lambda worked_s: None)
     _answered_s: float | None = None
@@ -81,10 +81,10 @@ class PacedWire(Wire):
 
 
 class Checker(threading.Thread):
-    """Checks under the lease `check`; where another is at it, this one leaves it to that.
+    """Checks under the lease `check`; does not check while another scorer holds the lease.
 
     ``every_s`` is the time between two checks by any scorer; 0: only when a scorer starts. ``paced`` is the same
-    ledger over a connection of its own.
+    ledger over a second connection, a `PacedWire`. ``tell`` is called with what the last check found.
     """
 
     def __init__(self, ledger: Ledger, paced: Ledger, scorer: str, metrics: Metrics, every_s: float) -> None:
@@ -109,7 +109,7 @@ class Checker(threading.Thread):
             try:
                 self._turn(at_start)
                 at_start = False
-            except (*AWAY, UnknownFormat):  # the follower tells of these
+            except (*AWAY, UnknownFormat):  # the follower reports these
                 continue
             except PermissionError:
                 log.warning("scorer.check.overtaken")
@@ -138,7 +138,7 @@ class Checker(threading.Thread):
         return told
 
     def _pause(self, worked_s: float) -> None:
-        """Leave the interpreter to the queries; keep the lease."""
+        """Wait, so that the thread of the queries can run; renew the lease."""
         if self._stop_event.wait(min(_PAUSES * worked_s, _PAUSE_S_MAX)):
             raise redis.ConnectionError("the scorer stops")
         if time.monotonic() > self._renewed_s + _RENEW_S:

@@ -1,7 +1,7 @@
-"""Usage by class: what was measured of the instances, summed by the class that the ledger has of each. Pure.
+"""Usage by class: the measured usage of the instances, summed by the class that each has in the ledger. Pure.
 
-An instance that no current report of its machine's agent has counts among the unmeasured, with what it asks. What an
-agent reports of ids that the ledger does not have on that machine belongs to nobody, and is in neither.
+An instance that is in no current report of its machine's agent is unmeasured, and counts with what it asks. Usage that
+an agent reports of an id that the ledger does not have on that machine is in neither sum.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class ClassUsage:
     used: Floats
     """[C, R, M] Mean of about the last half hour; NaN where no report of the machine is current."""
     unmeasured: Floats
-    """[C, R, M] What the instances ask whose usage of the resource is not measured."""
+    """[C, R, M] Sum of what is asked by the instances whose usage of the resource is not measured."""
     system: Floats
-    """[R, M] What the machine uses beside its instances; NaN where that is not known."""
+    """[R, M] What the machine uses besides its instances; NaN where that is not known."""
     measured: int
-    """Instances of which any resource is measured."""
+    """Number of instances of which any resource is measured."""
 
 
 def class_usage(snapshot: Snapshot, ledger: Readable, seats: Seats | None = None) -> ClassUsage:
-    """Return the usage by class of all machines. ``seats``: those of this ledger and roster, where there are any."""
+    """Return the usage by class of all machines. ``seats``: those of this ledger and roster; made when None."""
     placed = (Seats(ledger, snapshot.roster) if seats is None else seats).placed()
     columns = snapshot.usages.columns
     measured = measured_usage(snapshot, placed, columns.recent)
@@ -60,18 +60,18 @@ def measured_usage(snapshot: Snapshot, placed: PlacedInstances, figures: Floats 
 
 
 def system_usage(snapshot: Snapshot, figures: Floats) -> Floats:
-    """Return [R, M]: a figure [R, K] of each machine's system; NaN where it is not known or not current."""
+    """Return [R, M]: each machine's system in a column [R, K] of all pairs; NaN where not known or not current."""
     columns = snapshot.usages.columns
     return columns.take(figures, columns.rows(snapshot.roster.systems, _now(snapshot)))
 
 
 def reported(snapshot: Snapshot) -> Bools:
-    """Return [M]: whether a current report is there of what the instances of a machine use."""
+    """Return [M]: whether the report on the usage of a machine's instances is current."""
     return snapshot.usages.columns.rows(snapshot.roster.systems, _now(snapshot)) >= 0
 
 
 def _now(snapshot: Snapshot, rows: Integers | None = None) -> Floats:
-    """Return the newest sample of each machine, or of the machines of these rows; NaN where there is none."""
+    """Return the time of the newest sample of all machines, or of those in these rows; NaN without a sample."""
     at = snapshot.column("at")
     return at if rows is None else at[rows]
 

@@ -23,7 +23,7 @@ def request_digest(request: Request) -> str:
 
 
 def request_digests(request: Request) -> str:
-    """Return the digest and, apart by a space, what 0.1.0 gave: there the lifetime counted, and 0 was none given."""
+    """Return the digest and, after a space, that of release 0.1.0, where the lifetime counted and 0 was "not given"."""
     digest, zeros = request_digest(request), [name for name in RESOURCES if getattr(request, name) == 0.0]
     if not zeros and request.ttl_s == _TTL_S:
         return digest

@@ -1,14 +1,14 @@
-"""The scorer's copy of the ledger, kept current by the change log: read before each decision, never reread.
+"""The scorer's copy of the ledger, kept current by the change log, which is read before each decision.
 
-The log's entries are numbered without gaps. The whole ledger is read again
+The log's entries are numbered without gaps. The whole ledger is read again only
 
 - when the entry after the last one applied was trimmed,
-- when the ledger has another epoch: its server came back empty,
-- when the ledger has an earlier change: its server came back with an older dump,
+- when the ledger has another epoch: its server restarted empty,
+- when the ledger's last change is earlier than the one applied: its server restarted with an older dump,
 - after every lost connection.
 
-Before that a ledger of the former format is taken over. One of a newer format is not read: ``refusal`` says so until
-the ledger has a known format again.
+Before that a ledger of format 1 is migrated. One of a newer format is not read: ``refusal`` says so until the ledger
+has a known format again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from scorer.wire import Command
 log = logging.getLogger("windward.scorer")
 
 _NAMED_MAX = 1000
-"""Lost instances that are named in the log."""
+"""At most so many lost instances are named in the log."""
 
 
 class Follower:
@@ -45,7 +45,7 @@ class Follower:
         self.refusal = ""
         """Why the ledger cannot be read; "" when it can."""
         self.lost = 0
-        """Live instances that this copy had and the ledger no longer has: its server came back with less."""
+        """Live instances that this copy had and that the ledger lost in a restart of its server."""
         self._versions: dict[str, int] = {}
         self._live: Counter[str] = Counter()
 
@@ -58,7 +58,7 @@ class Follower:
         return self._ledger.log_reads(self.change)
 
     def accept(self, answers: Sequence[Any]) -> None:
-        """Apply what changed; read everything again when the log does not join on."""
+        """Apply what changed; read the whole ledger again when the log does not continue from the last change."""
         try:
             self._accept(answers)
         except UnknownFormat as unknown:
@@ -108,7 +108,7 @@ class Follower:
             self.poll()
 
     def forget(self) -> None:
-        """Trust nothing until the whole ledger was read again: the connection was lost."""
+        """Note that the connection was lost: the whole ledger is read again before the copy is used."""
         self.loaded = False
 
     def load(self) -> None:
@@ -146,7 +146,7 @@ class Follower:
         raise RuntimeError("the ledger changes faster than its log is long: raise ledger_log_length")
 
     def _tell_lost(self, before: dict[str, Instance], same_epoch: bool, change_before: int) -> None:
-        """Name the records that were lost: the end of the ledger, or all of it."""
+        """Log the records that were lost: the newest of the ledger, or all of it."""
         now = self.view.instances
         gone = [one for one in before.values() if one.id not in now or now[one.id].generation != one.generation]
         lost = sorted(gone, key=lambda one: one.id)

@@ -1,4 +1,4 @@
-"""An instance as the ledger keeps it: what was promised, to whom, where, since when. And its JSON, the record.
+"""An instance as the ledger keeps it, and its JSON, the record.
 
 In a record amounts are by resource name in whole units (`scorer.ledger.units`); a name that is absent or null was not
 given, which counts as 0 and is not the same as a 0 that was given:
@@ -6,9 +6,9 @@ given, which counts as 0 and is not the same as a 0 that was given:
     {"version":7,"state":"reserved","machine":"m1","reserved_at":1.0,"started_at":0.0,"expires_at":301.0,"ended_at":0.0,
     "id":"a","amounts":{"cpu":500000,"memory":1000000000},"priority_class":"prod","counts":["port 6379"],"ports":[6379]}
 
-The first line is the scripts', the rest (the tail) the scorer's. Fields that are not known are passed over. Records of
-the ledger's format 1 are read, too: there amounts, limits and expected are lists of base units in the order cpu,
-memory, nic. What is to come is a field of the tail each, and needs no other format.
+The scripts write the first line, the scorer the rest (the tail). Unknown fields are ignored. Records of the ledger's
+format 1 are read, too: there amounts, limits and expected are lists of base units in the order cpu, memory, nic. A
+field that a later release adds goes into the tail and needs no new format.
 
 A moving instance has ``moving``, which the scripts put at the end. It holds ``machine``, where it is confirmed, and the
 machine that it moves to (`machines_of`, `arriving`).
@@ -50,7 +50,7 @@ else:
 
 
 class Moving(msgspec.Struct, frozen=True, gc=False):
-    """Where a confirmed instance moves to. It holds that machine, too, until the move is confirmed or ends."""
+    """A move of a confirmed instance, which also holds the machine ``to`` until the move is confirmed or ends."""
 
     to: str
     since: float
@@ -90,9 +90,9 @@ class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc
     expires_at: float = 0.0
     ended_at: float = 0.0
     request: str = ""
-    """Digest of the request it was placed for: the same id with another one is an error."""
+    """Digest of the request it was placed for: a request with the same id and another digest is an error."""
     swap: tuple[str, ...] = ()
-    """The two ids of its last exchange of roles, until its role changes otherwise: that very call again is a repeat."""
+    """The two ids of its last exchange of roles, until its role changes otherwise: the same call again is a repeat."""
     version: int = 0
     """The ledger's change number of its last transition."""
     generation: int = 0

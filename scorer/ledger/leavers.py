@@ -1,8 +1,8 @@
 """Leavers: instances that ended or moved away and that the windows still show on the machine they left.
 
-Each has the record it had there, its start, and its end. They are kept for `KEPT_S` of the ledger's time and at most so
-many, the oldest going first. The scripts keep the same in the ledger (`ledger.lua`), so that a scorer that starts knows
-them, too. An instance that was never confirmed has used nothing and leaves nothing.
+Each has the record it had there, its start, and its end. They are kept for `KEPT_S` of the ledger's time and up to a
+maximum number; the oldest are dropped first. The scripts keep the same in the ledger (`ledger.lua`), so that a scorer
+that starts knows them, too. An instance that was never confirmed has used nothing and is no leaver.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from scorer.ledger.slots import PlacedInstances, Slots
 from scorer.snapshot.arrays import Integers
 
 KEPT_S = 7_200.0
-"""The longest window twice: windows end at a machine's newest sample, which may be late. As in ledger.lua."""
+"""Twice the longest window, since windows end at a machine's newest sample, which may be late. As in ledger.lua."""
 MOST = 100_000
-"""So many are kept where no setting says otherwise."""
+"""How many are kept by default."""
 
 
 def left_behind(before: Instance | None, after: Instance) -> Instance | None:
-    """Return what a change left on a machine, as a record that ended there; None where it left nothing.
+    """Return the leaver that a change makes, as a record that ended on the machine it left; None when it makes none.
 
     ``before``: the live record in whose place ``after`` comes.
     """
@@ -32,7 +32,7 @@ def left_behind(before: Instance | None, after: Instance) -> Instance | None:
     if after.state not in LIVE:
         return after if after.started_at > 0 else None
     if after.machine == before.machine or after.started_at == before.started_at:
-        return None  # it stayed; or its machine has another name: what moves starts anew
+        return None  # it stayed, or its machine was renamed: an instance that moved has a new start
     return copy_with(before, state="released", ended_at=after.started_at, version=after.version, moving=None)
 
 
@@ -51,7 +51,7 @@ class Leavers:
         return len(self._order)
 
     def add(self, leaver: Instance, number: int) -> None:
-        """Take in a leaver of the machine with this number; forget those that ended long before it."""
+        """Add a leaver of the machine with this number; drop those that ended more than `KEPT_S` before it."""
         slot = self._free.pop() if self._free else self._slots.next()
         self._slots.write(slot, leaver, number)
         self._order.append((leaver.ended_at, slot, leaver.machine))
@@ -65,7 +65,7 @@ class Leavers:
                 del self._by_machine[machine]
 
     def slots_on(self, machine: str) -> Collection[int]:
-        """Return the slots of those that left a machine."""
+        """Return the slots of the instances that left a machine."""
         return self._by_machine.get(machine, {})
 
     def all(self) -> tuple[Integers, Integers]:
@@ -75,5 +75,5 @@ class Leavers:
         return slots, machines[slots]
 
     def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
-        """Return these as columns; ``rows`` has the row of each one's machine."""
+        """Return the leavers of these slots as columns; ``rows`` has the row of each one's machine."""
         return self._slots.take(slots, rows)

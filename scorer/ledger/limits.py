@@ -1,4 +1,4 @@
-"""What a machine may hold at most: a limit on a sum or a count, compared by the reserve and update scripts.
+"""Limits: the most that a sum or a count on a machine may be, compared by the reserve and update scripts.
 
     Limit(total("memory"), 64e9, "memory too full")             all instances of the machine
     Limit(total("cpu", "batch", "free"), 8.0, "batch too full") only those of two priority classes
@@ -48,7 +48,7 @@ def in_role(cluster: str, role: str) -> Measure:
 
 
 def one_to_a_port(ports: Iterable[int]) -> list[Limit]:
-    """Return the limits by which each port is one instance's on its machine."""
+    """Return the limits that allow each of these ports to one instance of a machine."""
     return [Limit(on_port(port), 1, f"port {port} taken") for port in ports]
 
 
@@ -85,11 +85,11 @@ def measures_in_script(instance: Instance, limits: Sequence[Limit]) -> list[tupl
 
 
 Scale = tuple[float, float] | None
-"""How a most becomes a whole number: times, plus, cut; None: it is no limit."""
+"""(factor, addend) that make a limit a whole number: ``int(most * factor + addend)``; None: no limit."""
 
 
 def scales_in_script(measures: Sequence[tuple[str | int, ...]]) -> list[Scale]:
-    """Return for each measure how its most is counted; one that the instance adds nothing to is no limit."""
+    """Return the scale of each measure; None for a measure that the instance adds nothing to."""
     return [None if not one[0] else (UNITS[str(one[2])], 0.5) if one[2] in UNITS else (1.0, 0.0) for one in measures]
 
 

@@ -1,7 +1,7 @@
-"""What the server of the windows knows of the ledger: its epoch, and how many instances it had.
+"""The marker: a key on the windows' server with the ledger's epoch and how many instances it had.
 
-A ledger on a server of its own may come back empty: it then has another epoch, and the marker says what was there. One
-server for both that is emptied whole takes the marker along and cannot be told from a first start.
+A ledger on a server of its own may be empty after a restart: it then has another epoch, and the marker says how many
+instances there were. When one server keeps both and is emptied, the marker is lost, too. This looks like a first start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _WRITE_S = 1.0
 
 
 class Marker:
-    """Reads the marker with each turn, writes it when the number of instances has changed."""
+    """Reads the marker with each turn of the loop, and writes it when the number of instances has changed."""
 
     def __init__(self, names: Names) -> None:
         self._key = names.ledger_marker
@@ -30,11 +30,11 @@ class Marker:
         return ("GET", self._key)
 
     def accept(self, answer: Any, epoch: str, instances: int) -> list[Command]:
-        """Compare the marker with the ledger as it was read; return what is to be written."""
+        """Compare the marker with the ledger as it was read; return the commands that update the marker."""
         known, _, count = answer.decode().partition(" ") if isinstance(answer, bytes) else ("", "", "0")
         if known and known != epoch and int(count):
             self.refusal = (
-                f"the ledger has begun anew and has {instances} instances, where {count} were: restore it or import an "
+                f"the ledger has begun anew: it has {instances} instances and had {count}. Restore it or import an "
                 "inventory (windward instances import), then run `windward ledger accept`"
             )
             return []
@@ -47,6 +47,6 @@ class Marker:
         return [self.write(epoch, instances)]
 
     def write(self, epoch: str, instances: int) -> Command:
-        """Return the command that marks a ledger as the one that is to be there."""
+        """Return the command that marks a ledger as the expected one."""
         self._written = (epoch, instances)
         return ("SET", self._key, f"{epoch} {instances}")

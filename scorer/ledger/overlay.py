@@ -1,11 +1,11 @@
-"""What is only proposed, laid over a ledger view that stays as it is.
+"""The overlay: proposed placements and removals on a ledger view, which stays as it is.
 
 A batch is planned on the ledger with the instances planned so far, a move on the ledger without the instance that
-moves. Both are an `Overlay`: it reads like the view under it, plus what was proposed, less what was taken out.
+moves. Both are an `Overlay`, which is read like the view: its instances, less those taken out, plus those proposed.
 
 Chosen: a value of its own over the view, as Nomad's plan is over its state (``EvalContext.ProposedAllocs``). Rejected:
-adding to the live view and taking away again afterwards. An exception, or a reader in between, sees a ledger that never
-was. The order of a machine's instances changed for good, and every kept column was made twice.
+adding to the live view and removing again afterwards. After an exception, or on another thread, a reader would see a
+ledger that never was. The order of a machine's instances would change, and every kept column would be made twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Overlay:
     def __init__(self, base: LedgerView, without: Iterable[str] = ()) -> None:
         self.base = base
         self._unseen: dict[str, int] = {}
-        """The numbers of machines that never held an instance of the view."""
+        """The numbers of machines that hold proposed instances and never held one of the view."""
         self._start = base.position
         self._without: set[str] = set()
         self._missing: set[int] = set()
@@ -85,11 +85,11 @@ class Overlay:
         else:
             self.take_out(instance_id)
 
-    # ---- read as a view is
+    # ---- reading: the methods of `LedgerView`
 
     @property
     def leavers(self) -> Leavers:
-        """Those of the view: what is only proposed has left nothing in the windows."""
+        """The leavers of the view: an instance that is only proposed is none."""
         return self.base.leavers
 
     @property
@@ -145,11 +145,11 @@ class Overlay:
 
     @property
     def position(self) -> int:
-        """How many changes there were, those of the view among them."""
+        """Number of the changes, those of the view included."""
         return self._start + len(self._changes)
 
     def changes_since(self, position: int) -> Sequence[Change] | None:
-        """Return the changes since a position, None when that is too long ago to tell."""
+        """Return the changes since a position; None when the view no longer remembers them."""
         if position >= self._start:
             return self._changes[position - self._start :]
         before = self.base.changes_since(position)

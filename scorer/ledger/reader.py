@@ -1,6 +1,6 @@
 """Shell: reading the ledger as it stands: records, rows, and what changed since.
 
-Nothing is taken over here: a ledger of another format is an error, `UnknownFormat` or `Migrating`.
+Nothing is migrated here: a ledger of another format is an error, `UnknownFormat` or `Migrating`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class UnknownFormat(Exception):
 
 
 class Migrating(Exception):
-    """A ledger of format 1 is being taken over."""
+    """A ledger of format 1 is being migrated."""
 
 
 class LedgerReader:
-    """The keys of the ledger of one prefix on one server, and what is read from them."""
+    """The keys of the ledger of one prefix on one server, and the reads from them."""
 
     def __init__(self, wire: Wire, names: Names) -> None:
         self.wire = wire
@@ -60,7 +60,7 @@ class LedgerReader:
         """String: what the last check found, JSON (`scorer.ledger.checker.LastCheck`)."""
 
     def is_open(self) -> bool:
-        """Whether there is a ledger of this format: `open` has nothing to do. A reader may ask who may not write."""
+        """Return whether there is a ledger of this format, so that `open` has nothing to do. Only reads."""
         number, migrating = self.wire.one("HMGET", self.head, "format", "migrating")
         return number is not None and int(number) == FORMAT and migrating is None
 
@@ -101,7 +101,7 @@ class LedgerReader:
         return read_record(raw) if raw else None
 
     def all_instances(self, batch: int = 2000) -> dict[str, Instance]:
-        """Return every live record; what changes meanwhile is in the log after the change read before."""
+        """Return every live record. Changes made meanwhile are in the log after the change that was read first."""
         records: dict[str, Instance] = {}
         for page in self._scan(batch):
             for _, raw in page:
@@ -110,7 +110,7 @@ class LedgerReader:
         return records
 
     def leavers(self) -> list[Instance]:
-        """Return the instances that ended or moved away lately, the longest gone first; none to a user who may not."""
+        """Return the leavers, the oldest first; none for a Redis user that may not read them."""
         (found,) = self.wire.ask([("ZRANGEBYSCORE", self._keys[11], "-inf", "+inf")])
         return [] if isinstance(found, redis.ResponseError) else [read_record(raw) for raw in found]
 
@@ -124,13 +124,13 @@ class LedgerReader:
                 return
 
     def rows(self, machines: Sequence[str], counts: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
-        """Return rows of machines and counts, as they are; b"" for what is not there."""
+        """Return the rows of machines, and counts, as stored; b"" for one that is not there."""
         found = self.wire.one("HMGET", self.machines, *machines) if machines else []
         counted = self.wire.one("HMGET", self._keys[4], *counts) if counts else []
         return [row or b"" for row in found], [count or b"" for count in counted]
 
     def cluster_rows(self, clusters: Sequence[str]) -> list[bytes]:
-        """Return rows of clusters, as they are; b"" for what is not there."""
+        """Return the rows of clusters as stored; b"" for one that is not there."""
         return [row or b"" for row in self.wire.one("HMGET", self.clusters, *clusters)]
 
     def cluster_names(self) -> list[str]:
@@ -138,7 +138,7 @@ class LedgerReader:
         return [name.decode() for name in self.wire.one("HKEYS", self.clusters)]
 
     def counted(self) -> dict[str, set[str]]:
-        """Return what is counted on each machine."""
+        """Return the names of the counts of each machine, as ``port 6379``."""
         found: dict[str, set[str]] = {}
         cursor = b"0"
         while True:

@@ -1,4 +1,4 @@
-"""A full inventory against the ledger: what differs, and how to make the ledger say what is true."""
+"""A full inventory compared with the ledger: what differs, and the changes that make the ledger equal to it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class InventoryError(ValueError):
 
 @dataclass(frozen=True)
 class Difference:
-    """What an inventory found that the ledger does not say."""
+    """How an inventory differs from the ledger."""
 
     added: list[Instance]
     changed: list[tuple[Instance, Instance, str]]
-    """The ledger's record, the true one, and what differs, in words."""
+    """The ledger's record, the inventory's, and what differs, in words."""
     gone: list[Instance]
     same: int
 
@@ -92,7 +92,10 @@ def _instance(record: Any) -> Instance:
 
 
 def difference(ledger: Mapping[str, Instance], found: Sequence[Instance], *, reservations: bool = False) -> Difference:
-    """Return what to change. A reservation that the inventory does not have is left to its expiry, unless asked."""
+    """Return how the inventory ``found`` differs.
+
+    A reservation that is not in the inventory is ``gone`` only with ``reservations``; otherwise it is left to expire.
+    """
     added, changed, same = [], [], 0
     for one in found:
         old = ledger.get(one.id)
@@ -101,7 +104,7 @@ def difference(ledger: Mapping[str, Instance], found: Sequence[Instance], *, res
             continue
         what = [_words(name, old, one) for name in _COMPARED if _plain(name, old) != _plain(name, one)]
         if one.rules is not None and one.rules != old.rules:
-            what.append("rules are others")
+            what.append("rules differ")
         if old.state != "confirmed":
             what.append(f"{old.state} is confirmed")
         if what:
@@ -118,7 +121,7 @@ def difference(ledger: Mapping[str, Instance], found: Sequence[Instance], *, res
 
 
 def _plain(name: str, instance: Instance) -> Any:
-    """Return a field as it is compared: an amount of 0 promises what none given does."""
+    """Return a field as it is compared: an amount that was not given equals 0."""
     value = getattr(instance, name)
     return tuple(amount or 0.0 for amount in value) if name == "amounts" else value
 
@@ -128,7 +131,7 @@ def _words(name: str, old: Instance, new: Instance) -> str:
 
 
 def apply(ledger: Ledger, diff: Difference) -> None:
-    """Write the difference: first what is gone, then what is there."""
+    """Write the difference to the ledger: first what is gone, then what was added or changed."""
     gone = [one.id for one in diff.gone]
     for first in range(0, len(gone), _STEP):
         ledger.correct([], gone[first : first + _STEP])

@@ -1,10 +1,10 @@
-"""Where an instance may go, as its request said: what a later move must uphold, kept in its record.
+"""The rules of a request on where its instance may go, kept in the record: a later move must uphold them.
 
 A record has ``rules`` only where the request had any, so that the others cost nothing:
 
     "rules":{"selector":"disk=ssd","tolerations":[{"key":"gpu","value":null,"effect":null}]}
 
-Unlike a request, a record is read though it has fields unknown to this release: a newer one may have written it.
+Unlike in a request, unknown fields are ignored in a record: a newer release may have written it.
 """
 
 from __future__ import annotations
@@ -54,5 +54,5 @@ def rules_of(request: Request) -> Rules | None:
 
 
 def as_fields(rules: Rules | None) -> Mapping[str, Any]:
-    """Return the fields of a request that rules stand for."""
+    """Return rules as fields of a request."""
     return {} if rules is None else {name: getattr(rules, name) for name in _NAMES}

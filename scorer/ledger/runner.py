@@ -1,11 +1,11 @@
 """Shell: running a script of the ledger, on a ledger of this release's format.
 
-A script is ``ledger.lua`` (what they share, with the format of what is stored) and the transition's own file. It is
-sent by its digest; a server that does not know it yet gets the text. Nothing is retried here; every transition may be
-repeated by its caller.
+A script is ``ledger.lua`` (shared functions, with the format of what is stored) followed by the transition's own file.
+It is sent by its digest; a server that does not know it yet gets the text. Nothing is retried here; every transition
+may be repeated by its caller.
 
-The ledger has a format number. A ledger of format 1 (the release before had none) is taken over when it is met; one of
-a newer format is neither read nor written: `UnknownFormat`.
+The ledger has a format number. A ledger of format 1 (release 0.1.0 wrote no number) is migrated when a script finds it.
+One of a newer format is neither read nor written: `UnknownFormat`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from scorer.wire import Wire
 
 SCRIPTS = ("reserve", "confirm", "update", "release", "expire", "correct", "migrate", "lease", "repair", "rename")
 ENDED_MAX = 1_000_000
-"""Ended instances that stay known where no setting says otherwise."""
+"""How many ended instances are kept by default."""
 SLICE = 200
-"""Records taken over by one script: the server serves no other client meanwhile."""
+"""Records migrated by one script: the server serves no other client meanwhile."""
 
 _LUA = Path(__file__).parent / "lua"
 
@@ -40,14 +40,14 @@ def script_text(name: str) -> str:
 
 
 def _with(text: str, named: Mapping[str, str]) -> str:
-    """Return a script with some of its words replaced."""
+    """Return a script with each key of ``named`` replaced by its value."""
     for word, other in named.items():
         text = text.replace(word, other)
     return text
 
 
 class ScriptRunner(LedgerReader):
-    """Runs the scripts on the ledger of one prefix; takes over a ledger of format 1."""
+    """Runs the scripts on the ledger of one prefix; migrates a ledger of format 1."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ScriptRunner(LedgerReader):
         self._common = (log_length, f"{max(1, round(remember_s))} {ended_max}")
         self._former = (names.ledger("masters"), names.ledger("ports"))
         self.leavers_most = leavers_most
-        """How many instances that left are kept."""
+        """How many leavers are kept."""
         named = {"redis.call('TIME')": time_source, "LEAVERS_MOST = 100000": f"LEAVERS_MOST = {leavers_most}"}
         self._scripts = {name: _with(script_text(name), named) for name in SCRIPTS}
         self._digests = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in self._scripts.items()}  # noqa: S324
@@ -93,7 +93,7 @@ class ScriptRunner(LedgerReader):
             meanwhile = None
 
     def open(self) -> int:
-        """Begin the ledger, or take over one of format 1; return how many records this call took over.
+        """Begin the ledger, or migrate one of format 1; return how many records this call migrated.
 
         Other scorers may do the same meanwhile. A record takes some 100 us.
 

@@ -70,10 +70,10 @@ class Ledger(ScriptRunner):
         call: Call = NO_QUERY,
         dry_run: bool = False,
     ) -> Transition:
-        """Turn a reservation into an instance that started at a moment (0: now).
+        """Turn a reservation into an instance that started at ``started_at``, epoch seconds (0: now).
 
-        A moving instance is on ``machine`` from then on, and has left the other, when it moves to that; ``move``: the
-        number of the move that is meant, None: any.
+        An instance that is moving to ``machine`` is on it from then on, and has left the other. ``move``: the number of
+        the move to confirm, None: any.
         """
         started = repr(started_at) if started_at else ""
         arguments = (instance_id, machine, started, given(generation), *in_call(call), given(move))
@@ -123,9 +123,9 @@ class Ledger(ScriptRunner):
         call: Call = NO_QUERY,
         dry_run: bool = False,
     ) -> Transition:
-        """Have a confirmed instance hold the first candidate with room, too, until `confirm`, for so long at most.
+        """Begin a move: until `confirm`, or for ``lasts_s``, an instance also holds the first candidate with room.
 
-        ``old``: the record as it was read; ``stale`` is the outcome when it has changed since.
+        ``old``: the record as it was read; the outcome is ``stale`` when it has changed since.
         """
         seconds = repr(max(lasts_s, 1e-6))
         arguments = (old.id, old.version, "", candidates_in_script(old, candidates), seconds)
@@ -135,7 +135,7 @@ class Ledger(ScriptRunner):
     def cancel_move(
         self, old: Instance, *, generation: int | None = None, call: Call = NO_QUERY, dry_run: bool = False
     ) -> Transition:
-        """Have a moving instance stay where it is and free the machine that it was to move to."""
+        """End a move: the instance stays where it is, and the machine that it was to move to is freed."""
         arguments = (old.id, old.version, "", "[]", "0")
         return self._update([Change(old, old, [])], arguments, generation, -1, call, dry_run)
 
@@ -156,13 +156,13 @@ class Ledger(ScriptRunner):
         return self._one(result)
 
     def expire(self, most: int = 1000) -> Transition:
-        """Expire what is due; ``count`` says how many were."""
+        """Expire at most ``most`` reservations and moves that are due; ``count`` of the result says how many were."""
         result = self._run("expire", False, most)
         transition = self._transition(result, [])
         return Transition(transition.epoch, transition.before, transition.changes, [], int(result[3]))
 
     def correct(self, found: Sequence[Instance], gone: Sequence[str] = (), *, dry_run: bool = False) -> Transition:
-        """Write what an inventory found, whatever the limits say, and end what it did not find."""
+        """Write the instances of an inventory without comparing limits, and end the instances ``gone``."""
         arguments: list[str | bytes | float] = []
         for instance in found:
             arguments += ["set", instance.id, instance.machine, record_tail(instance)]
@@ -172,7 +172,7 @@ class Ledger(ScriptRunner):
         return self._transition(result, [Outcome(kind.decode()) for kind in result[3]])
 
     def lease(self, name: str, holder: str, lasts_s: float) -> tuple[int | None, str]:
-        """Take or keep a lease, or give it up (0 s); return its number, or None and who holds it."""
+        """Take or renew a lease, or give it up (0 s); return its number, or None and the name of its holder."""
         kind, what = self._run("lease", False, name, holder, lasts_s)[3]
         return (int(what), holder) if kind == b"held" else (None, what.decode())
 
@@ -192,10 +192,9 @@ class Ledger(ScriptRunner):
         return self._run("repair", False, *arguments)[3].decode()  # type: ignore[no-any-return]
 
     def rename(self, old: str, new: str, version: int, ids: Sequence[str]) -> bool:
-        """Have all instances of a machine under its new name, also as the one they move to.
+        """Give a machine another name in the records of all instances that are on it or move to it.
 
-        False when it is not as ``version`` and ``ids`` say.
-
+        Returns False, and changes nothing, when the machine is not as ``version`` and ``ids`` say.
         ``version``: of the row as it was read before its instances, 0 without one.
         """
         return bool(self._run("rename", False, old, new, version, *ids)[3] == b"done")

@@ -1,11 +1,11 @@
-"""The ledger seated on a roster: what is promised on every machine, as columns in the roster's rows.
+"""Sums over the ledger's instances by machine, as columns in the rows of a roster.
 
-`Seats.catch_up` applies the changes that the ledger noted since. While instances only come to a machine, each is added
-to its row. Where one left, the row is summed again from the machine's own instances (never by subtracting, which
-drifts). A decision reads columns and does not see the 200,000 records behind them.
+`Seats.catch_up` applies the changes that the ledger noted since the last call. An instance that came to a machine is
+added to its row. When one left, the row is summed again from the machine's own instances, since subtracting drifts. A
+decision reads columns and not the 200,000 records behind them.
 
-Machines that the roster does not know keep their instances and appear when a roster has them (give `machine_names` to
-`build_snapshot`).
+Instances on a machine that is not in the roster are left out of the sums (give `machine_names` to `build_snapshot` to
+have every such machine in the roster).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.roster import Roster
 
 TALLIES_MAX = 256
-"""So many counted columns are kept current; the one asked for longest ago goes first."""
+"""At most so many tallies are kept current; the least recently read is dropped first."""
 
 TAIL_MAX = 256
-"""After more changes than this the sum of one row is made anew: looking through them would cost more."""
+"""After more changes than this the sum of one row is computed again: to search the changes would cost more."""
 
 _R = len(RESOURCES)
 
@@ -39,13 +39,13 @@ RowSums = dict[tuple[Any, int], tuple[int, Floats]]
 
 
 class Seats:
-    """Columns over the machines of one roster; `catch_up` brings them up to the ledger."""
+    """Columns over the machines of one roster; `catch_up` brings them up to date with the ledger."""
 
     def __init__(self, ledger: Readable, roster: Roster) -> None:
         self.ledger = ledger
         self.roster = roster
         self.position = 0
-        """The ledger's, when the columns were brought up to it."""
+        """The ledger's position that the columns are up to date with."""
         self.allocated: Floats = np.zeros((_R, 0))
         """[R, M] sum of the amounts."""
         self.maxmemory: Floats = np.zeros(0)
@@ -56,11 +56,11 @@ class Seats:
         """[numbers + 1] row of each machine by its number in the ledger; -1 where it has none."""
         self._tallies: dict[frozenset[Facet], NDArray[np.int32]] = {}
         self._placed: tuple[int, bytes, PlacedInstances] | None = None
-        """The instances last asked for, with the position and the rows: several columns are made from the same."""
+        """The instances last read, with the position and the rows: several columns are made from them."""
         self._sum_all()
 
     def over(self, overlay: Overlay) -> Seats:
-        """Return these seats with what an overlay of their ledger proposes; these stay as they are."""
+        """Return a copy that is up to date with an overlay of its ledger; these columns stay as they are."""
         seats = object.__new__(Seats)
         seats.__dict__.update(self.__dict__)
         seats.ledger = overlay
@@ -72,7 +72,7 @@ class Seats:
     # ---- keeping up
 
     def catch_up(self) -> None:
-        """Bring the columns up to the ledger as it is."""
+        """Bring the columns up to date with the ledger."""
         ledger = self.ledger
         if self.position == ledger.position:
             return
@@ -128,7 +128,7 @@ class Seats:
         return slots, rows
 
     def _number_rows(self) -> None:
-        """Note the rows of the machines that the ledger numbered since."""
+        """Note the rows of the machines that the ledger numbered since the last call."""
         numbers, known = self.ledger.numbers, self._row_of.size - 1
         if known < len(numbers):
             index = self.roster.index
@@ -138,7 +138,7 @@ class Seats:
     # ---- reading
 
     def changed_since(self, position: int) -> list[int] | None:
-        """Return the rows that changed since, None when that is too long ago to tell."""
+        """Return the rows that changed since a position; None when the ledger no longer remembers the changes."""
         changes = self.ledger.changes_since(position)
         if changes is None:
             return None
@@ -146,7 +146,7 @@ class Seats:
         return list(dict.fromkeys(index[machine] for machine, _, _ in changes if machine in index))
 
     def tally(self, facets: frozenset[Facet]) -> NDArray[np.int32]:
-        """Return [M]: how many instances with all these facets each machine has. Kept current once it was asked for."""
+        """Return [M]: how many instances with all these facets each machine has. Kept current after the first call."""
         tally = self._tallies.pop(facets, None)
         if tally is None:
             tally = np.zeros(len(self.roster.names), np.int32)
@@ -171,7 +171,7 @@ class Seats:
             self._placed = (self.position, rows.tobytes(), self.ledger.take(slots, at))
         return self._placed[2]
 
-    def left(self, rows: Integers | None = None) -> PlacedInstances:
+    def leavers(self, rows: Integers | None = None) -> PlacedInstances:
         """Return the leavers as columns: all of the roster's machines, or those of some rows."""
         leavers = self.ledger.leavers
         if rows is None:
@@ -187,8 +187,7 @@ class Seats:
     def sums(self, key: Any, compute: Compute, kept: RowSums, rows: Integers | None = None) -> Floats:
         """Return [R, M], or [R, len(rows)]: the sum over each machine's instances of ``compute(placed) -> [R, K]``.
 
-        The sum of a single row is noted in ``kept`` under ``key``: while instances only come, each is added to it,
-        however many there are.
+        The sum of a single row is kept in ``kept`` under ``key``. While instances only come, each is added to it.
         """
         if rows is not None and len(rows) == 1:
             return self._row_sum(key, compute, kept, int(rows[0]))[:, None]

@@ -1,4 +1,4 @@
-"""The live instances as growing columns."""
+"""Instances as columns by slot, which grow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _R = len(RESOURCES)
 
 @dataclass(frozen=True, eq=False)
 class PlacedInstances:
-    """Columns over K live instances of the ledger."""
+    """Columns over K instances of the ledger, live ones or leavers."""
 
     rows: Integers
     """[K] row of the machine."""
@@ -34,13 +34,13 @@ class PlacedInstances:
     expected: Floats
     """[R, K] NaN where it was not given."""
     ended_at: Floats
-    """[K] 0 while it lives."""
+    """[K] 0 for a live instance."""
     kinds: Integers
     """[K] `code_of_kind` of each."""
     classes: NDArray[np.int8]
     """[K] position in `schemas.resources.PRIORITY_CLASSES`."""
     pairs: Integers
-    """[K] `scorer.snapshot.usage_columns.pair_digest` of each: by what its usage is found."""
+    """[K] `scorer.snapshot.usage_columns.pair_digest` of each, to look up its usage."""
 
     @staticmethod
     def joined(first: PlacedInstances, second: PlacedInstances) -> PlacedInstances:
@@ -55,7 +55,7 @@ class PlacedInstances:
 
     @property
     def placed_at(self) -> Floats:
-        """[K] start, or reservation before it."""
+        """[K] time of the start; that of the reservation until the instance is confirmed."""
         return np.where(self.started_at > 0, self.started_at, self.reserved_at)
 
 
@@ -111,7 +111,7 @@ class Slots:
         self.amounts[:, slot] = [amount or 0.0 for amount in instance.amounts]
         self.missing[:, slot] = [amount is None for amount in instance.amounts]
         declares = bool(instance.limits or instance.expected)
-        if declares or self._declares[slot]:  # few do, and these columns cost more to write than all others
+        if declares or self._declares[slot]:  # rare, and these columns cost more to write than all others
             self.limits[:, slot] = [amount if amount >= 0 else np.nan for amount in instance.limits] or np.nan
             self.expected[:, slot] = [amount if amount >= 0 else np.nan for amount in instance.expected] or np.nan
             self._declares[slot] = declares

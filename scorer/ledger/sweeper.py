@@ -1,4 +1,4 @@
-"""Shell: reservations run out without a query."""
+"""Shell: expires reservations and moves while no query does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SWEEP_S = 1.0
 
 
 class Sweeper(threading.Thread):
-    """Expires reservations when no transition does it in passing."""
+    """Expires what is due, every second. Each transition does so, too; this thread is for times without any."""
 
     def __init__(self, ledger: Ledger, metrics: Metrics) -> None:
         super().__init__(name="sweeper", daemon=True)
@@ -33,7 +33,7 @@ class Sweeper(threading.Thread):
                 while (count := self._ledger.expire().count) >= 1000:
                     self._metrics.expiries.inc(count)
                 self._metrics.expiries.inc(count)
-            except (*AWAY, UnknownFormat):  # the follower tells of the latter
+            except (*AWAY, UnknownFormat):  # the follower reports the latter
                 continue
             except redis.ResponseError as error:
                 log.warning("scorer.sweep.refused", extra={"values": {"error": str(error)}})

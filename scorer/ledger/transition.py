@@ -1,4 +1,4 @@
-"""What a transition of the ledger is asked for and what it gives back: values, alike for the scripts and the model."""
+"""Arguments and results of the ledger's transitions, as values: the same for the scripts and the tests' model."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class Candidate(NamedTuple):
     version: int
     """The machine's version; -1: not compared."""
     limits: Sequence[Limit] = ()
-    """What its sums and counts may be at most, one number each."""
+    """The most that its sums and counts may be, one number each."""
 
 
 class Call(NamedTuple):
-    """The query that a step is for: it acts once, on one generation of an id, and not after its deadline."""
+    """The query that a transition is for: it acts once, on one generation of an id, and not after its deadline."""
 
     query: str = ""
-    """Its id; "": the step may be taken any number of times."""
+    """Its id; "": the transition may be repeated any number of times."""
     deadline: float = 0.0
     """Epoch seconds by the server's clock, at most an hour ahead; 0: none."""
 
 
 NO_QUERY = Call()
-"""A step that may be taken any number of times, at any time."""
+"""No query: the transition may be repeated any number of times, at any time."""
 
 
 class Wanted(NamedTuple):
@@ -41,11 +41,11 @@ class Wanted(NamedTuple):
     candidates: Sequence[Candidate]
     call: Call = NO_QUERY
     digests: str = ""
-    """What the record of an equal request may have, apart by a space; "": the instance's own."""
+    """The digests that the record of an equal request may have, separated by a space; "": the instance's own."""
 
 
 class Change(NamedTuple):
-    """An instance to update: the record it was decided on, the new one (the very same: it stays), where it may go."""
+    """An instance to update: the record as it was read, the new one (the same object: no change), where it may go."""
 
     old: Instance
     new: Instance
@@ -62,19 +62,19 @@ Kind = Literal[
 CHANGED = "changed"
 """The machine, or the ledger, is not as the scorer saw it."""
 ALL_OR_NONE = "all or none"
-"""Another instance of the batch had no place."""
+"""Another instance of the batch could not be placed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a script did for one instance; its own header says which kinds it gives."""
+    """What a script did for one instance; the script's header lists the kinds that it returns."""
 
     kind: Kind
     instance: Instance | None = None
     position: int = 0
     """Which candidate was taken."""
     reasons: tuple[str, ...] = ()
-    """Why the candidates before it, or all of them, were not: `CHANGED`, `ALL_OR_NONE` or the reason of a limit."""
+    """Why the candidates before it, or all of them, were refused: `CHANGED`, `ALL_OR_NONE` or a limit's reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ RESOURCE_UNITS = tuple(UNITS[name] for name in RESOURCES)
 AMOUNT_MAX = 2.0**50
 """The largest amount in those units: sums of some thousands stay whole."""
 COUNT_MAX = 2.0**53
-"""Beyond this whole numbers are no longer exact: a limit is at most this."""
+"""The largest limit: larger whole numbers are not exact."""
 NO_LIMIT = -1
 
 
@@ -32,7 +32,7 @@ def in_units(name: str, amount: float | None) -> int:
 
 
 def as_units(amount: float | None, units: float) -> int:
-    """As `in_units`, where the caller knows how many units make one."""
+    """Return the same as `in_units`, given how many ``units`` make one base unit."""
     if amount is None:
         return 0
     if amount != amount:  # noqa: PLR0124 - NaN, at a third of the price of a call

@@ -1,11 +1,11 @@
 """The ledger's live instances in memory, kept current one changed record at a time.
 
 `LedgerView.apply` costs a few microseconds whatever the ledger's size: it writes the record and notes the change.
-Nothing here depends on a roster and nothing is computed for a reader. Sums by machine are made of the noted changes
-(`scorer.ledger.seats`); what is only proposed lies over the view (`scorer.ledger.overlay`).
+Nothing here depends on a roster, and reading changes nothing. Sums by machine are made from the noted changes
+(`scorer.ledger.seats`); proposed placements are kept apart, in an overlay (`scorer.ledger.overlay`).
 
 Chosen: the view notes (machine, slot) of every change. Rejected: sums inside the view, for the roster a reader gave
-last. Reading then changed the ledger, and each reader had to know which roster the columns were for.
+last. Reading would change the view, and each reader would have to know which roster the columns were for.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from scorer.ledger.slots import PlacedInstances, Slots
 from scorer.snapshot.arrays import Floats, Integers
 
 GONE = -1
-"""In place of a slot: an instance left."""
+"""In a `Change` in place of the slot: an instance left the machine."""
 
 CHANGES_MAX = 100_000
-"""So many changes are remembered."""
+"""At most so many changes are remembered."""
 
 Change = tuple[str, int, frozenset[Facet]]
 """A machine, the slot that an instance on it came into (or `GONE`), and what the instance is counted by."""
 
 
 def instance_of(request: Request, machine: str, now_s: float, instance_id: str | None = None) -> Instance:
-    """Return the record that reserving this request on this machine makes."""
+    """Return the record that a reservation of this request on this machine gets."""
     return Instance(
         id=request.id if instance_id is None else instance_id,
         machine=machine,
@@ -68,7 +68,7 @@ class LedgerView:
         self.version = 0
         """Raised with every applied record."""
         self.numbers: dict[str, int] = {}
-        """Every machine that ever held an instance, numbered as they came."""
+        """Every machine that ever held an instance, numbered from 0 in the order they appeared."""
         self._slot_of: dict[str, int] = {}
         self._free: list[int] = []
         self._by_machine: dict[str, dict[str, int]] = {}
@@ -78,9 +78,9 @@ class LedgerView:
         self._machine_names: tuple[str, ...] | None = ()
         self._changes: list[Change] = []
         self.leavers = Leavers(leavers_most)
-        """Instances that left and that the windows still show."""
+        """Instances that ended or moved away and that the windows still show."""
         self._forgotten = 0
-        """Changes that are remembered no more."""
+        """Number of the changes that are no longer remembered."""
         for instance in instances:
             self.apply(instance)
         for leaver in leavers:
@@ -92,7 +92,7 @@ class LedgerView:
     # ---- writing
 
     def apply(self, instance: Instance) -> None:
-        """Take in one changed record: it replaces what was known under its id; an ended one is dropped."""
+        """Apply one changed record: it replaces the one of its id; an ended instance is dropped."""
         before = self.instances.get(instance.id)
         if (leaver := left_behind(before, instance)) is not None:
             self._add_leaver(leaver)
@@ -175,7 +175,7 @@ class LedgerView:
         return [self.instances[instance_id] for instance_id in self._by_machine.get(machine, ())]
 
     def newest(self, machine: str, count: int) -> list[Instance]:
-        """Return the instances of one machine that were last taken in."""
+        """Return at most ``count`` instances of one machine, the last applied first."""
         members = self._by_machine.get(machine, {})
         return [self.instances[instance_id] for instance_id in islice(reversed(members), count)]
 
@@ -197,7 +197,7 @@ class LedgerView:
         return self._by_machine.get(machine, {}).values()
 
     def slot_of(self, instance_id: str) -> int:
-        """Return the slot of a live instance where it is."""
+        """Return the slot of a live instance on the machine that it is on."""
         return self._slot_of[instance_id]
 
     def slots_of(self, instance_id: str) -> dict[str, int]:
@@ -222,15 +222,15 @@ class LedgerView:
 
     @property
     def position(self) -> int:
-        """How many changes there were."""
+        """Number of the changes so far."""
         return self._forgotten + len(self._changes)
 
     def changes_since(self, position: int) -> Sequence[Change] | None:
-        """Return the changes since a position, None when that is too long ago to tell."""
+        """Return the changes since a position; None when they are no longer remembered."""
         return None if position < self._forgotten else self._changes[position - self._forgotten :]
 
     def came_since(self, position: int) -> list[str] | None:
-        """Return the machine of each instance that came since; None when one left, or that is too long ago to tell."""
+        """Return the machine of each instance that came since a position; None when one left, or it is not known."""
         changes = self.changes_since(position)
         if changes is None or any(slot == GONE for _, slot, _ in changes):
             return None

@@ -1,4 +1,4 @@
-"""What the scores of kube-scheduler's NodeResourcesFit share: which amounts count, over which resources."""
+"""The part that the scores of kube-scheduler's NodeResourcesFit share: which amounts count, of which resources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INTEGER_UNITS = np.array([[resource.whole_units] for resource in ALL])
 
 @dataclass(frozen=True, kw_only=True)
 class Allocation:
-    """Settings shared by the scores that go by amounts.
+    """Settings shared by the scores that compare amounts.
 
     weights:
         by resource; a resource without a weight is not looked at.
@@ -52,10 +52,10 @@ class Allocation:
         """Return [R, n]: what counts as allocated, without the requested instance; NaN where unknown."""
         if self.basis == "used":
             return machines.mean
-        requested = machines.allocated
+        allocated = machines.allocated
         if self.default_cpu or self.default_memory:
-            requested = machines.requested_or(self.default_cpu, self.default_memory)
-        return requested if self.basis == "requests" else np.maximum(requested, machines.mean)
+            allocated = machines.requested_or(self.default_cpu, self.default_memory)
+        return allocated if self.basis == "requests" else np.maximum(allocated, machines.mean)
 
     def added(self, machines: Machines) -> Floats:
         """Return [R]: what the requested instance adds."""
@@ -64,7 +64,7 @@ class Allocation:
         return machines.amounts_or(self.default_cpu, self.default_memory)
 
     def rows(self, machines: Machines) -> list[int]:
-        """Return the resources that count for the requested one."""
+        """Return the rows of the resources that count for the requested instance."""
         return [
             resource
             for resource, name in enumerate(RESOURCES)

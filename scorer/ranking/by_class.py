@@ -1,4 +1,4 @@
-"""Fits by class: each priority class has a sum of its own, compared with what is there for that class.
+"""Fits by class: each priority class has a sum of its own, compared with what there is for that class.
 
     class   the sum of                  is at most
     prod    prod's amounts              allocatable * ratio; usage without lower classes: as far as without classes
@@ -40,14 +40,14 @@ class ByClass:
 
     @cached_property
     def own(self) -> Floats:
-        """What instances of the classes that count have been promised."""
+        """[R, n] Allocated to the instances of the classes that count."""
         found: Floats = self._machines.allocated.copy()
         found[self._sold] = self._machines.column("allocated_of", *self.counted)[self._sold]
         return found
 
     @cached_property
     def most(self) -> Floats:
-        """What may be promised to them."""
+        """[R, n] The most that may be allocated to them."""
         if not self._reclaims:
             return self._promised
         machines, strategy, of = self._machines, self._strategy, self.priority_class
@@ -66,7 +66,7 @@ class ByClass:
 
     @cached_property
     def used(self) -> Floats:
-        """What counts as used against what is there: all usage; for prod that of lower classes is left out."""
+        """[R, n] The usage that counts: all of it, for prod without that of lower classes."""
         used = self._machines.mean.copy()
         if not self._reclaims:
             lower = Uses(*self._machines.uses).lower
@@ -75,7 +75,7 @@ class ByClass:
 
     @cached_property
     def left(self) -> Floats:
-        """What may still be promised; NaN where unknown."""
+        """[R, n] What may still be allocated; NaN where unknown."""
         left: Floats = self.most * (1 + ROUNDING) - self.own
         if self._usage_counts:
             there = np.maximum(self._promised, self._machines.allocatable) * (1 + ROUNDING) - self.used
@@ -101,7 +101,7 @@ class ByClass:
         return found
 
     def limits(self, amounts: Floats) -> Iterator[Limit]:
-        """Give the most of each sum for the ledger's script to compare."""
+        """Yield the limit on each sum, for the ledger's script to compare."""
         for row in np.flatnonzero(amounts).tolist():
             name = RESOURCES[row]
             if row in self._sold:

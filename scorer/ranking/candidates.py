@@ -1,4 +1,4 @@
-"""The terms of single machines in a ranking, JSON-ready: what the scores and filters said of them, with the numbers."""
+"""The terms of single machines in a ranking, JSON-ready: the verdicts of scores and filters, with their numbers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _machines_of_terms(ranking: Ranking, machines: Machines, index: Integers) ->
 
 
 def _names(names: Sequence[str]) -> list[str]:
-    """Return the names, from the second use of one on with its number.
+    """Return the names; from its second use on a name gets a number.
 
     >>> _names(["packing", "risk", "packing"])
     ['packing', 'risk', 'packing 2']

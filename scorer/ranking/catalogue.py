@@ -1,4 +1,4 @@
-"""The profiles there are: those built in, and those of the files that a process is given."""
+"""The catalogue of profiles: those built in, and those of the files that a process is given."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT = "windward"
 
 @dataclass(frozen=True)
 class Profiles:
-    """The profiles of one process, by name; made whole or not at all, so that a bad file replaces nothing."""
+    """The profiles of one process, by name. With a bad file none is made, so that the former ones stay in force."""
 
     by_name: Mapping[str, Profile]
     default: str = DEFAULT
@@ -60,7 +60,7 @@ def read_profile(path: Path) -> Profile:
 
 
 def built_in_profiles() -> Mapping[str, Profile]:
-    """Return the profiles that lie beside this module."""
+    """Return the profiles in the folder ``profiles`` beside this module, by name."""
     found = {}
     for file in sorted(resources.files("scorer.ranking").joinpath("profiles").iterdir(), key=lambda each: each.name):
         if file.name.endswith(".toml"):

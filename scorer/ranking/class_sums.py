@@ -1,4 +1,4 @@
-"""The sums by class of all machines: what each class was promised, and what there is for it."""
+"""The sums by class of all machines: what is allocated to each class, and the most that may be."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ClassSums:
     counted: Floats
     """[C, R, M] What is compared with ``most``: the class's sum; for free with batch's."""
     most: Floats
-    """[C, R, M] What may be promised; NaN where unknown, and of what is not sold by class."""
+    """[C, R, M] The most that may be allocated; NaN where unknown, and for a resource that is not sold by class."""
     used: Floats
     """[C, R, M] What the instances of each class use, as measured; NaN where no report is current."""
     old: Bools

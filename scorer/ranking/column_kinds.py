@@ -63,13 +63,13 @@ class Placed:
 
 @dataclass(frozen=True)
 class Part:
-    """One of the four sums that every placement changes, which are made together."""
+    """One of the sums that every placement changes, which are made together."""
 
     sums: Of
     place: int
     each: Of | None = None
     instead: Of | None = None
-    """How it is made of other columns where there are copies, if nothing is just added."""
+    """How the column is made of others where there are copies, for one that a copy does not simply add to."""
 
     def read(self, machines: Machines, key: Hashable, args: tuple[Any, ...]) -> Any:
         """Return [R, n]."""
@@ -81,7 +81,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Made:
-    """A column made of others, with whatever copies they have."""
+    """A column made of other columns, which have the copies in them."""
 
     of: Of
 

@@ -1,11 +1,10 @@
-"""The table of columns: everything there is of a machine, and how it is made.
+"""The table of columns: every column that plugins can read, and how it is made.
 
-Every usage figure has the credits, and where the profile says so the debits, in it already, so no plugin can forget
-them. What was measured without them is called so (``measured_mean``). R resources in the order of `schemas.resources`,
-n machines.
+Every usage figure includes the credits and, where the profile says so, the debits, so no plugin can forget them. A
+figure without them is named so (``measured_mean``). R resources in the order of `schemas.resources`, n machines.
 
-Chosen: one table read by `Machines`. Rejected: a property of the fleet and one of the machines for each column: 22 were
-written twice, and 34 places asked whether there are rows or copies.
+Chosen: one table read by `Machines`. Rejected: a property of the fleet and one of the machines for each column: 22
+columns were written twice, and 34 places tested whether there are rows or copies.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ COLUMNS: Mapping[str, Column] = {
     "capacity": Fixed(lambda m: m.fleet.snapshot.capacity),  # NaN where unknown
     "allocatable": Fixed(lambda m: m.fleet.snapshot.allocatable),  # what may be used: the one basis; NaN where unknown
     "inverse_allocatable": Fixed(lambda m: m.fleet.snapshot.inverse_allocatable),  # NaN where unknown or 0
-    # ---- promises, [R, n] or [n]
+    # ---- allocated, [R, n] or [n]
     "allocated": Part(load.sums, 0, lambda m: m.requested_instance.amounts),  # sum of the amounts
     "allocated_of": Placed(promises.allocated_of, promises.allocated_of_each),  # by some priority classes
     "requested_or": Placed(promises.requested_or, lambda m, cpu, memory: m.requested_instance.amounts_or(cpu, memory)),

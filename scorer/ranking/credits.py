@@ -12,7 +12,7 @@ never to now: while data is late, nothing has been absorbed.
 |                     | its agent says that it uses, and never below 0                                            |
 | none                | nothing                                                                                    |
 
-The other statistics follow the same share (model ``window``) or the same yes or no. A percentile q gets all until the
+The other statistics follow the same share (model ``window``) or the same decision. A percentile q gets all until the
 share exceeds 1 - q, a maximum all until the first later slot, a standard deviation nothing. A daily peak gets all
 unless the instance had started when the peak was: then it is in the peak already (`peak_credit`). An instance not
 confirmed started yet counts in full everywhere (``window``), or by the time of its reservation (the peers' models).

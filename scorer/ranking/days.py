@@ -1,4 +1,4 @@
-"""When a day began, in a time zone."""
+"""The start of a day in a time zone."""
 
 from __future__ import annotations
 

@@ -1,20 +1,20 @@
 """Debits: the load of instances that ended or moved away, which the windows still show.
 
-The mirror of credits (`scorer.ranking.credits`): a window shows an instance by the share of its filled slots in which
-it ran. That much of what it used is taken out, and it fades as the window forgets it:
+The counterpart of credits (`scorer.ranking.credits`): a window shows an instance by the share of its filled slots in
+which it ran. That share of what it used is taken out, and fades as those slots leave the window:
 
     debit = used * (share of the slots later than the start - share of the slots later than the end)
 
-``used`` is what was measured of it until it left: its mean of about half an hour in the usage by instance, where that
-ended with it. Where nothing was measured it is what was expected of it. The stream app keeps the figures of what left
-for a day, longer than a window shows it, and every scorer reads the same: the ledger needs no word of it.
+``used`` is its measured mean of about half an hour, from the usage by instance, if the last report is of its end. Else
+it is what was expected of it. The stream app keeps the figures of ended instances for a day, longer than a window shows
+them, and every scorer reads the same ones. So the ledger need not store them.
 
 A percentile q loses all as long as that share exceeds 1 - q, a maximum as long as it is above 0. Time is measured to
 the end of the machine's window, as for credits: while data is late nothing is forgotten. A standard deviation keeps
-what it is, and so does a day's peak: an instance that ended may come back tomorrow.
+its value, and so does a day's peak: an instance that ended may start again the next day.
 
-What is left is never below what was measured since: the same statistic over the longest window that began after the
-last of them had left. It is never below 0, nor above what was measured.
+The result is never below what was measured since: the same statistic over the longest window that began after the last
+leaver's end. It is never below 0, nor above what was measured.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.windows import ChosenWindows
 
 LATE_S = 180.0
-"""The last report of an instance is no further from its end: three of an agent's intervals."""
+"""How far the last report of an instance may be from its end: three of an agent's intervals."""
 
 
 def shown_share(left: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows) -> Floats:
@@ -45,8 +45,8 @@ def shown_share(left: PlacedInstances, snapshot: Snapshot, windows: ChosenWindow
 def used(estimate: Estimate, left: PlacedInstances, snapshot: Snapshot) -> Floats:
     """Return [R, K]: what each of the leavers used: as measured at its end, else as expected.
 
-    Figures of a report that came `LATE_S` after the end, or before the start, are of another life of the id, and those
-    older than `LATE_S` at the end say too little of it.
+    A report counts from the start on, and within `LATE_S` of the end. A later or an earlier one may be of another
+    instance with the same id, and one long before the end says too little of it.
     """
     expected = estimate.of_placed(left)
     if not snapshot.usages or not left.rows.size:
@@ -60,14 +60,14 @@ def used(estimate: Estimate, left: PlacedInstances, snapshot: Snapshot) -> Float
 
 
 def mean_debit(estimate: Estimate, left: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows) -> Floats:
-    """Return [R, K]: what each of the leavers has in the mean usage of its machine."""
+    """Return [R, K]: the part of its machine's mean usage that is due to each of the leavers."""
     return used(estimate, left, snapshot) * shown_share(left, snapshot, windows)
 
 
 def percentile_debit(
     estimate: Estimate, left: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows, quantile: float
 ) -> Floats:
-    """Return [R, K]: what each of the leavers has in a percentile (0-1) of the usage; quantile 1 is the maximum."""
+    """Return [R, K]: the part of a percentile (0-1) of the usage due to each leaver; quantile 1 is the maximum."""
     share = shown_share(left, snapshot, windows)
     return np.where(share > 1.0 - quantile + 1e-9, used(estimate, left, snapshot), 0.0)
 

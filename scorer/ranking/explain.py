@@ -1,4 +1,4 @@
-"""Explain: turn a ranking into words and JSON. Runs once an answer, over the few machines that the answer shows."""
+"""Explain: a ranking as words and JSON. Runs once for each answer, over the few machines that the answer shows."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from scorer.ranking.refusals import refusals
 
 _EXPLAIN = Owner("explain")
 _TOLD = (_EXPLAIN, "told")
-"""Under what single machines are kept with a ranking."""
+"""The key under which described machines are kept with a ranking."""
 _IN_JSON = (_EXPLAIN, "in JSON")
 _encode = msgspec.json.Encoder().encode
 
 
 def summary(ranking: Ranking) -> str:
-    """Return one line a person can read: ``0/5 feasible: 3 cpu over threshold, 2 stale``."""
+    """Return one line in words: ``0/5 feasible: 3 cpu over threshold, 2 stale``."""
     line = f"{ranking.feasible_count}/{len(ranking.machines)} feasible"
     why = ", ".join(f"{each.machines} {each.reason}" for each in refusals(ranking))
     return f"{line}: {why}" if why else line
 
 
 def warnings(ranking: Ranking, row: int | None) -> list[str]:
-    """Return what the reader should know about the data behind the answer that chooses this machine (None: none)."""
+    """Return the warnings about the data behind an answer that chooses the machine in ``row`` (None: no machine)."""
     machines, stale_s = ranking.machines, ranking.profile.stale_s
     found = []
     if machines.requests_alone:
@@ -66,7 +66,7 @@ def _last_known(machines: Machines, since_s: float) -> str:
 
 
 def _stale_count(machines: Machines, since_s: float) -> int:
-    """Return how many machines with data have none since."""
+    """Return how many of the machines with data have none since a time."""
     first_s = machines.of_snapshot("first", lambda m: float(m.seen_at.min(where=m.has_data, initial=np.inf)))
     if first_s >= since_s:
         return 0
@@ -91,7 +91,7 @@ def answer(ranking: Ranking, top: int | None = None, explain_all: bool | None = 
 
 
 def answer_for(ranking: Ranking, row: int, explain_all: bool | None = None) -> dict[str, Any]:
-    """Return the answer with this machine chosen: one of a batch that began with this ranking went there."""
+    """Return the answer for an instance of a batch that began with this ranking and placed it on this machine."""
     ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
     found, machine = answer(ranking, explain_all=explain_all), ranking.machines.name(row)
     if found["machine"] != machine:
@@ -105,21 +105,21 @@ def answer_for(ranking: Ranking, row: int, explain_all: bool | None = None) -> d
 def with_candidates_in_json(ranking: Ranking, found: dict[str, Any]) -> dict[str, Any]:
     """Return an answer whose candidates are JSON already; each is encoded once for all answers that show it.
 
-    Three candidates are most of the bytes of an answer. Called while the server reserves, this costs no query any time.
+    Three candidates are most of the bytes of an answer. Called while the server reserves, this delays no query.
     """
     ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
     known: dict[int, tuple[Any, msgspec.Raw]] = ranking.said.setdefault(_IN_JSON, {})
     for each in found["candidates"]:
         if id(each) not in known:
-            known[id(each)] = each, msgspec.Raw(_encode(each))  # it is kept beside, so that its identity stays its own
+            known[id(each)] = each, msgspec.Raw(_encode(each))  # the candidate is kept so that its id() stays unique
     return found | {"candidates": [known[id(each)][1] for each in found["candidates"]]}
 
 
 def tell_ahead(ranking: Ranking, rows: Sequence[int]) -> Mapping[int, tuple[dict[str, Any], list[str]]]:
-    """Return at least these machines, each with the warnings of an answer that chooses it, by row.
+    """Return by row at least these machines, described, each with the warnings of an answer that chooses it.
 
-    They are described together and kept with the ranking: `answer_for` then finds them. Eight alike queries that were
-    answered together took 0.25 ms each to describe one by one, most of it numpy's price of a call.
+    They are described together and kept with the ranking for `answer_for`. To describe the machines of eight alike
+    queries one by one took 0.25 ms each, most of it the cost of numpy's calls.
     """
     ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
     known: dict[int, tuple[dict[str, Any], list[str]]] = ranking.said.setdefault(_TOLD, {})
@@ -132,7 +132,7 @@ def tell_ahead(ranking: Ranking, rows: Sequence[int]) -> Mapping[int, tuple[dict
 
 
 def expected_from(ranking: Ranking) -> dict[str, str]:
-    """Return where each expected usage comes from, in words; only of resources that are asked or expected."""
+    """Return in words where each expected usage comes from; only of resources that are requested or expected."""
     machines, request = ranking.machines, ranking.request
     estimate, found = machines.fleet.estimate, {}
     for place, name in enumerate(RESOURCES):
@@ -153,7 +153,7 @@ def expected_from(ranking: Ranking) -> dict[str, str]:
 
 
 def _learned(ranking: Ranking) -> dict[str, Any] | None:
-    """Return what was learned and is in force, None where the profile does not use it or nothing is learned."""
+    """Return the learned factors in force; None when the profile does not use them or nothing is learned."""
     estimate = ranking.machines.fleet.estimate
     if not isinstance(estimate, LearnedEstimate):
         return None
@@ -185,7 +185,7 @@ def _answer(ranking: Ranking, top: int, explain_all: bool) -> dict[str, Any]:
 
 
 def best_first(ranking: Ranking) -> list[int]:
-    """Return the rows of all machines: those in rank, then those that were refused."""
+    """Return the rows of all machines: the feasible ones in the order of the ranking, then the refused ones."""
     ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
     return [*ranking.order.tolist(), *np.flatnonzero(~ranking.feasible).tolist()]
 

@@ -1,4 +1,4 @@
-"""The fleet under one load model: snapshot, windows, credits and estimate, with the shelf of what is kept of it."""
+"""The fleet under one load model: snapshot, windows, credits and estimate, with the shelf of kept columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Column(Protocol):
 
 
 class Fleet:
-    """What all `Machines` of one decision and load model share. While it lives, its shelf is not changed in place."""
+    """The part that all `Machines` of one decision and load model share. While in use, its shelf is not changed."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class Fleet:
         self.shelf = shelf
         self.columns = columns
         self.requests_alone = requests_alone
-        """Whether the profile decided to go by requests alone, as no data is fresh."""
+        """Whether the ranking is by requests alone, since no data is fresh."""
         self.debits = debits and not requests_alone
-        """Whether what ended or moved away is taken out of the windows."""
+        """Whether debits are subtracted from the windows."""
         self.mean_of = mean_of
-        """Whether the mean is the window's or, where enough is measured, the sum over instances."""
+        """``window``: the mean is the window's. ``instances``: the sum over instances, where enough is measured."""
         self.last_known = False
-        """Whether the pipeline is silent and the profile goes by the last that each machine sent, however old."""
+        """Whether the pipeline is silent and the ranking is by each machine's last known load, however old."""
         shelf.viewers.add(self)
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class Fleet:
 
     @property
     def credited(self) -> bool:
-        """Whether any credit can be there."""
+        """Whether credits are counted."""
         return self.credit_model != "none" and not self.requests_alone
 
     def sums(self, key: Hashable, compute: Callable[[PlacedInstances], Floats], rows: Integers | None) -> Floats:

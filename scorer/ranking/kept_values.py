@@ -1,4 +1,4 @@
-"""What a plugin keeps between decisions, through the machines that it is given; each under its own names."""
+"""Values that a plugin keeps between decisions, through the machines that it is given."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from scorer.ranking.machine_facts import MachineFacts
 from scorer.snapshot.arrays import Integers
 
 UNOWNED = Owner("unowned")
-"""The owner of what a plugin keeps that was not called by `scorer.ranking.rank`."""
+"""The owner of values kept by a plugin that was not called by `scorer.ranking.rank`."""
 
 
 class KeptValues(MachineFacts):
-    """Machines through which values are kept."""
+    """Machines with methods that keep values; each owner has its own names for them."""
 
     def __init__(self, fleet: Fleet, rows: Integers | None, copies: Integers | None, owner: Owner) -> None:
         super().__init__(fleet, rows)
         self.copies = copies
         self.owner = owner
-        """The owner of all that is kept through these machines."""
+        """The owner of the values kept through these machines."""
         self._made: dict[Hashable, Any] = {}
-        """What was made for this request and these rows; shared by all owners."""
+        """Values made for this request and these rows; shared by all owners."""
 
     @property
     def whole(self) -> KeptValues:
@@ -33,8 +33,8 @@ class KeptValues(MachineFacts):
     def derived(self, key: Hashable, compute: Compute) -> Any:
         """Return [..., n]: ``compute(machines)``, kept for the whole fleet between decisions.
 
-        A machine's value must depend on that machine alone, and on no request. After a placement it is asked again only
-        for the machines that changed.
+        A machine's value must depend on that machine alone, and on no request. After a placement it is computed again
+        only for the machines that changed.
         """
         own, shelf = (self.owner, key), self.fleet.shelf
         if self.rows is None:
@@ -43,7 +43,7 @@ class KeptValues(MachineFacts):
         return compute(self) if kept is None else kept[0][..., self.rows]
 
     def constant(self, key: Hashable, compute: Compute) -> Any:
-        """Return [..., n]: as `derived`, of something that no placement changes."""
+        """Return [..., n]: the same as `derived`, for values that no placement changes."""
         values = self.of_snapshot(key, compute)
         return values if self.rows is None else values[..., self.rows]
 

@@ -1,4 +1,4 @@
-"""The estimate with what was learned: an instance is expected to use the learned part of what it asks."""
+"""The learned estimate: an instance is expected to use the learned part of what it asks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from scorer.snapshot.arrays import Floats
 class LearnedEstimate(Estimate):
     """``expected = request * learned factor``, of the instance's kind where that is known to differ.
 
-    For the requested instance and for those placed alike. An explicit ``expected`` wins; so does a factor that the
-    profile gives for a resource. Of a base other than the request nothing was learned, and nothing is changed.
+    This holds for the requested instance and for placed ones. An explicit ``expected`` wins; so does a factor that the
+    profile gives for a resource. With a base other than the request nothing is learned, and the estimate is unchanged.
     """
 
     version: int = 0
@@ -38,7 +38,7 @@ class LearnedEstimate(Estimate):
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """A hashable form, for caches: what was learned again alike is alike."""
+        """A hashable form, for caches; it does not include the version, so that equal factors are equal."""
         plain = Estimate(self.base, self.factor, self.default, self.round_to)
         return (*plain.key, self.factors, self.kinds)
 

@@ -1,18 +1,19 @@
-"""Learning which part of what is asked instances use: a pure fit over the machines of two moments.
+"""Learns which part of what they ask instances use: a pure fit over two observations of all machines.
 
-A machine's mean usage is what was there without Windward, plus a factor of what its instances ask: ``y = a + f * x``.
-Each instance counts in x by the share of the window in which it ran. The intercept a is the machine's own, so load that
-was there before counts as such and not as use of the instances. Between two windows that do not overlap it falls out:
+A machine's mean usage is the load of other processes plus a factor of what its instances ask: ``y = a + f * x``. Each
+instance counts in x by the share of the window in which it ran. The intercept a is the machine's own, so that other
+load does not count as use by the instances. In the difference of two windows that do not overlap it cancels:
 
     dy = f * dx + noise        f = sum(dx * dy) / sum(dx^2)        error^2 = variance of the noise / sum(dx^2)
 
-over all machines and moments, older ones fading with a half-life of a day. An instance with an explicit ``expected``
-is taken out of y by that and is not in x. A factor is published only with enough evidence, and bounded to 0.05-1.5.
+over all machines and observations, older ones fading with a half-life of a day. The ``expected`` of an instance that
+gives one is subtracted from y, and the instance is not in x. A factor is published only with enough evidence, and
+bounded to 0.05-1.5.
 
 A kind's difference from the others is fitted to what the common factor does not explain. It is shrunk toward 0 by
 ridge regression with a prior deviation of `PRIOR`. It is published where it is more than `SIGNIFICANT` errors from 0.
 
-Rejected: the ratio of sums y / x, which takes all load for use of the instances; a fit with the time of day.
+Rejected: the ratio of sums y / x, which counts all load as use by the instances; a fit with the time of day.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ from scorer.snapshot.snapshot import Snapshot
 
 HALF_LIFE_S = 86_400.0
 INSTANCE_HOURS_MIN = 100.0
-"""Hours that instances must have been seen to run before a factor is published."""
+"""Instance-hours that must be observed before a factor is published."""
 ERROR_MAX = 0.2
 """The largest standard error of a factor that is published."""
 PRIOR = 0.2
 SIGNIFICANT = 3.0
 KINDS_MAX = 64
-"""So many kinds are told apart, those seen first."""
+"""At most so many kinds have their own factors, the first by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,7 @@ class Observation:
     end: Floats
     """[M] Where each machine's window ends; NaN where it is not fully covered."""
     usage: Floats
-    """[R, M] Mean usage less the explicit expected usage of the instances that said one."""
+    """[R, M] Mean usage less the explicit expected usage of the instances that give one."""
     asked: Floats
     """[R, M] What the other instances ask, by the share of the window in which each ran."""
     asked_by_kind: Mapping[str, Floats]
@@ -61,7 +62,7 @@ class Observation:
 
 
 def observe(snapshot: Snapshot, ledger: LedgerView, kinds: tuple[str, ...] = ()) -> Observation | None:
-    """Return what is to be seen now; None without windows. ``kinds`` are told apart."""
+    """Return an observation of the present moment; None without windows. ``kinds`` are observed separately."""
     if not snapshot.windows_s or not len(snapshot):
         return None
     window_s = snapshot.windows_s[-1]
@@ -110,7 +111,7 @@ def _by_machine(values: Floats, placed: PlacedInstances, machines: int) -> Float
 
 
 def learn(before: Learned, first: Observation, second: Observation, window_s: float, now_s: float) -> Learned:
-    """Return what is known after two observations, at least a window apart on each machine that counts."""
+    """Return what is learned from two observations; a machine counts if they are at least a window apart on it."""
     known = Learned(version=before.version + 1, at=now_s)
     fade = 0.5 ** (max(now_s - before.at, 0.0) / HALF_LIFE_S) if before.at else 1.0
     index = {name: row for row, name in enumerate(first.names)}
@@ -161,12 +162,12 @@ def fitted(sums: Sums) -> tuple[float | None, float]:
 
 
 def _noise(sums: Sums) -> float:
-    """Return the variance of what the fit leaves over."""
+    """Return the variance of the residuals of the fit."""
     return max(sums.yy - sums.xy**2 / sums.xx, 0.0) / max(sums.count - 1.0, 1.0)
 
 
 def _of_kind(factor: float, of_kind: Sums, sums: Sums) -> float | None:
-    """Return the kind's own factor, None where it does not differ by more than chance."""
+    """Return the kind's own factor; None when its difference from ``factor`` is not significant."""
     if of_kind.count < 3 or of_kind.xx <= 0:
         return None
     noise = _noise(sums)

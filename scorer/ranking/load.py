@@ -1,4 +1,4 @@
-"""The load as columns: what was measured, with credits and debits: what the windows show not yet, or not rightly."""
+"""The load as columns: what was measured, with credits and debits."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def class_credit_each(machines: Machines, priority_class: str) -> Floats:
 
 
 def sums(machines: Machines) -> Floats:
-    """Return [5 R, n]: requested, credit, mean and utilization, which every placement changes, made together.
+    """Return [5 R, n]: allocated, credit, mean, utilization and a mark, which every placement changes, made together.
 
-    And 1 where the mean is the sum over instances (`scorer.ranking.instance_mean`), else 0.
+    The mark is 1 where the mean is the sum over instances (`scorer.ranking.instance_mean`), else 0.
     """
     fleet = machines.fleet
     found = np.empty((5, _R, len(machines)))
-    requested, credit, mean, utilization, of_instances = found
+    allocated, credit, mean, utilization, of_instances = found
     of_instances[:] = 0.0
-    requested[:] = fleet.seats.allocated if machines.rows is None else fleet.seats.allocated[:, machines.rows]
+    allocated[:] = fleet.seats.allocated if machines.rows is None else fleet.seats.allocated[:, machines.rows]
     measured = fleet.windows.mean if machines.rows is None else fleet.windows.mean[:, machines.rows]
     if fleet.credited:
         credit[:] = placed_sum(
@@ -62,7 +62,7 @@ def sums(machines: Machines) -> Floats:
             of_instances[:] = own.used
     else:
         credit[:] = 0.0
-        mean[:] = np.where(np.isnan(machines.allocatable), np.nan, requested) if fleet.requests_alone else measured
+        mean[:] = np.where(np.isnan(machines.allocatable), np.nan, allocated) if fleet.requests_alone else measured
     np.multiply(mean, machines.inverse_allocatable, out=utilization)
     return found.reshape(5 * _R, -1)
 
@@ -75,7 +75,7 @@ def shown_mean(machines: Machines) -> Floats:
 
 
 def debit(machines: Machines) -> Floats:
-    """Return [R, n]: what is taken out of the mean; NaN where that is unknown."""
+    """Return [R, n]: what debits subtract from the mean; NaN where that is unknown."""
     if not machines.fleet.debits:
         return np.zeros((_R, len(machines)))
     found: Floats = np.maximum(machines.measured_mean + machines.credit - machines.mean, 0.0)
@@ -83,14 +83,14 @@ def debit(machines: Machines) -> Floats:
 
 
 def without_leavers(machines: Machines, measured: Floats, of: str | Floats, compute: Callable[[Any], Floats]) -> Floats:
-    """Return [R, n]: a measured statistic less what ended or moved away has in it, the very same array if nothing has.
+    """Return [R, n]: a measured statistic less the part due to leavers; the same array when there are none.
 
     ``of``: its column of the window tables [W, R, M], or the column's name; ``compute`` gives [R, K] of K leavers.
     """
     fleet = machines.fleet
     if not fleet.debits or not len(fleet.seats.ledger.leavers):
         return measured
-    left = fleet.seats.left(machines.rows)
+    left = fleet.seats.leavers(machines.rows)
     if not left.rows.size:
         return measured
     at, count = positions(left.rows, machines)
@@ -154,9 +154,9 @@ def percentile(machines: Machines, percent: int) -> Floats:
 def class_mean(machines: Machines, priority_class: str) -> Floats:
     """Return [R, n]: mean usage by the instances of one priority class, with credits; NaN where not measured.
 
-    As samples split it by class; where they do not, the sum of what was measured of the instances of the class, by what
-    the ledger says of each. An instance that is not measured counts as expected; by credits ``koordinator-pending`` it
-    does while it is pending, as at the peer.
+    Where the samples split usage by class, that is used. Elsewhere it is the sum over the instances that the ledger has
+    in the class. An instance that is not measured counts with its expected usage; with credits ``koordinator-pending``,
+    as for the peer, only while it is pending.
     """
     split = _split_by_samples(machines, priority_class)
     if not np.isnan(split).any():
@@ -165,7 +165,7 @@ def class_mean(machines: Machines, priority_class: str) -> Floats:
 
 
 def _sum_of_instances(machines: Machines, priority_class: str) -> Floats:
-    """Return [R, n]: the sum over instances of a class; NaN where one has run for long and no current report is there.
+    """Return [R, n]: the sum over a class; NaN where an instance has run for long and no report is current.
 
     An agent reports only when it has instances: a machine without any of the class uses nothing for it.
     """
@@ -234,5 +234,5 @@ def std(machines: Machines) -> Floats:
 
 
 def shortest_mean(machines: Machines) -> Floats:
-    """Return [R, n]: the mean over the shortest window there is, as measured."""
+    """Return [R, n]: the mean over the shortest window of the tables, as measured."""
     return machines.fleet.snapshot.window("mean", 0)

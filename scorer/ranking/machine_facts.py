@@ -1,4 +1,4 @@
-"""Which machines a decision sees, by row, with their names and what is said of them. Read-only."""
+"""The machines that a decision sees, by row, with their names, labels and operators' rules. Read-only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = TypeVar("Array", bound=NDArray[Any])
 
 
 class MachineFacts:
-    """Some rows of a fleet (None: all), with names, labels and what operators say."""
+    """Some rows of a fleet (None: all), with names, labels and operators' rules."""
 
     def __init__(self, fleet: Fleet, rows: Integers | None) -> None:
         self.fleet = fleet
@@ -31,7 +31,7 @@ class MachineFacts:
         return self.fleet.snapshot.roster
 
     def row_of(self, position: int) -> int:
-        """Return the fleet's row of a position here."""
+        """Return the row in the fleet of the machine at a position of these."""
         return position if self.rows is None else int(self.rows[position])
 
     def name(self, position: int) -> str:
@@ -40,17 +40,17 @@ class MachineFacts:
 
     @property
     def requests_alone(self) -> bool:
-        """Whether the profile decided to go by requests alone, as no data is fresh."""
+        """Whether the ranking is by requests alone, since no data is fresh."""
         return self.fleet.requests_alone
 
     @property
     def last_known(self) -> bool:
-        """Whether the profile goes by the last that each machine sent, however old, as the pipeline is silent."""
+        """Whether the pipeline is silent and the ranking is by each machine's last known load, however old."""
         return self.fleet.last_known
 
     @property
     def rules(self) -> MachineRules:
-        """What operators say of all machines of the fleet, whichever these are."""
+        """The rules of all machines of the fleet, not only of these."""
         return self.fleet.snapshot.rules
 
     def label(self, key: str) -> LabelColumn:

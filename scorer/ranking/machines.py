@@ -1,7 +1,7 @@
-"""What a filter or a score is given: all machines as one decision sees them.
+"""`Machines`: the argument of filters and scores, all machines as one decision sees them.
 
-What there is of a machine stands in one table, `scorer.ranking.columns`; `Machines` reads it for all machines or for
-some rows, with so many copies of the requested instance on each.
+The columns are defined in one table, `scorer.ranking.columns`. `Machines` reads them for all machines or for some rows,
+with a number of copies of the requested instance on each.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Machines(KeptValues):
     Columns that plugins use, by name: ``allocatable``, ``capacity``, ``allocated``, ``mean``, ``std``, ``max``,
     ``utilization``, ``deviation``, ``credit``, ``measured_mean`` (all [R, n]); ``maxmemory``, ``count``, ``age_s``,
     ``coverage``, ``warming``, ``window_s``, ``has_data``, ``cordon`` ([n]); ``expected`` and ``amounts`` of the
-    requested instance ([R]); all there are: `scorer.ranking.columns.COLUMNS`. Beside them ``percentile(95)``,
+    requested instance ([R]); the whole list is `scorer.ranking.columns.COLUMNS`. Besides them ``percentile(95)``,
     ``class_mean("prod")``, ``peak("today")`` ([R, n]), ``feasible`` ([n]), ``label(key)``, ``tally(facets)``,
     ``rule(name)``.
 
-    What costs much can be kept between decisions: ``derived``, ``constant``, ``of_fleet``, ``of_snapshot``. Each plugin
-    has names of its own for that, and each setting of one.
+    Values that are expensive can be kept between decisions: ``derived``, ``constant``, ``of_fleet``, ``of_snapshot``.
+    Each plugin, with each of its settings, has its own names for them.
 
-    ``take(rows, copies)`` gives the same machines with so many copies of the instance already on each: how a batch
-    looks ahead.
+    ``take(rows, copies)`` returns rows of the same machines with ``copies[i]`` copies of the instance already on each:
+    a batch is planned with it.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Machines(KeptValues):
         return found
 
     def class_mean(self, priority_class: str) -> Floats:
-        """Return [R, n]: mean usage by the instances of one class, with credits; NaN where the samples do not say."""
+        """Return [R, n]: mean usage by the instances of one class, with credits; NaN where not measured."""
         found: Floats = self.column("class_mean", priority_class)
         return found
 
@@ -120,7 +120,7 @@ class Machines(KeptValues):
         return column
 
     def exists(self, facets: frozenset[Facet]) -> bool:
-        """Return whether an instance with all these facets is anywhere, a copy of the requested instance too."""
+        """Return whether any machine has an instance with all these facets, copies of the requested one included."""
         copied = self.copies is not None and facets <= self.requested_instance.facets
         return copied or bool(self.fleet.seats.ledger.holders(facets))
 
@@ -136,7 +136,7 @@ class Machines(KeptValues):
 
     @property
     def whole(self) -> Machines:
-        """All machines of the fleet, whichever these are, without the requested instance."""
+        """All machines of the fleet, not only these, without the requested instance."""
         whole = self._whole
         if whole is None:
             whole = self._whole = Machines(self.fleet, NOTHING, 0.0)
@@ -152,7 +152,7 @@ class Machines(KeptValues):
         )  # fmt: skip
 
     def owned_by(self, owner: Owner) -> Machines:
-        """Return the same machines as one owner sees them: with what it keeps."""
+        """Return the same machines for another owner, with the values that it keeps."""
         machines = Machines(
             self.fleet, self.request, self.now_s,
             rows=self.rows, copies=self.copies, feasible=self._feasible, owner=owner,
@@ -163,7 +163,7 @@ class Machines(KeptValues):
 
     @property
     def feasible(self) -> Bools:
-        """[n] Machines that no filter refused so far; scores see those that all filters allow."""
+        """[n] Whether no filter has refused the machine so far; a score sees the verdict of all filters."""
         return self.all_true if self._feasible is None or self.rows is not None else self._feasible
 
     @feasible.setter
@@ -172,7 +172,7 @@ class Machines(KeptValues):
 
     @property
     def feasible_of_all(self) -> Bools:
-        """[M] The same of the whole fleet, whichever rows these are."""
+        """[M] The same for the whole fleet."""
         return self.whole.all_true if self._feasible is None else self._feasible
 
     def below(self, slack: Floats, amounts: Floats, resources: Sequence[int] = range(_R)) -> Bools:
@@ -185,5 +185,5 @@ class Machines(KeptValues):
 
 
 def numbers(values: Floats, names: tuple[str, ...] = RESOURCES) -> Mapping[str, float | None]:
-    """Return named plain numbers for an explanation, None where there is none."""
+    """Return plain numbers by name for an explanation, None for one that is not finite."""
     return {name: finite(value) for name, value in zip(names, values.tolist(), strict=True)}

@@ -1,4 +1,4 @@
-"""The standard normal distribution: tails and expected excess, right far out as well, without scipy.
+"""The standard normal distribution: tails and expected excess, exact in the far tails, too, without scipy.
 
 ``phi`` is the density, Q the upper tail. The Mills ratio ``Q(z) / phi(z)`` and ``1 - z Q(z) / phi(z)`` are smooth and
 fall slowly. So one quotient of polynomials approximates each from 0 to infinity. Nothing is a difference of nearly
@@ -31,16 +31,16 @@ _EXCESS = (
 )
 """Numerator and denominator, the lowest power first."""
 _FARTHEST = 1e4
-"""Beyond this all is 0 long since."""
+"""Larger arguments are cut to this: the functions are 0 there."""
 _PEAK = 0.3989422804014327
 """The density at 0: 1 / sqrt(2 pi)."""
 _ROOT_HALF = math.sqrt(0.5)
 _LOGARITHM = (
     -0.918937343, -1.25336708, -0.285051012, -0.0303728154, 0.0027033594, -9.94502591e-05,
 )  # fmt: skip
-"""Of the logarithm of the excess; it falls from 0 to infinity, so nothing has to be clipped."""
+"""Coefficients of the logarithm of the excess, which falls from 0 to infinity, so that nothing has to be clipped."""
 EXCESS_SCALE = (-_LOGARITHM[-1]) ** 0.2
-"""What deviations are multiplied by for `scaled_excess`."""
+"""The factor of deviations for `scaled_excess`."""
 _MONIC = tuple(
     np.array(coefficient, np.float32)
     for coefficient in (
@@ -61,7 +61,7 @@ def upper_tail_of(z: float) -> float:
 
 
 def expected_excess_of(z: float) -> float:
-    """Return ``phi(z) - z Q(z)`` of one number. Here the difference will do: the tail is right to the last digits.
+    """Return ``phi(z) - z Q(z)`` of one number. The difference is exact enough here, since the tail is.
 
     >>> f"{expected_excess_of(0.0):.6f}", f"{expected_excess_of(10.0):.4g}"
     ('0.398942', '7.475e-25')
@@ -93,7 +93,7 @@ def expected_excess(z: Floats) -> Floats:
 def scaled_excess(x: Singles) -> Singles:
     """Return [...] ``2 k E[max(0, X - x / k)]`` with k of `EXCESS_SCALE`, in single precision; right to 4e-7 of 2 k.
 
-    By its logarithm, which a polynomial follows closely: a sixth of the time. For scores, that ask for thousands.
+    A polynomial approximates its logarithm, which takes a sixth of the time. For scores, which compute thousands.
     So scaled the polynomial's highest coefficient is -1, and ``|x| - x``, twice what lies below 0, needs no half: two
     passes less. A minimum with a plain number would take three times as long.
 

@@ -49,7 +49,7 @@ class Among:
         """Return the least and the largest value of a feasible machine; None when there is none."""
         if values.size:
             least, largest = values.argmin(), values.argmax()
-            if self._feasible[least] and self._feasible[largest]:  # mostly so, and then nothing need be copied
+            if self._feasible[least] and self._feasible[largest]:  # the usual case, in which nothing is copied
                 return float(values[least]), float(values[largest])
         among = self.of(values)
         return (float(among.min()), float(among.max())) if among.size else None
@@ -58,8 +58,8 @@ class Among:
 def normalise(raw: Floats, among: Among, how: Normalisation) -> tuple[Floats, float, float]:
     """Return values, slope and start: ``slope * values + start`` is in 0-100 for each feasible machine.
 
-    ``none``: as they are; ``min-max``: the least becomes 0, the largest 100; ``rank``: the same by place, equals
-    sharing one. All equal: 100. For a machine that is not feasible the result means nothing.
+    ``none``: as they are; ``min-max``: the least becomes 0, the largest 100; ``rank``: the same by place, equal values
+    sharing one. When all are equal, each becomes 100. The result of a machine that is not feasible has no meaning.
     """
     if how == "none":
         return raw, 1.0, 0.0

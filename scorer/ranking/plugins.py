@@ -56,7 +56,7 @@ class Score(Protocol):
 
 
 def wanted(plugin: Filter | Score, request: Request, machines: Machines) -> bool:
-    """Return whether the plugin has anything to say to this request."""
+    """Return whether the plugin is to be called for this request."""
     ask: Callable[[Request, Machines], bool] | None = getattr(plugin, "wanted", None)
     return True if ask is None else ask(request, machines)
 
@@ -74,13 +74,13 @@ def reasons(plugin: Filter, request: Request, machines: Machines, allowed: Bools
 
 
 def limits(plugin: Filter, request: Request, machines: Machines) -> Iterable[Limit]:
-    """Return what the ledger must uphold of a filter."""
+    """Return the limits of a filter that the ledger must uphold for this request."""
     ask: Callable[[Request, Machines], Iterable[Limit]] | None = getattr(plugin, "limit", None)
     return () if ask is None or not wanted(plugin, request, machines) else ask(request, machines)
 
 
 def declared_scope(plugin: Filter | Score | type[Filter] | type[Score]) -> Scope:
-    """Return what the plugin's values depend on, whatever the request."""
+    """Return the scope of the plugin for any request: what a machine's value depends on."""
     scope: Scope | None = getattr(plugin, "scope", None)
     if scope is None:
         return "fleet" if getattr(plugin, "whole_fleet", False) else "instances"
@@ -88,7 +88,7 @@ def declared_scope(plugin: Filter | Score | type[Filter] | type[Score]) -> Scope
 
 
 def scope_for(plugin: Filter | Score, request: Request, machines: Machines) -> Scope:
-    """Return what the plugin's values depend on while only instances like the requested one are placed."""
+    """Return the scope of the plugin while only instances like the requested one are placed."""
     ask: Callable[[Request, Machines], Scope] | None = getattr(plugin, "scope_for", None)
     return declared_scope(plugin) if ask is None else ask(request, machines)
 
@@ -99,7 +99,7 @@ def looks_at_fleet(plugin: Filter | Score | type[Filter] | type[Score]) -> bool:
 
 
 def parts(plugin: Score, machines: Machines) -> Parts:
-    """Return a score of scope ``means`` taken apart."""
+    """Return the parts of a score of scope ``means``."""
     taken: Parts = plugin.parts(machines)  # type: ignore[attr-defined]
     return taken
 

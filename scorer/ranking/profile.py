@@ -33,12 +33,12 @@ class ProfileError(ValueError):
 
 @dataclass(frozen=True)
 class LoadModel:
-    """How load is seen: by which window, with which credits, with which estimate of what is not measured yet."""
+    """Which window, credits and estimate the load is computed with."""
 
     window: int | Literal["longest-covered", "shortest"] = "longest-covered"
     credits: CreditModel = "window"
     debits: bool = False
-    """Whether what ended or moved away is taken out of the windows (`scorer.ranking.debits`)."""
+    """Whether the load of leavers is subtracted from the windows (`scorer.ranking.debits`)."""
     estimate: Estimate = field(default_factory=Estimate)
     learned: bool = False
     """Whether the learned part of what is asked is the estimate, for resources without a factor in the profile."""
@@ -46,11 +46,11 @@ class LoadModel:
     """Whether the mean is the sum over instances where enough is measured (`scorer.ranking.instance_mean`)."""
 
     def estimate_with(self, learned: Learned | None) -> Estimate:
-        """Return the estimate in force with what was learned (None: nothing)."""
+        """Return the estimate in force, given the learned use (None: there is none)."""
         return LearnedEstimate.of_learned(self.estimate, learned) if self.learned and learned else self.estimate
 
     def window_s(self, kept: Sequence[int]) -> int:
-        """Return which of the lengths kept (ascending) to use: the given one, else the next shorter or shortest."""
+        """Return which length of ``kept`` (ascending) to use: the given one, else the next shorter or the shortest."""
         if self.window == "longest-covered" or not kept:
             return LONGEST_COVERED
         if self.window == "shortest":
@@ -68,7 +68,7 @@ class PlacedFilter:
 
     @cached_property
     def owner(self) -> Owner:
-        """Whose what the filter keeps is."""
+        """The owner of the values that the filter keeps."""
         return owner_of(self.filter)
 
 
@@ -84,22 +84,22 @@ class WeightedScore:
 
     @cached_property
     def owner(self) -> Owner:
-        """Whose what the score keeps is."""
+        """The owner of the values that the score keeps."""
         return owner_of(self.score)
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What runs, in which order, with which weight."""
+    """The filters in their order, the scores with their weights, and the settings that they share."""
 
     name: str
     description: str = ""
     load_model: LoadModel = field(default_factory=LoadModel)
     stale: StalePolicy = "last-known"
-    """What is done while the pipeline is silent (`scorer.ranking.staleness`)."""
+    """How machines are ranked while the pipeline is silent (`scorer.ranking.staleness`)."""
     stale_s: float = 60.0
     ties: Ties = "name"
-    """Which of equally good machines is taken: the first by ``name``, or one by a ``draw`` for each instance."""
+    """Which of equally good machines is chosen: the first by ``name``, or one by a ``draw`` for each instance."""
     filters: tuple[PlacedFilter, ...] = ()
     scores: tuple[WeightedScore, ...] = ()
     rebalance: Rebalancing = field(default_factory=Rebalancing)

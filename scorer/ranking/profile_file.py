@@ -6,10 +6,10 @@
     debits = false                    # true: what ended or moved away is taken out of the windows (credits "window")
     learned = false                   # true: an instance is expected to use the learned part of what it asks
     mean_of = "window"                # or "instances": the sum over them where enough is measured (credits "window")
-    stale = "last-known"              # when 90 % of the machines have stale data: go by the last they sent and warn;
-                                      # or "refuse"; or "requests": when no data is fresh, go by requests alone and warn
+    stale = "last-known"              # when 90 % of the machines have stale data: rank by their last load and warn;
+                                      # or "refuse"; or "requests": without fresh data rank by requests alone, and warn
     stale_s = 60.0                    # the age from which data are stale
-    ties = "name"                     # of equally good machines the first by name; or "draw": by lot, for each id
+    ties = "name"                     # of equally good machines the first by name; or "draw": one by a hash of the id
 
     [estimate]                        # what an instance is expected to use when its request does not say
     base = "request"                  # or "larger" (of limit and request), "limit-first"
@@ -19,19 +19,19 @@
     [[filters]]                       # they run in this order; a machine counts for the first that refuses it
     use = "fresh"
     age_s_max = 60.0                  # the filter's own settings
-    window = 300                      # this filter alone sees another window, credit model or estimate
+    window = 300                      # this filter alone uses another window, credit model or estimate
 
     [[scores]]
     use = "load_variation_risk"
     weight = 1.0
     normalise = "none"                # or "min-max" over the feasible machines, "rank"
-    credits = "none"                  # this score alone sees another credit model, window or estimate
+    credits = "none"                  # this score alone uses another credit model, window or estimate
 
     [rebalance]                       # how `windward rebalance` chooses what moves (`scorer.ranking.rebalancing`)
     gain_min = 0.002
 
-The built-in profiles lie beside this module, in ``profiles/``. An unknown name, a wrong type or a value out of range is
-a ProfileError that names file, line and field.
+The built-in profiles are in ``profiles/``. An unknown name, a wrong type or a value out of range is a ProfileError that
+names file, line and field.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def parse_profile(text: str, name: str, source: str = "") -> Profile:
 
 
 class _Reader:
-    """Turns one TOML text into a profile, knowing where everything stands in it."""
+    """Turns one TOML text into a profile; its errors name the line."""
 
     def __init__(self, text: str, source: str) -> None:
         self._text = text
@@ -153,7 +153,7 @@ class _Reader:
     def _own_load_model(
         self, entry: dict[str, Any], path: tuple[str | int, ...], load_model: LoadModel
     ) -> LoadModel | None:
-        """Return the entry's own way to see load, None where it says nothing of it."""
+        """Return the entry's own load model; None when it sets none of its keys."""
         return self._load_model(entry, path, load_model) if entry.keys() & {*_LOAD_KEYS} else None
 
     def _score(self, entry: dict[str, Any], path: tuple[str | int, ...], load_model: LoadModel) -> WeightedScore:
@@ -207,7 +207,7 @@ class _Reader:
 
 
 def _choices(what: str, kind: Any) -> str:
-    """Return what there is to choose from, if something else was chosen."""
+    """Return the valid words, as an addition to msgspec's message for an invalid one; else ""."""
     if not what.startswith("Invalid enum value"):
         return ""
     kinds, words = [kind], []
@@ -221,7 +221,7 @@ def _choices(what: str, kind: Any) -> str:
 
 
 def _wrong_key(settings: Mapping[str, Any], kind: type[Any], name: str, message: str) -> tuple[str, ...]:
-    """Return the key of a table whose value has the wrong type, which msgspec does not tell."""
+    """Return the key of a table whose value has the wrong type, which msgspec does not name."""
     table = settings.get(name)
     for key, value in table.items() if isinstance(table, dict) else ():
         try:

@@ -1,4 +1,4 @@
-"""What was promised to the instances placed, as columns: sums by machine over what each of them was given."""
+"""Allocated amounts as columns: sums by machine over the amounts, limits or estimates of the placed instances."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def placed_sum(machines: Machines, key: Hashable, compute: Callable[[Any], Float
 
 
 def estimated(machines: Machines) -> Floats:
-    """Return [R, n]: sum of what the placed instances are expected to use, whatever is measured."""
+    """Return [R, n]: sum of what the placed instances are expected to use, measured or not."""
     return placed_sum(machines, "estimated", machines.fleet.estimate.of_placed)
 
 
@@ -50,5 +50,5 @@ def allocated_of(machines: Machines, *classes: str) -> Floats:
 
 
 def allocated_of_each(machines: Machines, *classes: str) -> Floats:
-    """Return [R]: what one more copy of the request adds to it."""
+    """Return [R]: what one more copy of the requested instance adds to `allocated_of`."""
     return machines.requested_instance.amounts * (machines.request.priority_class in classes)

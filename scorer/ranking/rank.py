@@ -1,4 +1,4 @@
-"""Rank: filters, scores, normalisation, weighted total, order. The same code answers a live query, a file, a replay."""
+"""Rank: filters, scores, normalisation, weighted total. The same code for live queries, fleet files and replays."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def rank(
 ) -> Ranking:
     """Return all machines filtered and scored for this request.
 
-    Pure: nothing is reserved and no argument is changed, but for ``kept``, which is filled with what the next decision
-    can use (None: nothing is kept). The result does not depend on it. Raises InvalidRequest naming a field that this
-    fleet or profile cannot serve (a window that is not kept, a selector that cannot be parsed).
+    Pure: nothing is reserved and no argument is changed, except that values for the next decision are stored in
+    ``kept`` (None: nothing is kept). The result does not depend on ``kept``. Raises InvalidRequest naming a field that
+    this fleet or profile cannot serve (a window that is not kept, a selector that cannot be parsed).
     """
     check_selectors(request)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -36,7 +36,7 @@ def rank(
 
 
 def see(request: Request, snapshot: Snapshot, ledger: Readable, profile: Profile, now_s: float, kept: Kept) -> None:
-    """Bring what is kept of the fleet up to the ledger as it is now, so that the next decision finds it made."""
+    """Bring the kept columns up to date with the ledger, so that the next decision need not."""
     check_selectors(request)
     seen = Seen(request, snapshot, ledger, profile, now_s, kept)
     own = [each.load_model for each in profile.filters] + [each.load_model for each in profile.scores]
@@ -45,9 +45,9 @@ def see(request: Request, snapshot: Snapshot, ledger: Readable, profile: Profile
 
 
 def warm(snapshot: Snapshot, profile: Profile, now_s: float, kept: Kept) -> None:
-    """Make what follows from a new snapshot alone, so that the first decision on it finds it made.
+    """Compute the values that follow from a new snapshot alone, so that the first decision on it need not.
 
-    May run beside decisions on another snapshot.
+    May run on another thread than the decisions on another snapshot.
     """
     beside = kept.beside()
     for request in (Request(), Request(cpu=1.0, memory=1.0), Request(cpu=1.0, memory=1.0, nic=1.0)):
@@ -55,7 +55,7 @@ def warm(snapshot: Snapshot, profile: Profile, now_s: float, kept: Kept) -> None
 
 
 def run_filters(request: Request, seen: Seen, profile: Profile) -> tuple[Bools, list[Verdict]]:
-    """Return [n] feasible, and what each filter that ran said of every machine."""
+    """Return [n] feasible, and the verdict of each filter that ran."""
     all_true = feasible = seen.machines().all_true
     verdicts = []
     for each in profile.filters:
@@ -69,7 +69,7 @@ def run_filters(request: Request, seen: Seen, profile: Profile) -> tuple[Bools, 
 
 
 def run_scores(request: Request, seen: Seen, profile: Profile, feasible: Bools) -> tuple[Floats, list[ScoreTerm]]:
-    """Return [n] total, the weighted mean of the scores that ran, and what each of them said."""
+    """Return [n] total, the weighted mean of the scores that ran, and the term of each of them."""
     terms = []
     among = Among(feasible)
     seen.machines().feasible = feasible

@@ -16,20 +16,20 @@ from schemas.rpc import Query
 from scorer.wire import Command
 
 ENTRY_BYTES_MAX = 16_384
-"""An answer that is larger is shortened."""
+"""A larger answer is shortened."""
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _SHOWN_MAX = 20
 _WEIGHT = 0.01
-"""Of the newest entry in their mean size."""
+"""Weight of the newest entry in the mean size of entries."""
 _OVERHEAD_BYTES = 200
-"""Of an entry of a stream, beside its answer and its ids."""
+"""Bytes of an entry in the stream, besides its answer and its ids."""
 
 
 def shortened(answer: bytes, most: int = ENTRY_BYTES_MAX, decoded: Mapping[str, Any] | None = None) -> bytes:
     """Return an answer of at most so many bytes: without other machines than the chosen, then without long lists.
 
-    ``decoded``: the same answer, where the caller has it: to decode that of 10,000 instances takes long.
+    ``decoded``: the same answer, if the caller has it; decoding an answer for 10,000 instances takes long.
     """
     if len(answer) <= most:
         return answer
@@ -51,8 +51,8 @@ def shortened(answer: bytes, most: int = ENTRY_BYTES_MAX, decoded: Mapping[str, 
 class DecisionLog:
     """Collects the entries that are sent with the next answer.
 
-    ``length`` bounds the entries of the stream, 0 keeps none; ``bytes_max`` its bytes: the larger the entries of this
-    scorer were of late, the fewer are kept.
+    ``length`` bounds the entries of the stream, 0 keeps none. ``bytes_max`` bounds its bytes: the larger the
+    entries of this scorer are on average, the fewer are kept.
     """
 
     def __init__(self, names: Names, scorer: str, length: int, bytes_max: int = 256 * 2**20) -> None:

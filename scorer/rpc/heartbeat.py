@@ -1,4 +1,4 @@
-"""Shell: who is alive. The queries that a dead scorer took go back to the queue."""
+"""Shell: heartbeats of the scorers, and the return of a dead scorer's queries to the queue."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from scorer.wire import AWAY, Wire
 log = logging.getLogger("windward.scorer")
 
 _REMEMBERED_S = 3600.0
-"""A name silent for so long is forgotten."""
+"""A scorer without a heartbeat for so long is removed from the list."""
 
 
 class Heartbeat(threading.Thread):
-    """Says every ``heartbeat_s`` that this scorer lives, and returns to the queue what dead scorers had taken."""
+    """Every ``heartbeat_s``: writes a heartbeat, and returns to the queue the queries that dead scorers had claimed."""
 
     def __init__(
         self, wire: Wire, names: Names, scorer: str, metrics: Metrics, *, heartbeat_s: float, silent_s: float
@@ -34,9 +34,10 @@ class Heartbeat(threading.Thread):
         self._stop_event = threading.Event()
 
     def beat(self) -> None:
-        """Write one heartbeat and look after the silent.
+        """Write one heartbeat, and return the queries of silent scorers to the queue.
 
-        A silent scorer's name is kept for an hour: it may only have slept, and take a query before its next heartbeat.
+        A silent scorer's name is kept for an hour: it may only have been suspended, and claim a query before its next
+        heartbeat.
         """
         seconds, micros = self._wire.one("TIME")
         now_s = int(seconds) + int(micros) / 1e6
@@ -52,7 +53,7 @@ class Heartbeat(threading.Thread):
             self._return([name.decode() for name in silent])
 
     def _return(self, silent: Sequence[str]) -> None:
-        """Move what silent scorers had taken back to the queue; several scorers may do so side by side."""
+        """Move the queries that silent scorers had claimed back to the queue; several scorers may do so at once."""
         while silent:
             moved = self._wire.ask(
                 [("LMOVE", self._names.taken(name), self._names.queries, "LEFT", "RIGHT") for name in silent]

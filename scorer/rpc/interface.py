@@ -1,4 +1,4 @@
-"""What the loop asks of the object that answers the queries."""
+"""The interface of the object that answers the queries, as the loop calls it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from scorer.wire import Command
 
 
 class Service(Protocol):
-    """What answers the queries."""
+    """Answers the queries."""
 
     @property
     def methods(self) -> Collection[str]:
         """The methods there are."""
 
     def reads(self) -> Sequence[Command]:
-        """Return commands to be sent with the taking of a query, after it; their answers go to `accept`."""
+        """Return commands to be sent after the command that takes a query; their answers go to `accept`."""
 
     def accept(self, answers: Sequence[Any]) -> None:
         """Take the answers of `reads`, before any of the taken queries is answered."""
@@ -27,7 +27,7 @@ class Service(Protocol):
         """Note the queries that were taken together, before the first of them is answered."""
 
     def known(self, query: Query) -> bool:
-        """Return whether the answer to a query that was taken is there: the one before it goes in the same write."""
+        """Return whether the answer to a query is already there: then it is sent in one write with the one before."""
 
     def steps(self, query: Query) -> Steps[bytes]:
         """Return the result as JSON, in steps; raise CallError or InvalidRequest."""
@@ -36,7 +36,7 @@ class Service(Protocol):
         """Return commands to be sent with the answer; what they return is ignored."""
 
     def prepare(self) -> None:
-        """Make ready for the next query; no query waits now."""
+        """Prepare for the next query; called while no query waits."""
 
     def lost(self) -> None:
-        """The connection was lost: what was read may be from another life of the server."""
+        """Note that the connection was lost: the server may have restarted with other data than was read."""

@@ -1,7 +1,8 @@
-"""Shell: one scorer learns for all, under the lease `learn`, and writes one value in one SET; it predicts peaks, too.
+"""Shell: one scorer learns the use of instances for all, under the lease `learn`; it predicts peaks, too.
 
-It follows the ledger with a copy of its own, so that a decision never waits for it. Scorers that do not hold the lease
-keep none. Observations lie at least the longest window apart, so that they share no reading.
+What it learned is one value, written by one SET. It follows the ledger with a copy of its own, so that a decision never
+waits for it; scorers that do not hold the lease keep no such copy. Observations are at least the longest window apart,
+so that they share no reading.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ log = logging.getLogger("windward.scorer")
 
 
 class Learner(threading.Thread):
-    """Looks every ``learn_s``; holds the lease for three times as long."""
+    """Observes every ``learn_s``; holds the lease for three times as long."""
 
     def __init__(
         self,
@@ -52,11 +53,11 @@ class Learner(threading.Thread):
         self._stop_event = threading.Event()
 
     def run(self) -> None:
-        """Look again and again until `stop`."""
+        """Observe every ``learn_s`` until `stop`."""
         while not self._stop_event.wait(self._learn_s):
             try:
                 self.look(time.time())
-            except (*AWAY, UnknownFormat):  # the follower of the decisions tells of these
+            except (*AWAY, UnknownFormat):  # the follower of the decisions reports these
                 self._follower = self._first = None
             except redis.ResponseError as error:
                 log.warning("scorer.learn.refused", extra={"values": {"error": str(error)}})
@@ -89,7 +90,7 @@ class Learner(threading.Thread):
         before = read_learned(self._wire.one("GET", self._key)) or Learned()
         found = learn(before, self._first, seen, window_s, now_s)
         found.scorer, found.lease = self._scorer, number
-        if self._lease.take() != number:  # it was frozen meanwhile, and another learns
+        if self._lease.take() != number:  # this process was suspended meanwhile, and another scorer learns
             return None
         self._wire.one("SET", self._key, msgspec.json.encode(found))
         log.info("scorer.learned", extra={"values": {"version": found.version, "factors": found.factors}})

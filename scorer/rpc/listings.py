@@ -37,9 +37,9 @@ from scorer.snapshot.usages import Usages
 _encode = msgspec.json.Encoder().encode
 _EQUAL = ("state", "cluster", "role", "kind")
 _SLICE = 250
-"""Rows made in one step."""
+"""Rows of the answer made in one step."""
 _LOOKED_AT = 5_000
-"""Instances or machines looked at in one step."""
+"""Instances or machines filtered in one step."""
 
 
 def instances(
@@ -78,7 +78,7 @@ def _page(
 
 
 def in_slices(rows: Sequence[_Row], make: Callable[[Sequence[_Row]], Iterable[dict[str, Any]]]) -> Steps[Any]:
-    """Return what is made of rows, as JSON, in steps of a few of them."""
+    """Return ``make(rows)`` as JSON, one element for each row, made in steps of a few rows."""
     found: list[msgspec.Raw] = []
     for first in range(0, len(rows), _SLICE):
         if first:
@@ -121,7 +121,7 @@ def machines(
     now_s: float,
     kept: Kept | None = None,
 ) -> Steps[Any]:
-    """Return machines by name with their load, promises and age, as a decision would see them."""
+    """Return machines by name with their load, allocated amounts and age, as a decision would see them."""
     asked: MachineList = read_params(MachineList, params)
     seen = Machines(fleet_of(snapshot, view, profile.load_model, asked.window_s, kept=kept), Request(), now_s)
     sums = class_sums(snapshot, view, profile, now_s, kept)
@@ -186,7 +186,10 @@ def _classes(sums: ClassSums | None, row: int) -> dict[str, Any]:
 def health(
     snapshot: Snapshot, follower: Follower, profiles: Profiles, now_s: float, kept: Kept | None = None
 ) -> dict[str, Any]:
-    """Return how much the scorer sees and how old it is; ``degraded`` says what is wrong with the data, "" nothing."""
+    """Return how many machines and instances the scorer knows, and the age of the data.
+
+    ``degraded`` says in words what is wrong with the data; "" when nothing is.
+    """
     newest = float(snapshot.seen_at.max()) if len(snapshot) and snapshot.has_data.any() else None
     return {
         "machines": len(snapshot),

@@ -13,7 +13,7 @@ from scorer.placement.steps import Steps
 LONG_MAX = 32
 """Long queries under way in one scorer: each holds its instances in memory."""
 LATER: Final = Reply(id="", ok=True)
-"""In place of an answer: there is none yet."""
+"""Stands for the answer to a query that is not answered yet."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class LongQuery:
 
 
 class LongQueries:
-    """The queue of those under way."""
+    """The queue of the long queries under way."""
 
     def __init__(self) -> None:
         self._waiting: deque[LongQuery] = deque()
@@ -42,13 +42,13 @@ class LongQueries:
         return len(self._waiting) >= LONG_MAX
 
     def add(self, long: LongQuery) -> None:
-        """Take in a query that has done its first step."""
+        """Add a query whose first step is done."""
         self._waiting.append(long)
 
     def step(self, do: Callable[[LongQuery], Reply | None]) -> tuple[LongQuery, Reply | None] | None:
-        """Do one step of the first; return it with its answer (None: nobody waits for one), or None when it goes on.
+        """Do one step of the first query. Return it with its answer when it is done (None: its deadline has passed).
 
-        Then it goes to the end.
+        Otherwise return None; the query goes to the end of the queue.
         """
         long = self._waiting.popleft()
         reply = do(long)
@@ -58,6 +58,6 @@ class LongQueries:
         return long, reply
 
     def clear(self) -> None:
-        """Give up all of them."""
+        """Drop all of them unanswered."""
         while self._waiting:
             self._waiting.pop().steps.close()

@@ -93,7 +93,7 @@ class Rpc:
                 stop.wait(self._pause_s)
 
     def _give_back(self) -> None:
-        """Be known as a scorer, and return what an earlier life of it, or of its connection, did not answer."""
+        """Register the scorer, and return to the queue what it left unanswered before a restart or reconnect."""
         seconds, micros = self._wire.one("TIME")
         self._wire.one("ZADD", self._names.scorers, int(seconds) + int(micros) / 1e6, self._scorer)
         taken = self._names.taken(self._scorer)
@@ -139,9 +139,9 @@ class Rpc:
         self._wire.ask([self._length])  # the answers have arrived when this one has
 
     def _adapt(self, taken: int, asked: int) -> None:
-        """Take twice as many together while the queue has them, half as many when it has not.
+        """Take twice as many queries together while the queue has them, half as many when it has not.
 
-        A lone client pays for one; eight clients are drained in one write.
+        A single client costs one command to take a query; the queries of eight clients are taken in one write.
         """
         if taken == asked:
             self._more = min(self._drain_max - 1, self._more * 2 + 1)
@@ -155,9 +155,9 @@ class Rpc:
             self._wire.post(self._finish(long.raw, reply))
 
     def _bound(self, query: Query | Reply | None) -> Query | Reply | None:
-        """Give a query without a deadline, or with a far one, the latest it may have since it was first taken.
+        """Return the query with a deadline; one without, or with a late one, gets the latest since it was first taken.
 
-        What it does is remembered no longer than that, so a query given back by a dead scorer must not begin anew.
+        What a query did is remembered no longer than that: one given back by a dead scorer must not begin anew.
         """
         now_s = time.time()
         if not isinstance(query, Query) or 0 < query.deadline <= now_s + DEADLINE_MAX_S:
@@ -201,7 +201,7 @@ class Rpc:
         self._wire.post(commands)
 
     def _check(self, answers: Sequence[Any]) -> None:
-        """Fail as if the server were away when it refuses to give queries (wrong ACL, wrong type, no memory)."""
+        """Raise ConnectionError, as if the server were away, when it refuses a take (ACL, wrong type, no memory)."""
         for answer in answers:
             if isinstance(answer, redis.ResponseError):
                 raise redis.ConnectionError(f"{self._names.queries}: {answer}")

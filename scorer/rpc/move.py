@@ -1,4 +1,4 @@
-"""Where an instance that changes may be: the limits on what grows in its place, the machines it may move to."""
+"""Limits for an instance that changes: on its growth where it is, and on the machines that it may move to."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def limits_of_growth(
     now_s: float,
     kept: Kept | None,
 ) -> tuple[Limit, ...]:
-    """Return the limits on what grows on a machine that the instance holds."""
+    """Return the limits on the amounts that grow, on a machine that the instance holds."""
     grows = any((b or 0.0) > (a or 0.0) for a, b in zip(old.amounts, new.amounts, strict=True))
     if not grows and new.maxmemory <= old.maxmemory:
         return of_growth(one_to_a_port(new.ports), old, new)
@@ -56,7 +56,11 @@ def targets(
     now_s: float,
     kept: Kept | None,
 ) -> tuple[list[Candidate], dict[str, Any]]:
-    """Rank the machines for the moved instance, with itself away from where it is; put the ranking into words."""
+    """Return the machines that an instance may move to, best first, and the explained ranking.
+
+    The ranking is made as if the instance were not placed. ``machine``: the only one allowed, "" for any. Raises
+    CallError when there is none.
+    """
     request = as_request(new, machine)
     ranking = rank(request, snapshot, Overlay(follower.view, without=[old.id]), profiles.choose(profile), now_s, kept)
     rows = [int(row) for row in ranking.best(8)]

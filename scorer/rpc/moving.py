@@ -1,12 +1,12 @@
-"""A move in two steps: the target is reserved, and what was left is free when the instance runs on the target.
+"""A move in two steps: the target is reserved, and the source is freed when the instance runs on the target.
 
     begun = client.update("db-1", machine="m2", move=True)        # or machine="": the best one
     ...                                                           # copy it, start it on m2
     client.confirm("db-1", machine="m2", generation=begun["generation"], move=begun["moving"]["number"])
 
 Until then the instance is confirmed where it was and holds both machines: its amounts, its ports and its role on both;
-its cluster counts it once, and it is ignored where the target is chosen. ``moving`` of its record says where it goes,
-since when, until when, and the number of the move. What may become of it:
+its cluster counts it once, and the choice of the target ignores it. ``moving`` of its record has the target, the times
+of its begin and its end, and the number of the move. What each step does:
 
 | step | the instance | source | target |
 |---|---|---|---|
@@ -48,7 +48,7 @@ _WITH_A_MOVE = {"id", "machine", "move", "ttl_s", "cancel_move", "profile", "gen
 
 
 def check_alone(asked: Update) -> None:
-    """Refuse a step of a move that is to change something else, too; raises InvalidRequest."""
+    """Raise InvalidRequest for a step of a move that would change something else, too."""
     if asked.move and asked.cancel_move:
         raise InvalidRequest("cancel_move: does not go together with move")
     step = "move" if asked.move else "cancel_move"
@@ -58,7 +58,7 @@ def check_alone(asked: Update) -> None:
 
 
 def moving_words(record: Instance) -> str:
-    """Return where an instance moves, and until when."""
+    """Return a sentence that says where a moving instance goes, and until when."""
     moving = record.moving
     assert moving is not None
     until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moving.until))
@@ -66,7 +66,7 @@ def moving_words(record: Instance) -> str:
 
 
 def refuse_while_moving(record: Instance) -> None:
-    """Raise CallError where an instance that is under way is to go elsewhere."""
+    """Raise CallError when the instance is moving: it cannot go to another machine at the same time."""
     if record.moving is not None:
         how = f"confirm it with machine {record.moving.to}, or update it with cancel_move, first"
         raise CallError("FAILED_PRECONDITION", f"{moving_words(record)}: {how}")

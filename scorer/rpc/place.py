@@ -1,4 +1,4 @@
-"""What `place` is asked and what it answers: parameters in, single requests out; a placement in, JSON out."""
+"""Parameters and answers of `place`: parameters in, single requests out; a placement in, JSON out."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Batch(NamedTuple):
     requests: list[Request]
     """Each has its id and stands for one instance."""
     digests: list[str]
-    """By position: what tells two requests under one id apart (`scorer.ledger.digest.request_digests`)."""
+    """`scorer.ledger.digest.request_digests` of each: what tells two requests under one id apart."""
     single: bool
-    """Whether the query asks for just one, so that its answer has the line of that one at the top level."""
+    """Whether the query asks for one instance, so that its answer has the line of that one at the top level."""
 
 
 def read_batch(params: dict[str, Any], query_id: str) -> Batch:
@@ -45,7 +45,7 @@ def read_batch(params: dict[str, Any], query_id: str) -> Batch:
 
 
 def read_steps(params: dict[str, Any], query_id: str) -> Steps[Batch]:
-    """Return the same in steps of a few instances."""
+    """Return the same as `read_batch`, in steps of a few instances."""
     if "instances" not in params:
         request = read_request(params)
         request = request if request.id else msgspec.structs.replace(request, id=query_id)
@@ -99,11 +99,10 @@ def check_id(instance_id: str) -> None:
 
 
 def place_answer(placement: Placement, single: bool, profile: str = "") -> dict[str, Any]:
-    """Return what `place` answers.
+    """Return the answer of `place`.
 
-    ``placed`` holds a line for each instance; ``missing`` says how many have no machine and ``reason`` why. With one
-    instance its line stands at the top level too, with the ranking's terms; ``machine`` is None when none fits. Nothing
-    that has ended is in ``placed``.
+    ``placed`` holds a line for each live instance; ``missing`` says how many have no machine and ``reason`` why. With
+    one instance its line is at the top level, too, with the ranking's terms; ``machine`` is None when none fits.
     """
     placed = [instance_line(record) for record in placement.records if record is not None]
     ranking = placement.ranking

@@ -1,4 +1,4 @@
-"""Answers of `rank` and `place`. Queries taken together are read once, and alike ones in a row are placed together."""
+"""Answers of `rank` and `place`. Queries taken together are read once; a run of alike ones is placed as one batch."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from scorer.ranking.explain import answer, best_first, told
 from scorer.ranking.profile import ProfileError
 from scorer.rpc.decisions import DecisionLog
 from scorer.rpc.errors import CallError
+from scorer.rpc.inputs import Inputs
 from scorer.rpc.listings import in_slices
 from scorer.rpc.place import Batch, place_answer, read_batch, read_steps
 from scorer.rpc.query import read_object
-from scorer.rpc.world import World
 
 _encode = msgspec.json.Encoder().encode
 
@@ -36,30 +36,30 @@ _ANSWER_ALONE = 500
 
 
 class Placements:
-    """Ranks and places on the current world; counts and logs what was decided."""
+    """Ranks and places on the current inputs; counts and logs what was decided."""
 
     def __init__(
-        self, world: World, ledger: Ledger, decisions: DecisionLog, metrics: Metrics, *, attempts_max: int
+        self, inputs: Inputs, ledger: Ledger, decisions: DecisionLog, metrics: Metrics, *, attempts_max: int
     ) -> None:
-        self._world = world
+        self._inputs = inputs
         self._decisions = decisions
         self._metrics = metrics
         self._placed_count, self._missing_count = map(metrics.placements.labels, ("placed", "missing"))
-        self._reuse = Reuse(world.kept)
+        self._reuse = Reuse(inputs.kept)
         self._reuse_counts = {why: metrics.reuse.labels(result(why), why) for why in (*REUSED, *RANKED)}
-        self._placing = Placing(ledger, world.follower, attempts_max, world.clock, self._reuse)
+        self._placing = Placing(ledger, inputs.follower, attempts_max, inputs.clock, self._reuse)
         self._read: dict[int, tuple[Query, Batch]] = {}
-        """Of the queries taken together, those that were read and are not answered.
+        """Of the queries taken together, those that were read and are not answered yet.
 
-        By the identity of the query: its id is the caller's, and two callers may choose the same.
+        By the identity of the object: the id of a query is the caller's, and two callers may choose the same.
         """
         self._runs: dict[str, list[Asked]] = {}
         self._answers: dict[int, msgspec.Raw] = {}
-        """The answers of a run, by the identity of the query."""
+        """The answers of a run, by the identity of the query's object."""
 
     def prepare(self) -> None:
-        """Make what the next decision will need, while no query waits."""
-        self._reuse.prepare(self._world.snapshot, self._world.ledger, self._world.clock())
+        """Compute in advance what the next decision needs, while no query waits."""
+        self._reuse.prepare(self._inputs.snapshot, self._inputs.ledger, self._inputs.clock())
 
     def taken(self, queries: Sequence[Query]) -> None:
         """Read the queries taken together, and note which of them can be placed together."""
@@ -86,8 +86,8 @@ class Placements:
         request = batch.requests[0]
         together = request.all_or_nothing or request.machines_max or request.machines_min
         special = request.explain or request.dry_run or together
-        expired = query.deadline and query.deadline < self._world.clock()
-        if not batch.single or special or expired or request.id in self._world.ledger.instances:
+        expired = query.deadline and query.deadline < self._inputs.clock()
+        if not batch.single or special or expired or request.id in self._inputs.ledger.instances:
             return None
         return Asked(query, request, batch.digests[0])
 
@@ -100,7 +100,7 @@ class Placements:
         return drain(self.steps(query))
 
     def steps(self, query: Query) -> Steps[msgspec.Raw]:
-        """Do the same in steps; a query for one instance has a single one."""
+        """Do the same as `place`, in steps; a query for one instance has a single one."""
         if run := self._runs.pop(query.id, None):
             self._place_run(run)
         if answer := self._answers.pop(id(query), None):
@@ -113,9 +113,9 @@ class Placements:
                 batch = yield from read_steps(params, query.id)
             else:
                 batch = read_batch(params, query.id)
-        profile = self._world.profiles.choose(batch.requests[0].profile)
+        profile = self._inputs.profiles.choose(batch.requests[0].profile)
         placement = yield from self._placing.steps(
-            batch.requests, lambda: self._world.snapshot, profile, digests=batch.digests,
+            batch.requests, lambda: self._inputs.snapshot, profile, digests=batch.digests,
             calls=[Call(query.id, query.deadline)] * len(batch.requests), deadline=query.deadline,
         )  # fmt: skip
         if placement.lost:
@@ -130,15 +130,15 @@ class Placements:
         return self._placed(query, placement, batch.single, profile.name)
 
     def _place_run(self, run: Sequence[Asked]) -> None:
-        """Place alike queries as a batch and keep their answers; those without one are placed each by itself.
+        """Place a run as one batch and keep the answers; queries that get none here are placed one by one later.
 
-        Their deadlines do not end it: what was reserved by then would be answered as known already.
+        Their deadlines do not end the batch: what was reserved by then would be answered as known already.
         """
         requests, digests = [one.request for one in run], [one.digest for one in run]
         try:
-            profile = self._world.profiles.choose(requests[0].profile)
+            profile = self._inputs.profiles.choose(requests[0].profile)
             calls = [Call(one.query.id, one.query.deadline) for one in run]
-            placement = self._placing.place(requests, self._world.snapshot, profile, digests=digests, calls=calls)
+            placement = self._placing.place(requests, self._inputs.snapshot, profile, digests=digests, calls=calls)
         except (ProfileError, InvalidRequest, IdTaken, Conflict, UnknownFormat):
             return
         if placement.lost:
@@ -148,7 +148,7 @@ class Placements:
             self._answers[id(query)] = self._placed(query, own, True, profile.name)
 
     def _placed(self, query: Query, placement: Placement, single: bool, profile: str) -> msgspec.Raw:
-        """Count, put on the log of decisions and answer what was placed."""
+        """Return the answer to what was placed; count it, and put it on the log of decisions."""
         placed = sum(record is not None for record in placement.records)
         self._placed_count.inc(placed)
         if placed < len(placement.asked):
@@ -166,16 +166,16 @@ class Placements:
         Raises InvalidRequest, ProfileError.
         """
         request = read_request(read_object(query))
-        world = self._world
-        profile = world.profiles.choose(request.profile)
-        found = self._reuse.rank(request, world.snapshot, world.ledger, profile, world.clock(), whole=True)
+        inputs = self._inputs
+        profile = inputs.profiles.choose(request.profile)
+        found = self._reuse.rank(request, inputs.snapshot, inputs.ledger, profile, inputs.clock(), whole=True)
         result = empty(RankResult) | answer(found, explain_all=False)
         if request.explain:
             result["machines"] = yield from in_slices(best_first(found), lambda rows: told(found, rows))
         return result
 
     def count_reuse(self) -> None:
-        """Count why the rankings made since this was last called were new ones, or were not needed."""
+        """Count the placements since the last call by whether, and why, the last ranking was used again."""
         for reason, count in self._reuse.reasons.items():
             self._reuse_counts[reason].inc(count)
         self._reuse.reasons.clear()

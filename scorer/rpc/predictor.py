@@ -1,6 +1,7 @@
-"""Shell: the one scorer that learns looks at the usage by class and writes the predicted peaks (`schemas.predicted`).
+"""Shell: the scorer that learns observes the usage by class and writes the predicted peaks (`schemas.predicted`).
 
-It goes on from what was stored last, whoever wrote it. What a user may not write is not written, and is logged once.
+It continues from the stored histograms, whichever scorer wrote them. When the Redis user may not write, this is logged
+once.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _PROD = PRIORITY_CLASSES.index("prod")
 
 
 class Predictor:
-    """Keeps the histograms between two looks."""
+    """Keeps the histograms between two observations."""
 
     def __init__(self, wire: Wire, names: Names) -> None:
         self._wire, self._names = wire, names
@@ -31,11 +32,14 @@ class Predictor:
         self._refused = False
 
     def forget(self) -> None:
-        """Read the stored histograms again before the next look: another scorer may go on from them meanwhile."""
+        """Read the stored histograms again before the next observation: another scorer may have changed them."""
         self._histograms = None
 
     def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
-        """Add what is used now, and write; nothing where no usage by instance is known. Raises what the wire raises."""
+        """Add the present usage to the histograms and write them, if usage by instance is known.
+
+        Raises what the wire raises.
+        """
         if not snapshot.usages:
             return
         try:

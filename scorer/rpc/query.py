@@ -1,4 +1,4 @@
-"""Reading a query: bytes off the list in, a typed query or the answer that refuses them out. Pure."""
+"""Reading a query: bytes in, a typed query or the answer that refuses it out. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An instance's record as callers see it, and in words what a step on it was refused for."""
+"""An instance's record as callers see it, and the errors of a transition that was refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def shown_record(record: Instance) -> dict[str, Any]:
 
 
 def answer_to(transition: Transition, instance_id: str, step: str, dry_run: bool) -> dict[str, Any]:
-    """Return the record after a step, or raise what it was refused for."""
+    """Return the record after a transition; raise CallError with the reason when it was refused."""
     outcome = transition.outcomes[0]
     record = outcome.instance
     if outcome.kind in ("done", "repeat") and record is not None:
@@ -49,7 +49,7 @@ def answer_to(transition: Transition, instance_id: str, step: str, dry_run: bool
 
 
 def confirmed(ledger: Ledger, follower: Follower, instance_id: str) -> Instance:
-    """Return the record of a confirmed instance; raise why there is none."""
+    """Return the record of a confirmed instance; raise CallError when there is none."""
     record = follower.view.instances.get(instance_id) or ledger.find(instance_id)
     if record is None:
         raise CallError("NOT_FOUND", f"no instance {instance_id!r}")
@@ -59,7 +59,7 @@ def confirmed(ledger: Ledger, follower: Follower, instance_id: str) -> Instance:
 
 
 def other_generation(record: Instance) -> str:
-    """Return why a step on a former reservation of an id is refused."""
+    """Return the message for a transition on a former reservation of an id."""
     return f"{record.id!r} is another reservation by now: generation {record.generation}, {record.state}"
 
 

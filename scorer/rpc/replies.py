@@ -1,4 +1,4 @@
-"""Shell: from a query to its reply: at once, or in steps when it is a long one; every failure is a reply, too."""
+"""Shell: makes the reply to a query, in steps for a long query; every failure becomes a reply, too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("windward.scorer")
 
 
 class Replies:
-    """Asks the service, and keeps the long queries that are under way."""
+    """Calls the service, and keeps the long queries that are under way."""
 
     def __init__(self, service: Service, metrics: Metrics) -> None:
         self._service = service
@@ -34,7 +34,7 @@ class Replies:
         return bool(self._long)
 
     def clear(self) -> None:
-        """Give up the long queries."""
+        """Drop the long queries unanswered."""
         self._long.clear()
         self._metrics.long.set(0)
 
@@ -47,7 +47,7 @@ class Replies:
         return done
 
     def reply(self, raw: bytes, query: Query | Reply | None) -> Reply | None:
-        """Return the answer to a query that was read; `LATER` for a long one, None where nobody waits for one."""
+        """Return the answer to a query; `LATER` for a long one, None after its deadline or without an id to answer."""
         started = time.perf_counter()
         if query is None:
             self._metrics.malformed.inc()
@@ -100,9 +100,9 @@ class Replies:
         return Reply(id=query.id, ok=True, result=msgspec.Raw(result))
 
     def _next_step(self, long: LongQuery) -> Reply | None:
-        """Do one more step of a long query. One that only reads ends with its deadline: nobody waits for it.
+        """Do one more step of a long query. One that only reads is dropped at its deadline.
 
-        ``place`` looks at it itself, and tells how many instances it had reserved by then.
+        ``place`` checks its deadline itself, and reports how many instances it had reserved by then.
         """
         query = long.query
         if query.method == "place" or not query.deadline or query.deadline >= time.time():

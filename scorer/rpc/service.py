@@ -1,4 +1,4 @@
-"""What the scorer answers: the table of the RPC's methods, and the object that the loop calls."""
+"""The service of a scorer: the table of the RPC's methods, and the object that the loop calls."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from scorer.ranking.profile import ProfileError
 from scorer.rpc import listings, transitions
 from scorer.rpc.decisions import DecisionLog
 from scorer.rpc.errors import CallError
+from scorer.rpc.inputs import Inputs, Source
 from scorer.rpc.placements import Placements
 from scorer.rpc.query import read_object
 from scorer.rpc.update import update
-from scorer.rpc.world import Source, World
 from scorer.wire import Command
 
 _encode = msgspec.json.Encoder().encode
@@ -54,22 +54,22 @@ class ScorerService:
         decisions_bytes: int = 256 * 2**20,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.world = World(
+        self.inputs = Inputs(
             follower=follower, source=source, profiles=profiles, metrics=metrics, same_server=same_server, clock=clock
         )
         self._scorer = scorer
         self._version = version
         self._ledger = ledger
         self._decisions = DecisionLog(names, scorer, decisions_length, decisions_bytes)
-        self._placements = Placements(self.world, ledger, self._decisions, metrics, attempts_max=attempts_max)
+        self._placements = Placements(self.inputs, ledger, self._decisions, metrics, attempts_max=attempts_max)
         self._started_at = clock()
         self._metrics = metrics
         self._marker = Marker(names)
         self._marks: list[Command] = []
         self.checked: dict[str, Any] | None = None
-        """What the last check of the ledger found; None where none is known."""
+        """What the last check of the ledger found; None when none is known."""
 
-    # ---- what the loop asks for (`scorer.rpc.interface.Service`)
+    # ---- called by the loop (`scorer.rpc.interface.Service`)
 
     @property
     def methods(self) -> Mapping[str, Any]:
@@ -78,12 +78,12 @@ class ScorerService:
 
     def reads(self) -> Sequence[Command]:
         """Return the commands that read the ledger's log and its marker."""
-        return [self._marker.read(), *self.world.reads()]
+        return [self._marker.read(), *self.inputs.reads()]
 
     def accept(self, answers: Sequence[Any]) -> None:
-        """Bring the world up to date."""
-        self.world.accept(answers[1:])
-        follower = self.world.follower
+        """Bring the inputs up to date."""
+        self.inputs.accept(answers[1:])
+        follower = self.inputs.follower
         if follower.loaded:
             self._marks = self._marker.accept(answers[0], follower.epoch, len(follower.view))
             self._metrics.unaccepted.set(float(bool(self._marker.refusal)))
@@ -97,18 +97,18 @@ class ScorerService:
         return self._placements.known(query)
 
     def writes(self) -> Sequence[Command]:
-        """The decision log, and the ledger's marker."""
+        """Return the commands that write the log of decisions and the ledger's marker."""
         marks, self._marks = self._marks, []
         return [*marks, *self._decisions.take()]
 
     def prepare(self) -> None:
-        """Make what the next decision will need, while no query waits."""
-        if self.world.ready:
+        """Compute in advance what the next decision needs, while no query waits."""
+        if self.inputs.ready:
             self._placements.prepare()
 
     def lost(self) -> None:
-        """Read the ledger again: the server may have come back without it."""
-        self.world.follower.forget()
+        """Have the ledger read again: the server may have restarted with other data."""
+        self.inputs.follower.forget()
 
     def answer(self, query: Query) -> bytes:
         """Return the result as JSON."""
@@ -116,7 +116,7 @@ class ScorerService:
 
     def steps(self, query: Query) -> Steps[bytes]:
         """Return the result as JSON, in steps between which other queries may be answered."""
-        if (refusal := self.world.follower.refusal) and query.method != "health":
+        if (refusal := self.inputs.follower.refusal) and query.method != "health":
             raise CallError("UNAVAILABLE", refusal, retryable=True)
         try:
             result = METHODS[query.method](self, query)
@@ -145,18 +145,18 @@ class ScorerService:
         return self._placements.rank(query)
 
     def _confirm(self, query: Query) -> Any:
-        found = transitions.confirm(self._ledger, self.world.follower, read_object(query), _call(query))
+        found = transitions.confirm(self._ledger, self.inputs.follower, read_object(query), _call(query))
         return empty(ConfirmResult) | found
 
     def _release(self, query: Query) -> Any:
-        found = transitions.release(self._ledger, self.world.follower, read_object(query), _call(query))
+        found = transitions.release(self._ledger, self.inputs.follower, read_object(query), _call(query))
         return empty(ReleaseResult) | found
 
     def _update(self, query: Query) -> Any:
-        world = self.world
+        inputs = self.inputs
         answer = update(
-            self._ledger, world.follower, read_object(query), world.snapshot, world.profiles, world.clock(), world.kept,
-            _call(query),
+            self._ledger, inputs.follower, read_object(query), inputs.snapshot, inputs.profiles, inputs.clock(),
+            inputs.kept, _call(query),
         )  # fmt: skip
         answer = empty(UpdateResult) | answer
         begun = answer["moving"] and answer["profile"]  # it was ranked just now
@@ -165,23 +165,25 @@ class ScorerService:
         return answer
 
     def _machines(self, query: Query) -> Any:
-        world, params = self.world, read_object(query)
-        profile = world.profiles.choose(str(params.get("profile", "")))
-        return listings.machines(params, world.snapshot, world.ledger, profile, world.clock(), world.kept)
+        inputs, params = self.inputs, read_object(query)
+        profile = inputs.profiles.choose(str(params.get("profile", "")))
+        return listings.machines(params, inputs.snapshot, inputs.ledger, profile, inputs.clock(), inputs.kept)
 
     def _instances(self, query: Query) -> Any:
-        return listings.instances(read_object(query), self.world.ledger, self._ledger.find, self.world.snapshot.usages)
+        return listings.instances(
+            read_object(query), self.inputs.ledger, self._ledger.find, self.inputs.snapshot.usages
+        )
 
     def _health(self, query: Query) -> Any:
         if params := read_object(query):
             raise InvalidRequest(f"{next(iter(params))}: health takes no parameters")
-        world, now_s = self.world, self.world.clock()
+        inputs, now_s = self.inputs, self.inputs.clock()
         own: dict[str, Any] = {"scorer": self._scorer, "version": self._version, "uptime_s": now_s - self._started_at}
         own |= {"ledger_check": self.checked, "ledger_unaccepted": self._marker.refusal}
         return (
-            {"ready": world.ready}
+            {"ready": inputs.ready}
             | own
-            | listings.health(world.snapshot, world.follower, world.profiles, now_s, world.kept)
+            | listings.health(inputs.snapshot, inputs.follower, inputs.profiles, now_s, inputs.kept)
         )
 
 
@@ -199,4 +201,4 @@ METHODS: Mapping[str, Callable[[ScorerService, Query], Any]] = {
     "instances": ScorerService._instances,
     "health": ScorerService._health,
 }
-"""The methods of the RPC: the only list of them. `scorer.client` has one method for each, under the same name."""
+"""The methods of the RPC, listed only here. `scorer.client` has one method for each, under the same name."""

@@ -1,4 +1,4 @@
-"""Confirm and release: parameters in, one transition, an answer or an error in words."""
+"""Confirm and release: parameters in, one transition, an answer or a CallError out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scorer.rpc.records import answer_to
 
 
 def confirm(ledger: Ledger, follower: Follower, params: dict[str, Any], call: Call = NO_QUERY) -> dict[str, Any]:
-    """Turn a reservation into an instance, or have a moving instance be where it moves to."""
+    """Confirm that a reserved instance runs, or that a moving one runs on its target; return the answer."""
     asked: Confirm = read_params(Confirm, params)
     if asked.move is not None and not asked.machine:
         raise InvalidRequest("move: give the machine that it goes to, too")
@@ -27,7 +27,7 @@ def confirm(ledger: Ledger, follower: Follower, params: dict[str, Any], call: Ca
 
 
 def release(ledger: Ledger, follower: Follower, params: dict[str, Any], call: Call = NO_QUERY) -> dict[str, Any]:
-    """End an instance or give a reservation back."""
+    """End an instance or give a reservation back; return the answer."""
     asked: Release = read_params(Release, params)
     transition = ledger.release(
         asked.id, machine=asked.machine, generation=asked.generation, call=call, dry_run=asked.dry_run

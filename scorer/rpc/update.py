@@ -1,4 +1,4 @@
-"""Update: what changes of a confirmed instance, in one transition; a move is ranked like a placement."""
+"""Update: changes a confirmed instance in one transition; a move is ranked like a placement."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def update(
     check_labels(asked.labels or {})
     if asked.move or asked.cancel_move:
         check_alone(asked)
-    if ledger.acted("update", asked.id, call):  # whatever changed since, it is not done again
+    if ledger.acted("update", asked.id, call):  # it is not done again, even if the instance has changed since
         old = confirmed(ledger, follower, asked.id)
         transition = ledger.update([Change(old, old, [])], generation=asked.generation, call=call)
         follower.absorb(transition)
@@ -93,7 +93,7 @@ def _change(
     old: Instance, asked: Update, other: Instance | None, follower: Follower, snapshot: Snapshot, profiles: Profiles,
     now_s: float, kept: Kept | None,
 ) -> tuple[Change, dict[str, Any]]:  # fmt: skip
-    """Return the change, and why it goes where it goes when it moves."""
+    """Return the change, and the explained ranking when the instance moves."""
     amounts = tuple(
         old.amounts[position] if getattr(asked, name) is None else read_amount(name, getattr(asked, name))
         for position, name in enumerate(RESOURCES)
@@ -126,7 +126,7 @@ def _change(
 
 
 def _swap(change: Change, other: Instance, role: str | None) -> list[Change]:
-    """Let the two exchange roles, unless they have done so by this very call or the first has the role asked for."""
+    """Return the changes by which two instances exchange roles; only the first when this call did so before."""
     old, new = change.old, change.new
     if other.cluster != old.cluster or not old.cluster:
         raise CallError("FAILED_PRECONDITION", f"{other.id!r} is not of {old.id!r}'s cluster {old.cluster!r}")

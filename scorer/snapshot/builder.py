@@ -1,4 +1,4 @@
-"""Building a snapshot from window tables, facts and what operators say, taking over what did not change.
+"""Building a snapshot from window tables, facts and operators' rules; what did not change is used again.
 
 A snapshot is built every few tens of milliseconds, mostly of the same machines under the same rules. Names, labels and
 operator columns are taken from the snapshot before while nothing in them changed.
@@ -24,14 +24,14 @@ from scorer.snapshot.usages import Usages
 
 @dataclass(frozen=True, eq=False)
 class _Sources:
-    """What roster and rules were made from, to tell whether they can be used again."""
+    """The inputs that roster and rules were made from, to decide whether they can be used again."""
 
     names: tuple[bytes, ...]
     facts: Mapping[str, MachineFacts]
     operator: Mapping[str, OperatorFacts]
     ledger_machines: Iterable[str]
     rows: Mapping[str, list[int]]
-    """Machines that are in several tables, with their rows in the joined order."""
+    """Machines that are in several tables, with their rows in the joined tables."""
     gather: Integers | None
 
 
@@ -50,8 +50,8 @@ def build_snapshot(
 
     Names, labels and rules of ``previous`` are used again when no machine is new and nothing else differs: equal
     ``names`` bytes of the tables, the same objects ``facts`` and ``operator``. So pass new objects only when their
-    content changed. A machine of several tables is that of the newest ``at``. One that only facts, the operator or the
-    ledger know is there without data.
+    content changed. Of a machine in several tables the row with the newest ``at`` counts. A machine that is only in
+    facts, operators' rules or the ledger is listed without data.
     """
     names = tuple(table.names for table in tables)
     old: _Sources | None = previous.sources if previous else None
@@ -90,7 +90,7 @@ def build_snapshot(
 def _with_facts(
     rules: MachineRules, roster: Roster, before: Mapping[str, MachineFacts], facts: Mapping[str, MachineFacts]
 ) -> MachineRules:
-    """Return the rules with what changed in the facts: one machine's new label costs one row, not the fleet."""
+    """Return the rules with the changed facts: one machine's new label costs one row, not the fleet."""
     changed = {
         row: fact for row, name in enumerate(roster.names) if _used(fact := facts.get(name)) != _used(before.get(name))
     }
@@ -98,7 +98,7 @@ def _with_facts(
 
 
 def _used(fact: MachineFacts | None) -> tuple[Mapping[str, str], Mapping[str, float]] | None:
-    """Return what rules are made of."""
+    """Return the parts of a machine's facts that rules are made of."""
     return None if fact is None else (fact.labels, fact.capacity)
 
 

@@ -1,7 +1,7 @@
 """Joining: one column over all machines from the window tables of all partitions.
 
-Workers with two settings may run for a while: each table's windows count under their own length,
-and its resources under their own name.
+During an upgrade workers with different settings may run. So each table's windows are joined by length, and its
+resources by name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LEADING_AXES: dict[str, tuple[str, ...]] = {
     "percentile": ("W", "R", "Q"), "class_mean": ("C", "W", "R"),
 }  # fmt: skip
 _ABSENT = {"filled": 0.0, "coverage": 0.0, "skew": 0.0}
-"""What a column holds where nothing is known; NaN unless listed."""
+"""The value of a column where nothing is known; NaN unless listed."""
 
 
 def joined(name: str, tables: Sequence[WindowTable], gather: Integers | None, windows_s: tuple[int, ...]) -> Floats:
@@ -44,7 +44,7 @@ def joined(name: str, tables: Sequence[WindowTable], gather: Integers | None, wi
 
 
 def joined_window(name: str, tables: Sequence[WindowTable], gather: Integers | None, window_s: int) -> Floats:
-    """Return [..., M]: one window of a column with a W axis. What no decision reads is not joined."""
+    """Return [..., M]: one window of a column with a W axis. Windows that no decision reads are never joined."""
     if name == "class_mean":
         return np.stack([joined_window(f"class_{one}", tables, gather, window_s) for one in PRIORITY_CLASSES])
     return _side_by_side(name, tables, gather, window_s)
@@ -81,9 +81,9 @@ def _shape(name: str, tables: Sequence[WindowTable], gather: Integers | None) ->
 
 
 def _parts(table: WindowTable, name: str, window_s: int | None) -> list[tuple[slice, NDArray[Any]]]:
-    """Return what a table has of a column: rows of the R axis, and their values; one part where there is no such axis.
+    """Return the parts of a column that a table has: rows of the R axis, and their values; one part without that axis.
 
-    With a window, only of that one. Empty where the table has nothing.
+    With ``window_s``, only that window. Empty when the table does not have the column.
     """
     if name not in table.columns or (window_s is not None and window_s not in table.header.windows_s):
         return []

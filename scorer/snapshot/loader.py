@@ -1,7 +1,7 @@
-"""Shell: window tables, facts and operator's words from Redis into a `scorer.snapshot.snapshot.Snapshot`.
+"""Shell: reads window tables, facts and operators' rules from Redis into a `scorer.snapshot.snapshot.Snapshot`.
 
-A look costs one round trip: the head of each partition's table and the counters. Only what changed is read, and nothing
-is built when nothing did.
+A refresh without changes costs three short round trips: the counters, the head of each partition's table, the learned
+values. Only what changed is read, and no snapshot is built when nothing changed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from scorer.wire import Command, Wire
 log = logging.getLogger("windward.scorer")
 
 HEAD_BYTES = 2048
-"""Enough of a table to hold its header, which tells every write from the one before."""
+"""Enough of a table to hold its header, which differs from write to write."""
 
 
 class Loader:
     """Keeps what was read last; `refresh` returns a new snapshot when something changed, else None.
 
-    Facts are read every ``facts_s`` at most: an agent that changes its labels all the time keeps no scorer busy.
+    Facts are read every ``facts_s`` at most, so that an agent that changes its labels all the time costs little.
     """
 
     def __init__(self, wire: Wire, names: Names, *, facts_s: float = 0.0) -> None:
@@ -58,7 +58,7 @@ class Loader:
         self._snapshot: Snapshot | None = None
 
     def refresh(self, ledger_machines: Iterable[str] = ()) -> Snapshot | None:
-        """Look once. A table that cannot be read is logged and its last good version kept.
+        """Read what changed. A table that cannot be read is logged, and its last good version is kept.
 
         Raises one of `scorer.wire.AWAY` when the server is away.
         """
@@ -127,7 +127,7 @@ class Loader:
         if not stale and not gone:
             return False
         if time.monotonic() - self._facts_read_at < self._facts_s:
-            return False  # they are still stale at the next look
+            return False  # they are still stale at the next refresh
         self._facts_read_at = time.monotonic()
         for partition in gone:
             del self._facts_by_partition[partition], self._facts_versions[partition]

@@ -16,7 +16,7 @@ log = logging.getLogger("windward.scorer")
 
 
 class Refresher(threading.Thread):
-    """Looks every ``refresh_s``; the newest snapshot is `latest`. Assigning and reading it is atomic.
+    """Refreshes every ``refresh_s``; the newest snapshot is `latest`. Assigning and reading it is atomic.
 
     ``warm`` is called with each new snapshot before it becomes the latest.
     """
@@ -33,7 +33,7 @@ class Refresher(threading.Thread):
         self._stop_event = threading.Event()
 
     def look(self) -> None:
-        """Refresh once; a failure is counted, and the snapshot there is stays."""
+        """Refresh once; a failure is counted, and the last snapshot stays the latest."""
         started = time.perf_counter()
         try:
             snapshot = self._loader.refresh(self.ledger_machines)
@@ -55,7 +55,7 @@ class Refresher(threading.Thread):
                 self._metrics.newest.set(float(snapshot.seen_at.max()))
 
     def run(self) -> None:
-        """Look again and again until `stop`."""
+        """Refresh every ``refresh_s`` until `stop`."""
         while not self._stop_event.is_set():
             started = time.monotonic()
             self.look()

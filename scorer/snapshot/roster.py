@@ -34,12 +34,12 @@ class Roster:
 
     @cached_property
     def name_hash(self) -> NDArray[np.uint64]:
-        """[M] `hash_of` each name: how ties are broken by lot."""
+        """[M] `hash_of` each name: how ties are broken by a draw."""
         return np.array([hash_of(name) for name in self.names], np.uint64)
 
     @cached_property
     def systems(self) -> Integers:
-        """[M] By what the system of each machine is found in the usage by instance."""
+        """[M] `pair_digest` of each machine's system, to find it in the usage by instance."""
         return np.fromiter(map(pair_digest, self.names), np.int64, len(self.names))
 
 

@@ -1,4 +1,4 @@
-"""The slow columns of the machines: what agents and operators say of them."""
+"""Machine rules: the columns of agents' facts and operators' rules, which change rarely."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LabelColumn:
 
 
 class MachineRules:
-    """The slow columns: labels, taints, cordon, shares, thresholds. Made anew only when one of them changes."""
+    """Labels, taints, cordon, shares and thresholds of all machines. Made again only when one of them changes."""
 
     def __init__(
         self, roster: Roster, facts: Mapping[str, MachineFacts], operator: Mapping[str, OperatorFacts]
@@ -66,7 +66,7 @@ class MachineRules:
         self.taint_sets: tuple[tuple[Taint, ...], ...] = tuple(codes)
 
     def with_facts(self, facts: Mapping[int, MachineFacts | None]) -> MachineRules:
-        """Return the rules with other facts in some rows; what does not follow from these is shared."""
+        """Return the rules with other facts in some rows; columns that do not depend on these rows are shared."""
         rules = copy.copy(self)
         rules._labels = list(self._labels)
         rules.capacity_agent = self.capacity_agent.copy()
@@ -91,7 +91,7 @@ class MachineRules:
         return rules
 
     def label(self, key: str) -> LabelColumn:
-        """Return one label as a column; made at the first asking. One that no machine has takes no memory."""
+        """Return one label as a column, made at the first call. A label that no machine has takes no memory."""
         if key not in self._label_keys:
             return self._unlabelled
         column = self._label_columns.get(key)

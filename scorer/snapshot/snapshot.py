@@ -1,11 +1,10 @@
-"""The Snapshot: what is known of every machine at one moment, as read-only numpy columns, the machine the last axis.
+"""The Snapshot: all that is known of the machines at one moment, as read-only numpy columns, machine axis last.
 
-It is built every few tens of milliseconds (`scorer.snapshot.builder`), so it copies nothing it need not. A column is
-joined from the window tables when it is first read. Letters as in `schemas.window_table`: W windows, R resources, Q
-percentiles, M machines.
+It is built every few tens of milliseconds (`scorer.snapshot.builder`), so it avoids copies. A column is joined from the
+window tables when it is first read. Letters as in `schemas.window_table`: W windows, R resources, Q percentiles, M
+machines.
 
-It keeps what it joined itself, since that is its content. What others make of it has another owner
-(`scorer.ranking.kept`).
+It keeps the columns that it joined. What is computed from them is kept elsewhere (`scorer.ranking.kept`).
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ class Snapshot:
         self._gather = gather
         self.sources = sources
         self.learned = learned
-        """How much of what is asked instances use; None while nothing is learned."""
+        """The learned use: the part of what is asked that instances use; None while nothing is learned."""
         self.usages = usages or Usages()
-        """What each instance uses, as its machine's agent says; to be asked of what the ledger has there."""
+        """What each instance uses, as its machine's agent reports; look up only instances that the ledger has there."""
         self.predicted = predicted
         """The predicted peaks as they are stored (`schemas.predicted`); None while there are none."""
         self._columns: dict[str, Floats] = {}
@@ -66,14 +65,14 @@ class Snapshot:
         return self.roster.names
 
     def with_cordon(self, machines: Iterable[str]) -> Snapshot:
-        """Return the snapshot as if an operator had cordoned these machines, too; unknown ones are passed over."""
+        """Return the snapshot as if an operator had cordoned these machines, too; unknown names are ignored."""
         index = self.roster.index
         found = copy.copy(self)
         found.rules = self.rules.with_cordon([index[name] for name in machines if name in index])
         return found
 
     def column(self, name: str) -> Floats:
-        """Return a column of the window tables over all machines, as float64; joined at the first asking."""
+        """Return a column of the window tables over all machines, as float64; joined at the first call."""
         column = self._columns.get(name)
         if column is None:
             column = joined(name, self._tables, self._gather, self.windows_s)
@@ -138,9 +137,9 @@ class Snapshot:
         return chosen
 
     def window(self, name: str, place: int) -> Floats:
-        """Return [..., M]: one window of a column with a W axis, by its place in `windows_s`; joined at first asking.
+        """Return [..., M]: one window of a column with a W axis, by its place in `windows_s`; joined at the first call.
 
-        Without windows it is that of machines without data.
+        Without any window it holds the values of machines without data.
         """
         column = self._in_window.get((name, place))
         if column is None:

@@ -1,7 +1,7 @@
 """Usage by instance as columns over all pairs of all partitions, found by a digest of the pair's name.
 
-A digest holds within one process: `pair_digest` of a machine and an instance's id, 64 bits. Who reads keeps one for
-each instance of the ledger, so that 100,000 pairs are joined without touching a name.
+A digest is valid within one process: `pair_digest` of a machine and an instance's id, 64 bits. The ledger view keeps
+the digest of each instance, so that 100,000 pairs are joined without comparing names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Pairs(Protocol):
 
 
 def pair_digest(machine: str, instance_id: str = "") -> int:
-    """Return what a pair is found by in this process; without an id, a machine's system."""
+    """Return 64 bits by which a pair is found in this process; without an id, those of the machine's system."""
     return hash(pair_name(machine, instance_id))
 
 
@@ -81,14 +81,14 @@ class UsageColumns:
         self.at: Floats = _joined(tables, "at")[0]
         """[K] End of the last report."""
         self.since: Floats = _joined(tables, "since")[0]
-        """[K] End of the first one."""
+        """[K] End of the first report."""
         self.count: Floats = _joined(tables, "count")[0]
         self.recent: Floats = _joined(tables, "recent")
         """[R, K] Mean of about the last 30 minutes."""
         daily = _joined(tables, "daily")
         both = RECENT * self.recent + (1 - RECENT) * daily
         self.mean: Floats = np.where(np.isfinite(both), both, np.where(np.isfinite(self.recent), self.recent, daily))
-        """[R, K] ``0.8 recent + 0.2 daily``, one for the other where only one is known."""
+        """[R, K] ``0.8 recent + 0.2 daily``; where only one of the two is known, that one."""
         self._latest: tuple[Integers, Integers] | None = None
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Shell: the tables of usage by instance, read from Redis at a pace of their own."""
+"""Shell: reads the tables of usage by instance from Redis, less often than the window tables."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from scorer.wire import Wire
 log = logging.getLogger("windward.scorer")
 
 LOOK_S = 5.0
-"""Time between two looks: the stream app writes them every 15 s."""
+"""Time between two reads: the stream app writes the tables every 15 s."""
 
 HEAD_BYTES = 2048
 
 
 class UsageLoader:
-    """Keeps what was read last; a look costs one short read a partition."""
+    """Keeps what was read last; a refresh without changes costs one short read a partition."""
 
     def __init__(self, wire: Wire, names: Names, look_s: float = LOOK_S) -> None:
         self._wire = wire
@@ -35,9 +35,10 @@ class UsageLoader:
         self.usages = Usages()
 
     def refresh(self, partitions: int) -> bool:
-        """Look, unless the last look was a moment ago; return whether `usages` changed.
+        """Read what changed, at most once in ``look_s``; return whether `usages` changed.
 
-        A table that cannot be read is logged, and its last good version kept; one that may not be read is none.
+        A table that cannot be decoded is logged, and its last good version is kept. A table that the Redis user may not
+        read counts as absent.
         """
         if time.monotonic() - self._looked_at < self._look_s:
             return False

@@ -21,16 +21,16 @@ from scorer.snapshot.usage_columns import UsageColumns, UsageIndex
 
 @dataclass(frozen=True)
 class Usage:
-    """What is known of one instance on one machine; a resource that was never measured is left out."""
+    """The usage of one instance on one machine; a resource that was never measured is left out."""
 
     at: float
     """End of the last report, epoch s."""
     since: float
-    """End of the first one."""
+    """End of the first report, epoch s."""
     count: int
-    """Reports."""
+    """Number of reports."""
     partial: bool
-    """Whether it was there before the first report of its machine: what it used then is not known."""
+    """Whether it ran before the first report of its machine: its earlier usage is not known."""
     recent: dict[str, float]
     """Exponential mean of about the last 30 minutes, by resource."""
     daily: dict[str, float]
@@ -42,10 +42,10 @@ class Usage:
 
 
 class UsageTable:
-    """One partition's table; which row is whose is looked up by name, and made when it is first asked."""
+    """One partition's table. Its indexes, by name and by digest, are made at the first look-up."""
 
     def __init__(self, table: WindowTable, previous: UsageTable | None = None) -> None:
-        """``previous`` lends what it knows of the rows while the pairs are the same."""
+        """``previous``: its indexes are used again while the pairs are the same."""
         self.table = table
         same = previous is not None and previous.table.names == table.names
         self._rows: dict[str, int] | None = previous._rows if same and previous is not None else None
@@ -69,7 +69,7 @@ class UsageTable:
 
     @property
     def systems(self) -> Integers:
-        """[K] The same of the system of each row's machine."""
+        """[K] The digest of the system of each row's machine."""
         if self._systems is None:
             names = (name.partition(SEPARATOR)[0] + SEPARATOR for name in self.table.machines)
             self._systems = np.fromiter(map(hash, names), np.int64, len(self.digests))
@@ -86,7 +86,7 @@ class Usages:
     """The usage by instance of all partitions at one moment. Read-only."""
 
     def __init__(self, tables: Sequence[UsageTable] = (), previous: Usages | None = None) -> None:
-        """``previous`` lends where each pair is while the pairs are the same."""
+        """``previous``: its index of the pairs is used again while the pairs are the same."""
         self.tables = tables
         names = [table.table.names for table in tables]
         same = previous is not None and [table.table.names for table in previous.tables] == names
@@ -103,9 +103,9 @@ class Usages:
         return UsageColumns(self.tables, self._index)
 
     def find(self, machine: str, instance_id: str) -> Usage | None:
-        """Return what is known of an instance on a machine; None: nothing. Of two partitions' figures the newer.
+        """Return the usage of an instance on a machine, the newest of all partitions; None when there is none.
 
-        The caller asks for what the ledger has there: an agent may report whatever it likes.
+        Ask only for instances that the ledger has on that machine: an agent may report any id.
         """
         name = pair_name(machine, instance_id)
         found = [_usage(table, row) for table in self.tables if (row := table.row(name)) is not None]

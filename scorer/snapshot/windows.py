@@ -1,4 +1,4 @@
-"""The windows that a decision goes by: for each machine one of the lengths that are kept."""
+"""The windows that a decision uses: for each machine one of the lengths that the tables have."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Read = Callable[[str, int], Floats]
 
 
 class ChosenWindows:
-    """The windows that one decision goes by: one for each machine. A column is joined when it is first read."""
+    """The windows that one decision uses: one for each machine. A column is joined when it is first read."""
 
     def __init__(self, read: Read, position: Integers, window_s: Floats, coverage: Floats) -> None:
         self._read = read
         self._used: list[int] = np.unique(position).tolist() or [0]
         self.position = position
-        """[M] its place on the W axis."""
+        """[M] place of the machine's window on the W axis."""
         self.window_s = window_s
         """[M] length of the window used."""
         self.coverage = coverage
@@ -69,8 +69,8 @@ class ChosenWindows:
 def choose_windows(read: Read, windows_s: tuple[int, ...], window_s: int, machines: int) -> ChosenWindows:
     """Return one window length for all machines, or each machine's longest covered window.
 
-    Where no window is covered it is the longest of those with the best coverage, and the machine is warming. While all
-    machines have the longest one covered, as mostly, the others are not looked at.
+    Where no window is covered it is the longest of those with the best coverage, and the machine is warming. While the
+    longest one is covered on all machines, the usual case, the others are not read.
     """
     zero = np.zeros(machines, np.int64)
     if not windows_s:

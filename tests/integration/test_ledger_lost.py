@@ -128,11 +128,11 @@ def test_an_emptied_ledger_is_not_placed_on_until_it_is_accepted(apart: Apart) -
         emptied.one("FLUSHALL")
         emptied.close()
         for _ in range(2):
-            with pytest.raises(WindwardError, match=r"FAILED_PRECONDITION.*where 20 were.*windward ledger accept"):
+            with pytest.raises(WindwardError, match=r"FAILED_PRECONDITION.*had 20.*windward ledger accept"):
                 client.place(id="b", cpu=0.1)
         assert client.instances()["total"] == 0
         assert client.rank(cpu=0.1)["machine"]
-        assert "where 20 were" in client.health()["ledger_unaccepted"]
+        assert "had 20" in client.health()["ledger_unaccepted"]
         assert apart.metric("windward_scorer_ledger_unaccepted") == 1
         assert apart.metric("windward_scorer_ledger_lost_instances_total") == 20
         assert "scorer.ledger.begun_anew" in apart.log.read_text()

@@ -29,10 +29,9 @@ class DailyPeak:
     ``thresholds`` are shares by resource; without any the filter is off. A peak that is not known (a new machine has no
     yesterday) refuses no machine. ``time_zone``: when a day begins, as for the stream app.
 
-    Instances that had not started when the peak was are added to it; the others are in it already. But those that made
-    the peak may have left since, and other instances came in their place. So the sum is limited by what all instances
-    of the machine are expected to use, or its mean with credits, where that is more. It is never below the measured
-    peak:
+    Instances that started after the peak are added to it; the others are in it already. But instances that were in the
+    peak may have ended since, and others taken their place. So the sum is limited by what all instances of the machine
+    are expected to use, or its mean with credits, where that is more. It is never below the measured peak:
 
         peak = min(measured + started since, max(measured, expected of all, mean with credits))
 
@@ -70,7 +69,7 @@ class DailyPeak:
 
     @cached_property
     def _rows(self) -> list[int]:
-        """The resources with a threshold: no others are looked at."""
+        """The resources with a threshold: only these are compared."""
         return [RESOURCES.index(name) for name, threshold in self.thresholds.items() if threshold > 0]
 
     def _slack(self, machines: Machines, now_s: float) -> Floats:

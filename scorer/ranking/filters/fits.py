@@ -1,4 +1,4 @@
-"""Fits: the request is no more than what is left of allocatable."""
+"""Fits: the request is at most what is left of allocatable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RATIO_MAX = 100.0
 
 @dataclass(frozen=True)
 class RatioWhere:
-    """The ratios of promises of some machines."""
+    """The ratios of the machines that a selector matches."""
 
     selector: str
     ratio: Mapping[str, float]
@@ -33,8 +33,8 @@ class RatioWhere:
 class Fits:
     """Refuse machines where ``taken + request > allocatable`` in any resource that is requested.
 
-    Promises may go beyond, or stay below, what is there: allocated + request to ``allocatable * ratio``. Usage with the
-    request may go to allocatable, or as far as the promises where these go beyond it.
+    With a ratio, allocated + request may go up to ``allocatable * ratio``. Usage + request may go up to allocatable, or
+    to ``allocatable * ratio`` where that is more.
 
     ratio:
         by resource; 1 where none is given. The operator's ratio of a machine wins.
@@ -52,7 +52,7 @@ class Fits:
         allocatable * ratio, mid's and batch's with what higher classes leave. The settings are those of
         `scorer.reclaim.strategy`; ``{}`` has Koordinator's defaults. Without it all classes are one sum.
 
-    A requested resource of unknown capacity does not fit; nor does, by ``taken``, one of unknown use.
+    A requested resource of unknown capacity does not fit; nor does, with basis ``taken``, one of unknown usage.
     """
 
     name: ClassVar[str] = "fits"
@@ -137,8 +137,8 @@ class Fits:
     def _taken(self, machines: Machines) -> Floats:
         if not (self.default_cpu or self.default_memory):
             return machines.taken if self.basis == "taken" else machines.allocated
-        requested = self._allocated(machines)
-        return np.maximum(requested, machines.mean) if self.basis == "taken" else requested
+        allocated = self._allocated(machines)
+        return np.maximum(allocated, machines.mean) if self.basis == "taken" else allocated
 
     def _allocated(self, machines: Machines) -> Floats:
         if not (self.default_cpu or self.default_memory):
@@ -146,7 +146,7 @@ class Fits:
         return machines.requested_or(self.default_cpu, self.default_memory)
 
     def _left(self, machines: Machines) -> Floats:
-        """Return [R, n]: what may be taken less what is."""
+        """Return [R, n]: how much may still be requested."""
         if (by_class := self.by_class(machines)) is not None:
             left: Floats = by_class.left
         elif not self._any_ratio(machines):
@@ -156,7 +156,7 @@ class Fits:
         return left
 
     def _left_of_both(self, machines: Machines) -> Floats:
-        """Return [R, n]: the lesser of what is left of promises and of what is there."""
+        """Return [R, n]: the lesser of what may still be allocated and of what may still be used."""
         most = self._most(machines)
         promised = most * (1 + ROUNDING) - self._allocated(machines)
         if self.basis == "requests":
@@ -178,7 +178,7 @@ class Fits:
         return bool(self.ratio or self.ratio_where or machines.rules.has_ratio)
 
     def _most(self, machines: Machines) -> Floats:
-        """Return [R, n]: the most that may be promised."""
+        """Return [R, n]: the most that may be allocated."""
         if not self._any_ratio(machines):
             return machines.allocatable
         most: Floats = machines.constant("most", lambda m: m.allocatable * self._ratio(m))

@@ -18,8 +18,8 @@ from scorer.snapshot.arrays import Bools, Floats
 class Fresh:
     """Refuse machines whose newest sample is older than ``age_s_max``, or that never sent one.
 
-    While the pipeline is silent and the profile goes by the last known load (``stale = "last-known"``), age is no
-    reason. That every machine is old says nothing about one of them.
+    While the pipeline is silent and the profile ranks by the last known load (``stale = "last-known"``), age is no
+    reason to refuse: when the data of every machine is old, this is no difference between them.
 
     A machine that publishes rarely is given ``intervals_max`` of its own intervals where that is longer. Age is by the
     sample's own time, corrected by the machine's learned clock skew.
@@ -39,11 +39,11 @@ class Fresh:
             raise ValueError(f"intervals_max: expected zero or more, got {self.intervals_max}")
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip when the profile decided to go by requests alone."""
+        """Skip when the ranking is by requests alone."""
         return not machines.requests_alone
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]: while the last known load is gone by, all that ever sent a sample."""
+        """Return [n]; while the last known load is used, every machine that ever sent a sample is allowed."""
         if machines.last_known:
             return machines.has_data
         if machines.rows is not None:

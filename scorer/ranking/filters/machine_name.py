@@ -1,4 +1,4 @@
-"""Machine name: the request names its machine itself."""
+"""Machine name: the request names the only machine that it accepts."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Masters:
             raise ValueError(f"share: expected a share from 0 to 1, got {self.share}")
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip what is no master, or whose cluster does not say how many it has."""
+        """Skip an instance that is no master, and one whose request does not say how many masters the cluster has."""
         return bool(request.cluster) and request.role == self.role and request.cluster_masters > 0
 
     def __call__(self, request: Request, machines: Machines) -> Bools:

@@ -1,4 +1,4 @@
-"""Maxmemory: what the instances of a machine may grow to stays below a share of its memory."""
+"""Maxmemory: the memory that the instances of a machine may grow to stays below a share of its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory pressure: a machine about to run out of memory gets nothing more."""
+"""Memory pressure: a machine about to run out of memory takes no more instances."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MemoryPressure:
     """Refuse machines where less than ``available_min`` of the memory (of the whole capacity) is left.
 
     What is left is the capacity less the measured mean of the shortest window, so that pressure is seen early. Unlike a
-    threshold it counts neither the requested instance nor credits, and it looks at the real memory, not at allocatable.
+    threshold it counts neither the requested instance nor credits, and its basis is capacity, not allocatable.
     ``best_effort_only`` refuses only requests that ask for nothing, as kube-scheduler does.
     """
 
@@ -41,7 +41,7 @@ class MemoryPressure:
         return self.available_min > 0 and not machines.requests_alone and not (self.best_effort_only and asks)
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]; unknown usage is no pressure (that is the fresh filter's business)."""
+        """Return [n]; unknown usage is no pressure (the filter `fresh` refuses machines without data)."""
         allowed: Bools = machines.constant("allowed", lambda m: ~(self._left(m) < self.available_min))
         return allowed
 

@@ -1,4 +1,4 @@
-"""Selector: the machine's labels are as the request says."""
+"""Selector: the machine's labels match the request's selector."""
 
 from __future__ import annotations
 

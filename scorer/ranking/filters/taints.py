@@ -1,4 +1,4 @@
-"""Taints: a machine that operators marked takes only what tolerates the mark."""
+"""Taints: a machine that operators tainted takes only instances that tolerate the taint."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Taints:
         return any(taint.effect == "refuse" for taints in self._sets(machines) for taint in taints)
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]: asked once of each distinct set of taints."""
-        borne = [not untolerated(taints, request.tolerations, "refuse") for taints in self._sets(machines)]
-        allowed: Bools = np.array(borne, np.bool_)[machines.rule("taint_codes")]
+        """Return [n]; computed once for each distinct set of taints."""
+        tolerated = [not untolerated(taints, request.tolerations, "refuse") for taints in self._sets(machines)]
+        allowed: Bools = np.array(tolerated, np.bool_)[machines.rule("taint_codes")]
         return allowed
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:

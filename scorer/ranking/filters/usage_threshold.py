@@ -1,4 +1,4 @@
-"""Usage threshold: the machine's load with the requested instance stays below a share of allocatable, by resource."""
+"""Usage threshold: usage with the requested instance stays below a share of allocatable, by resource."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from scorer.snapshot.arrays import Bools, Floats
 class UsageThreshold:
     """Refuse machines where ``usage + expected > threshold * allocatable`` in any resource.
 
-    ``usage`` has the credits of placed instances in it, ``expected`` is the instance's. A resource without a threshold,
-    or with 0, or without allocatable, is not looked at.
+    ``usage`` includes the credits of placed instances, ``expected`` is the requested instance's. A resource without a
+    threshold, with one of 0, or without allocatable is not compared.
 
     thresholds:
         by resource, of the mean.
     percentile_thresholds, statistic:
         if given, these instead, of a percentile (``p50 p90 p95 p99``) or the maximum.
     prod_thresholds, prod_with_system:
-        for a request of class prod, if given, these before all, of the measured usage by class prod: as samples split
-        it, else the sum over the instances that the ledger has as prod; and, with the second, of the system's.
+        for a request of class prod, if given, these before all others, of the measured usage by class prod: as samples
+        split it, else the sum over the instances that are prod in the ledger; with the second, plus the system's.
     An operator's thresholds of a machine replace each group as a whole, there. A group of zeros is given, and switches
     the others off.
 
     The peer's (Koordinator LoadAwareScheduling) checks, in its order, are switched on by:
 
     expiration_s:
-        0: age is the `fresh` filter's business. Else data of this age is refused, or passes if ``pass_expired``; but
-        a machine without any threshold passes first.
+        0: age is not compared (use the filter `fresh`). Else data of this age is refused, or passes with
+        ``pass_expired``; a machine without any threshold passes before that.
     missing:
         without data for the statistic: ``refuse``; ``pass``; ``estimates`` or ``mean``: pass without any data. Where
         only this statistic is missing, ``estimates`` counts those of all instances placed, as the peer does for a
@@ -48,7 +48,7 @@ class UsageThreshold:
     rounding:
         compare whole percents, rounded half away from zero, of whole millicores and bytes.
     optional:
-        resources that a machine need not report: looked at where it does, or where the instance expects to use them.
+        resources that a machine need not report: compared where it does, or where the instance is expected to use them.
     """
 
     name: ClassVar[str] = "usage_threshold"
@@ -98,7 +98,7 @@ class UsageThreshold:
         return allowed
 
     def _below(self, request: Request, machines: Machines) -> Bools:
-        """Return [n], by what each machine has left below its thresholds, which is kept between decisions."""
+        """Return [n], computed from the slack of each machine below its thresholds, which is kept between decisions."""
         slack = machines.derived(
             ("slack", request.priority_class == "prod"), lambda m: self._slack(m, request.priority_class)
         )
@@ -124,7 +124,7 @@ class UsageThreshold:
         return _left(_limits(threshold, machines), usage)
 
     def _means_alone(self, machines: Machines) -> bool:
-        """Whether the thresholds of the mean are all there are, for all machines."""
+        """Return whether there are only thresholds of the mean, for all machines."""
         rules = machines.rules
         others = bool(self.percentile_thresholds or self.prod_thresholds)
         return not (others or rules.has_thresholds or rules.has_prod_thresholds or rules.has_percentile_thresholds)
@@ -160,7 +160,7 @@ class UsageThreshold:
         }
 
     def _over(self, machines: Machines) -> Bools:
-        """Return [R, n]: over its threshold, or not known to be under it."""
+        """Return [R, n]: whether it is over its threshold, or not known to be under it."""
         threshold, usage = self._groups(machines)
         allocatable = machines.allocatable
         checked = (threshold > 0) & (allocatable > 0)
@@ -195,13 +195,13 @@ class UsageThreshold:
         return threshold, usage
 
     def _by_prod(self, machines: Machines) -> Bools:
-        """Return [n] or [1]: where the usage by prod is what is compared."""
+        """Return [n] or [1]: whether the usage by prod is compared."""
         if machines.request.priority_class != "prod":
             return np.zeros(1, np.bool_)
         return _group(self.prod_thresholds, machines, "prod_thresholds", machines.rules.has_prod_thresholds)[1]
 
     def _expired(self, machines: Machines) -> Bools:
-        """Return [n]: data as old as the expiration, or older."""
+        """Return [n]: whether the data is as old as the expiration, or older."""
         if machines.last_known:
             return np.zeros(len(machines), np.bool_)
         return machines.age_s >= (self.expiration_s or KOORDINATOR_EXPIRATION_S)
@@ -219,7 +219,7 @@ def whole_percent(used: Floats, allocatable: Floats) -> Floats:
 
 
 def _group(thresholds: Thresholds, machines: Machines, name: str, by_machine: bool) -> tuple[Floats, Bools]:
-    """Return thresholds [R, n or 1] and where there are any: the machine's own group as a whole where it has one."""
+    """Return thresholds [R, n or 1] and whether there are any; a machine's own group replaces the whole group."""
     threshold, given = as_column(thresholds), np.array([bool(thresholds)])
     if not by_machine:
         return threshold, given

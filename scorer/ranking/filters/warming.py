@@ -1,4 +1,4 @@
-"""Warming: the window that the decision goes by is covered well enough."""
+"""Warming: the window that the decision uses is covered well enough."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scorer.snapshot.arrays import Bools
 class Warming:
     """Refuse machines whose window is covered by less than ``coverage_min`` of the slots it can fill.
 
-    0, the default, lets warming machines in and the answer warn of them; 0.5 refuses every machine called warming.
+    With 0, the default, warming machines are allowed and the answer warns of them; 0.5 refuses every warming machine.
     """
 
     name: ClassVar[str] = "warming"
@@ -30,7 +30,7 @@ class Warming:
             raise ValueError(f"coverage_min: expected a share from 0 to 1, got {self.coverage_min}")
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip when any coverage will do, or windows do not count."""
+        """Skip when any coverage is enough, or when the ranking is by requests alone."""
         return self.coverage_min > 0 and not machines.requests_alone
 
     def __call__(self, request: Request, machines: Machines) -> Bools:

@@ -54,7 +54,7 @@ def test_rules_of_a_newer_release_are_read() -> None:
 
 @pytest.mark.parametrize(
     ("listed", "what"),
-    [({}, None), (ASKED["selector"], None), (ASKED["affinity"], "rules are others")],
+    [({}, None), (ASKED["selector"], None), (ASKED["affinity"], "rules differ")],
     ids=["says nothing", "the same", "others"],
 )
 def test_an_inventory_that_says_no_rules_leaves_them(listed: dict[str, object], what: str | None) -> None:

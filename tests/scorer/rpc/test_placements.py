@@ -43,12 +43,12 @@ class Placing:
 
 
 def make(monkeypatch: pytest.MonkeyPatch) -> tuple[Placements, Placing, list[str]]:
-    """Return placements on an empty world, what places for them, and the ids of the queries that are read."""
-    world = SimpleNamespace(
+    """Return placements on empty inputs, what places for them, and the ids of the queries that are read."""
+    inputs = SimpleNamespace(
         follower=None, ledger=LedgerView(), snapshot=None, clock=lambda: NOW_S, profiles=load_profiles(()), kept=Kept()
     )
     decisions = DecisionLog(Names(), "s1", 100)
-    placements = Placements(cast(Any, world), cast(Any, None), decisions, Metrics(), attempts_max=1)
+    placements = Placements(cast(Any, inputs), cast(Any, None), decisions, Metrics(), attempts_max=1)
     placing, read = Placing(), []
     placements._placing = cast(Any, placing)
 

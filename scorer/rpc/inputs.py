@@ -1,4 +1,4 @@
-"""Shell: what a query is answered from: the newest snapshot, the current ledger, the profiles in force."""
+"""Shell: the inputs of an answer: the newest snapshot, the current ledger, the profiles in force."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Source(Protocol):
 
     latest: Snapshot | None
     ledger_machines: Iterable[str]
-    """Machines that hold instances, so that they are there even without windows."""
+    """Machines that hold instances: a snapshot has them even without windows."""
 
 
-class World:
-    """One state for each decision: `accept` brings it up to date when queries are taken."""
+class Inputs:
+    """The inputs of the decisions, one state for each: `accept` brings them up to date when queries are taken."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class World:
 
     @property
     def ledger(self) -> LedgerView:
-        """The instances, as far as the ledger's log was read."""
+        """The ledger view, as of the last change read."""
         return self.follower.view
 
     @property
@@ -64,7 +64,7 @@ class World:
         return self.follower.loaded and self._source.latest is not None
 
     def reads(self) -> Sequence[Command]:
-        """The ledger's log is read with the taking of a query, when both are on one server."""
+        """Return the commands that read the ledger's log; none when it is on another server than the queries."""
         return self.follower.reads() if self._same_server else ()
 
     def accept(self, answers: Sequence[Any]) -> None:
@@ -96,5 +96,5 @@ class World:
 
     @property
     def degraded(self) -> str:
-        """What is wrong with the data that decisions are made on, in words; "" where nothing is."""
+        """What is wrong with the data that decisions are made on, in words; "" when nothing is."""
         return degraded(self.snapshot, self.profiles.choose(), self.clock(), self.kept)
