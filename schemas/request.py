@@ -9,6 +9,7 @@ Every list and every text has a largest size, so that no single request keeps a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -121,11 +122,14 @@ class Request(
 
     def amounts(self) -> tuple[float, ...]:
         """Return the requested amounts in base units, in the order of `schemas.resources`; 0 where none is given."""
-        return tuple(float(getattr(self, name) or 0.0) for name in RESOURCES)
+        return tuple([float(amount or 0.0) for amount in _given(self)])
 
     def given_amounts(self) -> tuple[float | None, ...]:
         """Return the same, None where none is given."""
-        return tuple(None if (amount := getattr(self, name)) is None else float(amount) for name in RESOURCES)
+        return tuple([None if amount is None else float(amount) for amount in _given(self)])
+
+
+_given = attrgetter(*RESOURCES)
 
 
 class InvalidRequest(ValueError):

@@ -55,8 +55,10 @@ class Seats:
         self._row_of: Integers = np.full(1, -1, np.int64)
         """[numbers + 1] row of each machine by its number in the ledger; -1 where it has none."""
         self._tallies: dict[frozenset[Facet], NDArray[np.int32]] = {}
-        self._placed: tuple[int, bytes, PlacedInstances] | None = None
+        self._placed: tuple[tuple[int, bytes], PlacedInstances] | None = None
         """The instances last read, with the position and the rows: several columns are made from them."""
+        self._came: tuple[tuple[int, int, int], PlacedInstances | None] | None = None
+        """The same of what came to a single row since a position."""
         self._sum_all()
 
     def over(self, overlay: Overlay) -> Seats:
@@ -66,6 +68,7 @@ class Seats:
         seats.ledger = overlay
         seats.allocated, seats.maxmemory = self.allocated.copy(), self.maxmemory.copy()
         seats.count, seats._tallies = self.count.copy(), {key: tally.copy() for key, tally in self._tallies.items()}
+        seats._placed = seats._came = None
         seats.catch_up()
         return seats
 
@@ -164,12 +167,13 @@ class Seats:
         """Return the live instances as columns: all of the roster's, or those on some rows."""
         if rows is None:
             return self.ledger.take(*self._seated())
-        if self._placed is None or self._placed[:2] != (self.position, rows.tobytes()):
+        asked = (self.position, rows.tobytes())
+        if self._placed is None or self._placed[0] != asked:
             names, on = self.roster.names, self.ledger.slots_on
             found = [(slot, row) for row in rows.tolist() for slot in on(names[row])]
             slots, at = np.array(found, np.int64).reshape(-1, 2).T
-            self._placed = (self.position, rows.tobytes(), self.ledger.take(slots, at))
-        return self._placed[2]
+            self._placed = (asked, self.ledger.take(slots, at))
+        return self._placed[1]
 
     def leavers(self, rows: Integers | None = None) -> PlacedInstances:
         """Return the leavers as columns: all of the roster's machines, or those of some rows."""
@@ -204,17 +208,27 @@ class Seats:
 
     def _row_sum(self, key: Any, compute: Compute, kept: RowSums, row: int) -> Floats:
         position, found = kept.get((key, row), (-1, None))
-        recent = found is not None and self.position - position <= TAIL_MAX
-        changes = self.ledger.changes_since(position) if recent else None
-        if changes is None:
-            since = [GONE]
-        else:
-            name = self.roster.names[row]
-            since = [slot for machine, slot, _ in changes if machine == name]
-        if found is None or GONE in since:
-            placed = self.placed(np.array([row]))
-            found = compute(placed).sum(axis=1) if placed.rows.size else np.zeros(_R)
-        elif since:
-            found = found + compute(self.ledger.take(np.array(since), np.full(len(since), row))).sum(axis=1)
+        came = None if found is None else self._came_to(row, position)
+        if found is None or came is None:
+            found = _sum_of(compute, self.placed(np.array([row])))
+        elif came.rows.size:
+            found = found + _sum_of(compute, came)
         kept[key, row] = (self.position, found)
         return found
+
+    def _came_to(self, row: int, position: int) -> PlacedInstances | None:
+        """Return what came to a row since a position; None when one left it, or that is too long ago."""
+        asked = (self.position, row, position)
+        if self._came is None or self._came[0] != asked:
+            changes = self.ledger.changes_since(position) if self.position - position <= TAIL_MAX else None
+            name = self.roster.names[row]
+            slots = [GONE] if changes is None else [slot for machine, slot, _ in changes if machine == name]
+            took = np.array(slots, np.int64)
+            self._came = (asked, None if GONE in slots else self.ledger.take(took, np.full(took.size, row)))
+        return self._came[1]
+
+
+def _sum_of(compute: Compute, placed: PlacedInstances) -> Floats:
+    """Return [R]: the sum over these instances."""
+    found: Floats = np.add.reduce(compute(placed), axis=1) if placed.rows.size else np.zeros(_R)
+    return found

@@ -16,9 +16,9 @@ from scorer.snapshot.usage_columns import pair_digest
 _R = len(RESOURCES)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class PlacedInstances:
-    """Columns over K instances of the ledger, live ones or leavers."""
+    """Columns over K instances of the ledger, live ones or leavers. Read-only; frozen it would take 2 us to make."""
 
     rows: Integers
     """[K] row of the machine."""

@@ -44,7 +44,7 @@ class Fixed:
         values = fixed.get(own)
         if values is None:
             values = fixed[own] = self.of(machines.whole, *args)
-        return values if machines.rows is None else values[..., machines.rows]
+        return values if machines.rows is None else values[..., machines.picked]
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _with_copies(machines: Machines, values: NDArray[Any], each: Of | None, args
     """Return the rows of a [..., M] column with each copy's share added."""
     if machines.rows is None:
         return values
-    picked = values[..., machines.rows]
+    picked = values[..., machines.picked]
     if machines.copies is None or each is None:
         return picked
     share = each(machines, *args)

@@ -50,7 +50,8 @@ COLUMNS: Mapping[str, Column] = {
     "debit": Made(load.debit),  # what ended or moved away is taken out of the mean; nothing where a profile does not
     "mean": Part(load.sums, 2, load.credit_each),
     "utilization": Part(load.sums, 3, instead=lambda m: m.mean * m.inverse_allocatable),  # mean / allocatable
-    "of_instances": Part(load.sums, 4),  # 1 where the mean is the sum over instances, 0 where it is the window's
+    "summed": Part(load.sums, 4),  # where the mean may be the sum over instances: 1 where it is, else 0
+    "of_instances": Made(load.of_instances),  # 1 where the mean is the sum over instances, 0 where it is the window's
     "max": Placed(load.largest, load.credit_each),  # largest reading
     "percentile": Placed(load.percentile, load.credit_each),
     "class_mean": Placed(load.class_mean, load.class_credit_each),

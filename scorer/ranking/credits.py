@@ -195,6 +195,8 @@ def mean_credit(
         return np.zeros_like(placed.amounts)
     expected = estimate.of_placed(placed)
     if model == "window":
+        if not placed.started_at.any():
+            return expected
         share, _ = absorbed(placed, snapshot, windows)
         return expected * (1.0 - share)
     if model == "koordinator-pending" and snapshot.usages:
@@ -239,6 +241,8 @@ def peak_credit(
         return np.zeros_like(placed.amounts)
     expected = estimate.of_placed(placed)
     started = placed.started_at if model == "window" else placed.placed_at
+    if not started.any():
+        return expected
     peak_at = (snapshot.column("peak_day") + snapshot.column(f"peak_{day}_s"))[:, placed.rows]
     minute_shown = started + PEAK_S <= np.fmin(day_end_s, snapshot.column("end")[placed.rows])
     shown = np.where(np.isnan(peak_at), minute_shown, started <= peak_at) | (started < day_start_s)

@@ -143,7 +143,7 @@ class Shelf:
 
     def renew(self, machines: Any) -> None:
         """Compute the rows of these machines again, in the order in which the columns were first made."""
-        before, rows = list(self.derived.items()), machines.rows
+        before, rows = list(self.derived.items()), machines.picked
         for key, (values, compute) in before:
             machines.owner = key[0]
             values[..., rows] = compute(machines)

@@ -40,12 +40,12 @@ class KeptValues(MachineFacts):
         if self.rows is None:
             return shelf.column(own, compute, self)
         kept = None if self.copies is not None else shelf.derived.get(own)
-        return compute(self) if kept is None else kept[0][..., self.rows]
+        return compute(self) if kept is None else kept[0][..., self.picked]
 
     def constant(self, key: Hashable, compute: Compute) -> Any:
         """Return [..., n]: the same as `derived`, for values that no placement changes."""
         values = self.of_snapshot(key, compute)
-        return values if self.rows is None else values[..., self.rows]
+        return values if self.rows is None else values[..., self.picked]
 
     def of_snapshot(self, key: Hashable, compute: Compute) -> Any:
         """Return ``compute(all machines)``: any value of the whole fleet that no placement changes."""

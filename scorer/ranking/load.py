@@ -35,16 +35,16 @@ def class_credit_each(machines: Machines, priority_class: str) -> Floats:
 
 
 def sums(machines: Machines) -> Floats:
-    """Return [5 R, n]: allocated, credit, mean, utilization and a mark, which every placement changes, made together.
+    """Return [4 R, n]: allocated, credit, mean and utilization, which every placement changes, made together.
 
-    The mark is 1 where the mean is the sum over instances (`scorer.ranking.instance_mean`), else 0.
+    Where the mean may be the sum over instances, [5 R, n]: 1 where it is (`scorer.ranking.instance_mean`), else 0.
     """
     fleet = machines.fleet
-    found = np.empty((5, _R, len(machines)))
-    allocated, credit, mean, utilization, of_instances = found
-    of_instances[:] = 0.0
-    allocated[:] = fleet.seats.allocated if machines.rows is None else fleet.seats.allocated[:, machines.rows]
-    measured = fleet.windows.mean if machines.rows is None else fleet.windows.mean[:, machines.rows]
+    found = np.empty((4 + (fleet.mean_of == "instances"), _R, len(machines)))
+    allocated, credit, mean, utilization = found[:4]
+    found[4:] = 0.0
+    allocated[:] = fleet.seats.allocated if machines.rows is None else fleet.seats.allocated[:, machines.picked]
+    measured = fleet.windows.mean if machines.rows is None else fleet.windows.mean[:, machines.picked]
     if fleet.credited:
         credit[:] = placed_sum(
             machines,
@@ -59,12 +59,20 @@ def sums(machines: Machines) -> Floats:
             own = instance_mean(fleet, machines.whole.column("reported"), machines.rows)
             np.copyto(mean, own.mean, where=own.used)
             np.copyto(credit, own.credit, where=own.used)
-            of_instances[:] = own.used
+            found[4] = own.used
     else:
         credit[:] = 0.0
         mean[:] = np.where(np.isnan(machines.allocatable), np.nan, allocated) if fleet.requests_alone else measured
     np.multiply(mean, machines.inverse_allocatable, out=utilization)
-    return found.reshape(5 * _R, -1)
+    return found.reshape(len(found) * _R, -1)
+
+
+def of_instances(machines: Machines) -> Floats:
+    """Return [R, n]: 1 where the mean is the sum over instances, 0 where it is the window's."""
+    if machines.fleet.mean_of == "window":
+        return np.zeros((_R, len(machines)))
+    found: Floats = machines.column("summed")
+    return found
 
 
 def shown_mean(machines: Machines) -> Floats:
@@ -98,7 +106,7 @@ def without_leavers(machines: Machines, measured: Floats, of: str | Floats, comp
     column = fleet.snapshot.column(of) if isinstance(of, str) else of
     end = fleet.snapshot.column("end")
     if machines.rows is not None:
-        column, end = column[..., machines.rows], end[machines.rows]
+        column, end = column[..., machines.picked], end[machines.picked]
     return taken_out(measured, debit, since_left(column, end, fleet.snapshot.windows_s, at, left.ended_at))
 
 

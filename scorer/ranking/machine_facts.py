@@ -21,6 +21,11 @@ class MachineFacts:
     def __init__(self, fleet: Fleet, rows: Integers | None) -> None:
         self.fleet = fleet
         self.rows = rows
+        self.picked: Integers | slice | None = rows
+        """What picks these rows of a column: for a single row a slice, which takes a fifth of the time."""
+        if rows is not None and rows.size == 1:
+            row = int(rows[0])
+            self.picked = slice(row, row + 1)
 
     def __len__(self) -> int:
         return len(self.fleet) if self.rows is None else self.rows.size
@@ -59,7 +64,7 @@ class MachineFacts:
             rows = np.arange(len(self.fleet)) if self.rows is None else self.rows
             return LabelColumn(self.roster.names, rows)
         column = self.rules.label(key)
-        return column if self.rows is None else LabelColumn(column.values, column.codes[self.rows])
+        return column if self.rows is None else LabelColumn(column.values, column.codes[self.picked])
 
     def rule(self, name: str) -> NDArray[Any]:
         """Return an operator's column: ``thresholds``, ``prod_thresholds``, ``percentile_thresholds``, ``power``."""
@@ -67,4 +72,4 @@ class MachineFacts:
         return self._pick(column)
 
     def _pick(self, column: Array) -> Array:
-        return column if self.rows is None else cast(Array, column[..., self.rows])
+        return column if self.rows is None else cast(Array, column[..., self.picked])

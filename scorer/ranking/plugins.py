@@ -55,10 +55,24 @@ class Score(Protocol):
         """Return [n] in 0 to 100, finite."""
 
 
+Wanted = Callable[[Request, Machines], bool]
+"""Whether a plugin is to be called for a request."""
+
+
+def always(request: Request, machines: Machines) -> bool:
+    """Return True: a plugin without a method ``wanted`` is always called."""
+    return True
+
+
+def wanted_of(plugin: Filter | Score) -> Wanted:
+    """Return the plugin's method ``wanted``, `always` where it has none."""
+    ask: Wanted = getattr(plugin, "wanted", always)
+    return ask
+
+
 def wanted(plugin: Filter | Score, request: Request, machines: Machines) -> bool:
     """Return whether the plugin is to be called for this request."""
-    ask: Callable[[Request, Machines], bool] | None = getattr(plugin, "wanted", None)
-    return True if ask is None else ask(request, machines)
+    return wanted_of(plugin)(request, machines)
 
 
 def detail(plugin: Filter | Score, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:

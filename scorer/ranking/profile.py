@@ -18,7 +18,7 @@ from scorer.ranking.credits import CreditModel, Estimate
 from scorer.ranking.fleet import MeanOf
 from scorer.ranking.kept import Owner, owner_of
 from scorer.ranking.learned_estimate import LearnedEstimate
-from scorer.ranking.plugins import Filter, Score
+from scorer.ranking.plugins import Filter, Score, Wanted, wanted_of
 from scorer.ranking.rebalancing import Rebalancing
 from scorer.snapshot.windows import LONGEST_COVERED
 
@@ -71,6 +71,11 @@ class PlacedFilter:
         """The owner of the values that the filter keeps."""
         return owner_of(self.filter)
 
+    @cached_property
+    def wanted(self) -> Wanted:
+        """Whether the filter is to be called for a request."""
+        return wanted_of(self.filter)
+
 
 @dataclass(frozen=True)
 class WeightedScore:
@@ -86,6 +91,11 @@ class WeightedScore:
     def owner(self) -> Owner:
         """The owner of the values that the score keeps."""
         return owner_of(self.score)
+
+    @cached_property
+    def wanted(self) -> Wanted:
+        """Whether the score is to be called for a request."""
+        return wanted_of(self.score)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ _R = len(RESOURCES)
 
 def rows_of(column: NDArray[Any], machines: Machines) -> Any:
     """Return a copy of the rows of a [..., M] column."""
-    return column.copy() if machines.rows is None else column[..., machines.rows]
+    return column.copy() if machines.rows is None else column[..., machines.picked]
 
 
 def placed_sum(machines: Machines, key: Hashable, compute: Callable[[Any], Floats]) -> Floats:

@@ -9,7 +9,6 @@ from scorer.ledger.overlay import Readable
 from scorer.ledger.view import LedgerView
 from scorer.ranking.kept import Kept
 from scorer.ranking.normalise import Among, normalise, weighted_mean
-from scorer.ranking.plugins import wanted
 from scorer.ranking.profile import Profile
 from scorer.ranking.ranking import Ranking, ScoreTerm, Verdict
 from scorer.ranking.seen import Seen
@@ -56,11 +55,13 @@ def warm(snapshot: Snapshot, profile: Profile, now_s: float, kept: Kept) -> None
 
 def run_filters(request: Request, seen: Seen, profile: Profile) -> tuple[Bools, list[Verdict]]:
     """Return [n] feasible, and the verdict of each filter that ran."""
-    all_true = feasible = seen.machines().all_true
+    usual = seen.machines()
+    all_true = feasible = usual.all_true
     verdicts = []
     for each in profile.filters:
-        machines = seen.machines(each.load_model, each.owner)
-        if wanted(each.filter, request, machines):
+        machines = usual if each.load_model is None else seen.machines(each.load_model)
+        machines.owner = each.owner
+        if each.wanted(request, machines):
             allowed = each.filter(request, machines)
             verdicts.append(Verdict(each, machines, allowed))
             if allowed is not machines.all_true:
@@ -71,12 +72,12 @@ def run_filters(request: Request, seen: Seen, profile: Profile) -> tuple[Bools, 
 def run_scores(request: Request, seen: Seen, profile: Profile, feasible: Bools) -> tuple[Floats, list[ScoreTerm]]:
     """Return [n] total, the weighted mean of the scores that ran, and the term of each of them."""
     terms = []
-    among = Among(feasible)
-    seen.machines().feasible = feasible
+    among, usual = Among(feasible), seen.machines()
+    usual.feasible = feasible
     for each in profile.scores:
-        machines = seen.machines(each.load_model, each.owner)
-        machines.feasible = feasible
-        if each.weight > 0 and wanted(each.score, request, machines):
+        machines = usual if each.load_model is None else seen.machines(each.load_model)
+        machines.owner, machines.feasible = each.owner, feasible
+        if each.weight > 0 and each.wanted(request, machines):
             raw = each.score(request, machines)
             terms.append(ScoreTerm(each, machines, *normalise(raw, among, each.normalise)))
     return weighted_mean(terms, len(feasible)), terms

@@ -38,9 +38,9 @@ def at_least(values: Floats, count: int) -> float:
     return float(np.partition(largest, blocks - count)[blocks - count])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Verdict:
-    """What one filter said."""
+    """What one filter said; made 5 times in a decision, and read-only: frozen it would take 1 us to make."""
 
     placed: PlacedFilter
     seen: Machines
@@ -58,9 +58,9 @@ class Verdict:
         return self.seen.owned_by(self.placed.owner)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ScoreTerm:
-    """What one score said: its part of the total is ``slope * raw + start``, times the weight's share."""
+    """What one score said: its part of the total is ``slope * raw + start``, times the weight's share. Read-only."""
 
     weighted: WeightedScore
     seen: Machines

@@ -19,21 +19,27 @@ class RequestedInstance:
     def __init__(self, request: Request, estimate: Estimate) -> None:
         self.request = request
         self._estimate = estimate
+        self._amounts: Floats | None = None
+        self._expected: Floats | None = None
 
-    @cached_property
+    @property
     def amounts(self) -> Floats:
         """[R] What it requests; 0 where it gives no amount."""
-        return np.array(self.request.amounts())
+        if self._amounts is None:
+            self._amounts = np.array(self.request.amounts())
+        return self._amounts
 
     @cached_property
     def missing(self) -> Bools:
         """[R] Whether it gives no amount."""
         return np.array([amount is None for amount in self.request.given_amounts()])
 
-    @cached_property
+    @property
     def expected(self) -> Floats:
         """[R] What it is expected to use."""
-        return self._estimate.of_request(self.request)
+        if self._expected is None:
+            self._expected = self._estimate.of_request(self.request)
+        return self._expected
 
     @cached_property
     def limits(self) -> Floats:

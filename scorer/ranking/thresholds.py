@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,6 +19,16 @@ def check_thresholds(name: str, thresholds: Thresholds) -> None:
             raise ValueError(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
         if not 0 <= value <= 1:
             raise ValueError(f"{name}.{resource}: expected a share from 0 to 1, got {value}")
+
+
+def picking(rows: Sequence[int]) -> slice | Sequence[int]:
+    """Return what picks these rows of a column [R, n]: a slice where they follow each other, so that none is copied.
+
+    >>> picking([1, 2]), picking([0, 2])
+    (slice(1, 3, None), [0, 2])
+    """
+    together = bool(rows) and list(rows) == list(range(rows[0], rows[-1] + 1))
+    return slice(rows[0], rows[-1] + 1) if together else rows
 
 
 def as_column(thresholds: Thresholds) -> Floats:

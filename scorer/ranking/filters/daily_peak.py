@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -14,9 +14,8 @@ from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.ranking.days import day_start_s
 from scorer.ranking.machines import ROUNDING, Machines, numbers
-from scorer.ranking.rounding import known_or
 from scorer.ranking.scope import Scope
-from scorer.ranking.thresholds import Thresholds, as_column, check_thresholds
+from scorer.ranking.thresholds import Thresholds, as_column, check_thresholds, picking
 from scorer.snapshot.arrays import Bools, Floats
 
 Day = Literal["today", "yesterday"]
@@ -72,18 +71,30 @@ class DailyPeak:
         """The resources with a threshold: only these are compared."""
         return [RESOURCES.index(name) for name, threshold in self.thresholds.items() if threshold > 0]
 
+    @cached_property
+    def _picked(self) -> slice | Sequence[int]:
+        return picking(self._rows)
+
     def _slack(self, machines: Machines, now_s: float) -> Floats:
         """Return [rows, n]: the least that is left below the threshold on any day; inf where no peak is known."""
         limit = machines.constant("limit", lambda m: self._limit(m)[self._rows] * (1 + ROUNDING))
-        left = [limit - self._peak(machines, day, now_s)[self._rows] for day in self.days]
-        return known_or(np.fmin.reduce(left), np.inf)
+        least: Floats = np.array(np.inf)
+        for peak in self._peaks(machines, self._picked, now_s).values():
+            least = np.fmin(least, limit - peak)  # not NaN, where one side is not
+        return least
 
-    def _peak(self, machines: Machines, day: Day, now_s: float | None = None) -> Floats:
-        """Return [R, n]: the day's peak with what started since; NaN where no peak is known."""
-        present = np.fmax(machines.estimated, machines.mean)
-        most = np.fmax(machines.column("measured_peak", day), present)
-        peak: Floats = np.minimum(machines.peak(day, self.time_zone, now_s), most)
-        return peak
+    def _peaks(
+        self, machines: Machines, rows: slice | Sequence[int] = slice(None), now_s: float | None = None
+    ) -> dict[Day, Floats]:
+        """Return [rows, n] by day: its peak with what started since; NaN where no peak is known."""
+        present = np.fmax(machines.estimated[rows], machines.mean[rows])
+        return {
+            day: np.minimum(
+                machines.peak(day, self.time_zone, now_s)[rows],
+                np.fmax(machines.column("measured_peak", day)[rows], present),
+            )
+            for day in self.days
+        }
 
     def _limit(self, machines: Machines) -> Floats:
         threshold = as_column(self.thresholds)
@@ -93,15 +104,15 @@ class DailyPeak:
     def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
         """Name the day."""
         limit, found = self._limit(machines) * (1 + ROUNDING), dict[str, Bools]()
-        for day in self.days:
-            over = self._peak(machines, day) + machines.expected[:, None] > limit
+        for day, peak in self._peaks(machines).items():
+            over = peak + machines.expected[:, None] > limit
             found[f"{day}'s peak over threshold"] = np.logical_or.reduce(over, axis=0)
         return found
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show the peaks with the requested instance, and the limit."""
         peaks: dict[str, Any] = {
-            day: numbers(self._peak(machines, day)[:, position] + machines.expected) for day in self.days
+            day: numbers(peak[:, position] + machines.expected) for day, peak in self._peaks(machines).items()
         }
         limit = self._limit(machines)[:, position]
         return {**peaks, "limit": {name: value for name, value in numbers(limit).items() if self.thresholds.get(name)}}

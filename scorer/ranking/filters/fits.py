@@ -85,12 +85,14 @@ class Fits:
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request that asks for nothing."""
-        return bool(self._amounts(machines).any())
+        return any(self._amounts(machines).tolist())
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
         """Return [n]."""
         amounts = self._amounts(machines)
-        return machines.below(self._left(machines), amounts, [r for r, amount in enumerate(amounts) if amount > 0])
+        return machines.below(
+            self._left(machines), amounts, [r for r, amount in enumerate(amounts.tolist()) if amount > 0]
+        )
 
     def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
         """Name the resource that is short."""

@@ -37,8 +37,9 @@ class MemoryPressure:
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip when switched off by 0, or for a request that asks for something."""
-        asks = bool(machines.amounts.any() or request.limits)
-        return self.available_min > 0 and not machines.requests_alone and not (self.best_effort_only and asks)
+        if self.best_effort_only and (machines.amounts.any() or request.limits):
+            return False
+        return self.available_min > 0 and not machines.requests_alone
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
         """Return [n]; unknown usage is no pressure (the filter `fresh` refuses machines without data)."""

@@ -102,14 +102,18 @@ class UsageThreshold:
         slack = machines.derived(
             ("slack", request.priority_class == "prod"), lambda m: self._slack(m, request.priority_class)
         )
-        optional = [RESOURCES.index(name) for name in self.optional]
         looked_at = self._limited if self._means_alone(machines) else range(len(RESOURCES))
-        unused = [row for row in optional if machines.expected[row] <= 0]
+        expected = machines.expected.tolist()
+        unused = [row for row in self._optional if expected[row] <= 0 and row in looked_at]
         allowed = machines.below(slack, machines.expected, [row for row in looked_at if row not in unused])
         for row in unused:
-            if row in looked_at:
-                allowed = allowed & ~(slack[row] < 0)
+            allowed = allowed & ~(slack[row] < 0)
         return allowed
+
+    @cached_property
+    def _optional(self) -> list[int]:
+        """The resources that a machine need not report."""
+        return [RESOURCES.index(name) for name in self.optional]
 
     @cached_property
     def _limited(self) -> list[int]:

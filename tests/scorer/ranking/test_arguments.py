@@ -98,7 +98,7 @@ def held(of: Any, path: str, above: tuple[int, ...] = ()) -> Iterator[tuple[str,
     if isinstance(of, np.ndarray):
         content = of.tolist() if of.dtype.hasobject else hashlib.sha256(of.tobytes()).hexdigest()
         yield path, f"{of.dtype} {of.shape} {content}"
-    elif of is None or isinstance(of, str | bytes | int | float | np.generic):
+    elif of is None or isinstance(of, str | bytes | int | float | slice | np.generic):
         yield path, repr(of)
     elif isinstance(of, set | frozenset):
         yield path, repr(sorted(map(repr, of)))
