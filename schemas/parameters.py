@@ -10,7 +10,19 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from schemas.request import NAME_LENGTH_MAX, ByResource, Labels, Name, Ports, Quantity, Request
+from schemas.request import (
+    NAME_LENGTH_MAX,
+    Affinities,
+    ByResource,
+    Labels,
+    Name,
+    Ports,
+    Preferences,
+    Quantity,
+    Request,
+    Selector,
+    Tolerations,
+)
 from schemas.resources import RESOURCES
 
 ID_LENGTH_MAX = NAME_LENGTH_MAX + 8
@@ -63,7 +75,8 @@ class Update(_Amounts, frozen=True, forbid_unknown_fields=True, kw_only=True):  
     machine: Name | None = None
     """Where it goes; "" chooses the best machine."""
     move: bool = False
-    """Reserve the machine only: the instance holds both until ``confirm`` names it. Nothing else changes."""
+    """Reserve the machine only: the instance holds both until ``confirm`` names it. Amounts, limits, expected use and
+    rules that are given with it and with ``machine`` are reserved there, and hold from the confirmation on."""
     ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = 3_600.0
     """How long a move may take; then it ends by itself and the instance stays where it is."""
     cancel_move: bool = False
@@ -78,6 +91,12 @@ class Update(_Amounts, frozen=True, forbid_unknown_fields=True, kw_only=True):  
     the way back is the other's call, or this one with the ``role`` it is to have."""
     cluster_masters: Annotated[int, Meta(ge=0)] | None = None
     labels: Labels | None = None
+    selector: Selector | None = None
+    """This and the four below are rules: which machines a later move may choose, instead of what ``place`` said."""
+    prefer: Preferences | None = None
+    affinity: Affinities | None = None
+    anti_affinity: Affinities | None = None
+    tolerations: Tolerations | None = None
     profile: Name = ""
     generation: Generation = None
     dry_run: bool = False

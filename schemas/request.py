@@ -63,6 +63,10 @@ class Toleration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     effect: Literal["refuse", "avoid"] | None = None
 
 
+Preferences = Annotated[tuple[Preference, ...], Meta(max_length=32)]
+Affinities = Annotated[tuple[Affinity, ...], Meta(max_length=32)]
+Tolerations = Annotated[tuple[Toleration, ...], Meta(max_length=128)]
+
 _Amounts: Any = msgspec.defstruct(
     "_Amounts",
     [
@@ -104,10 +108,10 @@ class Request(
     # where it may go
     machine: Name = ""
     selector: Selector = ""
-    prefer: Annotated[tuple[Preference, ...], Meta(max_length=32)] = ()
-    affinity: Annotated[tuple[Affinity, ...], Meta(max_length=32)] = ()
-    anti_affinity: Annotated[tuple[Affinity, ...], Meta(max_length=32)] = ()
-    tolerations: Annotated[tuple[Toleration, ...], Meta(max_length=128)] = ()
+    prefer: Preferences = ()
+    affinity: Affinities = ()
+    anti_affinity: Affinities = ()
+    tolerations: Tolerations = ()
     # how it is placed
     profile: Name = ""
     window_s: Annotated[int, Meta(ge=0, description="window to score by; 0: as the profile says")] = 0

@@ -105,6 +105,16 @@ class PlaceResult(RankResult, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
+class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+    """What an instance is where it moves to, in place of the same fields of its record."""
+
+    amounts: list[float]
+    expected: list[float] = []
+    limits: list[float] = []
+    maxmemory: float = 0.0
+    rules: dict[str, Any] | None = None
+
+
 class Moving(msgspec.Struct, frozen=True, kw_only=True):
     """Where an instance moves to: it holds that machine, too, until the move is confirmed or ends by itself."""
 
@@ -113,6 +123,8 @@ class Moving(msgspec.Struct, frozen=True, kw_only=True):
     until: float
     number: int
     """Which move it is: `confirm` takes it as ``move``."""
+    new: Arrival | None = None
+    """What it is there, where the move changes amounts, limits, expected use or rules."""
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):

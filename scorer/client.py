@@ -250,6 +250,16 @@ class PlaceResult(RankResult, kw_only=True):
     dry_run: bool = False
 
 
+class Arrival(Result, kw_only=True):
+    """What an instance is where it moves to, in place of the same fields of its record."""
+
+    amounts: list[float]
+    expected: list[float] = []
+    limits: list[float] = []
+    maxmemory: float = 0.0
+    rules: dict[str, Any] | None = None
+
+
 class Moving(Result, kw_only=True):
     """Where an instance moves to: it holds that machine, too, until the move is confirmed or ends by itself."""
 
@@ -257,6 +267,7 @@ class Moving(Result, kw_only=True):
     since: float
     until: float
     number: int
+    new: Arrival | None = None
 
 
 class _Record(Result, kw_only=True):

@@ -19,7 +19,7 @@ from schemas.process.verbs import chosen
 from schemas.resources import RESOURCES
 from scorer.client import WindwardError
 from scorer.commands import ask, one_instance
-from scorer.commands.show import age, ago, amount, resources, time_of
+from scorer.commands.show import age, ago, amount, amounts_in_words, resources, time_of
 from scorer.settings import ClientSettings, LedgerSettings
 
 if TYPE_CHECKING:
@@ -167,6 +167,8 @@ def _page(one: Mapping[str, Any], now_s: float) -> str:
     lines = [f"{one['id']} on {one['machine']}: {one['state']}"]
     if moving := one.get("moving"):
         lines[0] += f", moving to {moving['to']} until {time_of(moving['until'])} (move {moving['number']})"
+        if new := moving.get("new"):
+            lines.append(f"  {'there with'.ljust(16)} {amounts_in_words(new['amounts'])}")
     lines += [
         f"  {name.removesuffix('_at').ljust(16)} {time_of(one[name])} ({ago(one[name], now_s)})"
         for name in times

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,7 @@ from schemas.durations import duration
 from schemas.numbers import amount, number, size
 from schemas.resources import RESOURCES
 
-__all__ = ["age", "ago", "amount", "number", "ratio", "resources", "size", "time_of"]
+__all__ = ["age", "ago", "amount", "amounts_in_words", "number", "ratio", "resources", "size", "time_of"]
 
 
 def ratio(value: float | None) -> str:
@@ -25,6 +25,16 @@ def age(seconds: float | None) -> str:
     ('0s', '1m15s', '-')
     """
     return duration(None if seconds is None else float(round(seconds)))
+
+
+def amounts_in_words(amounts: Sequence[float | None]) -> str:
+    """Return the amounts of a record, in the order of the resources; those that are 0 or not given are left out.
+
+    >>> amounts_in_words([2.0, 1e10, None, 0.0])
+    'cpu 2.00, memory 10.0G'
+    """
+    shown = zip(RESOURCES, amounts, strict=False)
+    return ", ".join(f"{name} {amount(name, one)}" for name, one in shown if one) or "nothing"
 
 
 def time_of(at_s: float | None) -> str:

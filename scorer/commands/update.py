@@ -18,13 +18,15 @@ class UpdateSettings(AmountSettings):
     """Move, resize or change the role of a confirmed instance; what is not given stays.
 
     --machine alone says where it is from now on. With --move the machine is reserved: the instance holds both until
-    `windward confirm ID --machine MACHINE`, --cancel-move, or until --ttl-s is over; then it stays where it is.
+    `windward confirm ID --machine MACHINE`, --cancel-move, or until --ttl-s is over; then it stays where it is. Amounts
+    given with --machine and --move are reserved there, and are its own from the confirmation on.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward update db-1 --memory 12G           # resize it",
         "windward update db-1 --move --dry-run       # which machine would be better?",
         "windward update db-1 --machine m2 --move    # reserve m2; confirm db-1 --machine m2 when it runs there",
+        "windward update db-1 --machine m2 --move --memory 12G   # and be larger there",
     )
 
     id: tuple[str, ...] = setting((), "id of the instance", positional=True)
@@ -41,6 +43,7 @@ class UpdateSettings(AmountSettings):
     cluster_masters: int | None = setting(None, "masters the whole cluster has", metavar="COUNT")
     generation: int | None = setting(None, "which reservation it must be, as `place --json` says", metavar="NUMBER")
     labels: dict[str, str] | None = setting(None, "all labels of the instance", metavar="KEY=VALUE")
+    selector: str | None = setting(None, "labels a machine must have, for its next move")
     dry_run: bool = setting(False, "only say what would happen")
 
 

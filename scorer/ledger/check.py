@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scorer.ledger.follower import Follower
-from scorer.ledger.instance import Instance, counts_of, sums_of
+from scorer.ledger.instance import Instance, as_held, counts_of, sums_of
 from scorer.ledger.scripts import Ledger
 
 SLICE = 200
@@ -142,7 +142,7 @@ class Check:
         read = iter(counts)
         for name, row in zip(names, rows, strict=True):
             counted = [(what, next(read)) for what in whats[name]]
-            here = self._follower.view.held_on(name)
+            here = [as_held(one, name) for one in self._follower.view.held_on(name)]
             version, sums = read_row(row)
             if version != self._follower.version(name):
                 again.append(name)

@@ -11,7 +11,7 @@ format 1 are read, too: there amounts, limits and expected are lists of base uni
 field that a later release adds goes into the tail and needs no new format.
 
 A moving instance has ``moving``, which the scripts put at the end. It holds ``machine``, where it is confirmed, and the
-machine that it moves to (`machines_of`, `arriving`).
+machine that it moves to (`machines_of`, `arriving`), there perhaps with other amounts (`scorer.ledger.moving`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import repeat
 from operator import itemgetter, truediv
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from schemas.resources import RESOURCES
+from scorer.ledger.moving import CHANGED_BY_A_MOVE, Amounts, Arrival, Declared, Moving
 from scorer.ledger.rules import Rules
 from scorer.ledger.units import RESOURCE_UNITS, UNITS, as_units
 
@@ -32,32 +33,6 @@ LIVE: tuple[State, ...] = ("reserved", "confirmed")
 """States that hold their amounts, ports and role; the scripts' `is_live`."""
 
 _NOT_DECLARED = -1.0
-
-if TYPE_CHECKING:
-    Amounts = tuple[float | None, ...]
-    Declared = tuple[float, ...]
-else:
-
-    class Amounts(tuple):
-        """Base units in the order of `schemas.resources`; None where not given. By name in a record."""
-
-        __slots__ = ()
-
-    class Declared(tuple):
-        """Base units in the order of `schemas.resources`; -1 where not declared. By name in a record."""
-
-        __slots__ = ()
-
-
-class Moving(msgspec.Struct, frozen=True, gc=False):
-    """A move of a confirmed instance, which also holds the machine ``to`` until the move is confirmed or ends."""
-
-    to: str
-    since: float
-    until: float
-    """When it ends by itself, epoch seconds: the instance then stays where it is."""
-    number: int = 0
-    """The ledger's change that began it: which move it is."""
 
 
 class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -231,9 +206,26 @@ def machines_of(instance: Instance) -> tuple[str, ...]:
 def arriving(instance: Instance, moving: Moving) -> Instance:
     """Return what a moving instance is on the machine that it moves to: a reservation."""
     return copy_with(
-        instance, machine=moving.to, state="reserved", reserved_at=moving.since, started_at=0.0,
+        with_arrival(instance), machine=moving.to, state="reserved", reserved_at=moving.since, started_at=0.0,
         expires_at=moving.until, moving=None,
     )  # fmt: skip
+
+
+def with_arrival(instance: Instance) -> Instance:
+    """Return the record as it will be from the confirmation of its move on, but for machine and times."""
+    new = None if instance.moving is None else instance.moving.new
+    return instance if new is None else copy_with(instance, **{name: getattr(new, name) for name in CHANGED_BY_A_MOVE})
+
+
+def arrival(instance: Instance) -> Arrival:
+    """Return what of a record a move can change."""
+    return Arrival(**{name: getattr(instance, name) for name in CHANGED_BY_A_MOVE})
+
+
+def as_held(instance: Instance, machine: str) -> Instance:
+    """Return what a live instance is on one of the machines that it holds."""
+    moving = instance.moving
+    return instance if moving is None or machine == instance.machine else arriving(instance, moving)
 
 
 def copy_with(instance: Instance, **changes: Any) -> Instance:

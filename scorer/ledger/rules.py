@@ -39,7 +39,8 @@ class Rules(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     tolerations: tuple[KeptToleration, ...] = ()
 
 
-_NAMES = Rules.__struct_fields__
+RULES = Rules.__struct_fields__
+"""The fields of a request that are rules."""
 
 
 def rules_of(request: Request) -> Rules | None:
@@ -50,9 +51,9 @@ def rules_of(request: Request) -> Rules | None:
     """
     if not (request.selector or request.tolerations or request.anti_affinity or request.affinity or request.prefer):
         return None
-    return msgspec.convert({name: getattr(request, name) for name in _NAMES}, Rules, from_attributes=True)
+    return msgspec.convert({name: getattr(request, name) for name in RULES}, Rules, from_attributes=True)
 
 
 def as_fields(rules: Rules | None) -> Mapping[str, Any]:
     """Return rules as fields of a request."""
-    return {} if rules is None else {name: getattr(rules, name) for name in _NAMES}
+    return {} if rules is None else {name: getattr(rules, name) for name in RULES}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from scorer.ledger.arguments import candidates_in_script, given, in_call, reasons_in_words
-from scorer.ledger.instance import Instance, read_record, record_tail
+from scorer.ledger.instance import Instance, copy_with, read_record, record_tail, with_arrival
 from scorer.ledger.runner import ScriptRunner
 from scorer.ledger.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
 
@@ -109,7 +109,10 @@ class Ledger(ScriptRunner):
         for change in changes:
             candidates = candidates_in_script(change.new, change.candidates)
             tail = b"" if change.new is change.old else record_tail(change.new)
-            arguments += [change.old.id, change.old.version, tail, candidates, ""]
+            there, moving = b"", change.old.moving
+            if tail and moving is not None and moving.new is not None:
+                there = b"{" + record_tail(with_arrival(copy_with(change.new, moving=moving))) + b"}"
+            arguments += [change.old.id, change.old.version, tail, candidates, there]
         return self._update(changes, arguments, generation, expected_change, call, dry_run)
 
     def begin_move(
@@ -118,6 +121,7 @@ class Ledger(ScriptRunner):
         candidates: Sequence[Candidate],
         lasts_s: float,
         *,
+        new: Instance | None = None,
         generation: int | None = None,
         expected_change: int = -1,
         call: Call = NO_QUERY,
@@ -126,9 +130,10 @@ class Ledger(ScriptRunner):
         """Begin a move: until `confirm`, or for ``lasts_s``, an instance also holds the first candidate with room.
 
         ``old``: the record as it was read; the outcome is ``stale`` when it has changed since.
+        ``new``: the record on the target, when the move changes amounts, limits, expected use or rules.
         """
-        seconds = repr(max(lasts_s, 1e-6))
-        arguments = (old.id, old.version, "", candidates_in_script(old, candidates), seconds)
+        seconds, tail = repr(max(lasts_s, 1e-6)), b"" if new is None else record_tail(new)
+        arguments = (old.id, old.version, tail, candidates_in_script(new or old, candidates), seconds)
         change = Change(old, old, candidates)
         return self._update([change], arguments, generation, expected_change, call, dry_run)
 

@@ -4,6 +4,9 @@
     ...                                                           # copy it, start it on m2
     client.confirm("db-1", machine="m2", generation=begun["generation"], move=begun["moving"]["number"])
 
+A move may change amounts, limits, expected use and rules, too (`SIZES`): the target holds the new amounts, the source
+those it had, and the confirmation makes the new ones its own.
+
 Until then the instance is confirmed where it was and holds both machines: its amounts, its ports and its role on both;
 its cluster counts it once, and the choice of the target ignores it. ``moving`` of its record has the target, the times
 of its begin and its end, and the number of the move. What each step does:
@@ -15,8 +18,9 @@ of its begin and its end, and the number of the move. What each step does:
 | ``release`` | has ended | freed | freed |
 | ``confirm`` without the target | stays, moving | held | held |
 | ``update`` of amounts, ports, role, labels | stays, moving; what grows must have room on both | held | held |
+| ``update`` of amounts, when the move changes some | refused | held | held |
 | ``update`` to another machine, another move | refused | held | held |
-| the same move again | stays, moving; answered ``repeated`` | held | held |
+| the same move again, with the same amounts | stays, moving; answered ``repeated`` | held | held |
 
 ``generation`` names the reservation of the instance, ``move`` the move: a late ``confirm`` with the number of a move
 that ended by itself does not confirm the next one.
@@ -30,7 +34,7 @@ from typing import Any
 from schemas.parameters import Update
 from schemas.request import InvalidRequest
 from scorer.ledger.follower import Follower
-from scorer.ledger.instance import Instance
+from scorer.ledger.instance import Instance, arrival, with_arrival
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import CHANGED, NO_QUERY, Call, Change, Transition
 from scorer.placement.as_request import as_request
@@ -38,6 +42,7 @@ from scorer.placement.offer import expected_change
 from scorer.placement.placement import Conflict
 from scorer.ranking.catalogue import Profiles
 from scorer.ranking.kept import Kept
+from scorer.rpc.changes import SIZES, changed
 from scorer.rpc.errors import CallError
 from scorer.rpc.move import targets
 from scorer.rpc.records import answer_to, confirmed, other_generation
@@ -48,13 +53,35 @@ _WITH_A_MOVE = {"id", "machine", "move", "ttl_s", "cancel_move", "profile", "gen
 
 
 def check_alone(asked: Update) -> None:
-    """Raise InvalidRequest for a step of a move that would change something else, too."""
+    """Raise InvalidRequest for a step of a move that would change what no move changes."""
     if asked.move and asked.cancel_move:
         raise InvalidRequest("cancel_move: does not go together with move")
     step = "move" if asked.move else "cancel_move"
     for name in Update.__struct_fields__:
-        if name not in _WITH_A_MOVE and getattr(asked, name) not in (None, ""):
+        if (
+            name in _WITH_A_MOVE
+            or getattr(asked, name) is None
+            or (name == "swap_role_with" and not asked.swap_role_with)
+        ):
+            continue
+        if asked.cancel_move or name not in SIZES:
             raise InvalidRequest(f"{name}: does not go together with {step}: update it before or after")
+        if not asked.machine:
+            raise InvalidRequest(f"{name}: goes together with move only when machine says where")
+
+
+def refuse_size(record: Instance) -> None:
+    """Raise CallError where no move begins that could give an instance another size."""
+    if record.moving is None:
+        raise CallError("FAILED_PRECONDITION", f"{record.id!r} is on {record.machine}: update it without move")
+    how = "confirm it there, or update it with cancel_move, first"
+    raise CallError("FAILED_PRECONDITION", f"{moving_words(record)} with other amounts or rules: {how}")
+
+
+def refuse_other_size(old: Instance, new: Instance) -> None:
+    """Raise CallError where something is to change that the move under way changes, too."""
+    if arrival(old) != arrival(new):
+        refuse_size(old)
 
 
 def moving_words(record: Instance) -> str:
@@ -87,19 +114,23 @@ def begin_move(
         old = _meant(ledger, follower, asked)
         if old.moving is not None and asked.machine not in (None, "", old.moving.to):
             refuse_while_moving(old)
+        there = with_arrival(old)
+        new = changed(there, asked)
         if old.moving is not None or asked.machine == old.machine:
+            if new != there:
+                refuse_size(old)
             return _repeat(ledger, follower, old, asked, call)
-        change = expected_change(follower.change, as_request(old))
+        change = expected_change(follower.change, as_request(new))
         candidates, terms = targets(
-            old, old, asked.machine or "", asked.profile, None, follower, snapshot, profiles, now_s, kept
+            old, new, asked.machine or "", asked.profile, None, follower, snapshot, profiles, now_s, kept
         )
         better = [one.machine for one in candidates]
         better = better[: better.index(old.machine)] if old.machine in better else better
         if not better:
             return _repeat(ledger, follower, old, asked, call)
         transition = ledger.begin_move(
-            old, candidates[: len(better)], asked.ttl_s, generation=asked.generation, expected_change=change,
-            call=call, dry_run=asked.dry_run,
+            old, candidates[: len(better)], asked.ttl_s, new=None if new == old else new, generation=asked.generation,
+            expected_change=change, call=call, dry_run=asked.dry_run,
         )  # fmt: skip
         follower.absorb(transition)
         outcome = transition.outcomes[0]

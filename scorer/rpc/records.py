@@ -19,6 +19,10 @@ def shown_record(record: Instance) -> dict[str, Any]:
     shown.pop("request", None)
     shown.pop("swap", None)
     shown["generation"] = record.generation
+    if record.moving is not None and record.moving.new is not None:
+        new = msgspec.structs.asdict(record.moving.new)
+        new["amounts"] = [amount or 0.0 for amount in record.moving.new.amounts]
+        shown["moving"]["new"] = msgspec.to_builtins(new)
     return shown | {"amounts": [amount or 0.0 for amount in record.amounts], "maxmemory": record.maxmemory}
 
 

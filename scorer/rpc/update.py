@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from schemas.parameters import Update
-from schemas.request import InvalidRequest, Quantity, check_labels, read_amount
-from schemas.resources import RESOURCES
+from schemas.request import InvalidRequest, check_labels
 from scorer.ledger.follower import Follower
 from scorer.ledger.instance import Instance, machines_of
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import CHANGED, NO_QUERY, Call, Candidate, Change
-from scorer.ledger.units import too_large
 from scorer.placement.as_request import as_request
 from scorer.placement.offer import expected_change
 from scorer.placement.placement import Conflict
 from scorer.ranking.catalogue import Profiles
 from scorer.ranking.kept import Kept
+from scorer.rpc.changes import changed
 from scorer.rpc.errors import CallError
 from scorer.rpc.move import limits_of_growth, targets
-from scorer.rpc.moving import begin_move, cancel_move, check_alone, refuse_while_moving
+from scorer.rpc.moving import begin_move, cancel_move, check_alone, refuse_other_size, refuse_while_moving
 from scorer.rpc.query import read_params
 from scorer.rpc.records import answer_to, confirmed, other_generation
 from scorer.snapshot.snapshot import Snapshot
@@ -94,24 +92,9 @@ def _change(
     now_s: float, kept: Kept | None,
 ) -> tuple[Change, dict[str, Any]]:  # fmt: skip
     """Return the change, and the explained ranking when the instance moves."""
-    amounts = tuple(
-        old.amounts[position] if getattr(asked, name) is None else read_amount(name, getattr(asked, name))
-        for position, name in enumerate(RESOURCES)
-    )
-    given: dict[str, Any] = {"amounts": amounts}
-    if asked.maxmemory is not None:
-        given["maxmemory"] = read_amount("maxmemory", asked.maxmemory)
-    for name in ("ports", "role", "cluster_masters", "labels"):
-        if getattr(asked, name) is not None:
-            given[name] = getattr(asked, name)
-    for name in ("limits", "expected"):
-        if (by_name := getattr(asked, name)) is not None:
-            given[name] = _by_resource(name, by_name)
-    if given.get("role", old.role) != old.role:
-        given["swap"] = ()
-    new = msgspec.structs.replace(old, **given)
-    if large := too_large(new.amounts, new.maxmemory):
-        raise InvalidRequest(large)
+    new = changed(old, asked)
+    if old.moving is not None and old.moving.new is not None:
+        refuse_other_size(old, new)
     if asked.machine is None or asked.machine == old.machine:
         stays = [
             Candidate(at, -1, limits_of_growth(old, new, at, asked.profile, follower, snapshot, profiles, now_s, kept))
@@ -146,11 +129,3 @@ def _swap(change: Change, other: Instance, role: str | None) -> list[Change]:
 
 def _same(change: Change) -> bool:
     return change.candidates[0].machine == change.old.machine and change.old == change.new
-
-
-def _by_resource(name: str, given: Mapping[str, Quantity]) -> tuple[float, ...]:
-    for resource in given:
-        if resource not in RESOURCES:
-            raise InvalidRequest(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
-    amounts = tuple(read_amount(f"{name}.{r}", given[r]) if r in given else -1.0 for r in RESOURCES)
-    return amounts if given else ()

@@ -28,7 +28,8 @@ from typing import Any, NamedTuple
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from scorer.client import Client, WindwardError
-from scorer.ledger.instance import LIVE, Instance, Moving, machines_of
+from scorer.ledger.instance import LIVE, Instance, machines_of
+from scorer.ledger.moving import Moving
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.units import in_units
 from scorer.wire import Wire

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -26,9 +27,11 @@ from schemas.names import Names
 from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.ledger import scripts as ledger_module
+from scorer.ledger.check import Check
 from scorer.ledger.follower import Follower
-from scorer.ledger.instance import Instance, machines_of
+from scorer.ledger.instance import Instance, arrival, as_held, machines_of
 from scorer.ledger.limits import Limit, in_role, one_to_a_port, total
+from scorer.ledger.rules import Rules
 from scorer.ledger.runner import SCRIPTS, script_text
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
@@ -263,15 +266,20 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(
         number=st.integers(0, 50), to=st.permutations(MACHINES),
         lasts_s=st.sampled_from([1.0, 10.0]), stale=st.sampled_from([False, False, False, True]),
-        fresh=st.booleans() | st.just(True), again=st.booleans(),
+        fresh=st.booleans() | st.just(True), again=st.booleans(), size=st.none() | amounts,
     )  # fmt: skip
-    def begin_move(self, number: int, to: list[str], lasts_s: float, stale: bool, fresh: bool, again: bool) -> None:
-        """Have an instance move elsewhere, whether it moves already or not."""
+    def begin_move(
+        self, number: int, to: list[str], lasts_s: float, stale: bool, fresh: bool, again: bool,
+        size: tuple[float, ...] | None = None,
+    ) -> None:  # fmt: skip
+        """Have an instance move elsewhere, whether it moves already or not, perhaps with other amounts."""
         old = self.one_of(number, lambda one: one.state == "confirmed" and (again or not one.moving))
         candidates = [one for one in self.candidates(to, fresh) if one.machine != old.machine]
         if stale:
             old = msgspec.structs.replace(old, version=old.version + 1)
-        self.same(self.real.begin_move(old, candidates, lasts_s), self.model.begin_move(old, candidates, lasts_s))
+        new = None if size is None else msgspec.structs.replace(old, amounts=size, maxmemory=1e9 - old.maxmemory)
+        real = self.real.begin_move(old, candidates, lasts_s, new=new)
+        self.same(real, self.model.begin_move(old, candidates, lasts_s, new=new))
 
     @precondition(lambda self: any(one.moving for one in self.model.live()))
     @rule(number=st.integers(0, 50), query=queries, move=generations, started=st.sampled_from([0.0, 5.0]))
@@ -340,7 +348,7 @@ class LedgerMachine(RuleBasedStateMachine):
                     assert sum(n for (_, what), n in sums.items() if what == name) <= in_units(name, limit)
             assert sum(sums.get((one, "instances"), 0) for one in ("batch", "free")) <= BATCH_INSTANCES
             if not math.isnan(MAXMEMORY[machine]):
-                assert sum(record.maxmemory for record in here) <= MAXMEMORY[machine]
+                assert sum(as_held(one, self.named[machine]).maxmemory for one in here) <= MAXMEMORY[machine]
             ports = [port for record in here for port in record.ports]
             assert len(ports) == len(set(ports))
             for cluster in ("c1", "c2"):
@@ -388,6 +396,9 @@ class LedgerMachine(RuleBasedStateMachine):
             assert {one.id for one in view.held_on(machine)} == {one.id for one in anew.held_on(machine)} == held
             assert {one.id for one in view.on_machine(machine)} == {r.id for r in live.values() if r.machine == machine}
             assert len(view.slots_on(machine)) == len(held)
+            promised, _ = view.promised(np.array([*view.slots_on(machine)], np.int64))
+            cpu = sum(n for (_, what), n in self.model.sums(machine).items() if what == "cpu")
+            assert in_units("cpu", float(promised[0].sum())) == pytest.approx(cpu, abs=1)
         assert view.live()[0].size == sum(len(machines_of(one)) for one in live.values())
 
     @invariant()
@@ -660,6 +671,42 @@ def test_who_moved_away_is_a_leaver_where_it_was(wire: Wire, names: Names) -> No
     assert follower.view.instances["a"].started_at == NOW_S + 5
     followed, read = follower.view.leavers, LedgerView(leavers=[left]).leavers
     assert len(followed) == len(read) == len(followed.slots_on("m1")) == 1
+
+
+def test_a_move_may_give_it_another_size(wire: Wire, names: Names) -> None:
+    """Each machine holds its own amounts; what else changes meanwhile is there, too; cancelled, it is as before."""
+    ledger = Ledger(wire, names)
+    own = Wanted(
+        msgspec.structs.replace(simple("a").instance, amounts=amounts_of(2.0, 3e9)), 60.0, [Candidate("m1", -1)]
+    )
+    ledger.reserve([own])
+    (old,) = ledger.confirm("a").changes
+    rules = Rules(selector="disk=ssd")
+    new = msgspec.structs.replace(old, amounts=amounts_of(4.0, 1e9), maxmemory=5e8, rules=rules)
+    full = Candidate("m2", -1, [Limit(total("cpu"), 3.0, "m2 is full")])
+    assert ledger.begin_move(old, [full], 60.0, new=new).outcomes[0].reasons == ("m2 is full",)
+    (begun,) = ledger.begin_move(old, [full._replace(limits=())], 60.0, new=new).changes
+    assert (begun.amounts, begun.moving and begun.moving.new) == (old.amounts, arrival(new))
+
+    def cpu() -> dict[str, int]:
+        flat = wire.one("HGETALL", ledger.machines)
+        return {k.decode(): sums_in(v)["prod", "cpu"] for k, v in zip(flat[::2], flat[1::2], strict=True)}
+
+    assert cpu() == {"m1": 2_000_000, "m2": 4_000_000}
+    labelled = msgspec.structs.replace(begun, labels={"moving": '"new":{', "x": "y"})
+    (begun,) = ledger.update([Change(begun, labelled, [])]).changes
+    assert (begun.labels["x"], begun.moving and begun.moving.new) == ("y", arrival(new))
+    assert Check(ledger).run().differences == []
+    (stays,) = ledger.cancel_move(begun).changes
+    assert (stays.amounts, stays.moving, cpu()) == (old.amounts, None, {"m1": 2_000_000})
+    new = msgspec.structs.replace(stays, amounts=amounts_of(4.0, 1e9), maxmemory=5e8, rules=rules)
+    ledger.begin_move(stays, [Candidate("m2", -1)], 60.0, new=new)
+    (there,) = ledger.confirm("a", machine="m2").changes
+    kept = ("amounts", "maxmemory", "labels", "rules", "generation")
+    assert [getattr(there, name) for name in kept] == [getattr(new, name) for name in kept]
+    assert cpu() == {"m2": 4_000_000}
+    assert ledger.leavers()[0].amounts == old.amounts
+    assert Check(ledger).run().differences == []
 
 
 def test_a_move_ends_by_itself(wire: Wire, names: Names) -> None:

@@ -12,7 +12,8 @@ The life of an instance; each step is one script, which says what it does in eve
                          expired  released <───────┘          both: known for a day, then unknown
 
 A confirmed instance may be moving: it holds its machine and the one it moves to, with all its amounts, ports and its role
-on both; its cluster counts it once. It is confirmed on the first until the move is:
+on both; its cluster counts it once. A move may give it another size: then it holds its old amounts on the first machine
+and the new ones on the other. It is confirmed on the first until the move is:
 
                                    update: move                 confirm(machine = the new one)
     confirmed on A ──────────────────────> A, moving to B ──────────────────────> confirmed on B, A is free
@@ -57,7 +58,7 @@ A record is one JSON object whose first line holds what transitions change (vers
 (the tail) came from the scorer and is passed on byte for byte, since encoding it here would cut its numbers to 14
 digits; a new generation is put at its end here. Of the tail the scripts read: `generation`; `amounts` {resource: whole units} and `maxmemory`, null or absent: not given,
 adds nothing; `priority_class`; `counts` [what, ...]; `cluster`; `request`. Of a moving instance they put at the end of the
-stored tail `moving` {to, since, until, number: the change that began it} and, for the scripts that came before moves and add
+stored tail `moving` {to, since, until, number: the change that began it, new: its tail there, where that is another} and, for the scripts that came before moves and add
 up what stands there, `moving_from`: the machine it moves to. The units are the scorer's
 (`scorer.ledger.units`): nothing is scaled here, so scripts of releases that know different resources keep each other's
 sums. Sums are whole numbers, so adding and taking away never drifts.
@@ -154,7 +155,11 @@ end
 local function decode(value, id)
   local record = cjson.decode(value)
   record.tail = string.sub(value, string.find(value, '\n', 1, true) + 1, -2)
-  if record.moving then record.tail = string.match(record.tail, '^(.*),"moving_from":') end
+  if record.moving then
+    local own, moves = string.match(record.tail, '^(.*),"moving_from":(.*)$')
+    record.tail = own
+    if record.moving.new then record.moving.tail = string.match(moves, '"new":{(.*)}}$') end
+  end
   record.id = record.id or id
   return record
 end
@@ -162,8 +167,8 @@ end
 -- The end of a stored tail that says where an instance moves.
 local function moving_text(moving)
   local to = cjson.encode(moving.to)
-  return string.format(',"moving_from":%s,"moving":{"to":%s,"since":%.6f,"until":%.6f,"number":%.0f}', to, to,
-    moving.since, moving['until'], moving.number or 0)
+  return string.format(',"moving_from":%s,"moving":{"to":%s,"since":%.6f,"until":%.6f,"number":%.0f', to, to,
+    moving.since, moving['until'], moving.number or 0) .. (moving.tail and ',"new":{' .. moving.tail .. '}}' or '}')
 end
 
 local function encode(record)
@@ -212,9 +217,14 @@ local function hold_on(machine, record, sign)
   end
 end
 
+-- What a moving instance is where it moves to.
+local function there(record)
+  return record.moving.new or record
+end
+
 local function hold(record, sign)
   hold_on(record.machine, record, sign)
-  if record.moving then hold_on(record.moving.to, record, sign) end
+  if record.moving then hold_on(record.moving.to, there(record), sign) end
   local cluster = cluster_of(record)
   if cluster then
     local members = cluster_row(cluster)
@@ -269,7 +279,7 @@ end
 -- Have a moving instance stay where it is: the machine it was to move to is free.
 local function stay(record)
   local moving = copy_of(record)
-  hold_on(record.moving.to, record, -1)
+  hold_on(record.moving.to, there(record), -1)
   record.moving, record.value = nil, nil
   changed(record, moving)
 end
@@ -278,6 +288,11 @@ end
 local function arrive(record, at)
   local moving = copy_of(record)
   hold_on(record.machine, record, -1)
+  local new = record.moving.new
+  if new then
+    record.tail = record.moving.tail
+    record.amounts, record.maxmemory, record.counts = new.amounts, new.maxmemory, new.counts
+  end
   record.machine, record.started_at = record.moving.to, math.max(at, record.moving.since)
   record.moving, record.value = nil, nil
   changed(record, moving)

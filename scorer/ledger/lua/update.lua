@@ -7,10 +7,12 @@ ARGV[7] change number that the whole ledger must still have ("-1": any); given w
 ARGV[8...] five for each instance that changes:
   id; version its record must still have; the new record's tail ("": it stays as it is); its candidates, JSON: where it may
   go, its own machine included; the first with room is taken; seconds that a move may take ("": none begins; "0": the one
-  under way ends, its tail and candidates are not looked at)
+  under way ends, its tail and candidates are not looked at; "{...}": none begins, and this is the new tail, in braces,
+  where it moves to: of one that moves with another size)
 
 With seconds the instance stays as it is and holds the candidate, too, until the move is confirmed, cancelled or its time
-is over. A moving instance that changes otherwise stays on both machines: each of its candidates must have room.
+is over; a tail is then what it is there. A moving instance that changes otherwise stays on both machines: each of its
+candidates must have room.
 
 Result: {"done", record, ...}, {"repeat", record} (this query changed it before, or it stays), {"stale"} (another version),
 {"conflict", number of the instance, reasons, number of the first candidate with one (none: 1)}, {"ended", record}, {"reserved", record}, {"moving", record} (a move is
@@ -45,6 +47,7 @@ local function choose(candidates)
 end
 
 local record, lasts_s = old[1], ARGV[FIRST + 4]
+if string.sub(lasts_s, 1, 1) == '{' then lasts_s = '' end
 if lasts_s == '0' and record.moving then
   stay(record)
 elseif lasts_s ~= '' and lasts_s ~= '0' then
@@ -52,9 +55,10 @@ elseif lasts_s ~= '' and lasts_s ~= '0' then
   local to, reasons = choose(cjson.decode(ARGV[FIRST + 3]))
   if not to then return answer({'conflict', '1', table.concat(reasons, ',')}) end
   if to == record.machine then return answer({'repeat', shown(record)}) end
-  local before_move = copy_of(record)
-  hold_on(to, record, 1)
+  local before_move, tail = copy_of(record), ARGV[FIRST + 2]
   record.moving, record.value = {to = to, since = now, ['until'] = now + tonumber(lasts_s)}, nil
+  if tail ~= '' then record.moving.tail, record.moving.new = tail, cjson.decode('{' .. tail .. '}') end
+  hold_on(to, there(record), 1)
   changed(record, before_move)
 elseif lasts_s == '0' or ARGV[FIRST + 2] == '' then
   remember(ARGV[4], ARGV[5], record)
@@ -77,6 +81,10 @@ for index, one in ipairs(old) do
   local reasons
   if one.moving then
     new.machine, new.moving = one.machine, one.moving
+    if one.moving.new then
+      new.moving = copy_of(one.moving)
+      new.moving.tail, new.moving.new = string.sub(ARGV[at + 4], 2, -2), cjson.decode(ARGV[at + 4])
+    end
     for position = 2, #candidates do
       local reason = misfit(candidates[1], candidates[position], {})
       if reason then return answer({'conflict', tostring(index), reason, position - 1}) end

@@ -20,7 +20,7 @@ from schemas.request import read_request
 from schemas.resources import RESOURCES
 from schemas.sample import MachineFacts
 from schemas.window_table import decode_table
-from scorer.ledger.instance import Moving
+from scorer.ledger.moving import Moving
 from scorer.ledger.view import LedgerView, instance_of
 from scorer.placement.steps import drain
 from scorer.ranking.catalogue import load_profiles

@@ -9,7 +9,8 @@ from typing import Literal
 import msgspec
 
 from schemas.resources import RESOURCES
-from scorer.ledger.instance import LIVE, Instance, Moving, State
+from scorer.ledger.instance import LIVE, Instance, State
+from scorer.ledger.moving import Arrival, Moving
 from scorer.ledger.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
 from scorer.ledger.units import UNITS, in_units
 
@@ -73,7 +74,7 @@ class LedgerModel:
         found: Counter[tuple[str, str]] = Counter()
         for record in self.on_machine(machine):
             for name in ("instances", "maxmemory", *RESOURCES):
-                found[record.priority_class, name] += _share(record, name)
+                found[record.priority_class, name] += _share(_on(record, machine), name)
         return {key: value for key, value in found.items() if value}
 
     # ---- steps
@@ -124,7 +125,7 @@ class LedgerModel:
         return TRANSITIONS[record.state if record else None, step]
 
     def _misfit(self, record: Instance, candidate: Candidate, own: set[str]) -> str:
-        here = [r for r in self.on_machine(candidate.machine) if r.id != record.id]
+        here = [_on(r, candidate.machine) for r in self.on_machine(candidate.machine) if r.id != record.id]
         if (
             candidate.version >= 0
             and candidate.machine not in own
@@ -267,6 +268,7 @@ class LedgerModel:
         def there(record: Instance) -> Instance:
             at, moving = min(started_at, now) if started_at else now, record.moving
             where = {"machine": moving.to, "started_at": max(at, moving.since)} if moving else {"started_at": at}
+            record = _on(record, moving.to) if moving else record
             return msgspec.structs.replace(record, state="confirmed", expires_at=0.0, moving=None, **where)
 
         return self._single(instance_id, "confirm", machine, generation, call, there, move)
@@ -344,17 +346,20 @@ class LedgerModel:
             outcome = step(record)
         return Transition("", before, self.log[before:], [outcome])
 
-    def begin_move(self, old: Instance, candidates: Sequence[Candidate], lasts_s: float) -> Transition:
+    def begin_move(
+        self, old: Instance, candidates: Sequence[Candidate], lasts_s: float, *, new: Instance | None = None
+    ) -> Transition:
         """As `Ledger.begin_move`, for a query that is asked once."""
 
         def begun(record: Instance) -> Outcome:
             if record.moving:
                 return Outcome("moving", record)
-            candidate, reasons = self._first(msgspec.structs.replace(record, id=""), candidates)
+            candidate, reasons = self._first(msgspec.structs.replace(new or record, id=""), candidates)
             if candidate is None:
                 return Outcome("conflict", reasons=tuple(reasons))
             now = self._clock()
-            moving = Moving(candidate.machine, now, now + lasts_s, self.change + 1)
+            there = new and Arrival(**{name: getattr(new, name) for name in Arrival.__struct_fields__})
+            moving = Moving(candidate.machine, now, now + lasts_s, self.change + 1, there)
             return Outcome("done", self._write(msgspec.structs.replace(record, moving=moving)))
 
         return self._on_confirmed(old, begun)
@@ -386,6 +391,12 @@ class LedgerModel:
 
 def _held(record: Instance) -> tuple[str, ...]:
     return (record.machine, record.moving.to) if record.moving else (record.machine,)
+
+
+def _on(record: Instance, machine: str) -> Instance:
+    """Return the record with the amounts that it has on a machine that it holds."""
+    new = record.moving.new if record.moving and record.moving.to == machine else None
+    return msgspec.structs.replace(record, **msgspec.structs.asdict(new)) if new else record
 
 
 def _share(record: Instance, name: str) -> int:

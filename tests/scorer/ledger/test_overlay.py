@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scorer.ledger.instance import Moving, copy_with
+from scorer.ledger.instance import copy_with
+from scorer.ledger.moving import Moving
 from scorer.ledger.overlay import Overlay
 from scorer.ledger.seats import Seats
 from scorer.ledger.view import LedgerView

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from schemas.resources import RESOURCES
 from scorer.ledger.facets import facets_of
-from scorer.ledger.instance import Instance, Moving, copy_with, machines_of
+from scorer.ledger.instance import Instance, copy_with, machines_of
+from scorer.ledger.moving import Moving
 from scorer.ledger.seats import Seats
 from scorer.ledger.view import LedgerView
 from scorer.snapshot.roster import Roster

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.commands.fleet_file import OfflineFleet
-from scorer.ledger.instance import Moving, copy_with
+from scorer.ledger.instance import copy_with
+from scorer.ledger.moving import Moving
 from scorer.ranking.catalogue import load_profiles
 from scorer.ranking.rebalancing import Rebalancing
 from scorer.rebalance.advice import advice

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.commands.fleet_file import OfflineFleet
-from scorer.ledger.instance import Moving, copy_with
+from scorer.ledger.instance import copy_with
+from scorer.ledger.moving import Moving
 from scorer.ledger.overlay import Overlay
 from scorer.placement.anew import moved_to
 from scorer.placement.as_request import as_request

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from schemas.proposal import MoveProposal, read_proposal, write_proposal
-from scorer.ledger.instance import Instance, Moving
+from scorer.ledger.instance import Instance
+from scorer.ledger.moving import Moving
 from scorer.rebalancer.proposals import OUTCOMES, Memory, Settled, settle
 
 NOW_S = 1_000.0

@@ -61,6 +61,8 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("confirm", {"id": "i", "machine": "m1", "generation": 1}),
     ("update", {"id": "i", "machine": "", "cpu": 2, "labels": {"a": "b"}, "swap_role_with": "x"}),
     ("update", {"id": "i", "machine": "m2", "move": True, "ttl_s": "5m"}),
+    ("update", {"id": "i", "machine": "m2", "move": True, "cpu": 2, "selector": "a=b", "limits": {"cpu": 3}}),
+    ("update", {"id": "i", "selector": "!d", "tolerations": [{"key": "a"}], "anti_affinity": [], "prefer": []}),
     ("update", {"id": "i", "cancel_move": True}),
     ("confirm", {"id": "i", "machine": "m2", "move": 3}),
     ("release", {"id": "i"}),

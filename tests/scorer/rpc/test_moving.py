@@ -92,7 +92,15 @@ def test_what_else_may_change_while_it_moves() -> None:
 @pytest.mark.parametrize(
     ("params", "wrong"),
     [
-        ({"machine": "m1", "move": True, "cpu": 2}, "cpu: does not go together with move"),
+        ({"machine": "m1", "move": True, "role": "master"}, "role: does not go together with move"),
+        ({"move": True, "cpu": 2}, "cpu: goes together with move only when machine says where"),
+        ({"machine": "", "move": True, "cpu": 2}, "cpu: goes together with move only when machine says where"),
+        ({"machine": "m0", "move": True, "cpu": 2}, "'a' is on m0: update it without move"),
+        ({"machine": "m1", "move": True, "cpu": 9}, "no machine for 'a'"),
+        ({"machine": "m1", "move": True, "selector": "disk=hdd"}, "no machine for 'a'"),
+        ({"machine": "m1", "move": True, "selector": "(("}, "selector: cannot read"),
+        ({"selector": "(("}, "selector: cannot read"),
+        ({"cancel_move": True, "cpu": 2}, "cpu: does not go together with cancel_move"),
         ({"cancel_move": True, "role": "master"}, "role: does not go together with cancel_move"),
         ({"cancel_move": True, "move": True}, "cancel_move: does not go together with move"),
         ({"machine": "m2", "move": True}, "no machine for 'a'"),
@@ -100,11 +108,68 @@ def test_what_else_may_change_while_it_moves() -> None:
         ({"machine": "nowhere", "move": True}, "no machine for 'a'"),
         ({"machine": "m1", "move": True, "generation": 99}, "another reservation"),
     ],
-    ids=["resized", "role", "both", "no room", "not selected", "unknown", "generation"],
+    ids=[
+        "labels",
+        "no machine",
+        "best machine",
+        "where it is",
+        "too large",
+        "other rules",
+        "no selector",
+        "no rule",
+        "cancelled",
+        "role",
+        "both",
+        "no room",
+        "not selected",
+        "unknown",
+        "generation",
+    ],
 )
 def test_a_move_that_cannot_be(params: dict[str, Any], wrong: str) -> None:
     """What the first request said of its machines is upheld; a move changes nothing else."""
     assert wrong in words(scorer_with(selector="disk=ssd"), "update", id="a", **params)
+
+
+def test_a_move_may_change_its_amounts() -> None:
+    """The target holds the new ones, the source the old ones; each query says what it moves with."""
+    scorer = scorer_with(selector="disk=ssd")
+
+    def promised() -> list[float]:
+        rows = scorer.ask("machines", names=["m0", "m1"])["machines"]
+        return [one["resources"]["cpu"]["promised"] for one in rows]
+
+    how: dict[str, Any] = {"id": "a", "machine": "m1", "move": True}
+    begun = scorer.ask("update", **how, cpu=3, limits={"cpu": 4}, selector="")
+    assert (begun["amounts"][0], promised()) == (1.0, [1.0, 3.0])
+    assert begun["moving"]["new"] == {
+        "amounts": [3.0, 1.0, 0.0, 0.0], "limits": [4.0, -1.0, -1.0, -1.0], "expected": [], "maxmemory": 0.0,
+        "rules": None,
+    }  # fmt: skip
+    assert scorer.ask("update", **how, cpu="3")["repeated"] is True
+    assert scorer.ask("update", **how)["repeated"] is True
+    for params in ({**how, "cpu": 2}, {"id": "a", "cpu": 1.5}, {"id": "a", "selector": "disk=hdd"}):
+        assert "with other amounts or rules: confirm it there" in words(scorer, "update", **params)
+    assert scorer.ask("update", id="a", role="master", ports=[7])["moving"] == begun["moving"]
+    done = scorer.ask("confirm", id="a", machine="m1")
+    assert (done["amounts"][:2], done["limits"][0], done["rules"]) == ([3.0, 1.0], 4.0, None)
+    assert (done["role"], done["ports"], promised()) == ("master", [7], [0.0, 3.0])
+    scorer.ask("update", id="a", machine="m0", move=True, cpu=5)
+    assert promised() == [5.0, 3.0]
+    assert scorer.ask("update", id="a", cancel_move=True)["amounts"][0] == 3.0
+    assert promised() == [0.0, 3.0]
+
+
+def test_rules_are_changed_in_place_and_hold_for_the_next_move() -> None:
+    """What is given changes; what is empty is gone."""
+    scorer = scorer_with(selector="disk=ssd")
+    tolerations = [{"key": "gpu"}]
+    changed = scorer.ask("update", id="a", selector="disk=hdd", tolerations=tolerations)
+    assert (changed["machine"], changed["rules"]["selector"]) == ("m0", "disk=hdd")
+    assert scorer.ask("update", id="a", selector="disk=hdd")["repeated"] is True
+    assert scorer.ask("update", id="a", move=True, dry_run=True)["moving"]["to"] == "m3"
+    assert scorer.ask("update", id="a", selector="")["rules"]["tolerations"][0]["key"] == "gpu"
+    assert scorer.ask("update", id="a", tolerations=[])["rules"] is None
 
 
 def test_it_stays_where_it_is_best() -> None:

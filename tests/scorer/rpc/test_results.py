@@ -44,9 +44,11 @@ class Model(LedgerModel):
         """As `Ledger.update`."""
         return super().update(changes)
 
-    def begin_move(self, old: Instance, candidates: Sequence[Candidate], lasts_s: float, **_: Any) -> Transition:
+    def begin_move(
+        self, old: Instance, candidates: Sequence[Candidate], lasts_s: float, *, new: Instance | None = None, **_: Any
+    ) -> Transition:
         """As `Ledger.begin_move`."""
-        return super().begin_move(old, candidates, lasts_s)
+        return super().begin_move(old, candidates, lasts_s, new=new)
 
     def cancel_move(self, old: Instance, **_: Any) -> Transition:
         """As `Ledger.cancel_move`."""
@@ -107,6 +109,10 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("update", {"id": "i", "machine": "m3", "move": True}),
     ("instances", {"id": "i"}),
     ("update", {"id": "i", "cancel_move": True}),
+    ("update", {"id": "i", "machine": "m3", "move": True, "cpu": 0.7, "selector": "!gone"}),
+    ("instances", {"id": "i"}),
+    ("update", {"id": "i", "cancel_move": True}),
+    ("update", {"id": "i", "tolerations": [{"key": "gpu"}], "affinity": []}),
     ("update", {"id": "i", "machine": "m3", "move": True}),
     ("confirm", {"id": "i", "machine": "m3"}),
     ("release", {"id": "i"}),
