@@ -10,7 +10,7 @@ DOCTESTED = (
     "ops.grafana.pictures.style", "ops.local.kafka.archives",
     "ops.replay.recorded_fleet", "ops.replay.recorded_times",
     "schemas.errors", "schemas.hosts", "schemas.names", "schemas.numbers",
-    "scorer.commands.show", "scorer.rebalance.cost", "scorer.ranking.days", "scorer.ranking.rounding",
+    "scorer.commands.show", "scorer.ranking.days", "scorer.ranking.rounding",
     "streams.redis_settings",
 )  # fmt: skip
 """Short functions whose docstrings are their tests."""

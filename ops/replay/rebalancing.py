@@ -4,8 +4,9 @@ Every `ROUND_MINUTES` the plan is made and carried out at once. It may move so m
 a share of the live ones an hour; what a round leaves over may be used within the hour.
 
 A move costs something. The instance's memory is copied at the rate of the machines' network. Until that is done, both
-machines carry its whole load, and each needs a core for the copying. Where the memory is not known, an instance
-has `MEMORY_BYTES_PER_CORE` for each core that it asks for.
+machines carry its whole load, and each needs a core for the copying. The plan knows that rate and asks for a gain
+above the cost (`scorer.rebalance.cost`). Where the memory is not known, an instance has `MEMORY_BYTES_PER_CORE` for
+each core that it asks for.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from scorer.rebalance.world import rebalance
 from scorer.snapshot.arrays import Floats
 
 BYTES_PER_GBIT = 1e9 / 8
+_AT_ONCE = 1e30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,11 @@ class Moving:
     gain_min: float = Bounds.gain_min
     copy_gbit: float = 10.0
     """Rate at which memory is copied, Gbit/s; 0: a move costs nothing."""
+
+    @property
+    def copy_rate(self) -> float:
+        """That rate in bytes/s; of moves that cost nothing larger than any."""
+        return self.copy_gbit * BYTES_PER_GBIT or _AT_ONCE
 
 
 class Rebalancer:
@@ -55,7 +62,9 @@ class Rebalancer:
         self._left = min(self._left + hourly * ROUND_MINUTES / 60, max(hourly, 1.0))
         if self._left < 1.0:
             return []
-        bounds = Bounds(moves_max=int(self._left), gain_min=self._moving.gain_min)
+        bounds = Bounds(
+            moves_max=int(self._left), gain_min=self._moving.gain_min, nic_share=1.0, nic_unknown=self._moving.copy_rate
+        )
         snapshot = moment.snapshot
         plan = rebalance(snapshot, moment.ledger, self._profile, Wish(), bounds, moment.now_s, self._kept)
         self._left -= len(plan.steps)

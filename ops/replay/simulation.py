@@ -28,11 +28,10 @@ from schemas.learned import Learned
 from schemas.request import Request
 from scorer.ledger.instance import copy_with
 from scorer.ledger.view import LedgerView, instance_of
+from scorer.rebalance.cost import COPY_CORES
 from scorer.snapshot.arrays import Floats, Integers
 
 RETRY_MINUTES = 4
-COPY_CORES = 1.0
-"""What the copying of an instance that moves costs on each of both machines."""
 
 
 @dataclass(eq=False, kw_only=True)

@@ -65,6 +65,7 @@ def _move(instance: Instance, step: Step, plan: Plan) -> dict[str, Any]:
         "source": instance.machine,
         "target": plan.machines[step.target],
         "gain": step.gain,
+        "cost": step.cost,
         "overload": {
             "source": [step.source_before, step.source_after],
             "target": [step.target_before, step.target_after],

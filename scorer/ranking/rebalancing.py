@@ -3,7 +3,7 @@
 [rebalance]
 rule = "overload"             # or "thresholds": the rules of Koordinator's LowNodeLoad
 objective = "overload"        # expected load above the limit; or "variance" of the fleet's utilization
-gain_min = 0.002              # least cut of a move: in machines of mean size, or in shares squared
+gain_min = 0.002              # least cut of a move above its cost: in machines of mean size, or in shares squared
 high = { cpu = 65 }           # only a machine above any of these gives, in per cent; {}: any machine
 low = { cpu = 45 }            # only a machine below all of these takes; {}: any machine
 prod_high = {}                # the same of what instances of class prod use (rule "thresholds")

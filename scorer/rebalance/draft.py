@@ -72,7 +72,20 @@ class Draft:
             fits &= (below | (added == 0)).all(axis=0)
         return after, fits
 
-    def step(self, instance: int, target: int, gain: float | None = None) -> Step:
+    def copy_seconds(self, instance: int, targets: Integers) -> Floats:
+        """Return [n]: how long the memory of an instance is copied to each of some machines."""
+        rate, source = self.hosts.copy_rate, int(self.movable.machine[instance])
+        return copy_seconds(float(self.movable.memory[instance]), float(rate[source]), rate[targets])
+
+    def copying(self, instance: int, targets: Integers) -> Floats:
+        """Return [K, n]: what the copying takes of both machines meanwhile."""
+        rate, source = self.hosts.copy_rate, int(self.movable.machine[instance])
+        found: Floats = self.hosts.copy_cores[:, None] + self.hosts.copied[:, None] * np.minimum(
+            rate[source], rate[targets]
+        )
+        return found
+
+    def step(self, instance: int, target: int, gain: float | None = None, cost: float = 0.0) -> Step:
         """Return the move of an instance; without ``gain`` it is the fall of the expected overload of both machines."""
         source, usage = int(self.movable.machine[instance]), self.movable.usage[:, instance]
         inverse, loads = self.loads.inverse, self.loads.utilization
@@ -85,11 +98,10 @@ class Draft:
         before = float(self.overload[source]), float(self.overload[target])
         source_after = float(self.loads.without(source, usage[:, None])[0])
         target_after = self.loads.one_with(target, usage, self.movable.variance[:, instance])
-        rate, memory = self.hosts.copy_rate, float(self.movable.memory[instance])
         gain = sum(before) - source_after - target_after if gain is None else gain
         return Step(
             instance, source, target, gain, before[0], source_after, before[1], target_after, utilization,
-            memory, copy_seconds(memory, float(rate[source]), float(rate[target])),
+            cost, float(self.movable.memory[instance]), float(self.copy_seconds(instance, np.array([target]))[0]),
         )  # fmt: skip
 
     def keep(self, step: Step) -> None:

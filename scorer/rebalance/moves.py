@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from scorer.rebalance.cost import UNKNOWN_NIC
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 
@@ -18,13 +19,15 @@ class Bounds:
     to_machine_max: int = 5
     cluster_max: int = 1
     gain_min: float = 0.002
-    """Least gain of a move: by overload in machines of the fleet's mean size, 0.1 core of machines with 48."""
+    """Least gain of a move less its cost; by overload in machines of the fleet's mean size, 0.1 core of 48."""
     objective: str = "overload"
     """A key of `scorer.rebalance.objective.OBJECTIVES`."""
     hour_max: int | None = None
     """Moves of the last hour and of the plan together; None: any number, and each plan counts for itself."""
     nic_share: float = 0.5
     """Part of a NIC that a copy may take."""
+    nic_unknown: float = UNKNOWN_NIC
+    """Bytes/s of a NIC whose speed is not known."""
 
     def __post_init__(self) -> None:
         for name in ("moves_max", "from_machine_max", "to_machine_max", "cluster_max"):
@@ -68,12 +71,18 @@ class Hosts:
     """[M] What it gave away in the last hour."""
     taken: Integers
     """[M] What it took in the last hour."""
+    copy_cores: Floats
+    """[K] What a copy takes of each resource besides the NIC's, on either machine."""
+    copied: Floats
+    """[K] What it takes for each byte/s of its rate: 1 of the NIC, 0 of the others."""
 
     @classmethod
     def plain(cls, machines: int, resources: int) -> Hosts:
-        """Return machines without a rule of their own, with NICs of 1 Gbit/s."""
+        """Return machines without a rule of their own, with NICs of 1 Gbit/s; copies take nothing else."""
         every, none = np.ones(machines, np.bool_), np.zeros(machines, np.int64)
-        return cls(every, every, np.full(resources, np.inf), np.full(machines, 125e6), none, none)
+        nothing = np.zeros(resources)
+        rates = np.full(machines, UNKNOWN_NIC)
+        return cls(every, every, np.full(resources, np.inf), rates, none, none, nothing, nothing)
 
 
 @dataclass(frozen=True)
@@ -90,6 +99,8 @@ class Step:
     target_after: float
     utilization: Floats
     """[2, 2, K] Mean load of source and target (first axis), before and after (second)."""
+    cost: float = 0.0
+    """What the copying costs, in the unit of the gain (`scorer.rebalance.cost`)."""
     copy_bytes: float = 0.0
     copy_s: float = 0.0
     """How long the copy of its memory takes."""

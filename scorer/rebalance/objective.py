@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from scorer.rebalance.loads import Loads
-from scorer.snapshot.arrays import Floats
+from scorer.snapshot.arrays import Floats, Integers
 
 
 class Objective(Protocol):
@@ -28,6 +28,9 @@ class Objective(Protocol):
 
     def added(self, loads: Loads, overload: Floats, after: Floats, usage: Floats) -> Floats:
         """Return [M]: what each target gains with an instance; ``after`` [M] is its overload then, usage [K]."""
+
+    def rise(self, loads: Loads, machines: Integers, usage: Floats, variance: Floats, more: Floats) -> Floats:
+        """Return [n]: what ``more`` [K, n] adds to machines that have an instance's usage and variance [K] besides."""
 
 
 class LeastOverload:
@@ -49,6 +52,14 @@ class LeastOverload:
     def added(self, loads: Loads, overload: Floats, after: Floats, usage: Floats) -> Floats:
         """Return [M]: the rise of each target's overload."""
         found: Floats = after - overload
+        return found
+
+    def rise(self, loads: Loads, machines: Integers, usage: Floats, variance: Floats, more: Floats) -> Floats:
+        """Return [n]: the rise of the overload."""
+        inverse = loads.inverse[:, machines]
+        before = loads.utilization[:, machines] + usage[:, None] * inverse
+        spread, size = loads.variance[:, machines] + variance[:, None] * inverse**2, loads.size[:, machines]
+        found: Floats = loads.overload(before + more * inverse, spread, size) - loads.overload(before, spread, size)
         return found
 
 
@@ -82,6 +93,13 @@ class LeastVariance:
         """Return [M]: the rise of each target's part of the sum."""
         more = usage[:, None] * loads.inverse
         found: Floats = loads.weights @ (more * (2 * (loads.utilization - loads.means()) + more))
+        return found
+
+    def rise(self, loads: Loads, machines: Integers, usage: Floats, variance: Floats, more: Floats) -> Floats:
+        """Return [n]: the rise of their part of the sum."""
+        inverse = loads.inverse[:, machines]
+        before, share = loads.utilization[:, machines] + usage[:, None] * inverse, more * inverse
+        found: Floats = loads.weights @ (share * (2 * (before - loads.means()) + share))
         return found
 
 

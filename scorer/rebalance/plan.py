@@ -3,7 +3,7 @@
 Step by step, the machine with the highest level of the objective gives away the instance, to the machine, that gains
 the most. A step is kept only if
 
-- it gains at least ``gain_min`` (a move costs something, too);
+- it gains at least ``gain_min`` more than its copying costs (`scorer.rebalance.cost`);
 - the target stays at or below the limit in the mean, and its expected overload at or below what the source had;
 - every filter of the profile takes the instance there, on the ledger with the moves before it;
 - the target has no other instance of its cluster: what was apart stays apart.
@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from scorer.rebalance.cost import part_of_gain
 from scorer.rebalance.draft import Draft, Moved
 from scorer.rebalance.loads import Loads
 from scorer.rebalance.moves import Bounds, Hosts, Movable, Step
@@ -91,8 +92,8 @@ class _Search:
         steps = [step for step in found if step is not None]
         if not steps:
             return None
-        best = max(step.gain for step in steps) * (1 - TIE)
-        return min((step for step in steps if step.gain >= best), key=lambda step: (step.copy_s, -step.gain))
+        best = max(step.gain - step.cost for step in steps) * (1 - TIE)
+        return min((one for one in steps if one.gain - one.cost >= best), key=lambda step: (step.copy_s, -step.gain))
 
     def _to_best_target(self, instance: int, cut: float) -> Step | None:
         if self.bounds.objective == "overload" and cut < self.bounds.gain_min:
@@ -106,9 +107,25 @@ class _Search:
         fits &= self.allowed(instance)
         if not fits.any():
             return None
-        near = np.flatnonzero(fits & (gain >= gain[fits].max() * (1 - TIE)))
-        target = int(near[self._unevenness(near, usage).argmin()])
-        return self.draft.step(instance, target, float(gain[target]))
+        machines = np.flatnonzero(fits)
+        cost = self._cost(instance, cut, machines)
+        net = gain[machines] - cost
+        if net.max() < self.bounds.gain_min or net.max() <= 0:
+            return None
+        near = np.flatnonzero(net >= net.max() * (1 - TIE))
+        best = int(near[self._unevenness(machines[near], usage).argmin()])
+        target = int(machines[best])
+        return self.draft.step(instance, target, float(gain[target]), float(cost[best]))
+
+    def _cost(self, instance: int, cut: float, machines: Integers) -> Floats:
+        """Return [n]: what the copying of an instance to each of these machines costs."""
+        movable, copying = self.movable, self.draft.copying(instance, machines)
+        source, none = np.full(len(machines), movable.machine[instance]), np.zeros(len(copying))
+        usage, variance = movable.usage[:, instance], movable.variance[:, instance]
+        at_source = self.objective.rise(self.loads, source, none, none, copying)
+        at_target = self.objective.rise(self.loads, machines, usage, variance, copying)
+        part = part_of_gain(self.draft.copy_seconds(instance, machines))
+        return part * (cut + at_source + at_target)
 
     def _unevenness(self, machines: Integers, usage: Floats) -> Floats:
         """Return [n]: by how much an instance makes the fleet less even on each of these machines."""

@@ -14,7 +14,7 @@ from scorer.ranking.kept import Kept
 from scorer.ranking.profile import Profile
 from scorer.ranking.rebalancing import Rebalancing
 from scorer.rebalance.candidates import Taking, Wish, may_move
-from scorer.rebalance.cost import copy_rates
+from scorer.rebalance.cost import COPY_CORES, copy_rates, memory_of
 from scorer.rebalance.gates import ceiling_of, over_and_under
 from scorer.rebalance.history import moved_lately
 from scorer.rebalance.plan import Bounds, Hosts, Movable, Step, plan
@@ -24,7 +24,7 @@ from scorer.rebalance.totals import spread, totals
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
 
-_MEMORY, _NIC = RESOURCES.index("memory"), RESOURCES.index("nic")
+_CPU, _MEMORY, _NIC = (RESOURCES.index(name) for name in ("cpu", "memory", "nic"))
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def movable_of(scene: Scene, wish: Wish, now_s: float) -> Movable:
         scene.variance[rows],
         may_move(scene.instances, wish, now_s),
         np.array(cluster, np.int64),
-        scene.usage[_MEMORY],
+        memory_of(scene.usage[_MEMORY], scene.placed.amounts[_CPU]),
     )
 
 
@@ -140,7 +140,9 @@ def hosts_of(
         lately = moved_lately(scene.snapshot, ledger, scene.placed, now_s)
         given, taken, in_hour = lately.given, lately.taken, lately.count
     ceiling = ceiling_of(scene.rows, utilization, scene.fresh, gates[0], gates[2])
-    return Hosts(over, under, ceiling, copy_rates(_nic(scene), bounds.nic_share), given, taken), in_hour
+    rates = copy_rates(_nic(scene), bounds.nic_share, bounds.nic_unknown)
+    of = np.array(scene.rows)
+    return Hosts(over, under, ceiling, rates, given, taken, COPY_CORES * (of == _CPU), 1.0 * (of == _NIC)), in_hour
 
 
 def _worth(scene: Scene, bounds: Bounds) -> Bools:

@@ -47,6 +47,23 @@ def test_gains(shares: list[float], amount: float) -> None:
         assert found <= objective.most(before, level) + 1e-12 or level == 0
 
 
+@given(st.lists(SHARE, min_size=3, max_size=6), st.floats(0.0, 0.5), st.floats(0.0, 0.5))
+def test_what_comes_on_top(shares: list[float], amount: float, on_top: float) -> None:
+    """The rise of a machine that has an instance besides is its rise with both, less that with the instance alone."""
+    before, usage, none = loads(shares), np.array([amount, amount / 2]), np.zeros(2)
+    more, machines = np.array([[on_top, 0.0], [on_top / 3, 0.1]]), np.array([1, len(shares) - 1])
+    overload = before.now()
+    for at, machine in enumerate(machines.tolist()):
+        both = usage + more[:, at]
+        for objective in (LeastOverload(), LeastVariance()):
+            with_one, with_both = (
+                objective.added(before, overload, before.with_one(each, none)[0], each)[machine]
+                for each in (usage, both)
+            )
+            rise = objective.rise(before, machines, usage, none, more)[at]
+            assert rise == pytest.approx(with_both - with_one, abs=1e-9)
+
+
 def test_the_hottest_has_the_highest_level() -> None:
     """By both; a machine below the mean has none by variance."""
     some = loads([0.95, 0.5, 0.2])
