@@ -63,8 +63,9 @@ from __future__ import annotations
 from schemas.request import Request
 from scorer.ledger.limits import Limit, in_role, on_port, total
 from scorer.ranking.machines import Machines
-from scorer.ranking.plugins import Filter, PluginError, Score, filters, scores
+from scorer.ranking.plugins import Filter, Score, filters, scores
 from scorer.ranking.scope import Parts, Scope
+from scorer.ranking.third_party import PluginError
 from scorer.snapshot.arrays import Bools, Floats
 
 __all__ = [

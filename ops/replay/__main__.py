@@ -48,8 +48,8 @@ from ops.replay.workload import Workload, WorkloadError
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.terminal import screen
 from scorer.ranking.catalogue import load_profiles, read_profile
-from scorer.ranking.plugins import PluginError
 from scorer.ranking.profile import Profile, ProfileError
+from scorer.ranking.third_party import PluginError
 
 SETTINGS = ReplaySettings
 

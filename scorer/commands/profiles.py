@@ -15,6 +15,7 @@ from schemas.process.verbs import chosen
 from scorer.ranking import plugins
 from scorer.ranking.catalogue import load_profiles, read_profile
 from scorer.ranking.profile import Profile, ProfileError
+from scorer.ranking.third_party import PluginError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
             case _:
                 known = load_profiles(settings.profiles).by_name
                 _print(settings.json, [{"name": p.name, "description": p.description} for p in known.values()], _listed)
-    except (ProfileError, plugins.PluginError) as error:
+    except (ProfileError, PluginError) as error:
         raise SettingsError(str(error)) from None
     return 0
 

@@ -94,7 +94,7 @@ def scales_in_script(measures: Sequence[tuple[str | int, ...]]) -> list[Scale]:
 
 
 def mosts_in_script(limits: Sequence[Limit], scales: Sequence[Scale]) -> list[int]:
-    """Return the most of each limit in the ledger's units; NaN is no limit."""
+    """Return the most of each limit in the ledger's units; NaN is no limit, and less than 0 is 0."""
     found = []
     for limit, scale in zip(limits, scales, strict=True):
         most = limit[1]
@@ -102,5 +102,5 @@ def mosts_in_script(limits: Sequence[Limit], scales: Sequence[Scale]) -> list[in
             found.append(NO_LIMIT)
         else:
             counted = most * scale[0] + scale[1]
-            found.append(int(counted) if counted < COUNT_MAX else int(COUNT_MAX))
+            found.append(int(min(max(counted, 0.0), COUNT_MAX)))
     return found

@@ -12,6 +12,7 @@ from schemas.request import Request
 from scorer.ledger.limits import Limit
 from scorer.ranking.machines import Machines
 from scorer.ranking.scope import SCOPES, Parts, Scope
+from scorer.ranking.third_party import PluginError, guarded
 from scorer.snapshot.arrays import Bools, Floats
 
 
@@ -118,10 +119,6 @@ def parts(plugin: Score, machines: Machines) -> Parts:
     return taken
 
 
-class PluginError(ValueError):
-    """An entry point that is not a plugin; the message names it."""
-
-
 @cache
 def filters() -> Mapping[str, type[Filter]]:
     """Return every filter by name: built in and third party."""
@@ -153,5 +150,5 @@ def _with_entry_points(group: str, built_in: tuple[type[Any], ...]) -> Mapping[s
             raise PluginError(f"entry point {point.name} of {group}: scope {scope!r} is none of {', '.join(SCOPES)}")
         if name in found:
             raise PluginError(f"entry point {point.name} of {group}: the name {name!r} is taken")
-        found[name] = plugin
+        found[name] = guarded(plugin, group.rpartition(".")[2].removesuffix("s"))
     return found

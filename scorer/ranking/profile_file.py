@@ -59,6 +59,7 @@ from scorer.ranking.profile import (
     WeightedScore,
 )
 from scorer.ranking.rebalancing import Rebalancing
+from scorer.ranking.third_party import PluginError
 from scorer.ranking.toml_lines import locate
 
 _LOAD_KEYS = ("window", "credits", "debits", "learned", "mean_of", "estimate")
@@ -74,7 +75,7 @@ def parse_profile(text: str, name: str, source: str = "") -> Profile:
     """
     try:
         return _Reader(text, source or name).read(name)
-    except plugins.PluginError as error:
+    except PluginError as error:
         raise ProfileError(str(error)) from None
     except ProfileError as error:
         raise ProfileError(shortened(str(error))) from None

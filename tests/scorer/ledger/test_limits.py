@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from schemas.resources import RESOURCES
 from scorer.ledger.instance import Instance
-from scorer.ledger.limits import Limit, adds, in_role, on_port, total
+from scorer.ledger.limits import Limit, adds, in_role, mosts_in_script, on_port, total
+from scorer.ledger.units import COUNT_MAX, NO_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -30,3 +33,12 @@ def test_what_an_instance_adds_to_a_limit(limit: Limit, added: int) -> None:
         ports=(1,), cluster="a b", role="c", priority_class="batch",
     )  # fmt: skip
     assert adds(record, limit.measure) == added
+
+
+@pytest.mark.parametrize(
+    ("most", "counted"),
+    [(2.0, 2_000_000), (0.0, 0), (-5.0, 0), (-math.inf, 0), (math.nan, NO_LIMIT), (1e300, COUNT_MAX)],
+)
+def test_the_most_of_a_limit_as_the_scripts_count_it(most: float, counted: float) -> None:
+    """A limit below 0 leaves no room; it is not taken for none."""
+    assert mosts_in_script([Limit(total("cpu"), most, "")], [(1e6, 0.5)]) == [int(counted)]
