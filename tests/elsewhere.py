@@ -30,7 +30,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     ),
     "tests/integration/test_placed.py": ("ops.doctor", "ops.doctor_settings", "ops.inspection"),
     "tests/scorer/rebalance/test_evicting.py": ("scorer.ranking.class_sums",),
-    "tests/scorer/ranking/test_by_class.py": ("scorer.ranking.reclaimed",),
     "tests/scorer/reclaim/test_capacity.py": ("scorer.reclaim.peaks", "scorer.reclaim.uses"),
     "tests/ops/test_top.py": ("ops.top_app", "ops.top_settings", "ops.top_view"),
     "tests/integration/test_demo.py": ("ops.demo", "ops.demo_burst", "ops.demo_rebalance", "ops.demo_tables"),

@@ -46,6 +46,7 @@ def usage_table(file: FleetFile, said: Iterable[tuple[Instance, Mapping[str, Any
     if not rows:
         return None
     columns = {name: np.full((*axes, len(rows)), absent, kind) for name, (kind, axes, absent) in COLUMNS.items()}
+    columns |= {name: columns[name].astype("f8") for name in ("recent", "daily")}  # as exact as the file says it
     columns["count"][:] = 100
     for row, (_, at, since, usage) in enumerate(rows):
         columns["at"][row], columns["since"][row] = at, min(max(since, 0.0), _SINCE_MAX)

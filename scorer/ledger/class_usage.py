@@ -65,6 +65,12 @@ def system_usage(snapshot: Snapshot, figures: Floats) -> Floats:
     return columns.take(figures, columns.rows(snapshot.roster.systems, _now(snapshot)))
 
 
+def reported_usage(snapshot: Snapshot) -> Floats:
+    """Return [R, M]: what each machine's last report has in all, system included; NaN where its system is not known."""
+    columns = snapshot.usages.columns
+    return system_usage(snapshot, columns.recent + columns.recent_of_system)
+
+
 def reported(snapshot: Snapshot) -> Bools:
     """Return [M]: whether the report on the usage of a machine's instances is current."""
     return snapshot.usages.columns.rows(snapshot.roster.systems, _now(snapshot)) >= 0

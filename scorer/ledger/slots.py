@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from zlib import crc32
 
@@ -14,6 +15,8 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.usage_columns import pair_digest
 
 _R = len(RESOURCES)
+KEEPS = "keeps"
+"""The label of an instance that names resources of which lower classes get nothing that it asked for: ``keeps=cpu``."""
 
 
 @dataclass(eq=False)
@@ -41,6 +44,8 @@ class PlacedInstances:
     """[K] position in `schemas.resources.PRIORITY_CLASSES`."""
     pairs: Integers
     """[K] `scorer.snapshot.usage_columns.pair_digest` of each, to look up its usage."""
+    keeps: NDArray[np.int8]
+    """[K] Bit r is set where the instance keeps what it asked for of resource r: `KEEPS`."""
 
     @staticmethod
     def joined(first: PlacedInstances, second: PlacedInstances) -> PlacedInstances:
@@ -64,6 +69,19 @@ def code_of_kind(kind: str) -> int:
     return crc32(kind.encode()) if kind else 0
 
 
+def keeps_of(labels: Mapping[str, str]) -> int:
+    """Return the bits of the resources that an instance keeps; names of none are passed over.
+
+    >>> keeps_of({"keeps": "cpu"}), keeps_of({"keeps": "cpu, memory"}), keeps_of({"app": "shop"})
+    (1, 3, 0)
+    """
+    named = labels.get(KEEPS)
+    if named is None:
+        return 0
+    names = {name.strip() for name in named.split(",")}
+    return sum(1 << row for row, name in enumerate(RESOURCES) if name in names)
+
+
 class Slots:
     """Growing columns of instances; a removed instance's slot is used again."""
 
@@ -78,6 +96,7 @@ class Slots:
         self.kinds: Integers = np.zeros(size, np.int64)
         self.classes: NDArray[np.int8] = np.zeros(size, np.int8)
         self.pairs: Integers = np.zeros(size, np.int64)
+        self.keeps: NDArray[np.int8] = np.zeros(size, np.int8)
         self.amounts: Floats = np.zeros((_R, size))
         self.missing: Bools = np.zeros((_R, size), np.bool_)
         self.limits: Floats = np.full((_R, size), np.nan)
@@ -108,6 +127,7 @@ class Slots:
         self.kinds[slot] = code_of_kind(instance.kind)
         self.classes[slot] = PRIORITY_CLASSES.index(instance.priority_class)
         self.pairs[slot] = pair_digest(instance.machine, instance.id)
+        self.keeps[slot] = keeps_of(instance.labels) if instance.labels else 0
         self.amounts[:, slot] = [amount or 0.0 for amount in instance.amounts]
         self.missing[:, slot] = [amount is None for amount in instance.amounts]
         declares = bool(instance.limits or instance.expected)
@@ -136,4 +156,5 @@ class Slots:
             kinds=self.kinds.take(slots),
             classes=self.classes.take(slots),
             pairs=self.pairs.take(slots),
+            keeps=self.keeps.take(slots),
         )

@@ -63,6 +63,8 @@ COLUMNS: Mapping[str, Column] = {
     "used_of_classes": Placed(reclaimed.used_of_classes),  # [C, R, n] what is measured of the instances of each class
     "has_report": Fixed(lambda m: reported(m.fleet.snapshot)),  # [n] whether a current report of its instances is there
     "system_usage": Fixed(reclaimed.system),  # [R, n] beside all instances, as measured; NaN where it is not
+    "usage_reported": Fixed(reclaimed.reported),  # [R, n] of system and instances, as its last report has it
+    "ended_lower": Placed(reclaimed.ended),  # [R, n] what that report still has of batch and free that ended
     "predicted": Fixed(reclaimed.predicted),  # [2, R, n] peaks of prod and of the system; NaN where there are none
     "usage_peak": Fixed(reclaimed.highest),  # [R, n] the usage that is rarely exceeded
     # ---- load as measured, [R, n]

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.resources import CPU, PRIORITY_CLASSES
+from schemas.resources import CPU, PRIORITY_CLASSES, RESOURCES
 from schemas.window_table import PERCENTILES
-from scorer.ledger.class_usage import measured_usage, system_usage
+from scorer.ledger.class_usage import measured_usage, reported_usage, system_usage
+from scorer.ranking.instance_mean import ENDED_S
 from scorer.ranking.load import positions
 from scorer.ranking.machines import Machines
 from scorer.reclaim.capacity import batch, degraded, mid
 from scorer.reclaim.peaks import unused
 from scorer.reclaim.prediction import Peaks
 from scorer.reclaim.strategy import Reclaim
-from scorer.reclaim.uses import Uses, uses_of
+from scorer.reclaim.uses import MID, Uses, uses_of
 from scorer.snapshot.arrays import Bools, Floats
 
 GROUPS = {"prod": ("prod",), "mid": ("mid",), "batch": ("batch",), "free": ("batch", "free")}
@@ -29,7 +30,8 @@ def uses(machines: Machines) -> Floats:
     placed = machines.fleet.seats.placed(machines.rows)
     at, count = positions(placed.rows, machines)
     measured = measured_usage(machines.fleet.snapshot, placed)
-    found = uses_of(at, count, placed.classes, placed.amounts, measured)
+    keeps = (placed.keeps >> np.arange(len(RESOURCES))[:, None]) & 1 == 1 if placed.keeps.any() else None
+    found = uses_of(at, count, placed.classes, placed.amounts, measured, keeps)
     return np.array([getattr(found, name) for name in Uses.__dataclass_fields__])
 
 
@@ -49,6 +51,24 @@ def system(machines: Machines) -> Floats:
     """Return [R, n]: what a machine uses beside its instances, as its agent says; NaN where it does not."""
     snapshot = machines.fleet.snapshot
     return system_usage(snapshot, snapshot.usages.columns.recent)
+
+
+def reported(machines: Machines) -> Floats:
+    """Return [R, n]: what a machine uses in all, by its agent's last report of instances; NaN where there is none."""
+    return reported_usage(machines.fleet.snapshot)
+
+
+def ended(machines: Machines) -> Floats:
+    """Return [R, n]: what the last report still has of batch and free that ended since, or just before it."""
+    snapshot = machines.fleet.snapshot
+    left = machines.fleet.seats.left(machines.rows)
+    at, count = positions(left.rows, machines)
+    columns = snapshot.usages.columns
+    rows = columns.rows(left.pairs, snapshot.column("at")[left.rows])
+    late = columns.take(columns.at, rows) <= left.ended_at + ENDED_S
+    lower = late & (left.classes > MID)
+    used = np.where(lower, np.nan_to_num(columns.take(columns.recent, rows), nan=0.0), 0.0)
+    return np.array([np.bincount(at, part, minlength=count) for part in used], np.float64)
 
 
 def highest(machines: Machines) -> Floats:
@@ -80,15 +100,17 @@ def predicted(machines: Machines) -> Floats:
 def reclaimable(machines: Machines, strategy: Reclaim, priority_class: str) -> Floats:
     """Return [R, n]: what a class below prod may have; 0 of a resource that is not sold by class, or unknown.
 
-    What the system uses is what the agent says of it, and at least what the machine uses beyond its instances: what is
-    not measured by instance, batch's too, counts against batch. Where no peak is predicted the day's peak counts.
+    What the system uses is what the agent says of it, and what it reports of ids that are no instance of the ledger.
+    Where no report says it, it is what the machine uses beyond its instances: what is not measured by instance, batch's
+    too, counts against batch. Where no peak is predicted the day's peak counts.
     """
     sums = Uses(*machines.uses)
     capacity, allocatable = machines.capacity, machines.allocatable
     reserved = np.maximum(capacity - allocatable, 0.0)
     usage = machines.mean - machines.credit
-    beyond = np.maximum(usage - sums.measured - sums.unmeasured, 0.0)
-    system = np.where(np.isnan(beyond), np.nan, np.fmax(machines.system_usage, beyond))
+    by_report = machines.usage_reported - sums.measured - machines.ended_lower
+    beyond = np.where(np.isnan(by_report), usage - sums.measured - sums.unmeasured, by_report)
+    system = np.where(np.isnan(beyond), np.nan, np.fmax(machines.system_usage, np.maximum(beyond, 0.0)))
     if priority_class != "mid":
         return batch(strategy, capacity, reserved, system, sums)
     prod, beside = machines.predicted

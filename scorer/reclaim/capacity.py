@@ -12,8 +12,8 @@ from scorer.reclaim.uses import Uses
 from scorer.snapshot.arrays import Bools, Floats
 
 _UNITS = np.array([[one.whole_units] for one in ALL])
-_NEAR = 1e-12
-"""A product just below a whole number is that number: shares are given in tenths and hundredths."""
+_NEAR = 1e-6
+"""An amount so close to a whole unit is that unit: cores are given in thousandths."""
 
 
 def batch(strategy: Reclaim, capacity: Floats, reserved: Floats, system: Floats, uses: Uses) -> Floats:
@@ -23,12 +23,12 @@ def batch(strategy: Reclaim, capacity: Floats, reserved: Floats, system: Floats,
         request             capacity - margin - reserved              - requested by prod and mid
         max-usage-request   capacity - margin - max(system, reserved) - the larger of each instance
 
-    ``margin = capacity * (1 - share)``; never below 0, and at most ``capacity * batch_share``. ``reserved``: what
-    operators keep back; ``system``: what is used by no instance.
+    ``margin = capacity * (1 - share)``, cut to whole units; never below 0, and at most ``capacity * batch_share``.
+    ``reserved``: what operators keep back; ``system``: what is used by no instance.
     """
     by = {"usage": uses.used, "request": uses.requested, "max-usage-request": uses.larger}
     busy = np.maximum(system, reserved)
-    left = capacity - cut(capacity * (1.0 - _column(strategy.share, 1.0)))
+    left = capacity - part_of(capacity, _rest(_column(strategy.share, 1.0)))
     found = np.zeros_like(capacity)
     for row in strategy.rows:
         policy = strategy.policy.get(RESOURCES[row], "usage")
@@ -51,11 +51,11 @@ def mid(
     rows = np.zeros((len(RESOURCES), 1))
     rows[strategy.rows] = 1.0
     if strategy.mid_static:
-        return _at_most(cut(capacity * _column(strategy.mid_static, 0.0)) * rows, capacity, most)
+        return _at_most(part_of(capacity, _column(strategy.mid_static, 0.0)) * rows, capacity, most)
     free = np.maximum(_known(np.minimum(unused, capacity - usage)), 0.0)
     unallocated = np.maximum(capacity - np.maximum(system, reserved) - uses.prod_requested, 0.0)
     if strategy.mid_unallocated:
-        free = free + cut(unallocated * strategy.mid_unallocated)
+        free = free + part_of(unallocated, strategy.mid_unallocated)
     return _at_most(free * rows, capacity, most)
 
 
@@ -67,16 +67,46 @@ def degraded(strategy: Reclaim, age_s: Floats) -> Bools:
 def cut(values: Floats) -> Floats:
     """Return the amounts cut to the peer's whole units (millicores, bytes), toward 0; NaN stays.
 
-    >>> cut(np.array([[0.7199], [23999999999.9999996], [-2.5], [1.0]])).ravel().tolist()
+    >>> cut(np.array([[0.7199], [24e9 + 0.3], [-2.5], [1.0]])).ravel().tolist()
     [0.719, 24000000000.0, -2.0, 1.0]
     """
-    found: Floats = np.trunc(values * _UNITS * (1.0 + _NEAR)) / _UNITS
+    found: Floats = np.trunc(_in_units(values)) / _UNITS
     return found
+
+
+def part_of(amounts: Floats, share: Floats | float) -> Floats:
+    """Return a share of the amounts as the peer multiplies: whole units, rounded up, times the share, and cut again.
+
+    Its product is that of two floats of 64 bits, so that 0.29 of 100 cores is a millicore less than 29.
+
+    >>> part_of(np.array([[100.0], [120e9], [0.0], [0.0]]), 0.29).ravel().tolist()
+    [28.999, 34800000000.0, 0.0, 0.0]
+    """
+    found: Floats = np.trunc(np.ceil(_in_units(amounts)) * _as_percent(share)) / _UNITS
+    return found
+
+
+def _in_units(values: Floats) -> Floats:
+    units = values * _UNITS
+    near = np.rint(units)
+    return np.where(np.abs(units - near) < _NEAR, near, units)
+
+
+def _as_percent(share: Floats | float) -> Floats:
+    """Return the share as a hundredth part of a percentage: what the peer multiplies by."""
+    found: Floats = np.round(np.asarray(share, np.float64) * 100.0, 9) / 100.0
+    return found
+
+
+def _rest(share: Floats) -> Floats:
+    """Return the rest to 1, as the peer takes it: of percentages."""
+    rest: Floats = (100.0 - np.round(share * 100.0, 9)) / 100.0
+    return rest
 
 
 def _at_most(values: Floats, capacity: Floats, shares: Mapping[str, float]) -> Floats:
     """Return the values, never below 0 nor above these shares of capacity; 0 where unknown."""
-    found, most = np.maximum(_known(values), 0.0), cut(capacity * _column(shares, 0.0))
+    found, most = np.maximum(_known(values), 0.0), part_of(capacity, _column(shares, 0.0))
     for row in (RESOURCES.index(name) for name in shares):
         found[row] = np.where(found[row] > most[row], most[row], found[row])
     return found

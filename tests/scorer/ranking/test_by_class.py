@@ -10,11 +10,9 @@ import pytest
 from schemas.resources import RESOURCES
 from scorer.ledger.limits import total
 from scorer.ranking.filters.fits import Fits
-from scorer.ranking.profile import LoadModel
 from scorer.reclaim.prediction import Peaks
 from scorer.reclaim.strategy import Reclaim
 from tests.scorer.fleets import fleet, machine, passes, request, see, verdicts, why
-from tests.scorer.reclaim.test_capacity import NAMES, POLICIES, RUNS, TABLES, column, in_units, shares
 from tests.scorer.reclaim.test_prediction import learned
 
 DAY_S = 86_400.0
@@ -54,6 +52,8 @@ def limit(plugin: Fits, of: str, *instances: dict[str, Any], **machine_has: Any)
         ("what batch is measured by nobody is the system's", [one("b", 2, None, "batch")], {}, 2.0),
         ("what operators keep back", [], {"usage": {"cpu": 1, "memory": 0}, "operator": {"reserve": {"cpu": 3}}}, 2.0),
         ("the system, where its agent says more", [one("p", 1, 1)], {"system": {"cpu": 4}}, 0.0),
+        ("the system, where its agent says less", [one("p", 1, 1)], {"system": {"cpu": 1}}, 3.0),
+        ("one that keeps its cpu counts as it asks", [one("p", 2, 1, labels={"keeps": "cpu"})], {}, 1.0),
         ("nothing is left", [one("p", 9, 9)], {"usage": {"cpu": 9, "memory": 0}}, 0.0),
         ("no data", [], {"usage": {}}, 0.0),
         ("data as old as may be", [], {"age_s": 900}, 2.0),
@@ -153,65 +153,3 @@ def test_it_is_switched_on_in_a_profile_file_and_explained() -> None:
     compared = found["compared"]
     assert (compared["class"], compared["counted"]) == ("free", ["batch", "free"])
     assert (compared["promised"]["cpu"], compared["limit"]["cpu"]) == (2.0, 4.0)
-
-
-NOT_IN_A_FLEET = {
-    "TestPluginCalculate/calculate with memory not over-committed, LSE pods and NUMA-level resources": "no class of "
-    "service keeps an instance's cpu by what it asks",
-    "TestPluginCalculate/calculate NUMA resources with memory not over-committed, some pods not shown in list": "what "
-    "an agent reports of ids that the ledger does not have counts as the system's, batch's too",
-}
-"""Rows of the batch table whose inputs a fleet cannot have; their arithmetic is exact (`test_capacity`)."""
-
-
-def as_fleet(row: Any) -> tuple[Fits, Any]:
-    """A row as a profile's filter and a fleet: usage beside all pods is the system's, a reserve is the operator's."""
-    inputs, strategy, metric = row["inputs"], row["inputs"]["strategy"], row["inputs"]["metric"]
-    fits = Fits(
-        classes=Reclaim(
-            share=shares(strategy, "cpu_reclaim_threshold_percent", "memory_reclaim_threshold_percent"),
-            policy={name: POLICIES[strategy[f"{name}_calculate_policy"]] for name in ("cpu", "memory")},  # type: ignore[misc]
-            batch_share=shares(strategy, "batch_cpu_threshold_percent", "batch_memory_threshold_percent"),
-        )
-    )
-
-    def amounts(said: Any) -> dict[str, float]:
-        return {NAMES[name][0]: value / NAMES[name][1] for name, value in (said or {}).items()}
-
-    usages = {pod["name"]: pod["usage"] for pod in metric["pods"]}
-    instances = [
-        {"id": pod["name"], "machine": "m", "priority_class": pod["priority_class"].removeprefix("koord-"),
-         **amounts(pod["request"]), **({"usage": amounts(usages[pod["name"]])} if pod["name"] in usages else {})}
-        for pod in inputs["pods"] if pod["phase"] in RUNS
-    ]  # fmt: skip
-    system = column(metric["system_usage"])
-    for each in metric["host_applications"]:
-        system += column(each["usage"])
-    listed = {pod["id"] for pod in instances}
-    for name, usage in usages.items():
-        system += column(usage) * (name not in listed)
-    capacity = amounts(inputs["machine"]["capacity"])
-    annotated = column(inputs["machine"]["annotation_reserved"])
-    reserved = np.maximum(column(inputs["machine"]["capacity"]) - column(inputs["machine"]["allocatable"]), annotated)
-    reserve = {name: float(reserved[RESOURCES.index(name), 0]) for name in capacity}
-    beside = {name: float(system[RESOURCES.index(name), 0]) for name in capacity}
-    used = {name: beside[name] + sum(one.get("usage", {}).get(name, 0) for one in instances) for name in capacity}
-    there = {"name": "m", "capacity": capacity, "usage": used, "system": beside, "operator": {"reserve": reserve}}
-    return fits, fleet(there, instances=instances)
-
-
-@pytest.mark.parametrize(
-    "row", [pytest.param(one, id=one["name"]) for one in TABLES["koordinator_batch_resource"]["cases"]]
-)
-def test_a_fleet_gives_batch_what_the_peer_gives(row: Any) -> None:
-    """The peer's rows again, from fleet and ledger through the filter to the limit that the ledger upholds.
-
-    To seven digits: tables of usage hold floats of 32 bits.
-    """
-    plugin, offline = as_fleet(row)
-    asked = request(cpu=1, memory=1, priority_class="batch")
-    found = np.zeros((len(RESOURCES), 1))
-    for each in plugin.limit(asked, see(offline, asked, LoadModel())):
-        found[RESOURCES.index(each.measure[1])] = each.most
-    expected = {name: row["expected"][f"batch_{name}"] for name in NAMES}
-    assert (in_units(found) == pytest.approx(expected, rel=1e-7)) == (row["name"] not in NOT_IN_A_FLEET)

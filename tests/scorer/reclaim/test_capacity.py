@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
-from scorer.reclaim.capacity import batch, cut, degraded, mid
+from scorer.reclaim.capacity import batch, cut, degraded, mid, part_of
 from scorer.reclaim.peaks import unused
 from scorer.reclaim.strategy import Reclaim
 from scorer.reclaim.uses import uses_of
@@ -204,6 +204,33 @@ def test_what_is_not_known_gives_nothing() -> None:
     assert not mid(Reclaim(), capacity, zero, system, system, nothing, capacity)[:, 1].any()
 
 
+@pytest.mark.parametrize(
+    ("capacity", "share", "expected"),
+    [
+        (120e9, 0.2, 24e9),
+        (100e9, 0.29, 28999999999.0),
+        (100e9, 0.57, 56999999999.0),
+        (0.4, 0.5, 0.0),
+        (np.nan, 0.5, np.nan),
+    ],
+)
+def test_shares_are_multiplied_as_the_peer_does(capacity: float, share: float, expected: float) -> None:
+    """Of whole units, by a hundredth of a percentage, and cut: 29 % of 100 GB is a byte less than 29 GB there."""
+    found = part_of(np.full((len(RESOURCES), 1), capacity), share)[RESOURCES.index("memory"), 0]
+    np.testing.assert_equal(found, expected)
+
+
+def test_the_margin_is_of_the_rest_of_the_percentage() -> None:
+    """71 % leaves 29 %, which is 28.999 of 100 cores there, although 1 - 0.71 is more than 0.29."""
+    nothing = uses_of(
+        np.zeros(0, np.int64), 1, np.zeros(0), np.zeros((len(RESOURCES), 0)), np.zeros((len(RESOURCES), 0))
+    )
+    capacity = np.full((len(RESOURCES), 1), 100.0)
+    zero = np.zeros_like(capacity)
+    assert batch(Reclaim(share={"cpu": 0.71}), capacity, zero, zero, nothing)[0, 0] == 100 - 28.999
+
+
 def test_amounts_are_cut_to_whole_units() -> None:
-    """0.2 of 120 GB is 24 GB, to the byte, although 1 - 0.8 is less than 0.2."""
-    assert cut(np.array([[0.0], [120e9 * (1 - 0.8)], [0.0], [0.0]]))[1, 0] == 24e9
+    """Toward 0, to the millicore and the byte; one that is a whole unit but for rounding is that unit."""
+    assert cut(np.array([[4.0009], [24e9 + 0.4], [0.0], [0.0]])).ravel().tolist() == [4.0, 24e9, 0.0, 0.0]
+    assert cut(np.array([[0.1 + 0.2], [0.0], [0.0], [0.0]]))[0, 0] == 0.3
