@@ -22,7 +22,7 @@ from scorer.ledger.limits import Limit, total
 from scorer.ranking.machines import ROUNDING, Machines, numbers
 from scorer.ranking.reclaimed import GROUPS, reclaimable, too_old
 from scorer.reclaim.strategy import Reclaim
-from scorer.reclaim.uses import Uses
+from scorer.reclaim.uses import BATCH, MEASURED
 from scorer.snapshot.arrays import Bools, Floats
 
 
@@ -69,7 +69,7 @@ class ByClass:
         """[R, n] The usage that counts: all of it, for prod without that of lower classes."""
         used = self._machines.mean.copy()
         if not self._reclaims:
-            lower = Uses(*self._machines.uses).lower
+            lower = self._machines.of_classes[MEASURED, BATCH:].sum(axis=0)
             used[self._sold] = np.maximum(used[self._sold] - lower[self._sold], 0.0)
         return used
 

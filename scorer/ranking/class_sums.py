@@ -14,6 +14,7 @@ from scorer.ranking.kept import Kept
 from scorer.ranking.machines import Machines
 from scorer.ranking.profile import PlacedFilter, Profile
 from scorer.ranking.seen import fleet_of
+from scorer.reclaim.uses import ASKED, MEASURED
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
 
@@ -54,18 +55,17 @@ def class_sums(
     fits, sold = placed.filter, placed.filter.classes.rows
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         fleet = fleet_of(snapshot, ledger, placed.load_model or profile.load_model, kept=kept)
-        promised, counted, most = [], [], []
-        for name in PRIORITY_CLASSES:
-            asked = Request(priority_class=name)  # type: ignore[arg-type]
-            machines = Machines(fleet, asked, now_s, owner=placed.owner)
-            by_class = fits.by_class(machines)
+        machines = Machines(fleet, Request(), now_s, owner=placed.owner)
+        promised = machines.of_classes[ASKED]
+        counted = np.tile(promised.sum(axis=0), (len(PRIORITY_CLASSES), 1, 1))
+        most = np.full_like(promised, np.nan)
+        for code, name in enumerate(PRIORITY_CLASSES):
+            asked = Machines(fleet, Request(priority_class=name), now_s, owner=placed.owner)  # type: ignore[arg-type]
+            by_class = fits.by_class(asked)
             assert by_class is not None
-            counted.append(by_class.own)
-            known = np.full_like(by_class.most, np.nan)
-            known[sold] = by_class.most[sold]
-            most.append(known)
-            own = machines.column("allocated_of", name)
-            promised.append(own)
+            of = [PRIORITY_CLASSES.index(each) for each in by_class.counted]
+            counted[code][sold] = promised[of][:, sold].sum(axis=0)
+            most[code][sold] = by_class.most[sold]
             old = by_class.old
-        used = np.where(machines.has_report, machines.used_of_classes, np.nan)
-    return ClassSums(np.array(promised), np.array(counted), np.array(most), used, old, tuple(sold))
+        used = np.where(machines.has_report, machines.of_classes[MEASURED], np.nan)
+    return ClassSums(promised, counted, most, used, old, tuple(sold))

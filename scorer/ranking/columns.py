@@ -56,11 +56,11 @@ COLUMNS: Mapping[str, Column] = {
     "percentile": Placed(load.percentile, load.credit_each),
     "class_mean": Placed(load.class_mean, load.class_credit_each),
     "peak": Placed(load.peak, load.credit_each),  # by day, its start and its end
+    "remaining_mean": Made(load.remaining_mean),  # with debits, without credits
     "shown_mean": Made(load.shown_mean),  # the mean as an answer shows it: utilization is that, credit and debit
     "taken": Made(lambda m: np.maximum(m.allocated, m.mean)),  # the larger of promised and used
     # ---- over-commit by class (`scorer.ranking.reclaimed`)
-    "uses": Placed(reclaimed.uses),  # [7, R, n] what instances of higher classes ask for and use
-    "used_of_classes": Placed(reclaimed.used_of_classes),  # [C, R, n] what is measured of the instances of each class
+    "of_classes": Placed(reclaimed.of_classes),  # [5, C, R, n] what instances of each class ask for and use
     "has_report": Fixed(lambda m: reported(m.fleet.snapshot)),  # [n] whether a current report of its instances is there
     "system_usage": Fixed(reclaimed.system),  # [R, n] beside all instances, as measured; NaN where it is not
     "usage_reported": Fixed(reclaimed.reported),  # [R, n] of system and instances, as its last report has it

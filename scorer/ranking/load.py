@@ -51,10 +51,7 @@ def sums(machines: Machines) -> Floats:
             "mean",
             lambda placed: mean_credit(fleet.credit_model, fleet.estimate, placed, fleet.snapshot, fleet.windows),
         )
-        remains = without_leavers(
-            machines, measured, "mean", lambda left: mean_debit(fleet.estimate, left, fleet.snapshot, fleet.windows)
-        )
-        np.add(remains, credit, out=mean)
+        np.add(remaining_mean(machines), credit, out=mean)
         if fleet.mean_of == "instances" and fleet.snapshot.usages:
             own = instance_mean(fleet, machines.whole.column("reported"), machines.rows)
             np.copyto(mean, own.mean, where=own.used)
@@ -73,6 +70,17 @@ def of_instances(machines: Machines) -> Floats:
         return np.zeros((_R, len(machines)))
     found: Floats = machines.column("summed")
     return found
+
+
+def remaining_mean(machines: Machines) -> Floats:
+    """Return [R, n]: the window's mean with debits and without credits."""
+    fleet = machines.fleet
+    measured = machines.measured_mean
+    if not fleet.credited:
+        return measured
+    return without_leavers(
+        machines, measured, "mean", lambda left: mean_debit(fleet.estimate, left, fleet.snapshot, fleet.windows)
+    )
 
 
 def shown_mean(machines: Machines) -> Floats:

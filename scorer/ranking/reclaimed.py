@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.resources import CPU, PRIORITY_CLASSES, RESOURCES
+from schemas.resources import CPU, RESOURCES
 from schemas.window_table import PERCENTILES
 from scorer.ledger.class_usage import measured_usage, reported_usage, system_usage
 from scorer.ranking.instance_mean import ENDED_S
@@ -18,33 +18,20 @@ from scorer.reclaim.capacity import batch, degraded, mid
 from scorer.reclaim.peaks import unused
 from scorer.reclaim.prediction import Peaks
 from scorer.reclaim.strategy import Reclaim
-from scorer.reclaim.uses import MID, Uses, uses_of
+from scorer.reclaim.uses import MID, sums_by_class, uses_from
 from scorer.snapshot.arrays import Bools, Floats
 
 GROUPS = {"prod": ("prod",), "mid": ("mid",), "batch": ("batch",), "free": ("batch", "free")}
 """The classes whose amounts are one sum with those of a class: free has what batch leaves."""
 
 
-def uses(machines: Machines) -> Floats:
-    """Return [7, R, n]: the sums of `scorer.reclaim.uses.Uses` in the order of its fields."""
+def of_classes(machines: Machines) -> Floats:
+    """Return [5, C, R, n]: what the instances of each class ask for and use (`scorer.reclaim.uses.sums_by_class`)."""
     placed = machines.fleet.seats.placed(machines.rows)
     at, count = positions(placed.rows, machines)
     measured = measured_usage(machines.fleet.snapshot, placed)
     keeps = (placed.keeps >> np.arange(len(RESOURCES))[:, None]) & 1 == 1 if placed.keeps.any() else None
-    found = uses_of(at, count, placed.classes, placed.amounts, measured, keeps)
-    return np.array([getattr(found, name) for name in Uses.__dataclass_fields__])
-
-
-def used_of_classes(machines: Machines) -> Floats:
-    """Return [C, R, n]: what is measured of the instances of each class."""
-    placed = machines.fleet.seats.placed(machines.rows)
-    at, count = positions(placed.rows, machines)
-    measured = np.nan_to_num(measured_usage(machines.fleet.snapshot, placed), nan=0.0)
-    where = placed.classes.astype(np.int64) * count + at
-    classes = len(PRIORITY_CLASSES)
-    sums = [np.bincount(where, part, minlength=classes * count).reshape(classes, count) for part in measured]
-    found: Floats = np.array(sums, np.float64).swapaxes(0, 1)
-    return found
+    return sums_by_class(at, count, placed.classes, placed.amounts, measured, keeps)
 
 
 def system(machines: Machines) -> Floats:
@@ -104,10 +91,10 @@ def reclaimable(machines: Machines, strategy: Reclaim, priority_class: str) -> F
     Where no report says it, it is what the machine uses beyond its instances: what is not measured by instance, batch's
     too, counts against batch. Where no peak is predicted the day's peak counts.
     """
-    sums = Uses(*machines.uses)
+    sums = uses_from(machines.of_classes)
     capacity, allocatable = machines.capacity, machines.allocatable
     reserved = np.maximum(capacity - allocatable, 0.0)
-    usage = machines.mean - machines.credit
+    usage = machines.remaining_mean
     by_report = machines.usage_reported - sums.measured - machines.ended_lower
     beyond = np.where(np.isnan(by_report), usage - sums.measured - sums.unmeasured, by_report)
     system = np.where(np.isnan(beyond), np.nan, np.fmax(machines.system_usage, np.maximum(beyond, 0.0)))

@@ -89,7 +89,8 @@ def part_of(amounts: Floats, share: Floats | float) -> Floats:
 def _in_units(values: Floats) -> Floats:
     units = values * _UNITS
     near = np.rint(units)
-    return np.where(np.abs(units - near) < _NEAR, near, units)
+    found: Floats = np.where(np.abs(units - near) < _NEAR, near, units)
+    return found
 
 
 def _as_percent(share: Floats | float) -> Floats:

@@ -1,4 +1,4 @@
-"""What the instances of a machine ask for and use, as sums: of prod, and of prod with mid. Pure."""
+"""What the instances of a machine ask for and use, as sums by class. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from schemas.resources import PRIORITY_CLASSES
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 PROD, MID, BATCH, FREE = range(len(PRIORITY_CLASSES))
@@ -36,37 +36,53 @@ class Uses:
     """Measured usage of batch and free."""
 
 
-def uses_of(
+ASKED, MEASURED, UNMEASURED, COUNTED, LARGER = range(5)
+"""The planes of `sums_by_class`."""
+
+
+def sums_by_class(
     rows: Integers,
     machines: int,
     classes: NDArray[np.integer],
     amounts: Floats,
     measured: Floats,
     by_request: Bools | None = None,
-) -> Uses:
-    """Return the sums over K instances.
+) -> Floats:
+    """Return [5, C, R, n]: sums over K instances by class and machine, made in one pass.
+
+        ASKED        what they ask for
+        MEASURED     what they use, of those whose usage is measured
+        UNMEASURED   what the others ask for
+        COUNTED      what they use, of the others what they ask for
+        LARGER       the larger of the two, instance by instance
 
     ``rows`` [K]: the machine of each, of 0 to ``machines``; ``classes`` [K]: its position in `PRIORITY_CLASSES`;
     ``amounts`` [R, K]: what it asks for; ``measured`` [R, K]: what it uses, NaN where that is not known;
-    ``by_request`` [R, K]: where what it asks for counts as used although it is measured.
+    ``by_request`` [R, K]: where what it asks for is counted although it is measured.
     """
-    known, high = np.isfinite(measured), classes <= MID
+    count, (resources, _) = len(PRIORITY_CLASSES), amounts.shape
+    at = (np.arange(resources)[:, None] * (count * machines) + (classes.astype(np.int64) * machines + rows)).ravel()
+    known = np.isfinite(measured)
     use = np.where(known, measured, 0.0)
-    used = np.where(known, use, amounts)
-    if by_request is not None:
-        used = np.where(by_request, amounts, used)
+    unmeasured = np.where(known, 0.0, amounts)
+    counted = use + unmeasured if by_request is None else np.where(by_request, amounts, use + unmeasured)
+    planes = (amounts, use, unmeasured, counted, np.maximum(amounts, use))
+    size = resources * count * machines
+    sums = [np.bincount(at, plane.ravel(), minlength=size).reshape(resources, count, machines) for plane in planes]
+    found: Floats = np.array(sums, np.float64).swapaxes(1, 2)
+    return found
 
-    def total(values: Floats, some: Bools) -> Floats:
-        if not rows.size:
-            return np.zeros((len(RESOURCES), machines))
-        return np.array([np.bincount(rows, part, minlength=machines) for part in np.where(some, values, 0.0)])
 
+def uses_from(sums: Floats) -> Uses:
+    """Return what batch and mid go by, from `sums_by_class` [5, C, R, n]."""
+    high = sums[:, PROD] + sums[:, MID]
+    lower = sums[MEASURED, BATCH] + sums[MEASURED, FREE]
     return Uses(
-        requested=total(amounts, high),
-        used=total(used, high),
-        larger=total(np.maximum(amounts, use), high),
-        prod_requested=total(amounts, classes == PROD),
-        measured=total(use, known),
-        unmeasured=total(amounts, high & ~known),
-        lower=total(use, known & ~high),
+        requested=high[ASKED],
+        used=high[COUNTED],
+        larger=high[LARGER],
+        prod_requested=sums[ASKED, PROD],
+        measured=high[MEASURED] + lower,
+        unmeasured=high[UNMEASURED],
+        lower=lower,
     )

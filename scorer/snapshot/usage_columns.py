@@ -19,6 +19,8 @@ from scorer.snapshot.arrays import Floats, Integers
 
 RECENT = 0.8
 """Part of the mean of the last half hour in `UsageColumns.mean`; the rest is the mean of a day."""
+KEPT_MIN, KEPT_MAX = 1_000, 3
+"""Of how many pairs the rows are kept, and of how many such askings."""
 AGE_MAX_S = 600.0
 """A figure is current until its machine's newest sample is so much later."""
 
@@ -59,11 +61,24 @@ class UsageIndex:
             self.digests = digests[self.order]
             last = np.append(self.digests[1:] != self.digests[:-1], True)
             self.order, self.digests = self.order[last], self.digests[last]
+        self._latest: list[tuple[Integers, Integers]] = []
 
     @cached_property
     def systems(self) -> Integers:
         """[K] The joined row of the system of each row's machine, -1 where there is none."""
         return self.rows(np.concatenate([np.zeros(0, np.int64), *(table.systems for table in self._tables)]))
+
+    def rows_again(self, digests: Integers) -> Integers:
+        """Return `rows`, those of the last few digests without a search: they are asked for anew on each snapshot."""
+        if digests.size < KEPT_MIN:
+            return self.rows(digests)
+        for place, (known, rows) in enumerate(self._latest):
+            if known.size == digests.size and np.array_equal(known, digests):
+                self._latest = [(known, rows), *self._latest[:place], *self._latest[place + 1 :]]
+                return rows
+        rows = self.rows(digests)
+        self._latest = [(digests, rows), *self._latest][:KEPT_MAX]
+        return rows
 
     def rows(self, digests: Integers) -> Integers:
         """Return [K]: the joined row of each pair, -1 where there is none."""
@@ -74,22 +89,41 @@ class UsageIndex:
 
 
 class UsageColumns:
-    """Figures of all pairs: [K] or [R, K], NaN where nothing was measured. Read-only."""
+    """Figures of all pairs: [K] or [R, K], NaN where nothing was measured. Read-only; each is made when first asked."""
 
     def __init__(self, tables: Sequence[Pairs], index: UsageIndex) -> None:
+        self._tables = tables
         self.index = index
         self.at: Floats = _joined(tables, "at")[0]
         """[K] End of the last report."""
-        self.since: Floats = _joined(tables, "since")[0]
+
+    def prepare(self) -> None:
+        """Make what decisions ask for."""
+        _ = self.since, self.mean, self.of_system, self.recent_of_system
+
+    @cached_property
+    def since(self) -> Floats:
         """[K] End of the first report."""
-        self.count: Floats = _joined(tables, "count")[0]
-        self.recent: Floats = _joined(tables, "recent")
+        found: Floats = _joined(self._tables, "since")[0]
+        return found
+
+    @cached_property
+    def count(self) -> Floats:
+        """[K] How many reports."""
+        found: Floats = _joined(self._tables, "count")[0]
+        return found
+
+    @cached_property
+    def recent(self) -> Floats:
         """[R, K] Mean of about the last 30 minutes."""
-        daily = _joined(tables, "daily")
-        both = RECENT * self.recent + (1 - RECENT) * daily
-        self.mean: Floats = np.where(np.isfinite(both), both, np.where(np.isfinite(self.recent), self.recent, daily))
+        return _joined(self._tables, "recent")
+
+    @cached_property
+    def mean(self) -> Floats:
         """[R, K] ``0.8 recent + 0.2 daily``; where only one of the two is known, that one."""
-        self._latest: tuple[Integers, Integers] | None = None
+        daily = _joined(self._tables, "daily")
+        both = RECENT * self.recent + (1 - RECENT) * daily
+        return np.where(np.isfinite(both), both, np.where(np.isfinite(self.recent), self.recent, daily))
 
     @cached_property
     def of_system(self) -> Floats:
@@ -118,12 +152,7 @@ class UsageColumns:
 
     def rows(self, digests: Integers, now_s: Floats) -> Integers:
         """Return [K]: the row of each pair, -1 where there is none that is current at ``now_s`` [K] of its machine."""
-        latest = self._latest
-        if latest is not None and latest[0].size == digests.size and np.array_equal(latest[0], digests):
-            rows = latest[1]
-        else:
-            rows = self.index.rows(digests)
-            self._latest = digests, rows
+        rows = self.index.rows_again(digests)
         if not self.at.size:
             return rows
         current = (rows >= 0) & (self.at[rows] >= now_s - AGE_MAX_S)

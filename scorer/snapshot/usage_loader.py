@@ -61,7 +61,7 @@ class UsageLoader:
         if not stale and not gone:
             return False
         self.usages = Usages([self._tables[partition] for partition in sorted(self._tables)], self.usages)
-        _ = self.usages.columns  # made here, on the refresher's thread, so that no decision waits for it
+        self.usages.columns.prepare()  # here, on the refresher's thread, so that no decision waits for it
         return True
 
     def _ask(self, commands: list[Any]) -> list[bytes]:

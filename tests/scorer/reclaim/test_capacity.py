@@ -22,7 +22,7 @@ from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.reclaim.capacity import batch, cut, degraded, mid, part_of
 from scorer.reclaim.peaks import unused
 from scorer.reclaim.strategy import Reclaim
-from scorer.reclaim.uses import uses_of
+from scorer.reclaim.uses import Uses, sums_by_class, uses_from
 from scorer.snapshot.arrays import Floats
 
 TABLES = {
@@ -32,6 +32,11 @@ TABLES = {
 NAMES = {"cpu_millicores": ("cpu", 1000.0), "memory_bytes": ("memory", 1.0)}
 POLICIES = {"usage": "usage", "request": "request", "maxUsageRequest": "max-usage-request"}
 RUNS = ("Running", "Pending")
+
+
+def uses_of(*given: Any) -> Uses:
+    """What batch and mid go by, of these instances."""
+    return uses_from(sums_by_class(*given))
 
 
 def rows(table: str, kind: str | None = None) -> list[Any]:
