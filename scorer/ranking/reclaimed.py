@@ -48,7 +48,9 @@ def reported(machines: Machines) -> Floats:
 def ended(machines: Machines) -> Floats:
     """Return [R, n]: what the last report still has of batch and free that ended since, or just before it."""
     snapshot = machines.fleet.snapshot
-    left = machines.fleet.seats.left(machines.rows)
+    if not len(machines.fleet.seats.ledger.leavers):
+        return np.zeros((len(RESOURCES), len(machines)))
+    left = machines.fleet.seats.leavers(machines.rows)
     at, count = positions(left.rows, machines)
     columns = snapshot.usages.columns
     rows = columns.rows(left.pairs, snapshot.column("at")[left.rows])
