@@ -192,6 +192,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "ops.replay.__main__", "ops.replay.plots", "ops.replay.report", "ops.replay.results_file",
         "ops.replay.settings", "ops.replay.sources",
     ),
+    "tests/ops/replay/test_class_report.py": ("ops.replay.report_table",),
     "tests/ops/replay/test_recorded.py": (
         "ops.replay.recorded_lives", "ops.replay.recorded_missing", "ops.replay.recorded_usage",
     ),

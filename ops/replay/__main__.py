@@ -109,17 +109,19 @@ def _replay(
     drawn: list[Outcome] = []
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("making the first world", total=len(worlds) * len(contenders))
+        task = bar.add_task("making the first world", total=None)
         done = 0.0
         for number, make in enumerate(worlds):
             world = make()
-            for policy, mover in contenders.of(world):
+            bar.update(task, total=len(worlds) * contenders.count(world))
+            for policy, mover, evictor in contenders.of(world):
                 bar.update(task, description=f"{world.name} {world.seed}: {policy.name}")
                 stated = chances.of(policy) if chances is not None else None
                 outcome = simulate(
                     world,
                     policy,
                     mover=mover,
+                    evictor=evictor,
                     observer=stated or (lambda moment: None),
                     retry_minutes=settings.retry_minutes,
                     progress=lambda minute, done=done: bar.update(  # type: ignore[misc]
@@ -142,7 +144,8 @@ def _contenders(settings: ReplaySettings, profiles: Sequence[Profile]) -> Conten
         for percent in settings.rebalance
     ]
     recorded = any(is_recorded(settings, path) for path in settings.paths)
-    return Contenders(profiles, settings.baseline or profiles[0].name, movings, recorded=recorded)
+    baseline = settings.baseline or profiles[0].name
+    return Contenders(profiles, baseline, movings, recorded=recorded, evict_minutes=settings.evict_minutes)
 
 
 def _result(outcome: Outcome, policy: Policy) -> Result:

@@ -19,6 +19,8 @@ from typing import Any
 
 RATIOS = ("std", "hot80", "hot90", "hot100", "lost", "on_hot")
 """Figures that are compared as ratios; the others are shown as they are."""
+CLASS_RATIOS = ("hosted", "hosted_batch", "kept_batch", "hot90_prod", "on_hot_prod", "lost_prod")
+"""Those of worlds with batch (`ops.replay.class_measures`)."""
 
 _STUDENT = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
@@ -108,8 +110,8 @@ def compare(results: Sequence[Result], baseline: str, stage: str = "steady", fam
                 {name: fmean(one.stages[stage].get(name, 0.0) for one in mine) for name in mine[0].stages[stage]},
                 {
                     name: ratio_of([(a.stages[stage][name], b.stages[stage][name]) for a, b in paired], offset)
-                    for name in RATIOS
-                    if paired
+                    for name in (*RATIOS, *CLASS_RATIOS)
+                    if paired and all(name in one.stages[stage] for pair in paired for one in pair)
                 },
                 len(mine),
             )

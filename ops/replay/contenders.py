@@ -3,35 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from ops.replay.batch_references import KnowingBatch, ProdAlone
+from ops.replay.evictions import ByAdvice, Evictor
 from ops.replay.policies import Mover, Policy, ProfilePolicy
 from ops.replay.rebalancing import Moving, Rebalancer
 from ops.replay.references import REFERENCES, AsRecorded
 from ops.replay.workload import Workload
+from scorer.ranking.class_sums import by_class_filter
 from scorer.ranking.profile import Profile
 
 
+class Contender(NamedTuple):
+    """Who chooses machines, and what else happens to instances."""
+
+    policy: Policy
+    mover: Mover | None = None
+    evictor: Evictor | None = None
+
+
 class Contenders:
-    """Profiles, and how many of their instances are moved; the baseline's are not, unless it is alone."""
+    """Profiles, and how many of their instances are moved; the baseline's are not, unless it is alone.
+
+    In a world with batch the references are the first profile without batch, and with batch that is known.
+    """
 
     def __init__(
-        self, profiles: Sequence[Profile], baseline: str, movings: Sequence[Moving], *, recorded: bool = False
-    ) -> None:
+        self, profiles: Sequence[Profile], baseline: str, movings: Sequence[Moving], *, recorded: bool = False,
+        evict_minutes: int = 0,
+    ) -> None:  # fmt: skip
         """``recorded``: the worlds know where their instances really were."""
-        self._profiles, self._movings = profiles, movings
+        self._profiles, self._movings, self._evict_minutes = profiles, movings, evict_minutes
         self._references = (AsRecorded, *REFERENCES) if recorded else REFERENCES
         self._moved = [one for one in profiles if one.name != baseline] or profiles
 
-    def __len__(self) -> int:
-        return len(self._profiles) + len(self._moved) * len(self._movings) + len(self._references)
+    def count(self, world: Workload) -> int:
+        """Return how many there are."""
+        references = 2 if world.lower.any() else len(self._references)
+        return len(self._profiles) + len(self._moved) * len(self._movings) + references
 
-    def of(self, world: Workload) -> Iterator[tuple[Policy, Mover | None]]:
-        """Yield each with what moves its instances."""
+    def of(self, world: Workload) -> Iterator[Contender]:
+        """Yield each with what moves and what evicts its instances."""
         for profile in self._profiles:
-            yield ProfilePolicy(profile), None
+            yield Contender(ProfilePolicy(profile), None, self._evictor(profile, world))
         for profile in self._moved:
             for moving in self._movings:
                 name = f"{profile.name} + {100 * moving.share:g} %/h"
-                yield ProfilePolicy(profile, name), Rebalancer(profile, moving, world)
+                mover = Rebalancer(profile, moving, world)
+                yield Contender(ProfilePolicy(profile, name), mover, self._evictor(profile, world))
+        if world.lower.any():
+            for batch in (ProdAlone, KnowingBatch):
+                yield Contender(batch(self._profiles[0]))
+            return
         for kind in self._references:
-            yield kind(world.seed), None
+            yield Contender(kind(world.seed))
+
+    def _evictor(self, profile: Profile, world: Workload) -> Evictor | None:
+        if not self._evict_minutes or by_class_filter(profile) is None:
+            return None
+        return ByAdvice(profile, world, self._evict_minutes)

@@ -30,6 +30,10 @@ class Fleet:
         """[r, M, T] demand by minute."""
         self.count: NDArray[np.int32] = np.zeros(shape, np.int32)
         """[M, T] instances by minute."""
+        self.lower: Floats = np.zeros_like(self.load) if workload.lower.any() else self.load[:, :, :0]
+        """[r, M, T] what of the load is of class batch or free; [r, M, 0] where no instance is."""
+        self.lower_count: NDArray[np.int32] = np.zeros(self.lower.shape[1:], np.int32)
+        """[M, T] those instances by minute."""
         self.overhead: Floats = np.zeros_like(self.load)
         """[r, M, T] what of the load is no instance's: the copying of those that move, what was there before."""
         if workload.system is not None:
@@ -55,6 +59,11 @@ class Fleet:
         self._add(instance, int(self.machine_of[instance]), minute, -1)
         self.machine_of[instance] = row
         self._add(instance, row, minute, 1)
+
+    def evict(self, instance: int, minute: int) -> None:
+        """End a running instance before its time."""
+        self._add(instance, int(self.machine_of[instance]), minute, -1)
+        self.end[instance] = minute
 
     def copying(self, instance: int, source: int, minute: int, minutes: float, cores: float) -> None:
         """Have the machines of a move carry its cost from a minute on, for so many minutes (the last one in part).
@@ -89,5 +98,9 @@ class Fleet:
     def _add(self, instance: int, row: int, minute: int, sign: int) -> None:
         last = min(int(self.end[instance]), self.workload.minutes)
         if last > minute:
-            self.load[:, row, minute:last] += sign * self.demand(instance, minute, last)
+            demand = sign * self.demand(instance, minute, last)
+            self.load[:, row, minute:last] += demand
             self.count[row, minute:last] += sign
+            if self.workload.lower[instance]:
+                self.lower[:, row, minute:last] += demand
+                self.lower_count[row, minute:last] += sign

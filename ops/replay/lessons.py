@@ -7,9 +7,11 @@ next snapshot, as in the stream. A world begins with nothing learned.
 from __future__ import annotations
 
 from schemas.learned import Learned
+from scorer.ledger.class_usage import class_usage, prod_and_system
 from scorer.ledger.view import LedgerView
 from scorer.ranking.learning import KINDS_MAX, Observation, learn, observe
 from scorer.ranking.profile import LoadModel, Profile
+from scorer.reclaim.prediction import Histograms
 from scorer.snapshot.snapshot import Snapshot
 
 
@@ -44,3 +46,24 @@ class Lessons:
         if self._first is not None:
             self.learned = learn(self.learned or Learned(), self._first, seen, window_s, now_s)
         self._first, self._first_at = seen, now_s
+
+
+PREDICT_S = 300.0
+"""How often usage is looked at, as by the scorer that learns (``learn_s``)."""
+
+
+class PredictedPeaks:
+    """Looks at the usage by class, as `scorer.rpc.predictor` does; ``raw`` is what all scorers read."""
+
+    def __init__(self) -> None:
+        self.raw: bytes | None = None
+        self._histograms = Histograms()
+        self._looked_at = float("-inf")
+
+    def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
+        """Look, if it is time."""
+        if now_s - self._looked_at < PREDICT_S:
+            return
+        self._looked_at = now_s
+        self._histograms.look(snapshot.names, prod_and_system(class_usage(snapshot, ledger)), snapshot.capacity, now_s)
+        self.raw = self._histograms.peaks()

@@ -17,6 +17,8 @@ With u(m, t) the CPU demand of machine m in minute t over its capacity:
 | moves          | instances moved, as a share of the live ones an hour                                         |
 | copying        | share of the machine-time in which a machine's network is full of the memory of moves        |
 | decision_ms    | time of one decision, mean, of the whole run; what it is depends on the machine it ran on    |
+
+Worlds with batch have more figures, by class: `ops.replay.class_measures`.
 """
 
 from __future__ import annotations
@@ -25,10 +27,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ops.replay.class_measures import class_figures
 from ops.replay.emptied import emptied_share
 from ops.replay.simulation import Outcome
 from schemas.resources import CPU
-from scorer.snapshot.arrays import Floats
+from scorer.snapshot.arrays import Floats, Integers
 
 MEASURES = (
     "std", "p99", "hot80", "hot90", "hot100", "lost", "on_hot", "refused_first", "refusals", "emptied", "mean",
@@ -62,7 +65,7 @@ def _figures(outcome: Outcome, first: int, last: int) -> Figures:
     hot = demand > 0.9
     asking = (workload.start >= first) & (workload.start < last) & (outcome.tries > 0)
     asked = max(int(asking.sum()), 1)
-    failed = outcome.tries - (outcome.placed >= 0)
+    failed = outcome.tries - placements(outcome)
     moves = [move for minute, move in outcome.moves if first <= minute < last]
     moments = range(first + min(EMPTIED_EVERY_MINUTES, last - first) // 2, last, EMPTIED_EVERY_MINUTES)
     return {
@@ -80,4 +83,12 @@ def _figures(outcome: Outcome, first: int, last: int) -> Figures:
         "moves": len(moves) / max(float(count.sum()) / 60, 1.0),
         "copying": 2 * sum(move.copy_minutes for move in moves) / demand.size,
         "decision_ms": float(outcome.decision_s.mean() * 1e3) if outcome.decision_s.size else 0.0,
+        **class_figures(outcome, first, last),
     }
+
+
+def placements(outcome: Outcome) -> Integers:
+    """Return [K]: how often each instance was placed: once at most, unless it was evicted."""
+    found = (outcome.placed >= 0).astype(np.int64)
+    np.add.at(found, [one.instance for one in outcome.evicted], 1)
+    return found

@@ -52,6 +52,8 @@ class Measuring:
         self._snapshot: Snapshot | None = None
         self.learned: Learned | None = None
         """What comes with the next snapshot."""
+        self.predicted: bytes | None = None
+        """The predicted peaks that come with it."""
 
     def snapshot(self, minute: int) -> Snapshot:
         """Return what is known at the beginning of a minute: the readings of all minutes before it."""
@@ -68,6 +70,7 @@ class Measuring:
             {},
             previous=self._snapshot,
             learned=self.learned,
+            predicted=self.predicted,
             usages=self._reports.usages(minute) if self._reports is not None else None,
         )
         return self._snapshot

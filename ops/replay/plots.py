@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ops.replay.calibration import CASES_MIN, PART, POINTS, Reliability
-from ops.replay.measures import utilization
+from ops.replay.measures import placements, utilization
 from ops.replay.simulation import Outcome
 from scorer.snapshot.arrays import Floats
 
@@ -136,7 +136,7 @@ def _hot_minutes(panel: Any, outcomes: Sequence[Outcome]) -> None:
 
 def _refusals(panel: Any, outcomes: Sequence[Outcome]) -> None:
     for outcome, colour in zip(outcomes, _colours(len(outcomes)), strict=True):
-        failed = outcome.tries - (outcome.placed >= 0)
+        failed = outcome.tries - placements(outcome)
         at = np.repeat(outcome.workload.start, np.minimum(failed, 1)) / _HOURS
         panel.step(np.r_[0.0, at], np.arange(len(at) + 1), where="post", color=colour, linewidth=1.2,
                    label=f"{outcome.policy}: {int(failed.sum())} refusals in all")  # fmt: skip

@@ -16,6 +16,7 @@ from scorer.ledger.limits import Limit, adds, mosts_in_script, scales_in_script
 from scorer.ledger.view import LedgerView, instance_of
 from scorer.placement.limits import limits
 from scorer.placement.reuse import Reuse
+from scorer.ranking.class_sums import by_class_filter
 from scorer.ranking.explain import summary
 from scorer.ranking.profile import Profile
 from scorer.snapshot.snapshot import Snapshot
@@ -58,6 +59,8 @@ class Policy(Protocol):
     """Whether it goes by what is learned of expected use."""
     looks_at_instances: bool
     """Whether it goes by what was measured of each instance."""
+    counts_by_class: bool
+    """Whether each priority class has a sum of its own."""
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
         """Return a row for each of some requests that are alike but for their ids; the ledger is not changed."""
@@ -91,7 +94,8 @@ class ProfilePolicy:
         self.profile = profile
         self.refusals: Counter[str] = Counter()
         self.learns = wants_lessons(profile)
-        self.looks_at_instances = any(
+        self.counts_by_class = by_class_filter(profile) is not None
+        self.looks_at_instances = self.counts_by_class or any(
             getattr(model, "mean_of", "window") == "instances" for model in load_models(profile)
         )
         self._known: set[int] = set()

@@ -44,6 +44,7 @@ class Reference:
     reference = True
     learns = False
     looks_at_instances = False
+    counts_by_class = False
 
     def __init__(self, seed: int = 0) -> None:
         self.refusals: Counter[str] = Counter()
@@ -84,7 +85,7 @@ class BestFitByPeak(Reference):
     name = "best fit by true peak"
 
     def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
-        _, after = _loads(rows, instance, moment)
+        _, after = loads(rows, instance, moment)
         if not after.shape[1]:
             return int(rows[0])
         peak = after.max(axis=1)
@@ -98,7 +99,7 @@ class Oracle(Reference):
     name = "oracle"
 
     def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
-        now, after = _loads(rows, instance, moment)
+        now, after = loads(rows, instance, moment)
         heat = np.maximum(after - WARM, 0.0).sum(axis=1) - np.maximum(now - WARM, 0.0).sum(axis=1)
         uneven = np.einsum("mt,mt->m", after, after) - np.einsum("mt,mt->m", now, now)
         cores = moment.fleet.workload.capacity[CPU][rows]
@@ -122,7 +123,7 @@ class AsRecorded(Reference):
 REFERENCES = (RandomFeasible, BestFitByPeak, Oracle)
 
 
-def _loads(rows: Integers, instance: int, moment: Moment) -> tuple[Floats, Floats]:
+def loads(rows: Integers, instance: int, moment: Moment) -> tuple[Floats, Floats]:
     """Return [rows, t] CPU demand over capacity in the instance's life, without and with it."""
     fleet, first = moment.fleet, moment.minute
     last = min(first + int(fleet.workload.life[instance]), fleet.workload.minutes)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from ops.replay.class_report import class_tables
 from ops.replay.comparison import Result, Row, compare
+from ops.replay.report_table import Table
 from schemas.process.tables import Column, Screen, table
 
 _ABSOLUTE = {
@@ -22,18 +23,12 @@ _HEADINGS = {
 STAGES = {"steady": "after the fill", "fill": "the fill alone (an empty fleet flatters)"}
 
 
-class Table(NamedTuple):
-    """A table and what is said above it."""
-
-    title: str
-    columns: list[Column]
-    lines: list[list[str]]
-
-
 def tables(results: Sequence[Result], baseline: str) -> list[Table]:
-    """Return the comparison over all worlds, each family by itself, then the fill."""
+    """Return the comparison over all worlds, each family by itself, then the fill; of worlds with batch, by class."""
     families = list(dict.fromkeys(one.family for one in results))
     worlds = len({(one.family, one.seed) for one in results})
+    if all("hosted" in one.stages.get("steady", ()) for one in results):
+        return class_tables(results, baseline, families, _counted(worlds))
     found = [
         ratios(compare(results, baseline), baseline, f"{_counted(worlds)}, {STAGES['steady']}"),
         absolutes(compare(results, baseline), "the figures themselves, means over the worlds"),

@@ -55,6 +55,12 @@ class ReplaySettings:
     lives: Annotated[float, Meta(gt=0)] = setting(10.0, "those lives are made so many times as long")
     load: Annotated[float, Meta(gt=0, le=1)] = setting(0.65, "mean CPU demand, as a share of the fleet's cores")
     requests: Annotated[float, Meta(gt=0, le=1)] = setting(0.8, "what is asked for, likewise")
+    batch: Annotated[float, Meta(ge=0, le=10)] = setting(
+        0.0, "instances of class batch beside it, of the same trace, that would ask for so much of the fleet's cores"
+    )
+    evict_minutes: Annotated[int, Meta(ge=0)] = setting(
+        5, "what `windward evict` advises is done every so many minutes, for profiles that count by class; 0: never"
+    )
     memory: bool = setting(False, "memory is asked for and measured, too, where the trace has it")
     part: Part = setting("all", "which machines and days of a trace are used")
     rebalance: tuple[Annotated[float, Meta(gt=0, le=100)], ...] = setting(

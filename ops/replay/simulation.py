@@ -5,7 +5,8 @@ left, and those that ask are placed one after the other, each seeing the ones be
 but for their ids are one batch. A refused instance asks again ``retry_minutes`` later, for as long as it takes; its
 life begins when it is placed, so every policy gets the same load, some of it later.
 
-A placed instance is confirmed at once: its start is the minute of its placement.
+A placed instance is confirmed at once: its start is the minute of its placement. An evicted one goes back to the queue
+and asks again as a refused one does; its whole life begins anew when it is placed.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from time import perf_counter
 import msgspec
 import numpy as np
 
+from ops.replay.evictions import Evictor, Spell
 from ops.replay.fleet import Fleet
-from ops.replay.lessons import Lessons
+from ops.replay.lessons import Lessons, PredictedPeaks
 from ops.replay.measuring import Measuring
 from ops.replay.policies import ROUND_MINUTES, Moment, Move, Mover, Policy
+from ops.replay.queue import Queue
 from ops.replay.reports import Reports
 from ops.replay.workload import Workload
 from schemas.learned import Learned
@@ -51,6 +54,8 @@ class Outcome:
     """Why instances were refused at their first try, most frequent first; how often."""
     moves: list[tuple[int, Move]] = field(default_factory=list)
     """Minute and move of each."""
+    evicted: list[Spell] = field(default_factory=list)
+    """What each eviction ended."""
     learned: Learned | None = None
     """What the policy had learned at the end."""
 
@@ -61,6 +66,7 @@ def simulate(
     *,
     retry_minutes: int = RETRY_MINUTES,
     mover: Mover | None = None,
+    evictor: Evictor | None = None,
     observer: Callable[[Moment], None] = lambda moment: None,
     progress: Callable[[int], None] = lambda minute: None,
 ) -> Outcome:
@@ -68,15 +74,15 @@ def simulate(
 
     ``observer`` looks at each moment in which somebody asks, before anything is placed; ``progress`` gets the minute.
     """
-    return _Simulation(workload, policy, retry_minutes, mover, observer).run(progress)
+    return _Simulation(workload, policy, retry_minutes, mover, evictor, observer).run(progress)
 
 
 class _Simulation:
     def __init__(
         self, workload: Workload, policy: Policy, retry_minutes: int, mover: Mover | None,
-        observer: Callable[[Moment], None],
+        evictor: Evictor | None, observer: Callable[[Moment], None],
     ) -> None:  # fmt: skip
-        self._workload, self._policy, self._mover = workload, policy, mover
+        self._workload, self._policy, self._mover, self._evictor = workload, policy, mover, evictor
         self._observer = observer
         self._retry = retry_minutes
         self._fleet = Fleet(workload)
@@ -84,29 +90,32 @@ class _Simulation:
         reports = Reports(self._fleet) if mover is not None or policy.looks_at_instances else None
         self._measuring = Measuring(self._fleet, reports)
         self._lessons = Lessons() if policy.learns else None
+        self._peaks = PredictedPeaks() if policy.counts_by_class else None
+        self._queue = Queue(workload)
         count = len(workload.instances)
         self._placed, self._tries = np.full(count, -1, np.int64), np.zeros(count, np.int64)
         self._ends: list[tuple[int, int]] = []
         """A heap of (minute, instance)."""
         self._seconds: list[float] = []
         self._moves: list[tuple[int, Move]] = []
+        self._evicted: list[Spell] = []
 
     def run(self, progress: Callable[[int], None]) -> Outcome:
-        waiting = [(max(int(start), 0), number) for number, start in enumerate(self._workload.start)]
-        heapq.heapify(waiting)
-        next_move = ROUND_MINUTES
-        while waiting and waiting[0][0] < self._workload.minutes:
-            minute = waiting[0][0]
-            while self._mover is not None and next_move <= minute:
-                self._move(next_move)
+        queue = self._queue
+        next_move = ROUND_MINUTES if self._mover is not None else self._workload.minutes
+        next_eviction = self._evictor.every_minutes if self._evictor is not None else self._workload.minutes
+        while (minute := min(queue.minute, next_move, next_eviction)) < self._workload.minutes:
+            if next_eviction == minute and self._evictor is not None:
+                self._evict(minute, self._evictor)
+                next_eviction += self._evictor.every_minutes
+            elif next_move == minute and self._mover is not None:
+                self._move(minute, self._mover)
                 next_move += ROUND_MINUTES
-            asking = []
-            while waiting and waiting[0][0] == minute:
-                asking.append(heapq.heappop(waiting)[1])
-            self._release(minute)
-            for instance in self._place(asking, minute):
-                heapq.heappush(waiting, (minute + self._retry, instance))
-            progress(minute)
+            else:
+                self._release(minute)
+                for instance in self._place(queue.take(), minute):
+                    queue.ask_again(instance, minute + self._retry)
+                progress(minute)
         progress(self._workload.minutes)
         return Outcome(
             workload=self._workload,
@@ -117,6 +126,7 @@ class _Simulation:
             decision_s=np.array(self._seconds),
             refusals=dict(self._policy.refusals.most_common()),
             moves=self._moves,
+            evicted=self._evicted,
             learned=self._measuring.learned,
         )
 
@@ -126,6 +136,8 @@ class _Simulation:
     def _release(self, minute: int) -> None:
         while self._ends and self._ends[0][0] <= minute:
             end, instance = heapq.heappop(self._ends)
+            if self._fleet.end[instance] != end:  # it was evicted
+                continue
             record = self._ledger.instances[self._workload.instances[instance]]
             self._ledger.apply(copy_with(record, state="released", ended_at=self._measuring.now_s(end)))
 
@@ -135,20 +147,28 @@ class _Simulation:
         if self._lessons is not None:
             self._lessons.look(moment.snapshot, self._ledger, moment.now_s)
             self._measuring.learned = self._lessons.learned
+        if self._peaks is not None:
+            self._peaks.look(moment.snapshot, self._ledger, moment.now_s)
+            self._measuring.predicted = self._peaks.raw
         self._observer(moment)
         self._tries[asking] += 1
         refused: list[int] = []
-        requests = [self._workload.request(instance) for instance in asking]
         at = 0
         while at < len(asking):
-            run = _alike(requests, at)
+            if self._queue.hopeless(asking[at]):
+                refused.append(asking[at])
+                at += 1
+                continue
+            requests = self._alike(asking[at:])
+            run = len(requests)
             _ = moment.snapshot if not self._policy.reference else None  # made before a decision is timed
             began = perf_counter()
-            rows = self._policy.choose(asking[at : at + run], requests[at : at + run], moment)
+            rows = self._policy.choose(asking[at : at + run], requests, moment)
             self._seconds.append((perf_counter() - began) / len(rows))
-            for instance, request, row in zip(asking[at:], requests[at:], rows, strict=False):
+            for instance, request, row in zip(asking[at:], requests, rows, strict=False):
                 if row is None:
                     refused.append(instance)
+                    self._queue.refused(instance)
                 else:
                     self._start(instance, request, row, moment)
             at += len(rows)
@@ -160,24 +180,39 @@ class _Simulation:
         self._ledger.apply(copy_with(record, state="confirmed", started_at=moment.now_s))
         self._fleet.place(instance, row, moment.minute)
         self._placed[instance] = moment.minute
+        self._queue.placed(instance)
         heapq.heappush(self._ends, (int(self._fleet.end[instance]), instance))
 
-    def _move(self, minute: int) -> None:
-        assert self._mover is not None
+    def _alike(self, asking: Sequence[int]) -> list[Request]:
+        """Return the requests of the first ones, as many as differ by their ids at most."""
+        requests = [self._queue.request(asking[0])]
+        first = msgspec.structs.replace(requests[0], id="")
+        for instance in asking[1:]:
+            other = self._queue.request(instance)
+            if msgspec.structs.replace(other, id="") != first:
+                break
+            requests.append(other)
+        return requests
+
+    def _evict(self, minute: int, evictor: Evictor) -> None:
         self._release(minute)
         moment = self._moment(minute)
-        for move in self._mover.moves(moment):
+        for instance in evictor.evictions(moment):
+            record = self._ledger.instances[self._workload.instances[instance]]
+            self._ledger.apply(copy_with(record, state="released", ended_at=moment.now_s))
+            row = int(self._fleet.machine_of[instance])
+            self._fleet.evict(instance, minute)
+            self._evicted.append(Spell(instance, row, int(self._placed[instance]), minute))
+            self._placed[instance] = -1
+            self._queue.ask_again(instance, (minute // self._retry + 1) * self._retry)
+
+    def _move(self, minute: int, mover: Mover) -> None:
+        self._release(minute)
+        moment = self._moment(minute)
+        for move in mover.moves(moment):
             record = self._ledger.instances[self._workload.instances[move.instance]]
             machine, source = self._workload.machines[move.row], int(self._fleet.machine_of[move.instance])
             self._ledger.apply(copy_with(record, machine=machine, reserved_at=moment.now_s, started_at=moment.now_s))
             self._fleet.move(move.instance, move.row, minute)
             self._fleet.copying(move.instance, source, minute, move.copy_minutes, COPY_CORES)
             self._moves.append((minute, move))
-
-
-def _alike(requests: Sequence[Request], at: int) -> int:
-    """Return how many requests from ``at`` on differ by their ids at most."""
-    first, last = msgspec.structs.replace(requests[at], id=""), at + 1
-    while last < len(requests) and msgspec.structs.replace(requests[last], id="") == first:
-        last += 1
-    return last - at

@@ -8,11 +8,13 @@ from pathlib import Path
 from ops.record.folder import is_recording
 from ops.record.frames import RecordingError
 from ops.record.reading import extent
+from ops.replay.batch_stream import with_batch
 from ops.replay.recorded import read_recorded
 from ops.replay.recorded_times import between
 from ops.replay.settings import ReplaySettings
 from ops.replay.traces.find import read_lives, read_trace
-from ops.replay.traces.trace import part_of
+from ops.replay.traces.openb import Lives
+from ops.replay.traces.trace import Trace, part_of
 from ops.replay.workload import Workload, WorkloadError
 from ops.replay.workload_file import is_workload, read_workload
 from ops.replay.worlds import Shape, build_world
@@ -35,12 +37,17 @@ def worlds(settings: ReplaySettings, missing: list[str]) -> Iterator[Callable[[]
             continue
         trace = part_of(read_trace(path), settings.part)
         for seed in range(settings.first_seed, settings.first_seed + settings.seeds):
-            yield lambda trace=trace, seed=seed: build_world(trace, lives, shape, seed)  # type: ignore[misc]
+            yield lambda trace=trace, seed=seed: _made(settings, trace, lives, shape, seed)  # type: ignore[misc]
 
 
 def is_recorded(settings: ReplaySettings, path: Path) -> bool:
     """Return whether a path of the settings is a recording of a live fleet."""
     return not settings.sources or is_recording(path)
+
+
+def _made(settings: ReplaySettings, trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload:
+    world = build_world(trace, lives, shape, seed)
+    return with_batch(world, settings.batch) if settings.batch else world
 
 
 def _recorded(settings: ReplaySettings, path: Path, missing: list[str]) -> Workload:

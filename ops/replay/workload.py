@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from schemas.names import WINDOWS_S
 from schemas.request import Request
-from schemas.resources import CPU, MEMORY, RESOURCES
+from schemas.resources import CPU, MEMORY, PRIORITY_CLASSES, RESOURCES
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 MINUTE_S = 60
@@ -98,6 +99,8 @@ class Workload:
     """[K], or empty: no kinds."""
     labels: Sequence[Mapping[str, str]] = ()
     """[K], or empty: no labels."""
+    classes: Sequence[str] = ()
+    """[K] priority classes, or empty: all prod."""
     expected: Floats = field(default_factory=lambda: np.full((len(RESOURCES), 0), np.nan))
     """[R, K] NaN where the deployer does not say; or [R, 0]."""
     requests: Sequence[Request] = ()
@@ -115,6 +118,13 @@ class Workload:
         found: Bools = np.isfinite(self.capacity).all(axis=1) & reported
         return found
 
+    @cached_property
+    def lower(self) -> Bools:
+        """[K] Whether an instance is of class batch or free."""
+        classes = [one.priority_class for one in self.requests] or self.classes or ["prod"] * len(self.instances)
+        found: Bools = np.isin(classes, PRIORITY_CLASSES[2:])
+        return found
+
     def request(self, instance: int) -> Request:
         """Return the request of one instance."""
         if self.requests:
@@ -129,6 +139,8 @@ class Workload:
             given["kind"] = self.kinds[instance]
         if self.labels:
             given["labels"] = dict(self.labels[instance])
+        if self.classes:
+            given["priority_class"] = self.classes[instance]
         return Request(id=self.instances[instance], **given)
 
 

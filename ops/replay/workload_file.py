@@ -14,6 +14,7 @@
 | start_s, end_s             | [K]    | when it starts and ends, in the time of ``ts``; what started before is       |
 |                            |        | placed at the beginning                                                     |
 | kind, labels               | [K]    | optional: text; labels as above                                             |
+| priority_class             | [K]    | optional: text; prod where it is empty                                      |
 | expected_cores,            | [K]    | optional: what the deployer says it will use, NaN where nothing             |
 | expected_mem_mib           |        |                                                                             |
 | cpu_cores, mem_mib         | [K, T] | usage in cores, in MiB; NaN where there is no sample: the last one holds    |
@@ -39,7 +40,7 @@ from ops.replay.minutes import minute_readings
 from ops.replay.traces.find import read_arrays
 from ops.replay.workload import MINUTE_S, ORIGIN_S, Usage, Workload, WorkloadError, check, finite, row_of
 from ops.replay.workload_tables import read_folder
-from schemas.resources import CPU, MEMORY, RESOURCES
+from schemas.resources import CPU, MEMORY, PRIORITY_CLASSES, RESOURCES
 from scorer.snapshot.arrays import Floats
 
 EPOCH_S_MIN = 1e9
@@ -113,6 +114,7 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str) -> Workload:
         machine_labels=_labels(arrays, "machine_labels", source),
         kinds=[str(arrays["kind"][k]) for k in order] if "kind" in arrays else (),
         labels=[found[k] for k in order] if (found := _labels(arrays, "labels", source)) else (),
+        classes=[given[k] for k in order] if (given := _classes(arrays, source)) else (),
         expected=_expected(arrays)[:, order] if _expected(arrays).shape[1] else _expected(arrays),
     )
     return check(workload, source)
@@ -121,7 +123,17 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str) -> Workload:
 def _check_shapes(arrays: Mapping[str, NDArray[Any]], source: str, machines: int, instances: int, cells: int) -> None:
     expected: dict[str, tuple[int, ...]] = dict.fromkeys(("cores", "mem_capacity_mib", "machine_labels"), (machines,))
     expected |= dict.fromkeys(
-        ("asked_cores", "asked_mem_mib", "start_s", "end_s", "kind", "labels", "expected_cores", "expected_mem_mib"),
+        (
+            "asked_cores",
+            "asked_mem_mib",
+            "start_s",
+            "end_s",
+            "kind",
+            "labels",
+            "priority_class",
+            "expected_cores",
+            "expected_mem_mib",
+        ),
         (instances,),
     )
     expected |= dict.fromkeys(("cpu_cores", "mem_mib"), (instances, cells))
@@ -193,6 +205,16 @@ def _labels(arrays: Mapping[str, NDArray[Any]], name: str, source: str) -> list[
         if any(not key or not equals for key, equals, _ in pairs):
             raise WorkloadError(f"{source}: {name}, row {row}: expected key=value,key=value, got {str(text)!r}")
         found.append({key.strip(): value.strip() for key, _, value in pairs})
+    return found
+
+
+def _classes(arrays: Mapping[str, NDArray[Any]], source: str) -> list[str]:
+    found = [str(name) or PRIORITY_CLASSES[0] for name in arrays.get("priority_class", ())]
+    for row, name in enumerate(found, 1):
+        if name not in PRIORITY_CLASSES:
+            raise WorkloadError(
+                f"{source}: priority_class, row {row}: expected {', '.join(PRIORITY_CLASSES)}, got {name!r}"
+            )
     return found
 
 

@@ -110,14 +110,20 @@ def _arrivals(lives: Lives, shape: Shape, generator: np.random.Generator) -> tup
     crowd_start = np.sort(generator.choice(bursts, live))
     later = np.arange(BURST_MINUTES, shape.days * DAY_MINUTES, BURST_MINUTES)
     mean = live / minutes.mean() * BURST_MINUTES
-    sizes = generator.poisson(mean * generator.gamma(BURST_SHAPE, 1 / BURST_SHAPE, len(later)))
-    start = np.repeat(later, sizes)
+    start = in_bursts(later, mean, generator)
     drawn = generator.integers(len(minutes), size=len(start))
     rows = np.concatenate([crowd, drawn])
     starts = np.concatenate([crowd_start, start])
     length = np.concatenate([crowd_life + (FIRST_CROWD_MINUTES - crowd_start), minutes[drawn]])
     order = np.argsort(starts, kind="stable")
     return rows[order], starts[order], np.maximum(np.rint(length[order]), 1).astype(np.int64)
+
+
+def in_bursts(at: Integers, mean: float, generator: np.random.Generator) -> Integers:
+    """Return the minutes in which instances come, in bursts at these times, so many in the mean each."""
+    sizes = generator.poisson(mean * generator.gamma(BURST_SHAPE, 1 / BURST_SHAPE, len(at)))
+    found: Integers = np.repeat(at, sizes)
+    return found
 
 
 def _asked(size: Floats, capacity: Floats, shape: Shape, start: Integers, life: Integers) -> Floats:

@@ -49,6 +49,15 @@ def class_usage(snapshot: Snapshot, ledger: Readable, seats: Seats | None = None
     )
 
 
+def prod_and_system(usage: ClassUsage) -> Floats:
+    """Return [I, R, M]: what is predicted of (`schemas.predicted.PREDICTED`), as it is used now.
+
+    An instance of prod that is not measured counts as it asks; NaN where nothing of the machine is measured.
+    """
+    prod = PRIORITY_CLASSES.index("prod")
+    return np.array([usage.used[prod] + usage.unmeasured[prod], usage.system])
+
+
 def measured_usage(snapshot: Snapshot, placed: PlacedInstances, figures: Floats | None = None) -> Floats:
     """Return [R, K]: what each instance uses, NaN where that is not measured, or not by a current report.
 

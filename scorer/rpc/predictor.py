@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import logging
 
-import numpy as np
 import redis
 
 from schemas.names import Names
-from schemas.resources import PRIORITY_CLASSES
-from scorer.ledger.class_usage import class_usage
+from scorer.ledger.class_usage import class_usage, prod_and_system
 from scorer.ledger.view import LedgerView
 from scorer.reclaim.prediction import Histograms
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import Wire
 
 log = logging.getLogger("windward.scorer")
-_PROD = PRIORITY_CLASSES.index("prod")
 
 
 class Predictor:
@@ -45,8 +42,7 @@ class Predictor:
         try:
             if self._histograms is None:
                 self._histograms = Histograms.restored(self._wire.one("GET", self._names.predicted_histograms))
-            usage = class_usage(snapshot, ledger)
-            used = np.array([usage.used[_PROD] + usage.unmeasured[_PROD], usage.system])
+            used = prod_and_system(class_usage(snapshot, ledger))
             self._histograms.look(snapshot.names, used, snapshot.capacity, now_s)
             self._wire.one("SET", self._names.predicted_histograms, self._histograms.stored())
             self._wire.one("SET", self._names.predicted, self._histograms.peaks())

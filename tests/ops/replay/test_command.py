@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ops.cli import main
@@ -33,6 +34,32 @@ def test_the_table_is_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "ratios to windward" in shown
     assert "oracle" in shown
     assert page.stat().st_size > 10_000
+
+
+def test_a_profile_with_sums_by_class_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Instances have a class in the table; the figures are those by class, and the references those of batch."""
+    classes = "instance,asked_cores,start_s,end_s,priority_class\nweb,8,0,1200,\ndb,4,300,900,batch\n"
+    path, mine = folder(tmp_path / "mine", instances=classes), tmp_path / "classes.toml"
+    mine.write_text('[[filters]]\nuse = "fits"\n[filters.classes]\nshare = { cpu = 1.0 }\n')
+    assert main(["replay", str(path), "--profile", "kubernetes", "--profile", str(mine), "--markdown"]) == 0
+    shown = capsys.readouterr().out
+    assert [line.split(" | ")[0] for line in shown.splitlines() if line.startswith("| ")][:6] == [
+        "| policy", "| ---", "| kubernetes", "| classes", "| kubernetes, prod alone", "| kubernetes, batch known",
+    ]  # fmt: skip
+    assert "evictions an instance-hour" in shown
+
+
+def test_a_world_may_have_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside prod, of the same trace."""
+    trace = tmp_path / "mine.npz"
+    load = 30 + 20 * np.sin(np.arange(288) / 20 + np.arange(6)[:, None])
+    np.savez(trace, machine=[f"w{n}" for n in range(6)], ts=np.arange(288) * 300.0, cpu_pct=load, cores=np.full(6, 2.0),
+             mem_pct=load, mem_capacity_mib=np.full(6, 1024.0))  # fmt: skip
+    arguments = ["--machines", "2", "--days", "1", "--seeds", "1", "--load", "0.3", "--batch", "0.3", "--lives", "200"]
+    assert main(["replay", str(trace), *arguments, "--profile", "kubernetes", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["comparison"]["steady"]["all"]
+    hosted = {row["policy"]: row["figures"]["hosted_batch"] for row in rows}
+    assert hosted["kubernetes"] > hosted["kubernetes, prod alone"] == 0.0
 
 
 @pytest.mark.parametrize(

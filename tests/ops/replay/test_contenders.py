@@ -31,7 +31,8 @@ def test_every_profile_but_the_baseline_is_moved_too(
     catalogue = load_profiles(())
     movings = [Moving(share=share) for share in shares]
     contenders = Contenders([catalogue.choose(name) for name in profiles], "seed", movings)
-    found = list(contenders.of(small_world(machines=2)))
-    assert [policy.name for policy, _ in found] == expected + REFERENCES
-    assert [mover is not None for _, mover in found] == ["%/h" in policy.name for policy, _ in found]
-    assert len(contenders) == len(found)
+    world = small_world(machines=2)
+    found = list(contenders.of(world))
+    assert [one.policy.name for one in found] == expected + REFERENCES
+    assert [one.mover is not None for one in found] == ["%/h" in one.policy.name for one in found]
+    assert contenders.count(world) == len(found)

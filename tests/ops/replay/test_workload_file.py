@@ -46,6 +46,14 @@ def test_a_folder_of_tables_is_a_workload(tmp_path: Path) -> None:
     assert found.usage.of(1, MEMORY, 5, 6).tolist() == [50 * 2.0**20]
 
 
+def test_an_instance_may_have_a_class(tmp_path: Path) -> None:
+    """It goes into the request; an empty value is prod."""
+    table = HEAD + ",priority_class\nweb,1,60,90,batch\ndb,1,0,9,\n"
+    found = read_workload(folder(tmp_path / "mine", instances=table))
+    assert [found.request(each).priority_class for each in (0, 1)] == ["prod", "batch"]  # by their start
+    assert found.lower.tolist() == [False, True]
+
+
 def test_arrays_hold_the_same(tmp_path: Path) -> None:
     """An ``.npz`` with instances is a workload; expected use goes into the request."""
     path = tmp_path / "mine.npz"
@@ -80,6 +88,8 @@ def test_arrays_hold_the_same(tmp_path: Path) -> None:
          "mine: start_s, row 1: expected a number"),
         ("instances", HEAD + ",labels\nweb,1,0,60,zone\ndb,1,0,9,\n",
          "mine: labels, row 1: expected key=value,key=value, got 'zone'"),
+        ("instances", HEAD + ",priority_class\nweb,1,0,60,\ndb,1,0,9,gold\n",
+         "mine: priority_class, row 2: expected prod, mid, batch, free, got 'gold'"),
         ("usage", "instance,ts,cpu_cores\ncache,0,1\n",
          "mine/usage.csv: instance, row 2: 'cache' is not in instances.csv"),
         ("usage", "instance,ts\nweb,0\n",

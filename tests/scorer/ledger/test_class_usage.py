@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
-from scorer.ledger.class_usage import class_usage, measured_usage
+from scorer.ledger.class_usage import class_usage, measured_usage, prod_and_system
 from scorer.ledger.seats import Seats
 from tests.scorer.fleets import fleet, machine
 
@@ -40,6 +40,7 @@ def test_usage_by_class() -> None:
     assert np.isnan(found.used[:, :, 1]).all()
     assert np.isnan(found.system[:, 1]).all()
     assert found.unmeasured[0, CPU].tolist() == [0.0, 1.0]
+    np.testing.assert_equal(prod_and_system(found)[:, CPU], [[5.0, np.nan], [1.0, np.nan]])
     assert found.used[PRIORITY_CLASSES.index("batch"), RESOURCES.index("memory"), 0] == 7.0
 
 

@@ -1,0 +1,50 @@
+"""Who is evicted when higher classes come back, by the plan of `windward evict`.
+
+Every ``every_minutes`` the plan is made, of all machines, and carried out at once. An evicted instance goes back to the
+queue: where it is placed again is the profile's choice then. Its work is lost, so its whole life begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from ops.replay.policies import Moment
+from ops.replay.workload import Workload
+from scorer.ranking.profile import Profile
+from scorer.rebalance.evicting import evicting
+
+
+class Spell(NamedTuple):
+    """A stretch of time of an instance on a machine."""
+
+    instance: int
+    row: int
+    """Of the machine."""
+    first: int
+    last: int
+    """Minutes: on the machine from ``first`` until before ``last``."""
+
+
+class Evictor(Protocol):
+    """Ends running instances before their time."""
+
+    every_minutes: int
+
+    def evictions(self, moment: Moment) -> Sequence[int]:
+        """Return the instances that leave now."""
+
+
+class ByAdvice:
+    """What `windward evict` advises of a profile with sums by class."""
+
+    def __init__(self, profile: Profile, workload: Workload, every_minutes: int) -> None:
+        self.every_minutes = every_minutes
+        self._profile = profile
+        self._number = {name: number for number, name in enumerate(workload.instances)}
+
+    def evictions(self, moment: Moment) -> list[int]:
+        """Return all that is advised."""
+        most = max(len(moment.ledger.instances), 1)
+        advice = evicting(moment.snapshot, moment.ledger, self._profile, moment.now_s, evictions_max=most)
+        return [] if advice is None else [self._number[one.instance.id] for one in advice.evicted]

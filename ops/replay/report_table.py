@@ -1,0 +1,15 @@
+"""A table of a report."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from schemas.process.tables import Column
+
+
+class Table(NamedTuple):
+    """A table and what is said above it."""
+
+    title: str
+    columns: list[Column]
+    lines: list[list[str]]

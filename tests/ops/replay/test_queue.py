@@ -1,0 +1,52 @@
+"""Who asks when, and who need not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ops.replay.queue import Queue
+from tests.ops.replay.small_worlds import world
+
+ASKS = [(2.0, 1.0, 0, 9), (4.0, 1.0, 0, 9), (1.0, 1.0, 0, 9), (3.0, 1.0, 8, 9)]
+MIXED = world([8.0], ASKS, classes=["batch", "batch", "prod", "free"])
+
+
+def test_prod_asks_first() -> None:
+    """In one minute prod comes before batch, and the earlier before the later."""
+    queue = Queue(MIXED)
+    assert (queue.minute, queue.take()) == (0, [2, 0, 1])
+    queue.ask_again(1, 8)
+    assert (queue.minute, queue.take()) == (8, [1, 3])
+    assert queue.minute == MIXED.minutes
+
+
+def test_who_asks_for_more_than_was_refused_is_not_asked() -> None:
+    """A refused instance speaks for larger ones of its class in that minute, and never for prod."""
+    queue = Queue(MIXED)
+    queue.take()
+    assert not queue.hopeless(1)
+    queue.refused(0)
+    assert [queue.hopeless(each) for each in range(4)] == [True, True, False, False]
+    queue.ask_again(1, 8)
+    queue.take()
+    assert not queue.hopeless(1)
+
+
+def test_a_smaller_one_takes_the_place_of_a_larger_one() -> None:
+    """The least that was refused decides."""
+    queue = Queue(MIXED)
+    queue.take()
+    queue.refused(1)
+    assert [queue.hopeless(each) for each in (0, 1)] == [False, True]
+    queue.refused(0)
+    assert [queue.hopeless(each) for each in (0, 1)] == [True, True]
+
+
+def test_kinds_speak_for_themselves() -> None:
+    """What is expected of another kind may be less; with labels, nobody speaks for anybody."""
+    kinds = Queue(replace(MIXED, kinds=["a", "b", "a", "a"]))
+    labels = Queue(replace(MIXED, labels=[{}, {}, {}, {}]))
+    for queue in (kinds, labels):
+        queue.take()
+        queue.refused(0)
+        assert not queue.hopeless(1)
