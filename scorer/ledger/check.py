@@ -16,6 +16,7 @@ from typing import Any
 from scorer.ledger.follower import Follower
 from scorer.ledger.instance import Instance, as_held, counts_of, sums_of
 from scorer.ledger.scripts import Ledger
+from scorer.ledger.units import SUMS
 
 SLICE = 200
 """Machines read in one round trip."""
@@ -76,6 +77,16 @@ def true_sums(instances: Iterable[Instance]) -> Sums:
     for one in instances:
         sums.setdefault(one.priority_class, Counter()).update(sums_of(one))
     return {name: {what: n for what, n in group.items() if n} for name, group in sums.items()}
+
+
+def with_unknown(true: Sums, stored: Sums) -> Sums:
+    """Return the true sums, and beside them the stored ones under names that this release does not add up.
+
+    >>> with_unknown({"prod": {"cpu": 2}}, {"prod": {"cpu": 1, "tape": 7}, "free": {"tape": 3}})
+    {'prod': {'cpu': 2, 'tape': 7}}
+    """
+    unknown = {name: {what: n for what, n in group.items() if what not in SUMS} for name, group in stored.items()}
+    return {name: group | unknown.get(name, {}) for name, group in true.items()}
 
 
 def true_counts(instances: Iterable[Instance]) -> Counter[str]:
@@ -147,7 +158,7 @@ class Check:
             if version != self._follower.version(name):
                 again.append(name)
                 continue
-            true, number = true_sums(here), true_counts(here)
+            true, number = with_unknown(true_sums(here), sums), true_counts(here)
             wrong = tuple((what, raw, number[what]) for what, raw in counted if int(raw or 0) != number[what])
             if sums == true and not wrong:
                 continue

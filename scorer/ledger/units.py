@@ -14,6 +14,8 @@ from schemas.resources import UNITS as MEASURES
 
 UNITS = {name: 10.0**decimals for name, decimals in DECIMALS.items()}
 """How many units make one base unit, by resource name and ``maxmemory``."""
+SUMS = frozenset({*RESOURCES, "maxmemory", "instances"})
+"""What this release adds up for each machine; a newer one may add up more, under names of its own."""
 RESOURCE_UNITS = tuple(UNITS[name] for name in RESOURCES)
 AMOUNT_MAX = 2.0**50
 """The largest amount in those units: sums of some thousands stay whole."""

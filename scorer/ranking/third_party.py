@@ -17,14 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.request import InvalidRequest
-from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from schemas.resources import PRIORITY_CLASSES
 from scorer.ledger.limits import Limit
+from scorer.ledger.units import SUMS
 from scorer.ranking.machines import Machines
 from scorer.ranking.scope import SCOPES
 from scorer.snapshot.rules import LabelColumn
-
-SUMS = frozenset({*RESOURCES, "maxmemory", "instances"})
-"""What the ledger adds up (`scorer.ledger.limits.total`)."""
 
 
 class PluginError(ValueError):

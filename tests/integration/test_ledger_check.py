@@ -95,6 +95,21 @@ def test_what_is_wrong_is_found_and_repaired(
     assert {m: follower.version(m) for m in ledger.machine_versions()} == ledger.machine_versions()
 
 
+def test_sums_of_a_newer_release_are_left_as_they_are(ledger: Ledger, wire: Wire) -> None:
+    """A resource that this release does not know makes no difference, and a repair of another sum keeps it."""
+    wire.one("HSET", ledger.machines, "m1", row_of(ledger, wire) + b",tape=1500")
+    assert Check(ledger).run().differences == []
+    wire.one("HSET", ledger.machines, "m1", change_of(ledger, wire) + b" prod:instances=99,cpu=5,tape=1500")
+    check = Check(ledger)
+    found = check.run()
+    number = Lease(ledger, "check", "here", 60).take()
+    assert number is not None
+    check.repair(found, number)
+    assert found.repaired == 1
+    assert b"tape=1500" in row_of(ledger, wire)
+    assert Check(ledger).run().differences == []
+
+
 def test_a_repair_gives_way_to_a_change(ledger: Ledger, wire: Wire) -> None:
     """What changed after it was read is left as it is."""
     wire.one("HSET", ledger.machines, "m1", change_of(ledger, wire) + b" prod:instances=99,cpu=5")
