@@ -35,6 +35,7 @@ class StackSettings(PipelineSettings):
     agent: bool = setting(True, "publish this machine's own load")
     exporter: bool = setting(True, "show the windowed load of all machines to Prometheus")
     record: bool = setting(False, "record the fleet into the folder recording of state_dir, for `windward replay`")
+    rebalancer: bool = setting(False, "propose moves on a Redis list; nothing moves unless a program takes them")
     prometheus: bool = setting(False, "start the Prometheus that is installed here, on the processes' pages")
     prometheus_port: Port = setting(9090, "its port; 0: any free one")
     prometheus_interval_s: Annotated[int, Meta(ge=1, le=300)] = setting(5, "how often it looks")

@@ -144,7 +144,7 @@ def _servers() -> list[object]:
         ),
         parts.rows(
             "Versions", "Version of each process.",
-            [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter|record)_build_info"})', "processes", "short")],
+            [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter|record|rebalancer)_build_info"})', "processes", "short")],
             by="job", width=8, height=6,
         ),
     ]  # fmt: skip

@@ -19,7 +19,9 @@ from ops.cli import COMMANDS
 from ops.exporter.settings import ExporterSettings
 from ops.local.process import LOOPBACK, LocalProcess, exchange, free_port
 from ops.local.valkey import valkey_binary
+from ops.record.settings import RecordSettings
 from schemas.process.settings import load_settings
+from scorer.rebalancer.settings import RebalancerSettings
 from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
 from streams.settings import StreamSettings
@@ -27,15 +29,24 @@ from streams.settings import StreamSettings
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-SETTINGS = {"stream": StreamSettings, "scorer": ScorerSettings, "agent": AgentSettings, "exporter": ExporterSettings}
+SETTINGS = {
+    "stream": StreamSettings, "scorer": ScorerSettings, "agent": AgentSettings, "exporter": ExporterSettings,
+    "rebalancer": RebalancerSettings, "record": RecordSettings,
+}  # fmt: skip
 PROMETHEUS: dict[str, Any] = yaml.safe_load((ROOT / "ops/prometheus/prometheus.yml").read_text())
 FIXED = re.compile(r"[\w./-]+:v?\d+\.\d+\.\d+[\w.-]*")
 
 
 def test_the_stack_is_complete() -> None:
-    """Broker, Redis, two stream workers, two scorers, an agent; exporter, Prometheus and Grafana."""
-    ours = {"stream", "scorer", "agent", "exporter"}
-    assert set(SERVICES) == ours | {"kafka", "redis", "prometheus", "grafana"}
+    """Broker, Redis, two stream workers, two scorers, an agent; exporter, Prometheus and Grafana.
+
+    Rebalancer and recorder only where their profile is named.
+    """
+    ours, if_wanted = {"stream", "scorer", "agent", "exporter"}, {"rebalancer", "record"}
+    assert set(SERVICES) == ours | if_wanted | {"kafka", "redis", "prometheus", "grafana"}
+    assert {name: one["profiles"] for name, one in SERVICES.items() if "profiles" in one} == {
+        name: [name] for name in if_wanted
+    }
     assert [SERVICES[name]["deploy"]["replicas"] for name in ("stream", "scorer")] == [2, 2]
 
 
@@ -142,6 +153,7 @@ def test_prometheus_scrapes_every_process_and_reads_the_rules() -> None:
         if "dns_sd_configs" in job:
             assert (job["dns_sd_configs"][0]["names"], str(job["dns_sd_configs"][0]["port"])) == ([name], port)
             continue
+        assert "profiles" not in SERVICES[name], "a target that is not started would be down"
         ((target,),) = (one["targets"] for one in job["static_configs"])
         assert target == ("host.docker.internal" if name == "agent" else name) + f":{port}"
     mounts = dict(volume.split(":")[:2] for volume in SERVICES["prometheus"]["volumes"])

@@ -11,7 +11,9 @@ import yaml
 
 from ops.cli import COMMANDS
 from ops.exporter.settings import ExporterSettings
+from ops.record.settings import RecordSettings
 from schemas.process.settings import load_settings
+from scorer.rebalancer.settings import RebalancerSettings
 from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
 from streams.settings import StreamSettings
@@ -20,14 +22,16 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "ops/kubernetes"
 SETTINGS: dict[str, type] = {
     "agent": AgentSettings, "stream": StreamSettings, "scorer": ScorerSettings, "exporter": ExporterSettings,
+    "rebalancer": RebalancerSettings, "record": RecordSettings,
 }  # fmt: skip
+KINDS = ("DaemonSet", "Deployment", "StatefulSet")
 CUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
 OBJECTS: dict[str, dict[str, Any]] = {
     f"{each['kind']}/{each['metadata']['name']}": each
     for name in CUSTOMIZATION["resources"]
     for each in yaml.safe_load_all((FOLDER / name).read_text())
 }
-WORKLOADS = {name: each for name, each in OBJECTS.items() if each["kind"] in ("DaemonSet", "Deployment")}
+WORKLOADS = {name: each for name, each in OBJECTS.items() if each["kind"] in KINDS}
 VERSIONS = ("1.29", "1.33", "1.37")
 
 
@@ -58,7 +62,7 @@ def test_every_file_is_applied() -> None:
             assert each["metadata"]["namespace"] == CUSTOMIZATION["namespace"]
 
 
-def test_the_agent_is_on_every_node_and_the_rest_are_deployments() -> None:
+def test_the_agent_is_on_every_node_and_the_rest_by_number() -> None:
     """One workload for each process."""
     kinds = {name: each["kind"] for name, each in WORKLOADS.items()}
     assert kinds == {
@@ -66,7 +70,29 @@ def test_the_agent_is_on_every_node_and_the_rest_are_deployments() -> None:
         "Deployment/windward-stream": "Deployment",
         "Deployment/windward-scorer": "Deployment",
         "Deployment/windward-exporter": "Deployment",
+        "Deployment/windward-rebalancer": "Deployment",
+        "StatefulSet/windward-record": "StatefulSet",
     }
+
+
+def test_what_is_not_always_wanted_is_off() -> None:
+    """The rebalancer and the recorder have no replicas until somebody scales them; no disk is taken before."""
+    replicas = {name: each["spec"].get("replicas") for name, each in WORKLOADS.items()}
+    assert [name for name, count in replicas.items() if count == 0] == [
+        "Deployment/windward-rebalancer", "StatefulSet/windward-record",
+    ]  # fmt: skip
+    assert not [name for name in OBJECTS if name.startswith("PersistentVolumeClaim")]
+
+
+def test_the_recorder_writes_to_its_own_disk() -> None:
+    """The folder that it is told is the mounted claim, with room for the most that it keeps."""
+    workload = WORKLOADS["StatefulSet/windward-record"]
+    ((container,), (claim,)) = pod(workload)["containers"], workload["spec"]["volumeClaimTemplates"]
+    (folder,) = [one["value"] for one in container["env"] if one["name"] == "WINDWARD_RECORD_DIR"]
+    assert {one["mountPath"]: one["name"] for one in container["volumeMounts"]}[folder] == claim["metadata"]["name"]
+    gib = int(claim["spec"]["resources"]["requests"]["storage"].removesuffix("Gi"))
+    assert gib * 2**30 > RecordSettings.__dataclass_fields__["record_bytes"].default
+    assert f"Service/{workload['spec']['serviceName']}" in OBJECTS
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

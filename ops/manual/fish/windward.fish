@@ -73,6 +73,7 @@ complete -c windward -n '_shtab_windward_using up' -l scorers -x -d 'scorers (de
 complete -c windward -n '_shtab_windward_using up' -l no-agent -d 'do not publish this machine'"'"'s own load'
 complete -c windward -n '_shtab_windward_using up' -l no-exporter -d 'do not show the windowed load of all machines to Prometheus'
 complete -c windward -n '_shtab_windward_using up' -l record -d 'record the fleet into the folder recording of state_dir, for `windward replay`'
+complete -c windward -n '_shtab_windward_using up' -l rebalancer -d 'propose moves on a Redis list; nothing moves unless a program takes them'
 complete -c windward -n '_shtab_windward_using up' -l prometheus -d 'start the Prometheus that is installed here, on the processes'"'"' pages'
 complete -c windward -n '_shtab_windward_using up' -l prometheus-port -x -d 'its port; 0: any free one (default 9090)'
 complete -c windward -n '_shtab_windward_using up' -l prometheus-interval-s -x -d 'how often it looks (default 5s)'
