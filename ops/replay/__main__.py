@@ -35,6 +35,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from ops.replay.calibration import Chances
 from ops.replay.comparison import Result, as_json, once
 from ops.replay.contenders import Contenders
+from ops.replay.evictions import Evicting
 from ops.replay.measures import measure
 from ops.replay.plots import save_page, save_reliability
 from ops.replay.policies import Policy
@@ -47,7 +48,8 @@ from ops.replay.sources import is_recorded, worlds
 from ops.replay.workload import Workload, WorkloadError
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.terminal import screen
-from scorer.ranking.catalogue import load_profiles, read_profile
+from scorer.ranking.catalogue import Profiles, load_profiles, read_profile
+from scorer.ranking.class_sums import by_class_filter
 from scorer.ranking.profile import Profile, ProfileError
 from scorer.ranking.third_party import PluginError
 
@@ -91,10 +93,14 @@ def _profiles(settings: ReplaySettings) -> list[Profile]:
     catalogue = load_profiles(settings.profiles)
     names = settings.profile or tuple(catalogue.by_name)
     names = tuple(dict.fromkeys((settings.baseline, *names) if settings.baseline else names))
-    found = [read_profile(Path(name)) if name.endswith(".toml") else catalogue.choose(name) for name in names]
+    found = [_read(catalogue, name) for name in names]
     return (
         sorted(found, key=lambda one: one.name != (settings.baseline or "windward")) if not settings.profile else found
     )
+
+
+def _read(catalogue: Profiles, name: str) -> Profile:
+    return read_profile(Path(name)) if name.endswith(".toml") else catalogue.choose(name)
 
 
 def _replay(
@@ -144,8 +150,18 @@ def _contenders(settings: ReplaySettings, profiles: Sequence[Profile]) -> Conten
         for percent in settings.rebalance
     ]
     recorded = any(is_recorded(settings, path) for path in settings.paths)
+    evicting = [Evicting(minutes, _evicts_by(settings)) for minutes in settings.evict]
     baseline = settings.baseline or profiles[0].name
-    return Contenders(profiles, baseline, movings, recorded=recorded, evict_minutes=settings.evict_minutes)
+    return Contenders(profiles, baseline, movings, evicting, recorded=recorded)
+
+
+def _evicts_by(settings: ReplaySettings) -> Profile | None:
+    if not settings.evict_profile:
+        return None
+    found = _read(load_profiles(settings.profiles), settings.evict_profile)
+    if by_class_filter(found) is None:
+        raise SettingsError(f"evict_profile: {found.name} counts all classes together; give `fits` a table `classes`")
+    return found
 
 
 def _result(outcome: Outcome, policy: Policy) -> Result:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ops.replay.batch_references import KnowingBatch, ProdAlone
-from ops.replay.evictions import ByAdvice, Evictor
+from ops.replay.evictions import ByAdvice, Evicting, Evictor
 from ops.replay.policies import Mover, Policy, ProfilePolicy
 from ops.replay.rebalancing import Moving, Rebalancer
 from ops.replay.references import REFERENCES, AsRecorded
@@ -26,40 +26,41 @@ class Contender(NamedTuple):
 class Contenders:
     """Profiles, and how many of their instances are moved; the baseline's are not, unless it is alone.
 
+    Profiles that count by class also take part with evictions.
     In a world with batch the references are the first profile without batch, and with batch that is known.
     """
 
     def __init__(
-        self, profiles: Sequence[Profile], baseline: str, movings: Sequence[Moving], *, recorded: bool = False,
-        evict_minutes: int = 0,
+        self, profiles: Sequence[Profile], baseline: str, movings: Sequence[Moving],
+        evicting: Sequence[Evicting] = (), *, recorded: bool = False,
     ) -> None:  # fmt: skip
         """``recorded``: the worlds know where their instances really were."""
-        self._profiles, self._movings, self._evict_minutes = profiles, movings, evict_minutes
+        self._profiles, self._movings, self._evicting = profiles, movings, evicting
         self._references = (AsRecorded, *REFERENCES) if recorded else REFERENCES
         self._moved = [one for one in profiles if one.name != baseline] or profiles
+        self._by_class = [one for one in profiles if by_class_filter(one) is not None]
 
     def count(self, world: Workload) -> int:
         """Return how many there are."""
         references = 2 if world.lower.any() else len(self._references)
-        return len(self._profiles) + len(self._moved) * len(self._movings) + references
+        more = len(self._moved) * len(self._movings) + len(self._by_class) * len(self._evicting)
+        return len(self._profiles) + more + references
 
     def of(self, world: Workload) -> Iterator[Contender]:
         """Yield each with what moves and what evicts its instances."""
         for profile in self._profiles:
-            yield Contender(ProfilePolicy(profile), None, self._evictor(profile, world))
+            yield Contender(ProfilePolicy(profile))
         for profile in self._moved:
             for moving in self._movings:
                 name = f"{profile.name} + {100 * moving.share:g} %/h"
-                mover = Rebalancer(profile, moving, world)
-                yield Contender(ProfilePolicy(profile, name), mover, self._evictor(profile, world))
+                yield Contender(ProfilePolicy(profile, name), Rebalancer(profile, moving, world))
+        for profile in self._by_class:
+            for one in self._evicting:
+                evictor = ByAdvice(one.profile or profile, world, one.every_minutes)
+                yield Contender(ProfilePolicy(profile, one.named(profile.name)), None, evictor)
         if world.lower.any():
             for batch in (ProdAlone, KnowingBatch):
                 yield Contender(batch(self._profiles[0]))
             return
         for kind in self._references:
             yield Contender(kind(world.seed))
-
-    def _evictor(self, profile: Profile, world: Workload) -> Evictor | None:
-        if not self._evict_minutes or by_class_filter(profile) is None:
-            return None
-        return ByAdvice(profile, world, self._evict_minutes)

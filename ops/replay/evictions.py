@@ -35,6 +35,19 @@ class Evictor(Protocol):
         """Return the instances that leave now."""
 
 
+class Evicting(NamedTuple):
+    """How often the plan is carried out, and by whose sums."""
+
+    every_minutes: int
+    profile: Profile | None = None
+    """None: each profile's own. One with a larger share lets instances stay that are above their sum by a little."""
+
+    def named(self, name: str) -> str:
+        """Return the name of a profile whose instances are evicted so."""
+        by = f" by {self.profile.name}" if self.profile is not None else ""
+        return f"{name}, evict {self.every_minutes} min{by}"
+
+
 class ByAdvice:
     """What `windward evict` advises of a profile with sums by class."""
 

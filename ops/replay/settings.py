@@ -58,8 +58,12 @@ class ReplaySettings:
     batch: Annotated[float, Meta(ge=0, le=10)] = setting(
         0.0, "instances of class batch beside it, of the same trace, that would ask for so much of the fleet's cores"
     )
-    evict_minutes: Annotated[int, Meta(ge=0)] = setting(
-        5, "what `windward evict` advises is done every so many minutes, for profiles that count by class; 0: never"
+    evict: tuple[Annotated[int, Meta(ge=1)], ...] = setting(
+        (), "run every profile that counts by class also with what `windward evict` advises done every so many minutes",
+        metavar="MINUTES",
+    )  # fmt: skip
+    evict_profile: str = setting(
+        "", "profile by whose sums it advises, a name or a .toml file (default: each its own)", metavar="NAME|FILE"
     )
     memory: bool = setting(False, "memory is asked for and measured, too, where the trace has it")
     part: Part = setting("all", "which machines and days of a trace are used")

@@ -41,10 +41,14 @@ def test_a_profile_with_sums_by_class_is_compared(tmp_path: Path, capsys: pytest
     classes = "instance,asked_cores,start_s,end_s,priority_class\nweb,8,0,1200,\ndb,4,300,900,batch\n"
     path, mine = folder(tmp_path / "mine", instances=classes), tmp_path / "classes.toml"
     mine.write_text('[[filters]]\nuse = "fits"\n[filters.classes]\nshare = { cpu = 1.0 }\n')
-    assert main(["replay", str(path), "--profile", "kubernetes", "--profile", str(mine), "--markdown"]) == 0
+    assert (
+        main(["replay", str(path), "--profile", "kubernetes", "--profile", str(mine), "--evict", "5", "--markdown"])
+        == 0
+    )
     shown = capsys.readouterr().out
-    assert [line.split(" | ")[0] for line in shown.splitlines() if line.startswith("| ")][:6] == [
-        "| policy", "| ---", "| kubernetes", "| classes", "| kubernetes, prod alone", "| kubernetes, batch known",
+    assert [line.split(" | ")[0] for line in shown.splitlines() if line.startswith("| ")][:7] == [
+        "| policy", "| ---", "| kubernetes", "| classes", "| classes, evict 5 min", "| kubernetes, prod alone",
+        "| kubernetes, batch known",
     ]  # fmt: skip
     assert "evictions an instance-hour" in shown
 
@@ -69,6 +73,7 @@ def test_a_world_may_have_batch(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["nothing.npz"], "nothing.npz cannot be read"),
         (["mine/usage.json"], "mine/usage.json cannot be read"),
         (["mine", "--profile", "none"], "none"),
+        (["mine", "--evict", "5", "--evict-profile", "seed"], "evict_profile: seed counts all classes together"),
         (["mine", "--profile", "windward", "--plot", "page.gif"], "expected one of .png, .svg, .pdf"),
     ],
 )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from ops.replay.batch_stream import with_batch
 from ops.replay.contenders import Contenders
+from ops.replay.evictions import Evicting
 from ops.replay.rebalancing import Moving
 from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.profile_file import parse_profile
 from tests.ops.replay.small_worlds import small_world
 
 REFERENCES = ["random feasible", "best fit by true peak", "oracle"]
@@ -35,4 +38,19 @@ def test_every_profile_but_the_baseline_is_moved_too(
     found = list(contenders.of(world))
     assert [one.policy.name for one in found] == expected + REFERENCES
     assert [one.mover is not None for one in found] == ["%/h" in one.policy.name for one in found]
+    assert contenders.count(world) == len(found)
+
+
+def test_worlds_with_batch_have_references_of_their_own() -> None:
+    """And profiles that count by class take part with evictions, too."""
+    by_class = parse_profile('[[filters]]\nuse = "fits"\nclasses = {}', "classes")
+    plain = load_profiles(()).choose("seed")
+    world = with_batch(small_world(machines=2), 0.5)
+    contenders = Contenders([plain, by_class], "seed", [], [Evicting(5), Evicting(1, by_class)])
+    found = list(contenders.of(world))
+    assert [one.policy.name for one in found] == [
+        "seed", "classes", "classes, evict 5 min", "classes, evict 1 min by classes", "seed, prod alone",
+        "seed, batch known",
+    ]  # fmt: skip
+    assert [one.evictor.every_minutes if one.evictor else 0 for one in found] == [0, 0, 5, 1, 0, 0]
     assert contenders.count(world) == len(found)

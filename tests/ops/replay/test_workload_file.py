@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ops.replay.workload import WorkloadError
-from ops.replay.workload_file import is_workload, read_workload
+from ops.replay.workload_file import build, is_workload, read_workload
 from schemas.resources import CPU, MEMORY
 
 TABLES = {
@@ -105,6 +107,26 @@ def test_a_wrong_table_is_told_where(tmp_path: Path, table: str, text: str, mess
     with pytest.raises(WorkloadError) as caught:
         read_workload(folder(tmp_path / "mine", **{table: text}))
     assert str(caught.value) == message
+
+
+WORDS = st.text(max_size=6) | st.sampled_from(["batch", "free", "Batch", "prod ", "", "a=b", "\x00", "=", "mid"])
+
+
+@given(priority_class=st.lists(WORDS, min_size=2, max_size=3), kind=st.lists(WORDS, min_size=2, max_size=2))
+def test_whatever_the_words_are_it_is_a_workload_or_one_error(priority_class: list[str], kind: list[str]) -> None:
+    """Each instance that is read has a request of one of the classes; else the message names file and column."""
+    arrays = {
+        "machine": np.array(["m"]), "cores": np.array([8.0]), "ts": np.arange(3) * 60.0,
+        "instance": np.array(["a", "b"]), "asked_cores": np.ones(2), "start_s": np.zeros(2), "end_s": np.full(2, 180.0),
+        "cpu_cores": np.ones((2, 3)), "priority_class": np.array(priority_class), "kind": np.array(kind),
+    }  # fmt: skip
+    try:
+        found = build(arrays, "mine")
+    except WorkloadError as error:
+        assert str(error).startswith("mine: priority_class")
+    else:
+        classes = [found.request(each).priority_class for each in (0, 1)]
+        assert found.lower.tolist() == [one in {"batch", "free"} for one in classes]
 
 
 def test_a_missing_table_is_named(tmp_path: Path) -> None:
