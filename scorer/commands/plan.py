@@ -20,7 +20,7 @@ from schemas.process.terminal import screen
 from schemas.request import InvalidRequest
 from scorer.client import WindwardError
 from scorer.commands import ask
-from scorer.commands.plan_view import plan_answer, show
+from scorer.commands.plan_view import left_words, plan_answer, show, undone, undone_words
 from scorer.commands.whole_fleet import chosen_profile, whole_fleet
 from scorer.settings import ClientSettings, LedgerSettings
 from scorer.wire import AWAY
@@ -41,7 +41,7 @@ class PlanSettings(ClientSettings, LedgerSettings):
     The file has JSON lines, or one JSON list, of objects with `id` and the fields of a request (`cpu`, `memory`,
     `machine`, `selector`, ...), as `place --query` takes them. What the file does not name is left alone unless
     --prune. With --apply a scorer carries the steps out, and stops at the first one that it refuses; run again, the
-    command does what is left.
+    command does what is left. With --all-or-nothing the steps before that one are undone.
     Exit codes: 0 nothing to change, or all applied; 1 there are changes, or --apply stopped; 3 some find no machine; 4
     no answer to --apply; 255 the plan could not be made.
     """
@@ -60,7 +60,7 @@ class PlanSettings(ClientSettings, LedgerSettings):
     prune: bool = setting(False, "release confirmed instances that the file does not name")
     prune_labels: dict[str, str] = setting({}, "with --prune: only those with these labels", metavar="KEY=VALUE")
     apply: bool = setting(False, "carry the plan out")
-    all_or_nothing: bool = setting(False, "with --apply: change nothing when anything is refused")
+    all_or_nothing: bool = setting(False, "with --apply: change nothing when a step is refused: undo those before")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -109,28 +109,40 @@ def _found(settings: PlanSettings, profile: Profile) -> tuple[OfflineFleet, Want
     except (InvalidWanted, UnicodeDecodeError) as error:
         raise SettingsError(f"file: {settings.file}: {error}") from None
     fleet = whole_fleet(settings, settings.machines)
+    find = partial(
+        compare, requests, fleet.snapshot, fleet.ledger, profile, fleet.now_s,
+        prune=settings.prune, prune_labels=settings.prune_labels,
+    )  # fmt: skip
     try:
-        found = compare(
-            requests, fleet.snapshot, fleet.ledger, profile, fleet.now_s,
-            prune=settings.prune, prune_labels=settings.prune_labels,
-        )  # fmt: skip
+        found = find()
+        if settings.all_or_nothing and found.count("release"):  # what is released last has not to be placed again
+            last = find(release_last=True)
+            found = last if last.count("refuse") <= found.count("refuse") else found
     except InvalidRequest as error:
         raise SettingsError(f"file: {settings.file}: {error}") from None
     return fleet, found
 
 
 def _apply(settings: PlanSettings, found: Wanted, answer: dict[str, Any]) -> int:
-    from scorer.commands.plan_apply import Stopped, apply
+    from scorer.commands.plan_apply import Done, Stopped, apply, tried_again
+    from scorer.commands.plan_undo import undo
 
-    code = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK
-    carried_out = apply(
-        partial(ask.call, settings), found.steps, profile=settings.profile, all_or_nothing=settings.all_or_nothing
-    )
+    code, call = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK, tried_again(partial(ask.call, settings))
+    done: list[Done] = []
     try:
-        for position, where in carried_out:
-            answer["steps"][position] |= {"target": where, "done": True}
+        for one in apply(call, found.steps, profile=settings.profile, all_or_nothing=settings.all_or_nothing):
+            answer["steps"][one.position] |= {"target": one.where, "done": True}
+            done.append(one)
     except Stopped as stopped:
-        code = ask.report(WindwardError(stopped.code, str(stopped)), "plan", settings)
+        at = found.steps.index(stopped.step)
+        answer["steps"][at].pop("done", None)
+        if settings.all_or_nothing:
+            left = undo(call, found.steps, done, stopped, settings.profile)
+            answer |= undone(answer["steps"], left)
+            words = undone_words(answer, stopped.code)
+        else:
+            words = left_words(answer)
+        code = ask.report(WindwardError(stopped.code, f"{stopped}; {words}"), "plan", settings)
     answer["applied"] = True
     _tell(settings, answer)
     return code

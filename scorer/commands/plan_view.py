@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from schemas.process.tables import Column, Screen, table
@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from scorer.placement.wanted import Wanted
     from scorer.ranking.profile import Profile
 
-_SIGNS = {"place": "+", "move": ">", "change": "~", "release": "-", "refuse": "!"}
+_SIGNS = {"place": "+", "move": ">", "change": "~", "update": "*", "release": "-", "refuse": "!"}
 _WORDS = {
-    "place": "to place", "move": "to move", "change": "to change", "release": "to release", "refuse": "refused",
-    "same": "unchanged",
+    "place": "to place", "move": "to move", "change": "to change", "update": "to update", "release": "to release",
+    "refuse": "refused", "same": "unchanged",
 }  # fmt: skip
+_UNKNOWN = ("DEADLINE_EXCEEDED", "UNAVAILABLE")
 
 
 def plan_answer(found: Wanted, profile: Profile, fleet: OfflineFleet) -> dict[str, Any]:
@@ -44,12 +45,56 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     if answer["steps"]:
         columns = [
             Column(""), Column("id", left=True), Column("from", left=True), Column("to", left=True),
-            Column("what", 1, left=True),
+            *[Column("state", left=True)] * answer["applied"], Column("what", 1, left=True),
         ]  # fmt: skip
         rows = [
-            [_SIGNS[one["action"]], one["id"], one["source"] or "-", one["target"] or "-", one["why"]]
+            [_SIGNS[one["action"]], one["id"], one["source"] or "-", one["target"] or "-",
+             *[_state(one)] * answer["applied"], one["why"]]
             for one in answer["steps"]
-        ]
+        ]  # fmt: skip
         lines.append(table(columns, rows, screen))
     lines.append(f"{counts}{left} ({about})")
     return "\n".join(lines)
+
+
+def _state(step: Mapping[str, Any]) -> str:
+    """Return what became of a step that was to be carried out."""
+    if step["action"] == "refuse":
+        return "refused"
+    return next(
+        (state for state in ("done", "undone") if step.get(state)), "not undone" if "left" in step else "not done"
+    )
+
+
+def left_words(answer: Mapping[str, Any]) -> str:
+    """Return how far a plan was carried out."""
+    steps = [one for one in answer["steps"] if one["action"] != "refuse"]
+    done = sum(one.get("done", False) for one in steps)
+    return f"{done} of {len(steps)} steps are done, run it again for the rest"
+
+
+def undone(steps: Sequence[dict[str, Any]], left: Mapping[int, str]) -> dict[str, Any]:
+    """Note in the steps which of them are undone, and why others are not; return what the answer says of it."""
+    for position, step in enumerate(steps):
+        if position in left:
+            step.pop("done", None)
+            step["left"] = left[position]
+        elif step.pop("done", False):
+            step["undone"] = True
+    return {"undone": not left}
+
+
+def undone_words(answer: Mapping[str, Any], code: str) -> str:
+    """Return what is left of a plan that was to be carried out whole or not at all."""
+    steps = answer["steps"]
+    number, left = sum("undone" in one for one in steps), [one for one in steps if "left" in one]
+    words = f"{number} steps before it are undone" if number != 1 else "the step before it is undone"
+    if left:
+        words += f", {len(left)} cannot be: " + "; ".join(
+            f"{one['id']!r} ({one['action']}): {one['left']}" for one in left
+        )
+    elif code in _UNKNOWN:
+        words += "; whether it was carried out itself is not known: `windward instances show ID` says it"
+    else:
+        words += ": nothing has changed"
+    return words if number or left or code in _UNKNOWN else "nothing has changed"

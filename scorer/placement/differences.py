@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -10,12 +10,18 @@ import msgspec
 from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.ledger.instance import Instance
+from scorer.ledger.rules import RULES, Rules
 from scorer.ledger.view import instance_of
 
-CHANGEABLE = ("amounts", "maxmemory", "ports", "role", "cluster_masters", "labels", "limits", "expected")
+CHANGEABLE = ("amounts", "maxmemory", "ports", "role", "cluster_masters", "labels", "limits", "expected", "rules")
 """Fields that an update changes."""
+NOT_MOVED = ("ports", "role", "cluster_masters", "labels")
+"""Those that a move leaves as they are: they change where the instance is, before it moves or while it does."""
 FIXED = ("cluster", "priority_class", "kind")
 """Fields that only a new instance can have otherwise."""
+
+_ONLY_NAMED = ("limits", "expected", "prefer", "affinity", "anti_affinity", "tolerations")
+"""Parameters whose values are too long for one line."""
 
 
 def as_wanted(old: Instance, request: Request) -> Instance:
@@ -28,15 +34,37 @@ def changes(old: Instance, new: Instance) -> dict[str, Any]:
     """Return the parameters of the update that makes the one of the other; amounts in base units, 0 for none."""
     found: dict[str, Any] = {}
     for name in CHANGEABLE:
+        if getattr(old, name) == getattr(new, name):
+            continue
         before, after = _plain(name, old), _plain(name, new)
         if before == after:
             continue
         if name == "amounts":
             found |= {r: b for r, a, b in zip(RESOURCES, before, after, strict=True) if a != b}
         elif name in ("limits", "expected"):
-            found[name] = {r: amount for r, amount in zip(RESOURCES, after, strict=False) if amount >= 0}
+            found[name] = _declared(after)
+        elif name == "rules":
+            found |= {rule: b for rule, a, b in zip(RULES, before, after, strict=True) if a != b}
         else:
             found[name] = after
+    return found
+
+
+def restoring(old: Instance, parameters: Iterable[str]) -> dict[str, Any]:
+    """Return the parameters of the update that puts these of an instance back as they were.
+
+    >>> one = Instance(id="a", machine="m", state="confirmed", amounts=(1.0, None, None, None), limits=(2.0, -1.0))
+    >>> restoring(one, ["cpu", "memory", "limits", "selector", "role"])
+    {'cpu': 1.0, 'memory': 0.0, 'limits': {'cpu': 2.0}, 'selector': '', 'role': ''}
+    """
+    found: dict[str, Any] = {}
+    for name in parameters:
+        if name in RESOURCES:
+            found[name] = old.amounts[RESOURCES.index(name)] or 0.0
+        elif name in ("limits", "expected"):
+            found[name] = _declared(getattr(old, name))
+        else:
+            found[name] = getattr(old.rules or Rules(), name) if name in RULES else getattr(old, name)
     return found
 
 
@@ -58,11 +86,22 @@ def in_words(old: Instance, new: Instance) -> str:
         if name in RESOURCES:
             before = old.amounts[RESOURCES.index(name)] or 0.0
             found.append(f"{name} {before:g} -> {after:g}")
-        elif name in ("limits", "expected"):
+        elif name in _ONLY_NAMED:
             found.append(f"{name} changed")
+        elif name == "selector":
+            found.append(f"selector {(old.rules or Rules()).selector or '-'} -> {after or '-'}")
         else:
             found.append(f"{name} {_text(getattr(old, name))} -> {_text(after)}")
     return ", ".join(found)
+
+
+def only_rules(parameters: Collection[str]) -> bool:
+    """Return whether the parameters of an update change rules and nothing else.
+
+    >>> only_rules(["selector"]), only_rules(["cpu", "selector"]), only_rules([])
+    (True, False, False)
+    """
+    return bool(parameters) and set(parameters) <= set(RULES)
 
 
 def grows(old: Instance, new: Instance) -> bool:
@@ -71,11 +110,17 @@ def grows(old: Instance, new: Instance) -> bool:
     return more or new.maxmemory > old.maxmemory or bool({*new.ports} - {*old.ports})
 
 
+def _declared(amounts: Sequence[float]) -> dict[str, float]:
+    return {name: amount for name, amount in zip(RESOURCES, amounts, strict=False) if amount >= 0}
+
+
 def _plain(name: str, instance: Instance) -> Any:
     """Return a field as it is compared: an amount of 0 promises what none given does."""
     value = getattr(instance, name)
     if name == "amounts":
         return tuple(amount or 0.0 for amount in value)
+    if name == "rules":
+        return [msgspec.to_builtins(getattr(value or Rules(), rule)) for rule in RULES]
     return value if name not in ("limits", "expected") or any(amount >= 0 for amount in value) else ()
 
 

@@ -6,7 +6,8 @@ Filters that say only that nothing new should come now (`NEWCOMERS`: a cordon, o
 What is promised already is a fact, as in an update.
 
 Each step sees the ones before, in the order in which they are carried out: releases, what shrinks, what grows in its
-place, moves, new instances in the order of the file.
+place, moves, new instances in the order of the file. A move holds both machines until it is confirmed, so the room that
+it leaves is for a later plan.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ import msgspec
 import numpy as np
 
 from schemas.request import Request
-from scorer.ledger.instance import Instance
+from scorer.ledger.instance import Instance, as_held, copy_with, with_arrival
 from scorer.ledger.limits import Limit, adds, measures_in_script, mosts_in_script, one_to_a_port, scales_in_script
 from scorer.ledger.overlay import Overlay
 from scorer.ledger.view import LedgerView, instance_of
 from scorer.placement.anew import moved_to
-from scorer.placement.differences import as_wanted, changes, fixed, grows, in_words
+from scorer.placement.differences import NOT_MOVED, as_wanted, changes, fixed, grows, in_words, only_rules
 from scorer.placement.limits import of_growth
 from scorer.ranking import plugins
 from scorer.ranking.explain import summary
@@ -34,9 +35,12 @@ from scorer.ranking.rank import rank
 from scorer.ranking.seen import Seen
 from scorer.snapshot.snapshot import Snapshot
 
-Action = Literal["release", "change", "move", "place", "refuse", "same"]
+Action = Literal["release", "change", "update", "move", "place", "refuse", "same"]
 NEWCOMERS = frozenset({"cordon", "fresh", "warming", "usage_threshold", "daily_peak", "memory_pressure"})
 """Filters that keep new instances away for now; what is there stays."""
+
+_ARRIVING = "\n"
+"""At the end of the id under which the draft has a moving instance on its target: no id ends so."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class Step:
     """The parameters of an update, in base units."""
     request: Request | None = None
     """Of what is placed."""
+    old: Instance | None = None
+    """The record that it was decided on; None where there is none yet."""
 
 
 @dataclass(frozen=True)
@@ -82,18 +88,20 @@ def compare(
     *,
     prune: bool = False,
     prune_labels: Mapping[str, str] | None = None,
+    release_last: bool = False,
     kept: Kept | None = None,
 ) -> Wanted:
     """Return what to do so that the instances of these requests are there; each request has an id of its own.
 
-    ``prune``: confirmed instances that no request names are released, those with ``prune_labels`` only. Raises
-    InvalidRequest where `rank` does.
+    ``prune``: confirmed instances that no request names are released, those with ``prune_labels`` only.
+    ``release_last``: after all other steps, none of which then has the room that the releases make.
+    Raises InvalidRequest where `rank` does.
     """
     draft = _Draft(snapshot, Overlay(ledger), profile, now_s, Kept() if kept is None else kept)
     ids = {request.id for request in requests}
     others = [one for one in ledger.instances.values() if one.id not in ids]
     released = [one for one in others if prune and _pruned(one, prune_labels or {})]
-    steps = [draft.release(one) for one in released]
+    steps = [] if release_last else [draft.release(one) for one in released]
     left = [(ledger.instances[one.id], one) for one in requests if one.id in ledger.instances]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for phase in (draft.shrunk, draft.grown, draft.moved):
@@ -101,6 +109,7 @@ def compare(
             left = [pair for pair, step in done if step is None]
             steps += [step for _, step in done if step is not None]
     steps += [draft.placed(one) for one in requests if one.id not in ledger.instances]
+    steps += [draft.release(one) for one in released if release_last]
     found = tuple(step for step in steps if step.action != "same")
     return Wanted(found, len(steps) - len(found), len(others) - len(released))
 
@@ -122,7 +131,7 @@ class _Draft:
     def release(self, old: Instance) -> Step:
         """Take an instance out."""
         self.overlay.leave(old.id)
-        return Step("release", old.id, old.machine, None, "not in the file", old.generation)
+        return Step("release", old.id, old.machine, None, "not in the file", old.generation, old=old)
 
     def shrunk(self, old: Instance, request: Request) -> Step | None:
         """Return the step of one that stays and grows in nothing, or that cannot be changed; None for any other."""
@@ -135,19 +144,23 @@ class _Draft:
                 return Step("same", old.id, old.machine, old.machine)
             return self._refused(old, f"{old.state}: only a confirmed instance is changed")
         if old.moving is not None:
-            return self._under_way(old, new, request)
+            return self._under_way(old, request)
         return None if moves or grows(old, new) else self._in_place(old, new, request)
 
-    def _under_way(self, old: Instance, new: Instance, request: Request) -> Step:
+    def _under_way(self, old: Instance, request: Request) -> Step:
         """Return the step of a moving instance, which holds two machines until its move is confirmed."""
         assert old.moving is not None
         if request.machine not in ("", old.moving.to):
             return self._refused(old, f"moving to {old.moving.to}: confirm or cancel that move first")
-        if grows(old, new):
+        there = with_arrival(old)
+        new = as_wanted(there, request)
+        if grows(there, new):
             return self._refused(old, f"moving to {old.moving.to}: it grows once it is confirmed there")
-        differs = changes(old, new)
-        action: Action = "change" if differs else "same"
-        return Step(action, old.id, old.machine, old.machine, in_words(old, new), old.generation, differs)
+        if old.moving.new is not None and not changes(there, new).keys() <= {*NOT_MOVED}:
+            return self._refused(
+                old, f"moving to {old.moving.to} with other amounts or rules: confirm or cancel it first"
+            )
+        return self._changed(there, new)
 
     def grown(self, old: Instance, request: Request) -> Step | None:
         """Return the step of one that stays where it is; None where it has to move."""
@@ -167,9 +180,10 @@ class _Draft:
         if target is None or target == old.machine:
             self.overlay.propose(old)
             return self._refused(old, f"{because}; {why}" if because else why)
-        self.overlay.propose(moved_to(new, target, self.now_s))
+        self.overlay.propose(old)
+        self.overlay.propose(copy_with(moved_to(new, target, self.now_s), id=f"{old.id}{_ARRIVING}"))
         words = "; ".join(filter(None, (because, in_words(old, new))))
-        return Step("move", old.id, old.machine, target, words, old.generation, changes(old, new))
+        return Step("move", old.id, old.machine, target, words, old.generation, changes(old, new), old=old)
 
     def placed(self, request: Request) -> Step:
         """Return the step of one that is not there yet."""
@@ -187,9 +201,13 @@ class _Draft:
             self.overlay.propose(old)
             return None
         self.overlay.propose(new)
+        return self._changed(old, new)
+
+    def _changed(self, old: Instance, new: Instance) -> Step:
+        """Return the step of one that stays where it is."""
         differs = changes(old, new)
-        action: Action = "change" if differs else "same"
-        return Step(action, old.id, old.machine, old.machine, in_words(old, new), old.generation, differs)
+        action: Action = "update" if only_rules(differs) else "change" if differs else "same"
+        return Step(action, old.id, old.machine, old.machine, in_words(old, new), old.generation, differs, old=old)
 
     def _refused(self, old: Instance, why: str) -> Step:
         return Step("refuse", old.id, old.machine, old.machine, why, old.generation)
@@ -215,7 +233,7 @@ class _Draft:
 
     def _exceeded(self, limits: Sequence[Limit], new: Instance) -> str:
         """Return the reason of the first limit that an instance exceeds beside the others of its machine."""
-        others = self.overlay.held_on(new.machine) if limits else []
+        others = [as_held(one, new.machine) for one in self.overlay.held_on(new.machine)] if limits else []
         measures = measures_in_script(new, limits)
         for limit, most in zip(limits, mosts_in_script(limits, scales_in_script(measures)), strict=True):
             if sum(adds(one, limit.measure) for one in (*others, new)) > most:

@@ -959,7 +959,7 @@ complete -c windward -n '_shtab_windward_using plan' -l profiles -x -d 'profile 
 complete -c windward -n '_shtab_windward_using plan' -l prune -d 'release confirmed instances that the file does not name'
 complete -c windward -n '_shtab_windward_using plan' -l prune-labels -x -d 'with --prune: only those with these labels'
 complete -c windward -n '_shtab_windward_using plan' -l apply -d 'carry the plan out'
-complete -c windward -n '_shtab_windward_using plan' -l all-or-nothing -d 'with --apply: change nothing when anything is refused'
+complete -c windward -n '_shtab_windward_using plan' -l all-or-nothing -d 'with --apply: change nothing when a step is refused: undo those before'
 complete -c windward -n '_shtab_windward_using plan' -l timeout -x -d 'how long to wait for the answer (default 5s)'
 complete -c windward -n '_shtab_windward_using plan' -l json -d 'print the answer as JSON, and an error as JSON on stderr'
 complete -c windward -n '_shtab_windward_using plan' -l wide -d 'show every column, however narrow the terminal is'

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.request import Request, read_request
 from scorer.commands.fleet_file import OfflineFleet
-from scorer.ledger.instance import copy_with
+from scorer.ledger.instance import arrival, copy_with
 from scorer.ledger.moving import Moving
 from scorer.ledger.overlay import Overlay
 from scorer.ledger.view import instance_of
@@ -43,6 +43,8 @@ def brief(plan: Wanted) -> list[tuple[str, str, str | None, str]]:
     return [(one.action, one.id, one.target, one.why) for one in plan.steps]
 
 
+ARRIVED = "+"
+FAR = "not near the instances asked for"
 SAME: dict[str, Any] = {"id": "i", "cpu": 2, "memory": 1, "labels": {"app": "x"}, "role": "replica"}
 
 
@@ -61,7 +63,17 @@ SAME: dict[str, Any] = {"id": "i", "cpu": 2, "memory": 1, "labels": {"app": "x"}
         pytest.param({"machine": "b"}, ("move", "b", "the file names the machine"), id="named elsewhere"),
         pytest.param({"machine": "b", "cpu": 3},
                      ("move", "b", "the file names the machine; cpu 2 -> 3"), id="and grows"),
-        pytest.param({"selector": "disk!=ssd"}, ("move", "b", "not selected by label"), id="a rule refuses it"),
+        pytest.param({"selector": "disk!=ssd"},
+                     ("move", "b", "not selected by label; selector - -> disk!=ssd"), id="a rule refuses it"),
+        pytest.param({"selector": "disk=ssd"}, ("update", "a", "selector - -> disk=ssd"), id="a rule that holds"),
+        pytest.param({"selector": "disk=ssd", "cpu": 1},
+                     ("change", "a", "cpu 2 -> 1, selector - -> disk=ssd"), id="a rule, and shrinks"),
+        pytest.param({"tolerations": [{"key": "gpu"}], "prefer": [{"selector": "a=b"}]},
+                     ("update", "a", "prefer changed, tolerations changed"), id="tolerations"),
+        pytest.param({"anti_affinity": [{"instances": {"app": "x"}}]},
+                     ("update", "a", "anti_affinity changed"), id="apart from its own kind"),
+        pytest.param({"affinity": [{"instances": {"app": "y"}}]},
+                     ("refuse", "a", f"{FAR}; 0/2 feasible: 2 {FAR}"), id="near none"),
         pytest.param({"machine": "z"},
                      ("refuse", "a", "the file names the machine; 0/2 feasible: 2 not the machine asked for"),
                      id="nowhere"),
@@ -156,6 +168,45 @@ def test_an_instance_that_is_moving(change: dict[str, Any], step: tuple[str, str
     assert [one.action for one in found(of, SAME, full).steps] == ["refuse"]
 
 
+@pytest.mark.parametrize(
+    ("change", "step"),
+    [
+        ({"cpu": 3}, None),
+        ({"cpu": 3, "labels": {}}, ("change", "labels app=x -> -")),
+        ({"cpu": 4}, ("refuse", "moving to b: it grows once it is confirmed there")),
+        ({}, ("refuse", "moving to b with other amounts or rules: confirm or cancel it first")),
+    ],
+)
+def test_an_instance_that_moves_to_another_size(change: dict[str, Any], step: tuple[str, str] | None) -> None:
+    """It is as wanted when it will be so from the confirmation on."""
+    of = two()
+    old = of.ledger.instances["i"]
+    moving = Moving("b", of.now_s, of.now_s + 60, 1, arrival(copy_with(old, amounts=(3.0, *old.amounts[1:]))))
+    of.ledger.apply(copy_with(old, moving=moving))
+    assert [(one.action, one.why) for one in found(of, SAME | change).steps] == ([] if step is None else [step])
+    room = {"id": "new", "memory": 1}
+    assert [one.action for one in found(of, {**room, "cpu": 6, "machine": "a"}).steps] == ["place"]
+    assert [one.action for one in found(of, {**room, "cpu": 6, "machine": "b"}).steps] == ["refuse"]
+
+
+def test_what_moves_holds_both_machines() -> None:
+    """The room that it leaves is there once the move is confirmed: nothing of this plan goes there."""
+    moved, new = SAME | {"machine": "b", "cpu": 3}, {"id": "new", "cpu": 7, "memory": 1, "machine": "a"}
+    assert [(one.action, one.id) for one in found(two(), moved, new).steps] == [("move", "i"), ("refuse", "new")]
+    fits = new | {"cpu": 6}
+    assert [(one.action, one.id) for one in found(two(), moved, fits).steps] == [("move", "i"), ("place", "new")]
+    too_much = new | {"machine": "b", "cpu": 5.5}
+    assert [(one.action, one.id) for one in found(two(), moved, too_much).steps] == [("move", "i"), ("refuse", "new")]
+
+
+def test_releases_come_last_where_that_is_asked_for() -> None:
+    """What needs their room is refused then."""
+    of = fleet(machine("a", 8, 100, usage=IDLE), instances=[{"id": "old", "machine": "a", "cpu": 6, "memory": 1}])
+    for cpu, order in ((1, ["place", "release"]), (4, ["refuse", "release"])):
+        plan = found(of, {"id": "new", "cpu": cpu, "memory": 1}, prune=True, release_last=True)
+        assert [one.action for one in plan.steps] == order
+
+
 def test_the_parameters_of_an_update() -> None:
     """Amounts in base units, 0 for one that is no longer requested."""
     plan = found(two(), {"id": "i", "memory": 50, "ports": [7000], "expected": {"cpu": 1}})
@@ -195,8 +246,11 @@ def test_a_plan_breaks_no_rule_and_leaves_nothing_to_do(data: st.DataObject) -> 
     for step in plan.steps:
         _carry_out(step, overlay, by_id, of, profile)
     after = fleet(*machines)
-    for name in of.snapshot.names:
-        for one in overlay.held_on(name):
+    there = {one.id: one for name in of.snapshot.names for one in overlay.held_on(name)}
+    for one in there.values():
+        if one.id.endswith(ARRIVED):
+            after.ledger.apply(copy_with(as_wanted(one, by_id[one.id[:-1]]), id=one.id[:-1]))
+        elif one.id + ARRIVED not in there:
             after.ledger.apply(as_wanted(one, by_id[one.id]) if one.id in by_id else one)
     refused = {one.id for one in plan.steps if one.action == "refuse"}
     again = compare([one for one in requests if one.id not in refused], of.snapshot, after.ledger, profile, of.now_s)
@@ -220,7 +274,10 @@ def _carry_out(step: Step, overlay: Overlay, by_id: dict[str, Request], of: Offl
     if step.action in ("place", "move"):
         ranking = rank(request, of.snapshot, overlay, profile, of.now_s)
         assert ranking.feasible[of.snapshot.roster.index[str(step.target)]]
-        overlay.propose(instance_of(request, str(step.target), of.now_s))
+        new = instance_of(request, str(step.target), of.now_s)
+        overlay.propose(new if old is None else copy_with(new, id=new.id + ARRIVED))
+        if old is not None:
+            overlay.propose(old)
     else:
         assert old is not None
         overlay.propose(as_wanted(old, request))
