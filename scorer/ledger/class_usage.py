@@ -25,7 +25,7 @@ class ClassUsage:
     """C classes in the order of `schemas.resources.PRIORITY_CLASSES`, R resources, M machines."""
 
     used: Floats
-    """[C, R, M] Mean of about the last half hour; NaN where no report of the machine is current."""
+    """[C, R, M] Mean of about the last half hour, or other figures; NaN where no report of the machine is current."""
     unmeasured: Floats
     """[C, R, M] Sum of what is asked by the instances whose usage of the resource is not measured."""
     system: Floats
@@ -34,17 +34,22 @@ class ClassUsage:
     """Number of instances of which any resource is measured."""
 
 
-def class_usage(snapshot: Snapshot, ledger: Readable, seats: Seats | None = None) -> ClassUsage:
-    """Return the usage by class of all machines. ``seats``: those of this ledger and roster; made when None."""
+def class_usage(
+    snapshot: Snapshot, ledger: Readable, seats: Seats | None = None, figures: Floats | None = None
+) -> ClassUsage:
+    """Return the usage by class of all machines. ``seats``: those of this ledger and roster; made when None.
+
+    ``figures``: a column over all pairs of ``snapshot.usages.columns``; without one the mean of about half an hour.
+    """
     placed = (Seats(ledger, snapshot.roster) if seats is None else seats).placed()
-    columns = snapshot.usages.columns
-    measured = measured_usage(snapshot, placed, columns.recent)
+    figures = snapshot.usages.columns.recent if figures is None else figures
+    measured = measured_usage(snapshot, placed, figures)
     known = np.isfinite(measured)
     used = _by_class(np.where(known, measured, 0.0), placed, len(snapshot))
     return ClassUsage(
         used=np.where(reported(snapshot), used, np.nan),
         unmeasured=_by_class(np.where(known, 0.0, placed.amounts), placed, len(snapshot)),
-        system=system_usage(snapshot, columns.recent),
+        system=system_usage(snapshot, figures),
         measured=int(known.any(axis=0).sum()),
     )
 
@@ -78,6 +83,12 @@ def reported_usage(snapshot: Snapshot) -> Floats:
     """Return [R, M]: what each machine's last report has in all, system included; NaN where its system is not known."""
     columns = snapshot.usages.columns
     return system_usage(snapshot, columns.recent + columns.recent_of_system)
+
+
+def reported_at(snapshot: Snapshot) -> Floats:
+    """Return [M]: the end of each machine's last report of instances; NaN where there is no current one."""
+    found: Floats = system_usage(snapshot, snapshot.usages.columns.at[None])[0]
+    return found
 
 
 def reported(snapshot: Snapshot) -> Bools:

@@ -1,8 +1,8 @@
 """Predicted peaks of prod and system by machine, from decayed histograms of what was measured. Pure.
 
-One scorer looks at the usage by class every few minutes and keeps the histograms (`Histograms`); the values that it
-writes are `schemas.predicted`. What it looks at are means of about half an hour, so a peak that is shorter counts in
-part: the margin of `Reclaim` and the thresholds of the filters are for it.
+One scorer looks at the usage by class every minute and keeps the histograms (`Histograms`); the values that it writes
+are `schemas.predicted`. It looks at the last report of each machine, mostly a mean over a minute: each report counts
+once, by the time of its end. A peak that is shorter counts in part.
 """
 
 from __future__ import annotations
@@ -33,31 +33,40 @@ class Histograms:
         """[I, F, B, M]"""
         self._rows: dict[str, int] = {}
 
-    def look(self, names: Sequence[str], used: Floats, capacity: Floats, now_s: float) -> None:
-        """Add what is used now, [I, R, n] of these machines, NaN where it is not known; ``capacity`` [R, n].
+    def look(
+        self, names: Sequence[str], used: Floats, capacity: Floats, now_s: float, ended_at: Floats | None = None
+    ) -> None:
+        """Add what is used, [I, R, n] of these machines, NaN where it is not known; ``capacity`` [R, n].
 
-        A machine that was not looked at for four of the longest half-lives is dropped.
+        ``ended_at`` [n]: when the usage of each was measured, by default now; a machine of which nothing is newer than
+        what was added stays as it is. One that was not looked at for four of the longest half-lives is dropped.
         """
+        ends = np.full(len(names), now_s) if ended_at is None else ended_at
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = used[:, :RESOURCES] / capacity[:RESOURCES]
-        seen = np.flatnonzero(np.isfinite(shares).all(axis=(0, 1)))
-        self._keep(now_s - self.at <= 4 * max(HALF_LIVES_S), [names[n] for n in seen.tolist()], now_s)
+        seen = np.flatnonzero(np.isfinite(shares).all(axis=(0, 1)) & np.isfinite(ends))
+        self._keep(now_s - self.at <= 4 * max(HALF_LIVES_S), [names[n] for n in seen.tolist()], ends[seen])
         rows = np.array([self._rows[names[n]] for n in seen.tolist()], np.int64)
-        elapsed_s = np.maximum(now_s - self.at[rows], 0.0)
+        newer = (ends[seen] > self.at[rows]) | np.isnan(self.at[rows])
+        seen, rows = seen[newer], rows[newer]
+        elapsed_s = np.nan_to_num(ends[seen] - self.at[rows], nan=0.0)
         for i in range(_I):
             for f in range(RESOURCES):
                 these = self.weights[i, f][:, rows]
                 add(these, shares[i, f, seen], elapsed_s, HALF_LIVES_S[f])
                 self.weights[i, f][:, rows] = these
-        self.at[rows] = now_s
+        self.at[rows] = ends[seen]
 
-    def _keep(self, known: NDArray[np.bool_], more: Sequence[str], now_s: float) -> None:
-        """Drop rows, and make a row for each of these machines that has none."""
+    def _keep(self, known: NDArray[np.bool_], more: Sequence[str], ends: Floats) -> None:
+        """Drop rows, and make one for each of these machines that has none: its ``at`` is NaN until it has a sample."""
+        if known.all() and all(name in self._rows for name in more):
+            return
         old = [name for name, keep in zip(self.names, known.tolist(), strict=True) if keep]
-        new = [name for name in more if name not in self._rows or not known[self._rows[name]]]
+        fresh = [n for n, name in enumerate(more) if name not in self._rows or not known[self._rows[name]]]
+        new = [more[n] for n in fresh]
         self.names = old + new
-        self.at = np.concatenate([self.at[known], np.full(len(new), now_s)])
-        self.since = np.concatenate([self.since[known], np.full(len(new), now_s)])
+        self.at = np.concatenate([self.at[known], np.full(len(new), np.nan)])
+        self.since = np.concatenate([self.since[known], ends[fresh]])
         empty = np.zeros((_I, RESOURCES, BUCKETS, len(new)), np.float32)
         self.weights = np.concatenate([self.weights[..., known], empty], axis=-1)
         self._rows = {name: row for row, name in enumerate(self.names)}

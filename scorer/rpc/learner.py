@@ -21,8 +21,9 @@ from scorer.ledger.follower import Follower
 from scorer.ledger.lease import Lease
 from scorer.ledger.reader import UnknownFormat
 from scorer.ledger.scripts import Ledger
+from scorer.ledger.view import LedgerView
 from scorer.ranking.learning import KINDS_MAX, Observation, learn, observe
-from scorer.rpc.predictor import Predictor
+from scorer.rpc.predictor import LOOK_S, Predictor
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY, Wire
 
@@ -30,7 +31,7 @@ log = logging.getLogger("windward.scorer")
 
 
 class Learner(threading.Thread):
-    """Observes every ``learn_s``; holds the lease for three times as long."""
+    """Observes every ``learn_s``, and for the predictor every minute; holds the lease for three times ``learn_s``."""
 
     def __init__(
         self,
@@ -49,12 +50,12 @@ class Learner(threading.Thread):
         self._follower: Follower | None = None
         self._predictor = Predictor(wire, names)
         self._first: Observation | None = None
-        self._first_at = 0.0
+        self._first_at = self._observed_at = 0.0
         self._stop_event = threading.Event()
 
     def run(self) -> None:
-        """Observe every ``learn_s`` until `stop`."""
-        while not self._stop_event.wait(self._learn_s):
+        """Look until `stop`."""
+        while not self._stop_event.wait(min(self._learn_s, LOOK_S)):
             try:
                 self.look(time.time())
             except (*AWAY, UnknownFormat):  # the follower of the decisions reports these
@@ -77,8 +78,14 @@ class Learner(threading.Thread):
             self._follower = Follower(self._ledger)
         self._follower.poll()
         self._predictor.look(snapshot, self._follower.view, now_s)
-        kinds = sorted({one.kind for one in self._follower.view.instances.values() if one.kind})[:KINDS_MAX]
-        seen = observe(snapshot, self._follower.view, tuple(kinds))
+        if abs(now_s - self._observed_at) < 0.9 * self._learn_s:
+            return None
+        self._observed_at = now_s
+        return self._learn(number, snapshot, self._follower.view, now_s)
+
+    def _learn(self, number: int, snapshot: Snapshot, view: LedgerView, now_s: float) -> Learned | None:
+        kinds = sorted({one.kind for one in view.instances.values() if one.kind})[:KINDS_MAX]
+        seen = observe(snapshot, view, tuple(kinds))
         window_s = snapshot.windows_s[-1]
         if seen is None:
             return None

@@ -11,13 +11,16 @@ import logging
 import redis
 
 from schemas.names import Names
-from scorer.ledger.class_usage import class_usage, prod_and_system
+from scorer.ledger.class_usage import class_usage, prod_and_system, reported_at
 from scorer.ledger.view import LedgerView
+from scorer.reclaim.last_reports import LastReports
 from scorer.reclaim.prediction import Histograms
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import Wire
 
 log = logging.getLogger("windward.scorer")
+LOOK_S, WRITE_S = 60.0, 300.0
+"""How often reports are looked at, at least, and how often what was learned of them is written."""
 
 
 class Predictor:
@@ -26,6 +29,8 @@ class Predictor:
     def __init__(self, wire: Wire, names: Names) -> None:
         self._wire, self._names = wire, names
         self._histograms: Histograms | None = None
+        self._reports = LastReports()
+        self._written_at = 0.0
         self._refused = False
 
     def forget(self) -> None:
@@ -33,17 +38,22 @@ class Predictor:
         self._histograms = None
 
     def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
-        """Add the present usage to the histograms and write them, if usage by instance is known.
+        """Add the last report of each machine to the histograms, if usage by instance is known.
 
-        Raises what the wire raises.
+        They are written every `WRITE_S`, so a scorer that ends takes the samples since with it. Raises what the wire
+        raises.
         """
         if not snapshot.usages:
             return
         try:
             if self._histograms is None:
                 self._histograms = Histograms.restored(self._wire.one("GET", self._names.predicted_histograms))
-            used = prod_and_system(class_usage(snapshot, ledger))
-            self._histograms.look(snapshot.names, used, snapshot.capacity, now_s)
+                self._written_at = 0.0
+            used = prod_and_system(class_usage(snapshot, ledger, figures=self._reports.latest(snapshot.usages.columns)))
+            self._histograms.look(snapshot.names, used, snapshot.capacity, now_s, reported_at(snapshot))
+            if abs(now_s - self._written_at) < WRITE_S:
+                return
+            self._written_at = now_s
             self._wire.one("SET", self._names.predicted_histograms, self._histograms.stored())
             self._wire.one("SET", self._names.predicted, self._histograms.peaks())
             self._refused = False

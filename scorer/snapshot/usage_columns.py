@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.instance_table import COLUMNS, pair_name
-from schemas.resources import RESOURCES
 from scorer.snapshot.arrays import Floats, Integers
 
 RECENT = 0.8
@@ -67,6 +66,13 @@ class UsageIndex:
     def systems(self) -> Integers:
         """[K] The joined row of the system of each row's machine, -1 where there is none."""
         return self.rows(np.concatenate([np.zeros(0, np.int64), *(table.systems for table in self._tables)]))
+
+    @cached_property
+    def of_rows(self) -> Integers:
+        """[K] The digest of each joined row; 0 for the older row of a pair that is in two tables."""
+        found = np.zeros(sum(table.digests.size for table in self._tables), np.int64)
+        found[self.order] = self.digests
+        return found
 
     def rows_again(self, digests: Integers) -> Integers:
         """Return `rows`, those of the last few digests without a search: they are asked for anew on each snapshot."""
@@ -168,7 +174,7 @@ class UsageColumns:
 
 def _joined(tables: Sequence[Pairs], name: str) -> Floats:
     """Return a column over the pairs of all tables as float64, [axes, K]; at least one axis is before the pairs'."""
-    axes = len(RESOURCES) if COLUMNS[name][1] else 1
+    axes = int(np.prod(COLUMNS[name][1], dtype=int))
     parts: list[Floats] = [np.zeros((axes, 0))]
     for table in tables:
         column, pairs = table.column(name), table.digests.size

@@ -54,6 +54,17 @@ def test_peaks_survive_the_scorer_that_learned_them(wire: Wire, names: Names) ->
     assert loader.refresh(["m"]) is None
 
 
+def test_what_is_learned_is_written_every_five_minutes(wire: Wire, names: Names) -> None:
+    """Looks between add to what the next write has: a minute of a peak in five is a fifth of the samples."""
+    predictor = Predictor(wire, names)
+    for minute in range(11):
+        offline = seen(START_S + 60 * minute, prod=3.0)
+        predictor.look(offline.snapshot, offline.ledger, START_S + 60 * minute)
+        written = Histograms.restored(wire.one("GET", names.predicted_histograms))
+        assert written.at.tolist() == [START_S + 300 * (minute // 5)]
+    assert written.weights[0, 0].sum() == pytest.approx(11, rel=0.02)
+
+
 def test_a_value_that_may_not_be_read_stops_nothing(wire: Wire, names: Names, caplog: pytest.LogCaptureFixture) -> None:
     """It is logged once, and what learns beside it goes on."""
     wire.one("HSET", names.predicted_histograms, "of", "another type")

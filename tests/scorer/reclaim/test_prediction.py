@@ -45,6 +45,22 @@ def test_a_peak_is_believed_after_a_day_and_while_it_is_looked_at() -> None:
     assert now_s - START_S == COLD_S
 
 
+def test_a_report_counts_once() -> None:
+    """Looked at again it changes nothing, nor does an older one; a machine without one is not predicted."""
+    found = Histograms()
+    ends = np.array([START_S])
+    found.look(["m"], used(4.0), CAPACITY, START_S + 20, ends)
+    once = found.stored()
+    for now_s, end_s in ((START_S + 80, START_S), (START_S + 80, START_S - 60), (START_S + 80, np.nan)):
+        found.look(["m"], used(9.0), CAPACITY, now_s, np.array([end_s]))
+        assert found.stored() == once
+    found.look(["m"], used(9.0), CAPACITY, START_S + 80, ends + 60)
+    assert found.at.tolist() == [START_S + 60]
+    assert found.stored() != once
+    found.look(["new"], used(9.0), CAPACITY, START_S + 80, np.array([np.nan]))
+    assert found.names == ["m"]
+
+
 def test_a_peak_of_yesterday_fades() -> None:
     """Cpu has half-lives of 12 hours: a busy hour is the 95th percentile that day, and no more three days later."""
     found, now_s = learned(1.0, prod=2.0)
