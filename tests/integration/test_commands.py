@@ -379,7 +379,7 @@ def test_a_plan_is_applied_and_then_there_is_nothing_to_do(windward: Run, tmp_pa
     file.write_text("\n".join(map(json.dumps, [*changed, web | {"id": "planned-2"}])))
     shown = windward("plan", str(file), *scope)
     assert shown.stdout.splitlines()[-1].startswith(
-        "0 to place, 1 to move, 1 to change, 1 to release, 0 refused, 1 unch"
+        "0 to place, 1 to move, 1 to change, 0 to update, 1 to release, 0 refused, 1 unch"
     )
     assert windward("plan", str(file), *scope, "--apply").returncode == 0
     assert windward("plan", str(file), *scope).returncode == 0  # it is on its way
