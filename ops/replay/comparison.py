@@ -19,6 +19,8 @@ from typing import Any
 
 RATIOS = ("std", "hot80", "hot90", "hot100", "lost", "on_hot")
 """Figures that are compared as ratios; the others are shown as they are."""
+MEMORY_RATIOS = ("mem_std", "mem90", "mem100")
+"""Those of worlds with memory (`ops.replay.memory_measures`)."""
 CLASS_RATIOS = ("hosted", "hosted_batch", "kept_batch", "hot90_prod", "on_hot_prod", "lost_prod")
 """Those of worlds with batch (`ops.replay.class_measures`)."""
 
@@ -110,7 +112,7 @@ def compare(results: Sequence[Result], baseline: str, stage: str = "steady", fam
                 {name: fmean(one.stages[stage].get(name, 0.0) for one in mine) for name in mine[0].stages[stage]},
                 {
                     name: ratio_of([(a.stages[stage][name], b.stages[stage][name]) for a, b in paired], offset)
-                    for name in (*RATIOS, *CLASS_RATIOS)
+                    for name in (*RATIOS, *MEMORY_RATIOS, *CLASS_RATIOS)
                     if paired and all(name in one.stages[stage] for pair in paired for one in pair)
                 },
                 len(mine),

@@ -18,7 +18,8 @@ With u(m, t) the CPU demand of machine m in minute t over its capacity:
 | copying        | share of the machine-time in which a machine's network is full of the memory of moves        |
 | decision_ms    | time of one decision, mean, of the whole run; what it is depends on the machine it ran on    |
 
-Worlds with batch have more figures, by class: `ops.replay.class_measures`.
+Worlds with batch have more figures, by class (`ops.replay.class_measures`), worlds with memory of that
+(`ops.replay.memory_measures`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import numpy as np
 
 from ops.replay.class_measures import class_figures
 from ops.replay.emptied import emptied_share
+from ops.replay.memory_measures import memory_figures
 from ops.replay.simulation import Outcome
 from schemas.resources import CPU
 from scorer.snapshot.arrays import Floats, Integers
@@ -83,6 +85,7 @@ def _figures(outcome: Outcome, first: int, last: int) -> Figures:
         "moves": len(moves) / max(float(count.sum()) / 60, 1.0),
         "copying": 2 * sum(move.copy_minutes for move in moves) / demand.size,
         "decision_ms": float(outcome.decision_s.mean() * 1e3) if outcome.decision_s.size else 0.0,
+        **memory_figures(outcome, first, last),
         **class_figures(outcome, first, last),
     }
 

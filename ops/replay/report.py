@@ -14,11 +14,13 @@ _ABSOLUTE = {
     "refused_first": ".2%", "refusals": ".3f", "emptied": ".0%",
     "moves": ".2%", "copying": ".2%", "decision_ms": ".2f",
 }  # fmt: skip
+_MEMORY = {"mem_std": ".3f", "mem90": ".2%", "mem100": ".2%"}
 _SHOWN = ("std", "hot90", "hot100", "lost", "on_hot")
 _HEADINGS = {
     "on_hot": "instances on hot", "refused_first": "first tries refused", "refusals": "refusals each",
     "emptied": "could be emptied", "moves": "moved an hour", "copying": "network full",
     "decision_ms": "ms a decision",
+    "mem_std": "memory: std", "mem90": "memory above 90 %", "mem100": "memory above 100 %",
 }  # fmt: skip
 STAGES = {"steady": "after the fill", "fill": "the fill alone (an empty fleet flatters)"}
 
@@ -63,27 +65,35 @@ def _counted(worlds: int) -> str:
 
 def ratios(rows: Sequence[Row], baseline: str, title: str) -> Table:
     """Return the table of ratios to the baseline; the baseline's own row has its figures."""
-    columns = [Column("policy"), *(Column(_HEADINGS.get(name, name), at) for at, name in enumerate(_SHOWN))]
+    formats = _ABSOLUTE | _MEMORY
+    shown = (*_SHOWN, *_of_memory(rows))
+    columns = [Column("policy"), *(Column(_HEADINGS.get(name, name), at) for at, name in enumerate(shown))]
     columns += [Column(_HEADINGS["refused_first"], 2), Column("worlds", 3)]
     lines = []
     for row in rows:
         refused = format(row.figures["refused_first"], ".2%")
         if row.policy == baseline:
-            cells = [format(row.figures[name], _ABSOLUTE[name]) for name in _SHOWN]
+            cells = [format(row.figures[name], formats[name]) for name in shown]
         else:
-            cells = [str(row.ratios[name]) if name in row.ratios else "-" for name in _SHOWN]
+            cells = [str(row.ratios[name]) if name in row.ratios else "-" for name in shown]
         lines.append([row.policy, *cells, refused, str(row.worlds)])
     return Table(f"{title}: ratios to {baseline}, 95 % intervals; lower is better", columns, lines)
 
 
 def absolutes(rows: Sequence[Row], title: str) -> Table:
     """Return the table of the figures themselves."""
-    columns = [Column("policy"), *(Column(_HEADINGS.get(name, name), at) for at, name in enumerate(_ABSOLUTE))]
+    formats = _ABSOLUTE | _of_memory(rows)
+    columns = [Column("policy"), *(Column(_HEADINGS.get(name, name), at) for at, name in enumerate(formats))]
     lines = [
         [
             row.policy,
-            *(format(row.figures[name], how) if name in row.figures else "-" for name, how in _ABSOLUTE.items()),
+            *(format(row.figures[name], how) if name in row.figures else "-" for name, how in formats.items()),
         ]
         for row in rows
     ]
     return Table(title, columns, lines)
+
+
+def _of_memory(rows: Sequence[Row]) -> dict[str, str]:
+    """Return the figures of memory and their formats, where all rows have them."""
+    return _MEMORY if all(name in row.figures for row in rows for name in _MEMORY) else {}

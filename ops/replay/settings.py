@@ -12,6 +12,7 @@ from ops.record.settings import RECORD_DIR
 from ops.replay.rebalancing import Moving
 from ops.replay.simulation import RETRY_MINUTES
 from ops.replay.traces.trace import Part
+from ops.replay.worlds import MEMORY_LOAD
 from schemas.process.settings import setting
 from scorer.rebalance.plan import Bounds
 
@@ -66,6 +67,9 @@ class ReplaySettings:
         "", "profile by whose sums it advises, a name or a .toml file (default: each its own)", metavar="NAME|FILE"
     )
     memory: bool = setting(False, "memory is asked for and measured, too, where the trace has it")
+    memory_load: Annotated[float, Meta(gt=0, le=1)] = setting(
+        MEMORY_LOAD, "mean memory demand, as a share of the fleet's memory"
+    )
     part: Part = setting("all", "which machines and days of a trace are used")
     rebalance: tuple[Annotated[float, Meta(gt=0, le=100)], ...] = setting(
         (), "run every profile but the baseline also with so many of its instances moved an hour, at most",

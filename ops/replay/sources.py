@@ -26,7 +26,7 @@ def worlds(settings: ReplaySettings, missing: list[str]) -> Iterator[Callable[[]
     lives = read_lives(Path(settings.lifetimes) if settings.lifetimes else None)
     shape = Shape(
         machines=settings.machines, days=settings.days, lives=settings.lives, load=settings.load,
-        requests=settings.requests, memory=settings.memory,
+        requests=settings.requests, memory=settings.memory, memory_load=settings.memory_load,
     )  # fmt: skip
     for path in settings.paths:
         if is_recorded(settings, path):

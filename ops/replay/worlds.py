@@ -11,7 +11,7 @@
   at a random moment. So the number of live instances is steady from then on.
 - **Load**: usage is scaled as if each instance were placed when it first asks. Scaling ends when the CPU demand of all
   after the first hour has a mean of ``load`` of the cores, or a highest minute of ``PEAK``. Memory, where it is asked
-  for, likewise to a mean of ``MEMORY_LOAD``. Requests are scaled to ``requests`` of the fleet. One instance asks for,
+  for, likewise to a mean of ``memory_load``. Requests are scaled to ``requests`` of the fleet. One instance asks for,
   and uses, at most half of the smallest machine.
 """
 
@@ -56,6 +56,7 @@ class Shape:
     per_machine: int = 15
     memory: bool = False
     """Whether memory is asked for and measured, where the trace has it."""
+    memory_load: float = MEMORY_LOAD
 
 
 def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload:
@@ -170,7 +171,7 @@ def _minutes(cells: NDArray[np.float32], cell_s: float, generator: np.random.Gen
 def _scaled(usage: Usage, capacity: Floats, start: Integers, life: Integers, minutes: int, shape: Shape) -> Usage:
     """Return the usage scaled to the load wanted, found by repeated proportion: one may use no more than ``most``."""
     scale = usage.scale.copy()
-    for resource, load in ((CPU, shape.load), (MEMORY, MEMORY_LOAD)):
+    for resource, load in ((CPU, shape.load), (MEMORY, shape.memory_load)):
         whole = capacity[resource].sum()
         if not np.isfinite(whole):
             continue
