@@ -1,10 +1,10 @@
 """Reference policies of worlds with batch: what prod has by itself, and what batch could have, were it known.
 
 - ``NAME, prod alone``: the profile, and no batch is placed.
-- ``NAME, batch known``: the profile for prod. Batch goes to a machine on which the true demand of those placed so far,
-  with it, stays at or below 90 % in every minute of its life; of these to the fullest at its peak. It does not know
-  what comes later, and nothing is evicted. Of a queue it looks at those that ask for less than what was refused before
-  in the same minute (`ops.replay.queue`), so it is no upper bound.
+- ``NAME, batch known``: the profile, one that counts by class, for prod. Batch goes to a machine on which the true
+  demand of those placed so far, with it, stays at or below 90 % in every minute of its life; of these to the fullest at
+  its peak. It does not know what comes later, and nothing is evicted. Of a queue it looks at those that ask for less
+  than what was refused before in the same minute (`ops.replay.queue`), so it is no upper bound.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ class Contenders:
     """Profiles, and how many of their instances are moved; the baseline's are not, unless it is alone.
 
     Profiles that count by class also take part with evictions.
-    In a world with batch the references are the first profile without batch, and with batch that is known.
+    In a world with batch the references are the first profile without batch, and the first one that counts by class
+    with batch that is known: with one sum for all, batch that is placed by knowledge would take prod's room.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Contenders:
 
     def count(self, world: Workload) -> int:
         """Return how many there are."""
-        references = 2 if world.lower.any() else len(self._references)
+        references = 1 + bool(self._by_class) if world.lower.any() else len(self._references)
         more = len(self._moved) * len(self._movings) + len(self._by_class) * len(self._evicting)
         return len(self._profiles) + more + references
 
@@ -59,8 +60,9 @@ class Contenders:
                 evictor = ByAdvice(one.profile or profile, world, one.every_minutes)
                 yield Contender(ProfilePolicy(profile, one.named(profile.name)), None, evictor)
         if world.lower.any():
-            for batch in (ProdAlone, KnowingBatch):
-                yield Contender(batch(self._profiles[0]))
+            yield Contender(ProdAlone(self._profiles[0]))
+            for profile in self._by_class[:1]:
+                yield Contender(KnowingBatch(profile))
             return
         for kind in self._references:
             yield Contender(kind(world.seed))

@@ -7,10 +7,11 @@ next snapshot, as in the stream. A world begins with nothing learned.
 from __future__ import annotations
 
 from schemas.learned import Learned
-from scorer.ledger.class_usage import class_usage, prod_and_system
+from scorer.ledger.class_usage import class_usage, prod_and_system, reported_at
 from scorer.ledger.view import LedgerView
 from scorer.ranking.learning import KINDS_MAX, Observation, learn, observe
 from scorer.ranking.profile import LoadModel, Profile
+from scorer.reclaim.last_reports import LastReports
 from scorer.reclaim.prediction import Histograms
 from scorer.snapshot.snapshot import Snapshot
 
@@ -48,22 +49,26 @@ class Lessons:
         self._first, self._first_at = seen, now_s
 
 
-PREDICT_S = 300.0
-"""How often usage is looked at, as by the scorer that learns (``learn_s``)."""
+WRITE_S = 300.0
+"""How often the predicted peaks are written, as by `scorer.rpc.predictor`."""
 
 
 class PredictedPeaks:
-    """Looks at the usage by class, as `scorer.rpc.predictor` does; ``raw`` is what all scorers read."""
+    """Looks at the usage by class, as `scorer.rpc.predictor` does; ``raw`` is what all scorers read.
+
+    It looks at each snapshot that is made. Where these lie further apart than the reports of a minute, it sees the mean
+    of those between.
+    """
 
     def __init__(self) -> None:
         self.raw: bytes | None = None
-        self._histograms = Histograms()
-        self._looked_at = float("-inf")
+        self._histograms, self._reports = Histograms(), LastReports()
+        self._written_at = float("-inf")
 
     def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
-        """Look, if it is time."""
-        if now_s - self._looked_at < PREDICT_S:
-            return
-        self._looked_at = now_s
-        self._histograms.look(snapshot.names, prod_and_system(class_usage(snapshot, ledger)), snapshot.capacity, now_s)
-        self.raw = self._histograms.peaks()
+        """Look, and write if it is time."""
+        used = prod_and_system(class_usage(snapshot, ledger, figures=self._reports.latest(snapshot.usages.columns)))
+        self._histograms.look(snapshot.names, used, snapshot.capacity, now_s, reported_at(snapshot))
+        if now_s - self._written_at >= WRITE_S:
+            self._written_at = now_s
+            self.raw = self._histograms.peaks()

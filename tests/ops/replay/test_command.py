@@ -48,7 +48,7 @@ def test_a_profile_with_sums_by_class_is_compared(tmp_path: Path, capsys: pytest
     shown = capsys.readouterr().out
     assert [line.split(" | ")[0] for line in shown.splitlines() if line.startswith("| ")][:7] == [
         "| policy", "| ---", "| kubernetes", "| classes", "| classes, evict 5 min", "| kubernetes, prod alone",
-        "| kubernetes, batch known",
+        "| classes, batch known",
     ]  # fmt: skip
     assert "evictions an instance-hour" in shown
 

@@ -50,7 +50,7 @@ def test_worlds_with_batch_have_references_of_their_own() -> None:
     found = list(contenders.of(world))
     assert [one.policy.name for one in found] == [
         "seed", "classes", "classes, evict 5 min", "classes, evict 1 min by classes", "seed, prod alone",
-        "seed, batch known",
+        "classes, batch known",
     ]  # fmt: skip
     assert [one.evictor.every_minutes if one.evictor else 0 for one in found] == [0, 0, 5, 1, 0, 0]
     assert contenders.count(world) == len(found)

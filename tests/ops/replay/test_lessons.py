@@ -68,7 +68,7 @@ def simulate_without_classes(small: Workload) -> bytes | None:
     return seen[-1].snapshot.predicted
 
 
-def test_usage_is_looked_at_every_five_minutes() -> None:
+def test_peaks_are_written_every_five_minutes() -> None:
     """As by the scorer that learns."""
     looked: list[bytes | None] = []
     peaks = PredictedPeaks()
