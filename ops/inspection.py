@@ -26,6 +26,7 @@ from ops.findings import (
 from schemas.alignment import aligned
 from schemas.names import Names
 from schemas.operator import DEFAULT
+from schemas.partition_count import partition_count
 from schemas.process.version import product_version
 from schemas.sample import MachineFacts
 from schemas.window_table import TableError, decode_table
@@ -123,7 +124,7 @@ class Inspection:
         before = time.time()
         seconds, micros = server.time()
         offset_s = (before + time.time()) / 2 - (int(seconds) + int(micros) / 1e6)
-        partitions = int(server.get(self._names.partitions) or 0)
+        partitions = partition_count(server.get(self._names.partitions)) or 0
         found: list[Finding] = []
         ages: dict[str, float] = {}
         skews: dict[str, float] = {}

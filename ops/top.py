@@ -14,6 +14,7 @@ import redis
 from ops.fleet_view import join_tables
 from ops.top_settings import TopSettings
 from ops.top_view import Decision, Moment, chosen, frame, rows_of, spread_of
+from schemas.partition_count import partition_count
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.terminal import screen
 from schemas.window_table import TableError, decode_table
@@ -73,7 +74,7 @@ class Reader:
     def read(self) -> Moment:
         """Return what is there now; raises redis.RedisError when the server is away."""
         names, server, now_s = self._names, self._server, time.time()
-        partitions = int(server.get(names.partitions) or 0)
+        partitions = partition_count(server.get(names.partitions)) or 0
         raw: Any = server.mget([names.windows(p) for p in range(partitions)]) if partitions else []
         problem = ""
         tables = []

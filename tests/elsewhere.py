@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCTESTED = (
     "ops.grafana.pictures.style", "ops.local.kafka.archives",
     "ops.replay.recorded_fleet", "ops.replay.recorded_times",
-    "schemas.errors", "schemas.hosts", "schemas.names", "schemas.numbers",
+    "schemas.errors", "schemas.hosts", "schemas.names", "schemas.numbers", "schemas.partition_count",
     "scorer.commands.show", "scorer.ranking.days", "scorer.ranking.rounding",
     "streams.redis_settings",
 )  # fmt: skip

@@ -17,6 +17,7 @@ from schemas.names import Names
 from schemas.request import Request
 from scorer.ledger.class_usage import ClassUsage, class_usage
 from scorer.ledger.follower import Follower
+from scorer.ledger.reader import UnknownFormat
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.view import LedgerView
 from scorer.ranking.class_sums import ClassSums, class_sums
@@ -101,7 +102,8 @@ class Reader:
         """Return the state now; raises Away."""
         try:
             self._follower.poll()
-        except AWAY as error:
+            self._follower.require()
+        except (*AWAY, UnknownFormat) as error:
             raise self._away("redis_url" if self._same_server else "ledger_url", error) from None
         try:
             self._snapshot = self._loader.refresh(self._follower.view.machine_names) or self._snapshot

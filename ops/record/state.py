@@ -8,6 +8,7 @@ import redis
 
 from ops.record.entry import Decision, Gap
 from schemas.names import Names
+from schemas.partition_count import partition_count
 from schemas.sample import MachineFacts, Rejected, decode
 from scorer.rpc.decisions import shortened
 from scorer.wire import Wire
@@ -32,7 +33,9 @@ class State:
     def read_machines(self) -> None:
         """Read facts and what operators say; raises one of `scorer.wire.AWAY`."""
         (count,) = self._ask(("GET", self._names.partitions))
-        found = self._ask(*[("HGETALL", self._names.facts(partition)) for partition in range(int(count or 0))])
+        found = self._ask(
+            *[("HGETALL", self._names.facts(partition)) for partition in range(partition_count(count) or 0)]
+        )
         newest: dict[str, MachineFacts] = {}
         for flat in found:
             for raw in flat[1::2]:

@@ -23,10 +23,11 @@ _GLOB = frozenset("*?[")
 
 def known_machines(server: redis.Redis, names: Names) -> dict[str, dict[str, str]]:
     """Return the labels of every machine by name: those with windows, with facts, or with a word of an operator."""
+    from schemas.partition_count import partition_count
     from schemas.window_table import TableError, decode_table
 
     found: dict[str, dict[str, str]] = {}
-    partitions = int(server.get(names.partitions) or 0)
+    partitions = partition_count(server.get(names.partitions)) or 0
     for partition in range(partitions):
         raw: Any = server.get(names.windows(partition))
         try:

@@ -110,6 +110,7 @@ def _words(found: Checked) -> str:
 def _accept(settings: AcceptSettings, ledger: Ledger, windows: Wire) -> int:
     follower = Follower(ledger)
     follower.poll()
+    follower.require()
     windows.ask([Marker(settings.names).write(follower.epoch, len(follower.view))])
     found = {"accepted": True, "instances": len(follower.view)}
     print(json.dumps(found) if settings.json else f"accepted: the ledger has {len(follower.view)} instances")  # noqa: T201

@@ -24,6 +24,7 @@ from schemas.alignment import aligned
 from schemas.hosts import is_of
 from schemas.names import Names
 from schemas.near import did_you_mean
+from schemas.partition_count import partition_count
 from schemas.process.settings import SettingsError
 from schemas.sample import Rejected, check_machine_id
 from schemas.window_table import TableError, decode_table
@@ -163,7 +164,7 @@ def _known(server: redis.Redis, names: Names, wanted: tuple[str, ...]) -> Known:
     """Return what windows and facts say of some machines."""
     known = Known()
     seconds, _ = server.time()
-    for partition in range(int(server.get(names.partitions) or 0)):
+    for partition in range(partition_count(server.get(names.partitions)) or 0):
         raw: Any = server.get(names.windows(partition))
         try:
             table = decode_table(raw) if raw else None

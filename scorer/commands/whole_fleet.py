@@ -50,6 +50,7 @@ def _of_file(path: str) -> OfflineFleet:
 def _running(settings: LedgerSettings) -> OfflineFleet:
     from scorer.commands.fleet_file import OfflineFleet
     from scorer.ledger.follower import Follower
+    from scorer.ledger.reader import UnknownFormat
     from scorer.ledger.scripts import Ledger
     from scorer.snapshot.builder import build_snapshot
     from scorer.snapshot.loader import Loader
@@ -59,6 +60,8 @@ def _running(settings: LedgerSettings) -> OfflineFleet:
         follower = Follower(Ledger(ledger, settings.names, **settings.ledger_bounds()))
         follower.load()
         snapshot = Loader(windows, settings.names).refresh(follower.view.machine_names)
+    except UnknownFormat as error:
+        raise SettingsError(str(error)) from None
     finally:
         windows.close()
         ledger.close()

@@ -108,9 +108,12 @@ class Check:
         self._counts: dict[str, set[str]] = {}
 
     def run(self) -> Checked:
-        """Return what differs. Writes nothing, except that reservations that are due expire."""
+        """Return what differs. Writes nothing, except that reservations that are due expire.
+
+        Raises UnknownFormat where the ledger cannot be read: compared with no instances, all its sums would be wrong.
+        """
         self._ledger.expire()
-        self._follower.poll()
+        self._poll()
         found = Checked()
         self._counts = self._ledger.counted()
         names = {*self._follower.view.machine_names, *self._ledger.machine_versions(), *self._counts}
@@ -141,6 +144,10 @@ class Check:
                     break
             found.busy += len(part)
 
+    def _poll(self) -> None:
+        self._follower.poll()
+        self._follower.require()
+
     def _machines(self, names: list[str], found: Checked) -> list[str]:
         """Compare some machines; return those that changed while they were read."""
         whats = {
@@ -148,7 +155,7 @@ class Check:
             for name in names
         }
         rows, counts = self._ledger.rows(names, [f"{name} {what}" for name in names for what in whats[name]])
-        self._follower.poll()
+        self._poll()
         again = []
         read = iter(counts)
         for name, row in zip(names, rows, strict=True):
@@ -169,10 +176,10 @@ class Check:
         return again
 
     def _clusters(self, names: list[str], found: Checked) -> list[str]:
-        self._follower.poll()
+        self._poll()
         before = self._follower.change
         rows = self._ledger.cluster_rows(names)
-        self._follower.poll()
+        self._poll()
         if self._follower.change != before:
             return names
         members: dict[str, list[Instance]] = {name: [] for name in names}

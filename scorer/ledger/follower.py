@@ -44,6 +44,7 @@ class Follower:
         self.reloads = 0
         self.refusal = ""
         """Why the ledger cannot be read; "" when it can."""
+        self._unread: UnknownFormat | None = None
         self.lost = 0
         """Live instances that this copy had and that the ledger lost in a restart of its server."""
         self._versions: dict[str, int] = {}
@@ -62,9 +63,16 @@ class Follower:
         try:
             self._accept(answers)
         except UnknownFormat as unknown:
+            self._unread = unknown
             self._refuse(str(unknown))
         else:
+            self._unread = None
             self._refuse("")
+
+    def require(self) -> None:
+        """Raise UnknownFormat where the ledger could not be read: the view is not the ledger then."""
+        if self._unread is not None:
+            raise self._unread
 
     def _refuse(self, refusal: str) -> None:
         if refusal:

@@ -2,15 +2,19 @@
 
 A ledger on a server of its own may be empty after a restart: it then has another epoch, and the marker says how many
 instances there were. When one server keeps both and is emptied, the marker is lost, too. This looks like a first start.
+One that cannot be read says nothing; it is written again.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
 from schemas.names import Names
 from scorer.wire import Command
+
+log = logging.getLogger("windward.scorer")
 
 _WRITE_S = 1.0
 
@@ -22,6 +26,7 @@ class Marker:
         self._key = names.ledger_marker
         self._written: tuple[str, int] | None = None
         self._written_at = 0.0
+        self._unreadable = b""
         self.refusal = ""
         """Why nothing may be placed on this ledger; "" when it may."""
 
@@ -31,8 +36,11 @@ class Marker:
 
     def accept(self, answer: Any, epoch: str, instances: int) -> list[Command]:
         """Compare the marker with the ledger as it was read; return the commands that update the marker."""
-        known, _, count = answer.decode().partition(" ") if isinstance(answer, bytes) else ("", "", "0")
-        if known and known != epoch and int(count):
+        known, count = _read(answer)
+        if isinstance(answer, bytes) and not known and answer != self._unreadable:
+            self._unreadable = answer
+            log.warning("scorer.ledger.marker_unreadable", extra={"values": {"stored": repr(answer)[:80]}})
+        if known and known != epoch and count:
             self.refusal = (
                 f"the ledger has begun anew: it has {instances} instances and had {count}. Restore it or import an "
                 "inventory (windward instances import), then run `windward ledger accept`"
@@ -41,7 +49,7 @@ class Marker:
         self.refusal = ""
         if isinstance(answer, Exception) or not epoch or (self._written == (epoch, instances) and known):
             return []
-        if known == epoch and time.monotonic() < self._written_at + _WRITE_S and bool(instances) == bool(int(count)):
+        if known == epoch and time.monotonic() < self._written_at + _WRITE_S and bool(instances) == bool(count):
             return []
         self._written_at = time.monotonic()
         return [self.write(epoch, instances)]
@@ -50,3 +58,16 @@ class Marker:
         """Return the command that marks a ledger as the expected one."""
         self._written = (epoch, instances)
         return ("SET", self._key, f"{epoch} {instances}")
+
+
+def _read(answer: Any) -> tuple[str, int]:
+    r"""Return epoch and number of instances; "" and 0 where no marker is, or none that can be read.
+
+    >>> _read(b"ab12 3"), _read(b"\xff"), _read(b"ab12"), _read(None)
+    (('ab12', 3), ('', 0), ('', 0), ('', 0))
+    """
+    try:
+        known, _, count = answer.decode("ascii").partition(" ") if isinstance(answer, bytes) else ("", "", "0")
+        return known, int(count)
+    except ValueError:
+        return "", 0

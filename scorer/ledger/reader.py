@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
 import redis
 
+from schemas.errors import shortened
 from schemas.names import Names
 from scorer.ledger.instance import Instance, read_record
 from scorer.ledger.transition import Call
@@ -17,6 +19,10 @@ from scorer.wire import Command, Wire
 
 FORMAT = 2
 """The format that this release reads and writes, as in ledger.lua."""
+_FORMAT = str(FORMAT).encode()
+
+_UNREADABLE = (msgspec.DecodeError, ValueError, TypeError)
+"""What `read_record` raises for bytes that are no record."""
 
 
 class UnknownFormat(Exception):
@@ -26,6 +32,16 @@ class UnknownFormat(Exception):
         super().__init__(
             f"the ledger {key!r} has format {found}, this release knows format {FORMAT}: "
             "run the newer release here, or give this one another --prefix or --ledger-url (docs/upgrading.md)"
+        )
+
+
+class Damaged(UnknownFormat):
+    """Something in the ledger cannot be read."""
+
+    def __init__(self, key: str, what: str) -> None:
+        Exception.__init__(
+            self,
+            f"the ledger {key!r} is damaged: {shortened(what)}. Restore it from a copy of its server (docs/ledger.md)",
         )
 
 
@@ -62,7 +78,7 @@ class LedgerReader:
     def is_open(self) -> bool:
         """Return whether there is a ledger of this format, so that `open` has nothing to do. Only reads."""
         number, migrating = self.wire.one("HMGET", self.head, "format", "migrating")
-        return number is not None and int(number) == FORMAT and migrating is None
+        return bool(number == _FORMAT) and migrating is None
 
     def log_reads(self, change: int, most: int = 2000) -> list[Command]:
         """Return the commands that read the head and what changed after ``change``; `read_log` reads their answers."""
@@ -80,12 +96,23 @@ class LedgerReader:
             if isinstance(answer, redis.ResponseError):
                 raise redis.ConnectionError(f"ledger: {answer}")
         (number, epoch, change, migrating), entries = answers
-        if number is not None and int(number) != FORMAT:
-            raise UnknownFormat(self.head, number.decode())
+        if number is not None and number != _FORMAT:
+            raise UnknownFormat(self.head, shortened(number.decode(errors="replace")))
         if migrating is not None:
             raise Migrating
-        records = [read_record(entry[1][1]) for entry in entries]
-        return (epoch or b"").decode(), int(change or 0), records
+        try:
+            return (epoch or b"").decode("ascii"), int(change or 0), self._read([entry[1][1] for entry in entries])
+        except ValueError:
+            raise Damaged(self.head, f"epoch {epoch!r}, change {change!r}") from None
+
+    def _read(self, raws: Sequence[bytes]) -> list[Instance]:
+        """Return some records; raises Damaged naming the first that cannot be read."""
+        raws = list(raws)
+        try:
+            return [read_record(raw) for raw in raws]
+        except _UNREADABLE:
+            wrong = next(raw for raw in raws if not _is_record(raw))
+            raise Damaged(self.instances, f"{wrong!r} is no record of an instance") from None
 
     def acted(self, step: str, instance_id: str, call: Call) -> bool:
         """Say whether a query has taken a step (a name of `SCRIPTS`) on an id before."""
@@ -98,21 +125,20 @@ class LedgerReader:
         raw = live or ended
         if isinstance(raw, redis.ResponseError):
             raise raw
-        return read_record(raw) if raw else None
+        return self._read([raw])[0] if raw else None
 
     def all_instances(self, batch: int = 2000) -> dict[str, Instance]:
         """Return every live record. Changes made meanwhile are in the log after the change that was read first."""
         records: dict[str, Instance] = {}
         for page in self._scan(batch):
-            for _, raw in page:
-                record = read_record(raw)
+            for record in self._read([raw for _, raw in page]):
                 records[record.id] = record
         return records
 
     def leavers(self) -> list[Instance]:
-        """Return the leavers, the oldest first; none for a Redis user that may not read them."""
+        """Return the leavers that can be read, the oldest first; none for a Redis user that may not read them."""
         (found,) = self.wire.ask([("ZRANGEBYSCORE", self._keys[11], "-inf", "+inf")])
-        return [] if isinstance(found, redis.ResponseError) else [read_record(raw) for raw in found]
+        return [] if isinstance(found, redis.ResponseError) else [read_record(raw) for raw in found if _is_record(raw)]
 
     def _scan(self, batch: int = 2000) -> Iterator[Iterator[tuple[bytes, bytes]]]:
         """Yield pages of ids with their records."""
@@ -152,4 +178,26 @@ class LedgerReader:
     def machine_versions(self) -> dict[str, int]:
         """Return the version of every machine that holds something."""
         flat = self.wire.one("HGETALL", self.machines)
-        return {name.decode(): int(row.split(b" ", 1)[0]) for name, row in zip(flat[::2], flat[1::2], strict=True)}
+        rows = list(zip(flat[::2], flat[1::2], strict=True))
+        try:
+            return {name.decode(): int(row.split(b" ", 1)[0]) for name, row in rows}
+        except ValueError:
+            wrong = next((name, row) for name, row in rows if not _is_row(name, row))
+            raise Damaged(self.machines, f"the row of {wrong[0]!r} is {wrong[1]!r}") from None
+
+
+def _is_record(raw: bytes) -> bool:
+    try:
+        read_record(raw)
+    except _UNREADABLE:
+        return False
+    return True
+
+
+def _is_row(name: bytes, row: bytes) -> bool:
+    try:
+        name.decode()
+        int(row.split(b" ", 1)[0])
+    except ValueError:
+        return False
+    return True

@@ -77,6 +77,7 @@ class Learner(threading.Thread):
         if self._follower is None:
             self._follower = Follower(self._ledger)
         self._follower.poll()
+        self._follower.require()
         self._predictor.look(snapshot, self._follower.view, now_s)
         if abs(now_s - self._observed_at) < 0.9 * self._learn_s:
             return None

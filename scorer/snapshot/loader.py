@@ -18,6 +18,7 @@ import redis
 from schemas.learned import Learned, read_learned
 from schemas.names import Names
 from schemas.operator import OperatorFacts, known_operator_facts
+from schemas.partition_count import partition_count
 from schemas.sample import MachineFacts, Rejected, decode
 from schemas.window_table import TableError, WindowTable, decode_table
 from scorer.snapshot.builder import build_snapshot
@@ -42,6 +43,8 @@ class Loader:
         self._facts_read_at = -math.inf
         self._wire = wire
         self._names = names
+        self._stored_count: bytes | None = None
+        self._partitions = 0
         self._heads: dict[int, bytes] = {}
         self._tables: dict[int, WindowTable] = {}
         self._facts_versions: dict[int, int] = {}
@@ -68,7 +71,7 @@ class Loader:
             known = self._snapshot.roster.index if self._snapshot is not None else {}
             changed |= any(machine not in known for machine in ledger_machines)
         count, operator_version = self._ask(("GET", self._names.partitions), ("GET", self._names.operator_version))
-        partitions = int(count or 0)
+        partitions = self._count(count)
         changed |= self._read_tables(partitions)
         changed |= self._read_facts(partitions)
         if operator_version != self._operator_version:
@@ -91,6 +94,16 @@ class Loader:
             predicted=self._predicted,
         )
         return self._snapshot
+
+    def _count(self, stored: bytes | None) -> int:
+        """Return how many partitions there are; what was read last where that is no number."""
+        if stored != self._stored_count:
+            self._stored_count, count = stored, partition_count(stored)
+            if count is None:
+                log.warning("scorer.partitions.refused", extra={"values": {"stored": repr(stored)[:80]}})
+            else:
+                self._partitions = count
+        return self._partitions
 
     def _ask(self, *commands: Command) -> list[Any]:
         answers = self._wire.ask(commands) if commands else []

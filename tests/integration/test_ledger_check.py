@@ -18,6 +18,7 @@ from scorer.ledger.checker import Checker, LastCheck, PacedWire
 from scorer.ledger.follower import Follower
 from scorer.ledger.instance import copy_with
 from scorer.ledger.lease import Lease
+from scorer.ledger.reader import Damaged
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import Candidate
 from scorer.metrics import Metrics
@@ -108,6 +109,13 @@ def test_sums_of_a_newer_release_are_left_as_they_are(ledger: Ledger, wire: Wire
     assert found.repaired == 1
     assert b"tape=1500" in row_of(ledger, wire)
     assert Check(ledger).run().differences == []
+
+
+def test_a_ledger_that_cannot_be_read_is_not_compared(ledger: Ledger, wire: Wire) -> None:
+    """Without its instances every sum would seem wrong, and a repair would take them all out."""
+    wire.one("HSET", ledger.instances, "a1", b"\xff{")
+    with pytest.raises(Damaged, match="is no record of an instance"):
+        Check(ledger).run()
 
 
 def test_a_repair_gives_way_to_a_change(ledger: Ledger, wire: Wire) -> None:
@@ -215,6 +223,7 @@ import json, sys, time
 from schemas.names import Names
 from scorer.ledger.check import Check
 from scorer.ledger.lease import Lease
+from scorer.ledger.reader import Damaged
 from scorer.ledger.scripts import Ledger
 from scorer.wire import Wire
 url, prefix = sys.argv[1:]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +17,9 @@ import pytest
 from schemas.names import Names
 from scorer.client import Client, WindwardError
 from scorer.ledger.follower import Follower
+from scorer.ledger.marker import Marker
 from scorer.ledger.scripts import Ledger
-from scorer.wire import Wire
+from scorer.wire import Command, Wire
 from tests.conftest import Valkey, free_port, start_valkey, stop
 from tests.integration.test_ledger import simple
 from tests.integration.test_rpc import eventually
@@ -55,6 +56,44 @@ def test_a_lost_end_of_the_ledger_is_named(wire: Wire, names: Names, caplog: pyt
     assert record.getMessage() == "scorer.ledger.tail_lost"
     assert "a3 on m1 reserved, a4 on m1 reserved" in str(record.__dict__["values"]["instances"])
     assert sorted(follower.view.instances) == ["a0", "a1", "a2"]
+
+
+DAMAGE = {
+    "change": lambda ledger: ("HSET", ledger.head, "change", b"[[["),
+    "epoch": lambda ledger: ("HSET", ledger.head, "epoch", b"\xff\xfe"),
+    "format": lambda ledger: ("HSET", ledger.head, "format", b"\xff\xfe"),
+    "record": lambda ledger: ("HSET", ledger.instances, "a1", b"\xff{"),
+    "fields of a record": lambda ledger: ("HSET", ledger.instances, "a1", b'{"id":5,"machine":null,"amounts":"x"}'),
+    "row": lambda ledger: ("HSET", ledger.machines, "m1", b"many"),
+    "name of a machine": lambda ledger: ("HSET", ledger.machines, b"\xff", b"7 prod:instances=1"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_ledger_is_refused_in_words(wire: Wire, names: Names, damage: Callable[[Ledger], Command]) -> None:
+    """Whatever cannot be read: the scorer says what it is, places nothing, and goes on once it is restored."""
+    ledger = Ledger(wire, names)
+    ledger.reserve([simple(f"a{n}") for n in range(3)])
+    command = damage(ledger)
+    before = wire.one("HGET", *command[1:3])
+    wire.one(*command)
+    follower = Follower(ledger)
+    follower.poll()
+    assert (follower.loaded, names.ledger("") in follower.refusal) == (False, True)
+    assert "is damaged: " in follower.refusal or "has format " in follower.refusal
+    wire.one(*(("HDEL", *command[1:3]) if before is None else ("HSET", *command[1:3], before)))
+    follower.poll()
+    assert (follower.loaded, follower.refusal, len(follower.view)) == (True, "", 3)
+
+
+@pytest.mark.parametrize("stored", [b"", b"\xff\xfe", b"[[[", b"abc", b"abc -", b"abc 1e400", b"\xc2\xb1 3"])
+def test_a_marker_that_cannot_be_read_is_written_again(names: Names, stored: bytes) -> None:
+    """It says nothing, as when there is none; a scorer does not end by it."""
+    marker = Marker(names)
+    assert marker.accept(stored, "abc", 3) == [("SET", names.ledger_marker, "abc 3")]
+    assert marker.refusal == ""
+    assert marker.accept(b"xyz 3", "abc", 3) == []
+    assert marker.refusal.startswith("the ledger has begun anew: it has 3 instances and had 3.")
 
 
 def test_a_lost_end_is_noticed_when_the_connection_was_lost_too(wire: Wire, names: Names) -> None:

@@ -58,6 +58,22 @@ def facts(machine: str, **more: object) -> dict[str, object]:
     return {"type": "machine", "v": 1, "machine": machine, "boot": 1, "at": time.time(), **more}
 
 
+@pytest.mark.parametrize("stored", [b"\xff\xfe", b"x", b"-5", b"9" * 30, b"1e3", b""])
+def test_a_number_of_partitions_that_is_none_changes_nothing(wire: CountingWire, names: Names, stored: bytes) -> None:
+    """What was read before stays, and what is right again is read again; no list as long as a wrong number is made."""
+    publish(wire, names, [window_table(["m1"])])
+    loader = Loader(wire, names)
+    assert loader.refresh() is not None
+    before = wire.one("GET", names.partitions)
+    wire.one("SET", names.partitions, stored)
+    assert loader.refresh() is None
+    wire.one("SET", names.partitions, before)
+    publish(wire, names, [window_table(["m1", "m2"])])
+    found = loader.refresh()
+    assert found is not None
+    assert found.names == ("m1", "m2")
+
+
 def test_nothing_changed_reads_and_builds_nothing(wire: CountingWire, names: Names) -> None:
     """A second look asks for heads and counters only and gives no new snapshot."""
     publish(wire, names, [window_table(["a", "b"]), window_table(["c"])])

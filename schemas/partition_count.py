@@ -1,0 +1,20 @@
+"""How many partitions the samples topic has, as the stream app wrote it: so many window tables are read."""
+
+from __future__ import annotations
+
+PARTITIONS_MAX = 100_000
+"""More than any broker gives a topic; one table of each is asked for."""
+
+
+def partition_count(stored: object) -> int | None:
+    """Return the number of partitions, 0 where none is stored, None where what is stored is no such number.
+
+    >>> partition_count(b"8"), partition_count(None), partition_count(b"-5"), partition_count(b"9" * 30)
+    (8, 0, None, None)
+    """
+    if stored is None:
+        return 0
+    if not isinstance(stored, bytes) or not stored.isdigit() or len(stored) > len(str(PARTITIONS_MAX)):
+        return None
+    count = int(stored)
+    return count if count <= PARTITIONS_MAX else None
