@@ -1,7 +1,8 @@
-"""The picture of the page on priority classes, computed by the product. Shell."""
+"""The pictures of the page on priority classes, computed by the product. Shell."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,22 @@ import numpy as np
 from ops.docs.concept_pictures import BLUE, GREEN, ORANGE
 from ops.docs.drawing import GREY, svg
 from schemas.resources import CPU, PRIORITY_CLASSES
-from scorer.commands.fleet_file import read_fleet
+from scorer.commands.fleet_file import OfflineFleet, read_fleet
 from scorer.ranking.class_sums import class_sums
+from scorer.ranking.profile import Profile
 from scorer.ranking.profile_file import parse_profile
+from scorer.rebalance.evicting import Advice, evicting
 
 CORES, ASKED, PLACED = 32.0, 24.0, 9.0
 """Of the machine; what prod asks for; what batch was promised."""
 
+HELD = {"index": (4.0, "batch"), "report": (5.0, "batch"), "trial": (2.0, "free"), "sweep": (3.0, "free")}
+"""The instances of the lower classes on the machine of the second picture: cores, class."""
+
 
 def pictures() -> dict[str, str]:
     """Return each picture as SVG, by its name."""
-    return {"classes": svg(classes, 7.0, 3.0)}
+    return {"classes": svg(classes, 7.0, 3.0), "evict": svg(evict, 7.0, 3.0)}
 
 
 def classes(axes: Any) -> None:
@@ -44,17 +50,63 @@ def classes(axes: Any) -> None:
     axes.legend(frameon=False, fontsize=7, loc="upper right", ncols=2)
 
 
-def _room(prod: float) -> float:
-    """Return what batch may have while prod uses so many cores."""
+def evict(axes: Any) -> None:
+    """One machine while prod is quiet and when it comes back: who has to leave, and what is there afterwards."""
+    quiet, busy = 4.0, 9.0
+    leaving = [one.instance.id for one in _advice(busy).evicted]
+    steps = [("prod is quiet", quiet, []), ("prod comes back", busy, []), ("after the evictions", busy, leaving)]
+    for place, (_, prod, gone) in enumerate(steps):
+        label = "used by prod and the system" if place == 0 else None
+        axes.bar(place, prod + 1, color=BLUE, alpha=0.5, width=0.7, label=label)
+        top = prod + 1
+        for name, (cores, of) in HELD.items():
+            if name in gone:
+                continue
+            colour = ORANGE if place == 1 and name in leaving else GREEN
+            axes.bar(place, cores, bottom=top, width=0.7, color=colour, alpha=0.85, edgecolor="white")
+            axes.text(place, top + cores / 2, f"{name}: {of}, {cores:g} cores", ha="center", va="center", fontsize=7,
+                      color="white")  # fmt: skip
+            top += cores
+    most = quiet + 1 + _room(quiet)
+    axes.axhline(most, color=GREY, linestyle=":", linewidth=1)
+    axes.text(2.45, most + 0.3, "capacity less the margin", ha="right", va="bottom", fontsize=7)
+    axes.set_xticks(range(len(steps)), [name for name, *_ in steps])
+    axes.set_xlim(-0.5, 2.5)
+    axes.set_ylim(0, 30)
+    axes.set_ylabel("cores")
+    axes.bar(0, 0, color=GREEN, alpha=0.85, label="promised to batch and free")
+    axes.bar(0, 0, color=ORANGE, alpha=0.85, label="should leave")
+    axes.legend(frameon=False, fontsize=7, loc="upper center", ncols=3)
+
+
+def _advice(prod: float) -> Advice:
+    """Return who leaves the machine while prod uses so many cores."""
+    others = [{"id": name, "machine": "m", "cpu": cores, "memory": "4G", "priority_class": of, "usage": {"cpu": 0.5}}
+              for name, (cores, of) in HELD.items()]  # fmt: skip
+    fleet = _fleet(prod, others)
+    advice = evicting(fleet.snapshot, fleet.ledger, _profile(), fleet.now_s)
+    assert advice is not None
+    return advice
+
+
+def _fleet(prod: float, others: Sequence[Mapping[str, Any]] = ()) -> OfflineFleet:
     there = {
         "name": "m",
         "capacity": {"cpu": CORES, "memory": "128G"},
-        "usage": {"cpu": prod + 1.0, "memory": "20G"},
+        "usage": {"cpu": prod + 1.0 + 0.5 * len(others), "memory": "20G"},
         "system": {"cpu": 1.0},
     }
-    instances = [{"id": "p", "machine": "m", "cpu": ASKED, "memory": "40G", "usage": {"cpu": prod, "memory": "20G"}}]
-    fleet = read_fleet({"machines": [there], "instances": instances})
-    profile = parse_profile('[[filters]]\nuse = "fits"\nclasses = {}', "classes")
-    sums = class_sums(fleet.snapshot, fleet.ledger, profile, fleet.now_s)
+    own = {"id": "p", "machine": "m", "cpu": ASKED, "memory": "40G", "usage": {"cpu": prod, "memory": "20G"}}
+    return read_fleet({"machines": [there], "instances": [own, *others]})
+
+
+def _profile() -> Profile:
+    return parse_profile('[[filters]]\nuse = "fits"\nclasses = {}', "classes")
+
+
+def _room(prod: float) -> float:
+    """Return what batch may have while prod uses so many cores."""
+    fleet = _fleet(prod)
+    sums = class_sums(fleet.snapshot, fleet.ledger, _profile(), fleet.now_s)
     assert sums is not None
     return float(sums.most[PRIORITY_CLASSES.index("batch"), CPU, 0])

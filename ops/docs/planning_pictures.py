@@ -1,25 +1,53 @@
-"""The pictures of the page on taking machines out of service, computed by the product. Shell."""
+"""The pictures of the pages on drains, plans and capacity, computed by the product. Shell."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from ops.docs.concept_pictures import BLUE, GREEN, ORANGE
+from ops.docs.concept_pictures import BLUE, GREEN, ORANGE, PURPLE
 from ops.docs.drawing import GREY, svg
-from ops.docs.fleet import machine
-from scorer.commands.fleet_file import read_fleet
+from ops.docs.fleet import CAPACITY, machine
+from schemas.request import read_request
+from scorer.commands.fleet_file import OfflineFleet, read_fleet
+from scorer.placement.room import room
+from scorer.placement.wanted import compare
 from scorer.ranking.catalogue import load_profiles
-from scorer.rebalance.drain import drain
+from scorer.rebalance.consolidate import consolidate
+from scorer.rebalance.drain import Drained, drain
 
+SOLID = 0.85
+"""Blocks with text in them: white on them is readable on light and dark pages."""
+CORES = CAPACITY["cpu"]
 MACHINES = {"a": 0.55, "b": 0.35, "c": 0.25, "d": 0.45, "e": 0.15}
-"""Each one's load before, as a share of its 32 cores."""
+"""The load of each machine before, as a share of its 32 cores."""
 LEAVING = {"web-1": 6.0, "web-2": 4.0, "db-1": 3.0, "cache-1": 2.0}
 """The cores of each instance of the machine that is drained."""
+SPREAD = {
+    "a": {"a1": 9.0, "a2": 6.0}, "b": {"b1": 3.0, "b2": 2.0}, "c": {"c1": 8.0, "c2": 5.0, "c3": 4.0},
+    "d": {"d1": 4.0}, "e": {"e1": 10.0, "e2": 3.0},
+}  # fmt: skip
+"""The cores of each instance of the fleet that is consolidated."""
+ROOM = {"a": (8.0, 0.2), "b": (16.0, 0.35), "c": (8.0, 0.82), "d": (22.0, 0.5), "e": (27.0, 0.55)}
+"""Of each machine: the cores that it has promised, and what it is measured to use, as a share."""
+COPY = {"cpu": 4, "memory": "12G"}
+HERE: dict[str, dict[str, float]] = {"m1": {"web": 8.0, "db": 10.0, "old": 4.0}, "m2": {"api": 6.0}, "m3": {"job": 9.0}}
+WANTED: list[dict[str, Any]] = [
+    {"id": "web", "cpu": 5}, {"id": "db", "cpu": 14, "machine": "m2"}, {"id": "api", "cpu": 6},
+    {"id": "job", "cpu": 9, "selector": "!spare"}, {"id": "new", "cpu": 7},
+]  # fmt: skip
+"""What runs, and the file of a plan."""
+SIGNS = {"release": "-", "change": "~", "update": "*", "move": ">", "place": "+"}
 
 
 def pictures() -> dict[str, str]:
     """Return each picture as SVG, by its name."""
-    return {"drain": svg(drained, 7.0, 2.8)}
+    return {
+        "drain": svg(drained, 7.0, 2.8),
+        "consolidate": svg(consolidated, 7.0, 2.8),
+        "capacity": svg(capacity, 7.0, 3.0),
+        "plan": svg(planned, 7.0, 3.0),
+    }
 
 
 def drained(axes: Any) -> None:
@@ -28,31 +56,131 @@ def drained(axes: Any) -> None:
     instances = [{"id": name, "machine": "a", "cpu": cpu, "memory": "4G"} for name, cpu in LEAVING.items()]
     fleet = read_fleet({"machines": machines, "instances": instances})
     found = drain(["a"], fleet.snapshot, fleet.ledger, load_profiles().choose(), fleet.now_s)
-    names = list(MACHINES)
-    rest = [32 * MACHINES[name] - (sum(LEAVING.values()) if name == "a" else 0) for name in names]
-    axes.bar(names, rest, color=BLUE, alpha=0.6, label="stays")
-    below = dict(zip(names, rest, strict=True))
-    for number, name in enumerate(LEAVING):
-        axes.bar("a", LEAVING[name], bottom=below["a"], color="none", edgecolor=GREY, linestyle="--",
-                 label="left" if not number else None)  # fmt: skip
-        axes.text("a", below["a"] + LEAVING[name] / 2, name, ha="center", va="center", fontsize=7)
-        below["a"] += LEAVING[name]
-    for number, one in enumerate(found.moves):
-        cores, target = LEAVING[one.instance.id], str(one.target)
-        axes.bar(
-            target,
-            cores,
-            bottom=below[target],
-            color=GREEN,
-            alpha=0.6,
-            edgecolor="white",
-            label="came" if not number else None,
-        )
-        axes.text(target, below[target] + cores / 2, f"{number + 1}. {one.instance.id}", ha="center", va="center",
-                  fontsize=7)  # fmt: skip
-        below[target] += cores
-    axes.axhline(0.9 * 32, color=ORANGE, linestyle=":", linewidth=1)
-    axes.text(len(names) - 0.55, 0.9 * 32 + 0.4, "90 %", ha="right", fontsize=7)
+    _moves(axes, found, {name: CORES * load for name, load in MACHINES.items()}, LEAVING)
+
+
+def consolidated(axes: Any) -> None:
+    """The two machines of five that are the cheapest to empty, and where their instances go."""
+    cores = {one: cpu for there in SPREAD.values() for one, cpu in there.items()}
+    use = {name: 1.0 + sum(there.values()) for name, there in SPREAD.items()}
+    fleet = read_fleet({
+        "machines": [machine(name, cpu=used / CORES, memory=used / 64) for name, used in use.items()],
+        "instances": [
+            {"id": one, "machine": name, "cpu": cpu, "memory": 2e9 * cpu,
+             "usage": {"cpu": cpu, "memory": 2e9 * cpu}}
+            for name, there in SPREAD.items() for one, cpu in there.items()
+        ],
+    })  # fmt: skip
+    found = consolidate(2, fleet.snapshot, fleet.ledger, load_profiles().choose(), fleet.now_s)
+    _moves(axes, found.drained, use, cores)
+    for one in found.machines:
+        axes.text(list(use).index(one.machine), use[one.machine] + 1, "emptied", ha="center", color=ORANGE, fontsize=8)
+
+
+def _moves(axes: Any, found: Drained, use: Mapping[str, float], cores: Mapping[str, float]) -> None:
+    """Cores in use of each machine, what leaves it and what comes to it."""
+    left = {name: sum(cores[one.instance.id] for one in found.moves if one.instance.machine == name) for name in use}
+    names, top = list(use), {name: used - left[name] for name, used in use.items()}
+    axes.bar(names, list(top.values()), color=BLUE, alpha=SOLID, label="stays")
+    leaves = dict(top)
+    for number, one in enumerate(found.moves, 1):
+        name, source, target = one.instance.id, one.instance.machine, str(one.target)
+        first = number == 1
+        axes.bar(source, cores[name], bottom=leaves[source], color="none", edgecolor=GREY, linestyle="--",
+                 label="left" if first else None)  # fmt: skip
+        _text(axes, names.index(source), leaves[source] + cores[name] / 2, name)
+        axes.bar(target, cores[name], bottom=top[target], color=GREEN, alpha=SOLID, edgecolor="white",
+                 label="came" if first else None)  # fmt: skip
+        _text(axes, names.index(target), top[target] + cores[name] / 2, f"{number}. {name}", inside=True)
+        leaves[source] += cores[name]
+        top[target] += cores[name]
+    axes.axhline(0.9 * CORES, color=ORANGE, linestyle=":", linewidth=1)
+    axes.text(len(names) - 0.55, 0.9 * CORES + 0.4, "90 %", ha="right", fontsize=7)
     axes.set_ylim(0, 36)
     axes.set_ylabel("cores in use")
     axes.legend(frameon=False, fontsize=7, loc="upper center", ncols=3)
+
+
+def capacity(axes: Any) -> None:
+    """What five machines have promised and use, how many copies more each takes, and what keeps the next one away."""
+    profile, request = load_profiles().choose(), read_request(COPY)
+    total = 0
+    for place, (name, (promised, used)) in enumerate(ROOM.items()):
+        fleet = _holding(name, promised, used)
+        found = room(request, fleet.snapshot, fleet.ledger, profile, fleet.now_s)
+        first = place == 0
+        axes.bar(place, promised, color=BLUE, alpha=SOLID, label="promised" if first else None)
+        for number in range(found.total):
+            label = "one more of 4 cores and 12 GB" if not total and not number else None
+            axes.bar(place, 4, bottom=promised + 4 * number, color=GREEN, alpha=SOLID, edgecolor="white", label=label)
+        axes.hlines(used * CORES, place - 0.4, place + 0.4, color=ORANGE, label="used in the mean" if first else None)
+        words = f"{found.total}, then\n{found.limits[0].reason}"
+        axes.text(place, CORES + 1, words, ha="center", va="bottom", fontsize=7)
+        total += found.total
+    axes.axhline(CORES, color=GREY, linestyle=":", linewidth=1)
+    axes.set_xticks(range(len(ROOM)), list(ROOM))
+    axes.set_ylim(0, 46)
+    axes.set_ylabel("cores")
+    axes.set_xlabel(f"{total} more fit on five machines of 32 cores")
+    axes.legend(frameon=False, fontsize=7, loc="upper center", ncols=3)
+
+
+def _holding(name: str, promised: float, used: float) -> OfflineFleet:
+    there = {"id": "there", "machine": name, "cpu": promised, "memory": "20G"}
+    return read_fleet({"machines": [machine(name, cpu=used)], "instances": [there]})
+
+
+def planned(axes: Any) -> None:
+    """Three machines before and after a plan: what is released, resized, moved, placed and left as it is."""
+    fleet = read_fleet({
+        "machines": [machine(name, cpu=0.8 * sum(there.values()) / CORES) for name, there in HERE.items()],
+        "instances": [
+            {"id": one, "machine": name, "cpu": cpu} for name, there in HERE.items() for one, cpu in there.items()
+        ],
+    })  # fmt: skip
+    requests = [read_request(one) for one in WANTED]
+    found = compare(requests, fleet.snapshot, fleet.ledger, load_profiles().choose(), fleet.now_s, prune=True)
+    steps, cores = {one.id: one for one in found.steps}, {one.id: float(one.cpu or 0) for one in requests}
+    colours = {"release": GREY, "change": PURPLE, "update": BLUE, "move": GREEN, "place": GREEN}
+    names = list(HERE)
+    after: dict[str, float] = dict.fromkeys(names, 0.0)
+    for place, (name, there) in enumerate(HERE.items()):
+        below = 0.0
+        for one, cpu in there.items():
+            _block(axes, place - 0.21, below, cpu, f"{one} {cpu:g}", BLUE)
+            below += cpu
+            step = steps.get(one)
+            if step is None or step.action in ("change", "update"):
+                action = step.action if step else ""
+                sign = f"{SIGNS[action]} " if action else ""
+                _block(axes, place + 0.21, after[name], cores[one], f"{sign}{one} {cores[one]:g}",
+                       colours.get(action, BLUE))  # fmt: skip
+                after[name] += cores[one]
+            else:
+                _block(axes, place + 0.21, after[name], cpu, f"{SIGNS[step.action]} {one} {cpu:g}", None)
+                after[name] += cpu
+    for step in found.steps:
+        if step.action in ("move", "place"):
+            target = str(step.target)
+            _block(axes, names.index(target) + 0.21, after[target], cores[step.id],
+                   f"{SIGNS[step.action]} {step.id} {cores[step.id]:g}", GREEN)  # fmt: skip
+            after[target] += cores[step.id]
+    axes.axhline(CORES, color=GREY, linestyle=":", linewidth=1)
+    axes.set_xticks([place + shift for place in range(len(names)) for shift in (-0.21, 0.21)],
+                    [f"{name}\n{when}" for name in names for when in ("now", "after")])  # fmt: skip
+    axes.set_ylim(0, 35)
+    axes.set_ylabel("cores promised")
+    axes.set_xlabel("- released    ~ changed    * updated    > moved    + placed", fontsize=8)
+
+
+def _block(axes: Any, x: float, bottom: float, height: float, text: str, colour: str | None) -> None:
+    """Draw an instance; without a colour it is one that leaves."""
+    look: dict[str, Any] = {"color": "none", "edgecolor": GREY, "linestyle": "--"}
+    if colour is not None:
+        look = {"color": colour, "alpha": SOLID}
+    axes.bar(x, height, bottom=bottom, width=0.38, **({"edgecolor": "white"} | look))
+    _text(axes, x, bottom + height / 2, text, inside=colour is not None)
+
+
+def _text(axes: Any, x: float, y: float, text: str, *, inside: bool = False) -> None:
+    axes.text(x, y, text, ha="center", va="center", fontsize=7, **({"color": "white"} if inside else {}))
