@@ -1,17 +1,22 @@
 """Several scorers and many clients on a nearly full fleet; the laws are checked from the ledger's own history.
 
-    python -m tests.bench.bench_scorers [--scorers 4] [--clients 8] [--placements 100000] [--machines 200] [--classes]
+    python -m tests.bench.bench_scorers [--scorers 4] [--clients 8] [--placements 100000] [--machines 200]
+        [--classes] [--usage-every-s 2]
 
 Clients place instances of unlike sizes, confirm, resize, move and release some, forget others so that they expire; they
 begin moves and confirm, cancel, release or forget them.
 Every change of the ledger is then replayed: no machine was ever over its limit, no id was on two machines, every
 answer a client got is in the history, and in the end nothing is left. The exit code says whether all of it held. With
 ``--classes`` instances are of mixed priority classes, and each class stays within its sum (`tests.bench.class_sums`).
+With ``--usage-every-s`` what they use is measured and changes (`tests.bench.changing_usage`). In the end, before all is
+released, the ledger's sums are compared with its instances, and what ``windward evict`` says with what is too much.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import multiprocessing
 import os
 import random
@@ -28,17 +33,21 @@ from typing import Any, NamedTuple
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from scorer.client import Client, WindwardError
+from scorer.ledger.check import Check
 from scorer.ledger.instance import LIVE, Instance, machines_of
 from scorer.ledger.moving import Moving
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.units import in_units
 from scorer.wire import Wire
-from tests.bench.class_sums import PROFILE, ClassSums
+from tests.bench.changing_usage import ChangingUsage
+from tests.bench.class_sums import PROFILE, ClassSums, eviction_faults
 from tests.conftest import free_port, start_valkey, stop
 from tests.scorer.ledger.ledger_model import TRANSITIONS
 from tests.window_tables import publish, window_table
 
 CAPACITY = (16.0, 64e9, 1.25e9)
+KNOWN_S = 15.0
+"""A scorer goes by measured usage of so long ago at most: it reads that every five seconds, and rounds take some."""
 CLASSES = ("prod", "prod", "prod", "mid", "batch", "batch", "free")
 SIZES = ((1.0, 4e9), (2.0, 2e9), (0.5, 8e9), (3.0, 12e9), (0.1, 1e8))
 
@@ -63,12 +72,20 @@ class Report:
     arrived: list[Arrival] = field(default_factory=list)
     fullest_of_class: Counter[str] = field(default_factory=Counter)
     """By class, in per cent of its sum."""
+    changing: int = 0
+    """Instances of batch and free that came where what they may have was changing."""
 
 
 def client_process(
-    url: str, prefix: str, number: int, placements: int, out: multiprocessing.Queue[Any], classes: bool = False
+    url: str,
+    prefix: str,
+    number: int,
+    placements: int,
+    out: multiprocessing.Queue[Any],
+    classes: bool = False,
+    pause: Any = None,
 ) -> None:
-    """Place, and treat what was placed as deployers do."""
+    """Place, and treat what was placed as deployers do; all wait at ``pause`` before they release what is left."""
     with Client(url, prefix, timeout_s=30) as client:
         deployer = _Deployer(client, number, classes)
         for turn in range(placements):
@@ -76,6 +93,9 @@ def client_process(
                 deployer.place(turn)
             except WindwardError as error:
                 deployer.answers[error.code] += 1
+        if pause is not None:
+            pause.wait()
+            pause.wait()
         for name in deployer.held:
             try:
                 client.release(name)
@@ -201,7 +221,7 @@ def check_history(
     report.faults += [f"{name} was answered {machine} and is not in the history" for name, machine in absent]
     if classes is not None:
         report.faults = [fault for fault in report.faults if " over its " not in fault] + classes.faults
-        report.fullest_of_class = classes.fullest
+        report.fullest_of_class, report.changing = classes.fullest, classes.moved
     if live:
         report.faults.append(f"{len(live)} instances are left, such as {next(iter(live))}")
     return report
@@ -274,13 +294,18 @@ def contend(
     machines: int,
     kill: bool = False,
     classes: bool = False,
+    usage_every_s: float = 0.0,
+    known_s: float = 0.0,
 ) -> tuple[Report, float]:
-    """Run scorers and clients on a server; return the report and how long the clients took."""
+    """Run scorers and clients on a server; return the report and how long the clients took.
+
+    ``known_s``: of how old measured usage a scorer may still go by; 0: any.
+    """
     with tempfile.TemporaryDirectory() as directory:
         profile = Path(directory) / "by_class.toml"
         profile.write_text(PROFILE)
         arguments = ["--profiles", str(profile), "--profile", "by_class"] if classes else []
-        return _contend(url, names, scorers, clients, placements, machines, kill, arguments)
+        return _contend(url, names, scorers, clients, placements, machines, kill, arguments, usage_every_s, known_s)
 
 
 def _contend(
@@ -292,10 +317,17 @@ def _contend(
     machines: int,
     kill: bool,
     arguments: list[str],
+    usage_every_s: float,
+    known_s: float,
 ) -> tuple[Report, float]:
     wire = Wire({"url": url})
-    fleet = [f"m{number:04d}" for number in range(machines)]
-    publish(wire, names, [window_table(fleet, utilization=0.0, capacity=CAPACITY, at=time.time() + 3600)])
+    fleet, at = [f"m{number:04d}" for number in range(machines)], time.time() + 3600
+    publish(wire, names, [window_table(fleet, utilization=0.0, capacity=CAPACITY, at=at)])
+    usage, pause = None, None
+    if usage_every_s:
+        pause = multiprocessing.Barrier(clients + 1)
+        usage = ChangingUsage(Wire({"url": url}), names, fleet, at, usage_every_s)
+        usage.write()
     environ = {
         **os.environ, "WINDWARD_REDIS_URL": url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_LOG_LEVEL": "error",
         "WINDWARD_LEDGER_LOG_LENGTH": "10000000", "WINDWARD_HEARTBEAT_S": "0.2", "WINDWARD_SILENT_S": "1",
@@ -308,7 +340,7 @@ def _contend(
     working = [
         multiprocessing.Process(
             target=client_process,
-            args=(url, names.prefix, number, placements // clients, out, bool(arguments)),
+            args=(url, names.prefix, number, placements // clients, out, bool(arguments), pause),
             daemon=True,
         )
         for number in range(clients)
@@ -322,6 +354,12 @@ def _contend(
         if kill:
             time.sleep(1.0)  # in the middle of the work
             processes[0].send_signal(signal.SIGKILL)
+        still: list[str] = []
+        if usage is not None and pause is not None:
+            usage.start()
+            pause.wait(timeout=3600)
+            still = _at_rest(url, names, usage, arguments)
+            pause.wait()
         answers: Counter[str] = Counter()
         placed: dict[str, str] = {}
         moved: list[tuple[str, str, int]] = []
@@ -337,13 +375,11 @@ def _contend(
         deadline = time.monotonic() + 30
         while ledger.all_instances() and time.monotonic() < deadline:
             time.sleep(0.1)  # reservations run out
-        report = check_history(read_history(ledger), placed, CAPACITY, ClassSums(CAPACITY) if arguments else None)
-        report.answers = answers
-        arrived = {(one.id, one.to, one.number) for one in report.arrived}
-        report.faults += [f"{name} was answered moved to {to}, and is not there" for name, to, number in moved
-                          if (name, to, number) not in arrived]  # fmt: skip
-        if answers["torn batches"]:
-            report.faults.append("a batch of all or nothing was placed in part")
+        back = math.ceil(known_s / usage_every_s) if usage_every_s else 0
+        classes = ClassSums(CAPACITY, usage.rounds if usage else (), back) if arguments else None
+        report = check_history(read_history(ledger), placed, CAPACITY, classes)
+        report.faults += still
+        _judge_answers(report, answers, moved)
         for part in ("instances", "expiry", "machines", "counts", "clusters", "moving"):
             if wire.one("EXISTS", names.ledger(part)):
                 report.faults.append(f"{part} is not empty in the end")
@@ -355,6 +391,42 @@ def _contend(
         wire.close()
 
 
+def _judge_answers(report: Report, answers: Counter[str], moved: list[tuple[str, str, int]]) -> None:
+    report.answers = answers
+    arrived = {(one.id, one.to, one.number) for one in report.arrived}
+    report.faults += [
+        f"{name} was answered moved to {to}, and is not there"
+        for name, to, number in moved
+        if (name, to, number) not in arrived
+    ]
+    if answers["torn batches"]:
+        report.faults.append("a batch of all or nothing was placed in part")
+
+
+def _at_rest(url: str, names: Names, usage: ChangingUsage, arguments: list[str]) -> list[str]:
+    """Return what is wrong while nobody changes anything: with the ledger's sums, or with who is told to leave."""
+    usage.stop()
+    ledger = Ledger(Wire({"url": url}), names, log_length=10_000_000)
+    deadline = time.monotonic() + 30
+    while any(_passing(one) for one in ledger.all_instances().values()) and time.monotonic() < deadline:
+        time.sleep(0.1)  # reservations and moves run out
+    usage.write()
+    faults = [f"the ledger's sums: {one.name}: {one.what}" for one in Check(ledger).run().differences]
+    told = subprocess.run(
+        [sys.executable, "-m", "ops.cli", "evict", *arguments, "--evictions-max", "100000", "--json"],
+        env={**os.environ, "WINDWARD_REDIS_URL": url, "WINDWARD_PREFIX": names.prefix}, check=True, capture_output=True,
+    )  # fmt: skip
+    advice = json.loads(told.stdout)
+    print(f"{len(ledger.all_instances())} instances at rest, {len(advice['evictions'])} no longer fit")
+    instances = ledger.all_instances().values()
+    ledger.wire.close()
+    return faults + eviction_faults(CAPACITY, instances, usage.rounds[-1], advice)
+
+
+def _passing(instance: Instance) -> bool:
+    return instance.state == "reserved" or instance.moving is not None
+
+
 def main() -> int:
     """Run it on a server of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -363,18 +435,20 @@ def main() -> int:
     parser.add_argument("--placements", type=int, default=100_000)
     parser.add_argument("--machines", type=int, default=200)
     parser.add_argument("--classes", action="store_true", help="instances of mixed priority classes")
+    parser.add_argument("--usage-every-s", type=float, default=0.0, help="time between two changes of measured usage")
     arguments = parser.parse_args()
     port = free_port()
     with tempfile.TemporaryDirectory() as directory:
         server = start_valkey(port, Path(directory))
         try:
-            report, took_s = contend(f"redis://127.0.0.1:{port}/0", Names(), **vars(arguments))
+            report, took_s = contend(f"redis://127.0.0.1:{port}/0", Names(), known_s=KNOWN_S, **vars(arguments))
         finally:
             stop(server)
     print(f"{arguments.placements} placements by {arguments.clients} clients in {took_s:.1f} s: {dict(report.answers)}")
     print(f"{report.changes} changes replayed, fullest machine {report.fullest:.1%} of its limit")
     if report.fullest_of_class:
         print(f"fullest of each class, in per cent of its sum: {dict(report.fullest_of_class)}")
+        print(f"batch and free that came where their sum was changing: {report.changing}")
     print("\n".join(report.faults[:20]) or "no law was broken")
     return 1 if report.faults else 0
 

@@ -1,21 +1,25 @@
 """The laws of sums by class over a ledger's history: whenever an instance comes or grows, its class is within its sum.
 
-For fleets whose machines use nothing and whose instances nobody measures. Then prod and mid count as they ask, and
-
     prod    <= allocatable
     mid     <= what prod asks for, and capacity
-    batch   <= share * capacity - what prod and mid ask for; with free, where an instance of free comes
+    batch   <= share * capacity - system - what prod and mid use; with free, where an instance of free comes
 
-Higher classes may come back after batch: what is then too much is advised for eviction, it is no fault.
+The machines' windows are empty. Where nobody measures the instances, prod and mid count as they ask and the system uses
+nothing. Where measured usage changes (`tests.bench.changing_usage`), an instance that comes is judged by the most that
+any of the last rounds left, as a scorer has read one of these. Higher classes may come back after batch: what is then
+too much is advised for eviction, it is no fault.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from schemas.resources import RESOURCES
-from scorer.ledger.instance import Instance, machines_of
+from scorer.ledger.instance import Instance, as_held, machines_of
 from scorer.ledger.units import in_units
+from tests.bench.changing_usage import MEASURED, Round
 
 SHARE = {"cpu": 0.6, "memory": 0.65}
 PROFILE = """
@@ -28,42 +32,122 @@ use = "ports"
 use = "least_allocated"
 """
 """Sums by class alone: no load decides."""
+NOT_MEASURED = Round(0, {}, {})
 
 
 class ClassSums:
     """What every class holds on every machine at one moment of the history."""
 
-    def __init__(self, capacity: tuple[float, ...]) -> None:
+    def __init__(self, capacity: tuple[float, ...], rounds: Sequence[Round] = (), rounds_back: int = 0) -> None:
+        """``rounds``: what was measured; ``rounds_back``: of how old a one a scorer may still go by, 0: any."""
         self._capacity = {name: in_units(name, most) for name, most in zip(RESOURCES, capacity, strict=False)}
-        self._sums: Counter[tuple[str, str, str]] = Counter()
+        self._held: dict[str, dict[str, Instance]] = defaultdict(dict)
+        self._rounds, self._back, self._known = rounds, rounds_back, 0
         self.fullest: Counter[str] = Counter()
         """By class the largest share of its sum that was ever taken."""
+        self.moved = 0
+        """How often an instance of batch or free came where the rounds left unlike much."""
         self.faults: list[str] = []
 
     def change(self, before: Instance | None, after: Instance | None) -> None:
         """Take one record's place; note what its class may not hold."""
-        for record, sign in ((before, -1), (after, 1)):
-            for machine in machines_of(record) if record is not None else ():
-                for name, amount in zip(RESOURCES, record.amounts, strict=True) if record is not None else ():
-                    if name in SHARE:
-                        self._sums[machine, record.priority_class, name] += sign * in_units(name, amount)
-        for machine in machines_of(after) if after is not None else ():
-            for name, amount in zip(RESOURCES, after.amounts, strict=True) if after is not None else ():
-                there = before is not None and machine in machines_of(before)
-                old = before.amounts[RESOURCES.index(name)] if before is not None and there else None
-                if name in SHARE and in_units(name, amount) > in_units(name, old):
-                    self._check(after, machine, name)
+        old = {machine: as_held(before, machine) for machine in machines_of(before)} if before is not None else {}
+        new = {machine: as_held(after, machine) for machine in machines_of(after)} if after is not None else {}
+        for machine, record in old.items():
+            del self._held[machine][record.id]
+        for machine, record in new.items():
+            self._held[machine][record.id] = record
+        for machine, record in new.items():
+            for name in SHARE:
+                if _asked(record, name) > (_asked(old[machine], name) if machine in old else 0):
+                    self._check(record, machine, name)
+
+    def sums(self, machine: str, name: str) -> dict[str, int]:
+        """Return what each class asks for on a machine."""
+        found = dict.fromkeys(("prod", "mid", "batch", "free"), 0)
+        for one in self._held[machine].values():
+            found[one.priority_class] += _asked(one, name)
+        return found
+
+    def room(self, machine: str, name: str, known: Round) -> int:
+        """Return what batch and free may hold there in all, by one round."""
+        place = MEASURED.index(name)
+        busy = known.system[machine][place] if machine in known.system else 0
+        for one in self._held[machine].values():
+            if one.priority_class in ("prod", "mid"):
+                used = known.used.get((machine, one.id))
+                busy += _asked(one, name) if used is None else used[place]
+        return max(int(self._capacity[name] * SHARE[name]) - busy, 0)
+
+    def above(self, machine: str, known: Round) -> list[str]:
+        """Return which sums of a machine are above what there is for them."""
+        found = []
+        for name in SHARE:
+            of = self.sums(machine, name)
+            if of["batch"] + of["free"] > self.room(machine, name, known) + _near(name):
+                found.append(f"{name} of batch and free")
+            if of["mid"] > min(of["prod"], self._capacity[name]) + _near(name):
+                found.append(f"{name} of mid")
+        return found
+
+    def leave(self, machine: str, instance_id: str) -> None:
+        """Take an instance off a machine."""
+        del self._held[machine][instance_id]
 
     def _check(self, record: Instance, machine: str, name: str) -> None:
-        of = {one: self._sums[machine, one, name] for one in ("prod", "mid", "batch", "free")}
-        capacity, share = self._capacity[name], int(self._capacity[name] * SHARE[name])
-        most = {"prod": capacity, "mid": min(of["prod"], capacity)}.get(
-            record.priority_class, max(share - of["prod"] - of["mid"], 0)
-        )
-        held = of[record.priority_class] + (of["batch"] if record.priority_class == "free" else 0)
-        if held > most + in_units(name, 1.0) / 1000:  # what is sold is cut to millicores
-            self.faults.append(
-                f"change {record.version}: {record.priority_class} of {machine} has {held} of {most} {name}"
-            )
-        key = record.priority_class
+        of, key = self.sums(machine, name), record.priority_class
+        if key in ("batch", "free"):
+            rooms = [self.room(machine, name, known) for known in self._could_know(record.version)]
+            most = max(rooms)
+            self.moved += len(set(rooms)) > 1
+        else:
+            most = self._capacity[name] if key == "prod" else min(of["prod"], self._capacity[name])
+        held = of[key] + (of["batch"] if key == "free" else 0)
+        if held > most + _near(name):
+            self.faults.append(f"change {record.version}: {key} of {machine} has {held} of {most} {name}")
         self.fullest[key] = max(self.fullest[key], round(100 * held / most) if most else 0)
+
+    def _could_know(self, change: int) -> Sequence[Round]:
+        """Return the rounds by which a scorer may have made a change of the ledger."""
+        while self._known < len(self._rounds) and self._rounds[self._known].change < change:
+            self._known += 1
+        first = max(self._known - self._back, 0) if self._back else 0
+        return self._rounds[first : self._known] or (NOT_MEASURED,)
+
+
+def eviction_faults(
+    capacity: tuple[float, ...], instances: Iterable[Instance], known: Round, advice: Mapping[str, Any]
+) -> list[str]:
+    """Return where the advice is not exactly what no longer fits by what is measured.
+
+    A machine is named when a sum is above what there is for it. What leaves makes the rest fit, and the last of it is
+    needed for that.
+    """
+    now, faults = ClassSums(capacity), []
+    for one in instances:
+        now.change(None, one)
+    leaving: dict[str, list[str]] = defaultdict(list)
+    for each in advice["evictions"]:
+        leaving[each["source"]].append(each["id"])
+    above = {machine for machine in known.system if now.above(machine, known)}
+    if above != set(advice["above"]):
+        faults.append(f"above a sum are {sorted(above)}, told were {sorted(advice['above'])}")
+    for machine in sorted(above):
+        for name in leaving[machine][:-1]:
+            now.leave(machine, name)
+        if not leaving[machine] or not now.above(machine, known):
+            faults.append(f"{machine}: more is to leave than is too much, or nothing: {leaving[machine]}")
+        for name in leaving[machine][-1:]:
+            now.leave(machine, name)
+        if now.above(machine, known):
+            faults.append(f"{machine}: what is left is still too much: {now.above(machine, known)}")
+    return faults
+
+
+def _asked(record: Instance, name: str) -> int:
+    return in_units(name, record.amounts[RESOURCES.index(name)])
+
+
+def _near(name: str) -> float:
+    """Return the peer's unit: what is sold is cut to millicores."""
+    return in_units(name, 1.0) / 1000
