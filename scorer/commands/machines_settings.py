@@ -85,7 +85,7 @@ class ForgetSettings(CordonSettings, LedgerSettings):
     Refused while the ledger has instances there. A machine whose agent still sends comes back with its next sample.
     """
 
-    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward machines forget sim-00001",)
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward machines forget sim-00007",)
 
     force: bool = setting(False, "although instances are there; they stay, and the machine is listed without data")
 
