@@ -196,7 +196,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/ops/replay/test_recorded.py": (
         "ops.replay.recorded_lives", "ops.replay.recorded_missing", "ops.replay.recorded_usage",
     ),
-    "tests/ops/replay/test_workload_file.py": ("ops.replay.workload_tables",),
+    "tests/ops/replay/test_workload_file.py": ("ops.replay.workload_columns", "ops.replay.workload_tables"),
     "tests/ops/replay/test_simulation.py": (
         "ops.replay.emptied", "ops.replay.fleet", "ops.replay.measures", "ops.replay.measuring", "ops.replay.policies",
         "ops.replay.references", "ops.replay.workload", "ops.replay.worlds",

@@ -39,8 +39,9 @@ from numpy.typing import NDArray
 from ops.replay.minutes import minute_readings
 from ops.replay.traces.find import read_arrays
 from ops.replay.workload import MINUTE_S, ORIGIN_S, Usage, Workload, WorkloadError, check, finite, row_of
+from ops.replay.workload_columns import Where, check_columns, classes_of, in_arrays, labels_of
 from ops.replay.workload_tables import read_folder
-from schemas.resources import CPU, MEMORY, PRIORITY_CLASSES, RESOURCES
+from schemas.resources import CPU, MEMORY, RESOURCES
 from scorer.snapshot.arrays import Floats
 
 EPOCH_S_MIN = 1e9
@@ -65,11 +66,15 @@ def _names(path: Path) -> Sequence[str]:
 
 def read_workload(path: Path) -> Workload:
     """Return the workload; raises WorkloadError naming file, column and row."""
-    return build(read_folder(path) if path.is_dir() else read_arrays(path), path.name)
+    if path.is_dir():
+        arrays, where = read_folder(path)
+        return build(arrays, path.name, where)
+    return build(read_arrays(path), path.name)
 
 
-def build(arrays: Mapping[str, NDArray[Any]], source: str) -> Workload:
-    """Return the workload in named arrays; raises WorkloadError."""
+def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where | None = None) -> Workload:
+    """Return the workload in named arrays; raises WorkloadError naming the place by ``where``."""
+    where = where or in_arrays(source)
     for name in ("machine", "cores", "instance", "asked_cores", "start_s", "end_s", "cpu_cores"):
         if name not in arrays:
             raise WorkloadError(f"{source}: has no {name}")
@@ -78,13 +83,9 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str) -> Workload:
         raise WorkloadError(f"{source}: has neither ts nor slot_s")
     machines, instances = arrays["machine"], arrays["instance"]
     _check_shapes(arrays, source, len(machines), len(instances), len(starts_s))
+    check_columns(arrays, where)
     begin_s, cell_s = _cells(np.asarray(starts_s, np.float64), source)
     start_s, end_s = (np.asarray(arrays[name], np.float64) - begin_s for name in ("start_s", "end_s"))
-    for name, times in (("start_s", start_s), ("end_s", end_s)):
-        finite(times, name, source)
-    early = end_s <= start_s
-    if early.any():
-        raise WorkloadError(f"{source}: end_s, row {row_of(early)}: the instance ends before it starts")
     capacity = np.full((len(RESOURCES), len(machines)), np.nan)
     capacity[CPU] = arrays["cores"]
     asked = np.zeros((len(RESOURCES), len(instances)))
@@ -95,6 +96,8 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str) -> Workload:
     start = np.maximum(np.ceil(start_s / MINUTE_S), 0).astype(np.int64)
     life = np.maximum(np.rint((end_s - np.maximum(start_s, 0)) / MINUTE_S), 1).astype(np.int64)
     running = end_s > 0
+    if not running.any():
+        raise WorkloadError(f"{source}: instance: none runs after the first cell of ts begins")
     order = np.flatnonzero(running)[np.argsort(start[running], kind="stable")]
     usage = _usage(arrays, source, cell_s, capacity, order)
     minutes = int(len(starts_s) * cell_s / MINUTE_S)
@@ -111,10 +114,10 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str) -> Workload:
         minutes=minutes,
         fill_minutes=min(int(fill // MINUTE_S), minutes - 1),
         origin_s=int(begin_s) // MINUTE_S * MINUTE_S if begin_s >= EPOCH_S_MIN else ORIGIN_S,
-        machine_labels=_labels(arrays, "machine_labels", source),
+        machine_labels=labels_of(arrays, "machine_labels", where),
         kinds=[str(arrays["kind"][k]) for k in order] if "kind" in arrays else (),
-        labels=[found[k] for k in order] if (found := _labels(arrays, "labels", source)) else (),
-        classes=[given[k] for k in order] if (given := _classes(arrays, source)) else (),
+        labels=[found[k] for k in order] if (found := labels_of(arrays, "labels", where)) else (),
+        classes=[given[k] for k in order] if (given := classes_of(arrays, where)) else (),
         expected=_expected(arrays)[:, order] if _expected(arrays).shape[1] else _expected(arrays),
     )
     return check(workload, source)
@@ -196,26 +199,6 @@ def _held(cells: NDArray[np.float32]) -> NDArray[np.float32]:
     last = np.maximum.accumulate(np.where(known, np.arange(cells.shape[1]), 0), axis=1)
     held = np.take_along_axis(cells, np.maximum(last, np.argmax(known, axis=1)[:, None]), axis=1)
     return np.nan_to_num(held, nan=0.0)
-
-
-def _labels(arrays: Mapping[str, NDArray[Any]], name: str, source: str) -> list[dict[str, str]]:
-    found = []
-    for row, text in enumerate(arrays.get(name, ()), 1):
-        pairs = [pair.partition("=") for pair in str(text).split(",") if pair]
-        if any(not key or not equals for key, equals, _ in pairs):
-            raise WorkloadError(f"{source}: {name}, row {row}: expected key=value,key=value, got {str(text)!r}")
-        found.append({key.strip(): value.strip() for key, _, value in pairs})
-    return found
-
-
-def _classes(arrays: Mapping[str, NDArray[Any]], source: str) -> list[str]:
-    found = [str(name) or PRIORITY_CLASSES[0] for name in arrays.get("priority_class", ())]
-    for row, name in enumerate(found, 1):
-        if name not in PRIORITY_CLASSES:
-            raise WorkloadError(
-                f"{source}: priority_class, row {row}: expected {', '.join(PRIORITY_CLASSES)}, got {name!r}"
-            )
-    return found
 
 
 def _expected(arrays: Mapping[str, NDArray[Any]]) -> Floats:
