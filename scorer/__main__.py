@@ -37,9 +37,9 @@ from scorer.wire import AWAY, Wire
 log = logging.getLogger("windward.scorer")
 
 FACTS_S = 1.0
-"""Facts of the machines (labels, capacity) are read so often at most."""
+"""Shortest time between two reads of the machines' facts (labels, capacity)."""
 _SWITCH_INTERVAL_S = 0.0005
-"""How long the refresher may keep the interpreter while a query waits."""
+"""The longest time for which the refresher may hold the interpreter while a query waits."""
 
 
 SETTINGS = ScorerSettings
@@ -57,7 +57,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def run(settings: ScorerSettings, profiles: Profiles) -> int:
-    """Build the parts, run the loop, take everything down again."""
+    """Build the parts, run the loop until a signal, close everything."""
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     names, scorer, metrics = settings.names, settings.scorer, Metrics(own_version(), METHODS)
     arguments, ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
@@ -125,7 +125,7 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
 
 
 def refuse_mode(name: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse a Sentinel and a node of a Cluster; a server that is away or does not say is believed.
+    """Refuse a Sentinel and a node of a Cluster; a server that is away, or does not report its mode, is accepted.
 
     Raises SettingsError naming the setting.
     """
@@ -160,7 +160,7 @@ def _handle_signals(stop: threading.Event, service: ScorerService, settings: Sco
         try:
             service.inputs.profiles = load_profiles(settings.profiles, settings.profile)
             log.info("scorer.profiles.reloaded")
-        except Exception as error:  # whatever it is, the profiles that run are good
+        except Exception as error:  # after any error the profiles in force stay
             log.warning("scorer.profiles.refused", extra={"values": {"error": str(error)}})
 
     if threading.current_thread() is threading.main_thread():

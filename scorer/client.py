@@ -1,27 +1,27 @@
 """The Python client of the scorer, sync and asyncio.
 
-This file is handed out alone, so it holds all that a client is, and needs only ``redis`` and ``msgspec``.
+This file is distributed alone, too: it holds the whole client, and needs only ``redis`` and ``msgspec``.
 
     with Client("redis://127.0.0.1:6379/0") as scorer:
         answer = scorer.place(id="orders-7", cpu=2, memory="10G")
         if answer.machine:
             ...                                 # start the instance there, then
-            answer.confirm()                    # this reservation, never another one of the same name
+            answer.confirm()                    # this reservation, never a later one of the same id
 
 A query is one JSON text on a Redis list, its answer another (``redis-cli`` can do the same). Every call has a deadline;
 past it, or when the server is away until then, `WindwardError` is raised with gRPC's code name. "No machine fits" is an
 answer, not an error: ``answer.machine`` is None and ``answer.reason`` says why.
 
 Each method returns the Struct of its result, with all its fields; ``answer["machine"]`` reads a field, too, and
-``dict(answer)`` and ``msgspec.to_builtins(answer)`` make plain data of it. `Client.call` asks for any method, also one
-that is newer than this file, and returns the result as plain data, as it came.
+``dict(answer)`` and ``msgspec.to_builtins(answer)`` convert it to plain data. `Client.call` calls any method, also one
+that is newer than this file, and returns the result as plain data.
 
-A call is sent again under the same query id when the connection breaks: whatever it asks is done once. When what it
-reserved has ended meanwhile the answer is the error ABORTED; a new call places anew. Without an ``id`` of your own the
-query's id names the instance. Each reservation of an id has its ``generation``; `Placement` sends it along.
+A call is sent again under the same query id when the connection breaks, and is carried out once. When what it reserved
+has ended meanwhile the answer is the error ABORTED; a new call places anew. Without an ``id`` of your own the query's
+id names the instance. Each reservation of an id has its ``generation``, which `Placement` sends with each call.
 
-redis-py 8 gives up an idle blocking read after its ``socket_timeout`` of 5 s and retries ten times. Here every blocking
-read lasts `POLL_S` at most, the socket waits longer than that, and retrying is this module's business.
+redis-py 8 ends an idle blocking read after its ``socket_timeout`` of 5 s and retries ten times. Here every blocking
+read lasts `POLL_S` at most, the socket's timeout is longer, and only this module retries.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-if TYPE_CHECKING:  # the commands ask without redis-py, which takes longer to import than all else of a command
+if TYPE_CHECKING:  # commands do without redis-py, whose import takes longer than the rest of a command
     import redis
 
 __all__ = [
@@ -69,9 +69,9 @@ VERSION = 1
 POLL_S = 2.0
 """The longest single blocking read."""
 SOCKET_TIMEOUT_S = 4.0
-"""How long a silent connection is believed."""
+"""A connection without an answer for so long is given up."""
 QUEUE_MAX = 10_000
-"""More queries waiting than this: the client takes its own back at once."""
+"""When more queries wait than this, the client takes its own back at once."""
 _RETRY_PAUSE_S = 0.05
 _FRESH_S = 1.0
 _QUERY_ID = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
@@ -127,7 +127,7 @@ def _read(kind: type[_Kind], result: msgspec.Raw) -> _Kind:
 
 
 class Result(msgspec.Struct, kw_only=True):
-    """What all results have: fields, that can be read as the keys of a mapping, too."""
+    """The base of all results: a Struct whose fields can be read as the keys of a mapping, too."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.__struct_fields__:
@@ -175,7 +175,7 @@ class Candidate(Result, kw_only=True):
     score: float | None
     risk: float | None = None
     scores: dict[str, dict[str, Any]]
-    """By score: value, raw, weight, and what the score tells beside them."""
+    """By score: value, raw, weight, and the score's own details."""
     resources: dict[str, dict[str, float | None]]
     window_s: float | None
     coverage: float | None
@@ -185,7 +185,7 @@ class Candidate(Result, kw_only=True):
 
 
 class Verdict(Candidate, kw_only=True):
-    """A machine with what every filter and score said of it."""
+    """A machine with the verdict of every filter and score."""
 
     feasible: bool
     filters: list[dict[str, Any]]
@@ -205,7 +205,7 @@ class RankResult(Result, kw_only=True):
     expected_from: dict[str, str] = {}
     """Where each expected usage comes from, in words."""
     learned: dict[str, Any] | None = None
-    """Version and factors of what was learned, where the profile goes by it."""
+    """Version and factors of the learned use, if the profile uses it."""
     candidates: list[Candidate] = []
     refusals: list[Refusal] = []
     warnings: list[str] = []
@@ -271,7 +271,7 @@ class Moving(Result, kw_only=True):
 
 
 class _Record(Result, kw_only=True):
-    """What is stored of an instance."""
+    """The stored record of an instance."""
 
     id: str
     machine: str
@@ -392,7 +392,7 @@ class HealthResult(Result, kw_only=True):
 
     ready: bool
     degraded: str = ""
-    """What is wrong with the data, in words; empty: nothing."""
+    """What is wrong with the data, in words; "" when nothing is."""
     scorer: str
     version: str
     uptime_s: float
@@ -405,9 +405,9 @@ class HealthResult(Result, kw_only=True):
     ledger_format: int = 0
     ledger_refusal: str = ""
     ledger_check: dict[str, int] | None = None
-    """What the check at the scorer's start found; null before it is done."""
+    """What the last check of the ledger found; null when none is known."""
     ledger_unaccepted: str = ""
-    """Why nothing is placed on an emptied ledger; empty: it is."""
+    """Why nothing is placed on a ledger that was emptied; "" when instances are placed."""
     profiles: list[str]
     profile: str
 
@@ -428,7 +428,7 @@ class _Step(NamedTuple):
 
 
 class _Call:
-    """One call, without any I/O: the steps to take, what is sent, where the answer comes, how long there is left."""
+    """One call, without I/O: its steps, commands, reply key and deadline."""
 
     def __init__(self, prefix: str, method: str, params: Mapping[str, Any], timeout_s: float, query_id: str) -> None:
         if not timeout_s > 0:
@@ -457,7 +457,7 @@ class _Call:
             yield max(0.001, min(left, POLL_S))
 
     def commands(self, sent: bool, wait_s: float) -> list[tuple[Any, ...]]:
-        """Return what is sent to the server: the query, unless it is there already, and the wait for its answer."""
+        """Return the commands to send: the query, unless it was ``sent``, and the wait for its answer."""
         wait = ("BLPOP", self.reply, wait_s)
         return [wait] if sent else [("LPUSH", self.queries, self.query), wait]
 
@@ -487,7 +487,7 @@ class _Call:
         raise self.crowded(crowd) if crowd > QUEUE_MAX else self.overdue(where, failure)
 
     def take_back(self) -> list[tuple[Any, ...]]:
-        """Return what removes a query that no scorer took, and tells the length of the queue, which so stays short."""
+        """Return the commands that read the length of the queue and remove the query from it."""
         return [("LLEN", self.queries), ("LREM", self.queries, 1, self.query)]
 
     def result(self, raw: bytes | str) -> msgspec.Raw:
@@ -513,7 +513,7 @@ class _Call:
         )
 
     def crowded(self, waiting: int) -> WindwardError:
-        """Return the error of a queue that is too long to join."""
+        """Return the error of a call that was taken back since the queue is too long."""
         return WindwardError("RESOURCE_EXHAUSTED", f"{waiting} queries are waiting for a scorer", retryable=True)
 
 
@@ -549,7 +549,7 @@ def _packed(commands: Sequence[tuple[str | bytes | float, ...]]) -> bytes:
 
 
 def _failure(error: redis.RedisError) -> Exception:
-    """Return redis-py's error as ours; one that is neither stays what it is."""
+    """Return redis-py's error as `Refused` or `Away`; any other unchanged."""
     import redis
 
     if isinstance(error, (redis.AuthenticationError, redis.ResponseError)):
@@ -565,7 +565,7 @@ def _arguments(more: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _where(url: str) -> str:
-    """Return how messages name the server: host and port, or the socket; all else may hold a password.
+    """Return the server's name for messages: host and port, or the socket; other parts may hold a password.
 
     Raises WindwardError.
     """
@@ -592,22 +592,22 @@ def _made(kind: Any, url: str, arguments: Mapping[str, Any]) -> Any:
 
 
 class _Held(Result, kw_only=True, dict=True):
-    """A result that tells of reservations, and the client to go on with."""
+    """A result with reservations, and the client for further calls on them."""
 
     def _of(self, scorer: Any) -> None:
         self.__dict__["scorer"] = scorer
 
     def _own(self) -> tuple[str, dict[str, int]]:
-        """Return the id, and the generation where it is known: only this reservation is meant."""
+        """Return the arguments that name this reservation alone: the id and, where it is known, the generation."""
         own: str | None = self["id"]
         if own is None:
-            raise WindwardError("FAILED_PRECONDITION", "the answer tells of no single reservation; `placed` has all")
+            raise WindwardError("FAILED_PRECONDITION", "the answer has no single reservation; `placed` has all of them")
         generation: int | None = self["generation"]
         return own, {"generation": generation} if generation else {}  # 0: from before there were any
 
 
 class _HeldHere(_Held, kw_only=True, dict=True):
-    """The steps on one reservation: that one, not what has its name later."""
+    """The calls on one reservation, never on a later one of the same id."""
 
     def confirm(self, *, timeout_s: float | None = None, **more: object) -> ConfirmResult:
         """Say that it runs; FAILED_PRECONDITION when the reservation has ended."""
@@ -626,7 +626,7 @@ class _HeldHere(_Held, kw_only=True, dict=True):
 
 
 class _HeldThere(_Held, kw_only=True, dict=True):
-    """The same, awaited."""
+    """The calls of `_HeldHere`, awaited."""
 
     async def confirm(self, *, timeout_s: float | None = None, **more: object) -> ConfirmResult:
         """Say that it runs; FAILED_PRECONDITION when the reservation has ended."""
@@ -645,7 +645,7 @@ class _HeldThere(_Held, kw_only=True, dict=True):
 
 
 class Placed(Line, _HeldHere, kw_only=True, dict=True):
-    """One instance that was placed, and the steps on its reservation."""
+    """One instance that was placed, and the calls on its reservation."""
 
 
 class AsyncPlaced(Line, _HeldThere, kw_only=True, dict=True):
@@ -653,7 +653,7 @@ class AsyncPlaced(Line, _HeldThere, kw_only=True, dict=True):
 
 
 class Placement(PlaceResult, _HeldHere, kw_only=True, dict=True):
-    """The answer of ``place``, and the steps on the reservation it tells of; ``placed`` has one for each instance."""
+    """The answer of ``place``, with the calls on a single reservation; ``placed`` has one for each instance."""
 
     placed: list[Placed] = []  # type: ignore[assignment]
 
@@ -663,7 +663,7 @@ class Placement(PlaceResult, _HeldHere, kw_only=True, dict=True):
 
 
 class AsyncPlacement(PlaceResult, _HeldThere, kw_only=True, dict=True):
-    """The same of an `AsyncClient`: the steps are awaited."""
+    """The same of an `AsyncClient`: the calls are awaited."""
 
     placed: list[AsyncPlaced] = []  # type: ignore[assignment]
 
@@ -673,7 +673,7 @@ class AsyncPlacement(PlaceResult, _HeldThere, kw_only=True, dict=True):
 
 
 class Server:
-    """What every client knows of where it asks."""
+    """The server, prefix and timeout of a client."""
 
     def __init__(self, url: str, prefix: str, timeout_s: float) -> None:
         self._where = _where(url)
@@ -691,7 +691,7 @@ class Client(Server):
     """A deployer's side of the RPC. Safe to share between threads; each call takes a connection of its own.
 
     ``url`` and the keyword arguments are those of ``redis.Redis.from_url`` (``username``, ``password``,
-    ``ssl_ca_certs``, ...); ``timeout_s`` is the deadline of a call that brings none.
+    ``ssl_ca_certs``, ...); ``timeout_s`` is the default deadline of a call.
     """
 
     def __init__(
@@ -707,7 +707,7 @@ class Client(Server):
     def call(
         self, method: str, params: Mapping[str, Any], *, timeout_s: float | None = None, query_id: str = ""
     ) -> Any:
-        """Return the result of one query as plain data, as it came.
+        """Return the result of one query as plain data.
 
         Raises WindwardError: the scorer's own, DEADLINE_EXCEEDED without an answer, UNAVAILABLE without a server,
         RESOURCE_EXHAUSTED when too many queries wait already.
@@ -717,7 +717,7 @@ class Client(Server):
     def place(self, *, timeout_s: float | None = None, **request: object) -> Placement:
         """Choose a machine and reserve it; the keywords are the request's fields (`schemas.request.Request`).
 
-        A list of unlike requests is placed by ``place(instances=[{...}, {...}])``, each seeing the ones before.
+        A list of unlike requests is placed by ``place(instances=[{...}, {...}])``, one after the other.
         """
         answer = self._ask(Placement, "place", request, timeout_s)
         answer._of(self)
@@ -731,8 +731,8 @@ class Client(Server):
                 if placement.machine:
                     start_on(placement.machine)
 
-        An error of releasing is noted on the block's own, which goes on. ``machine`` is None, and nothing is
-        confirmed, where no machine fits.
+        An error of releasing is noted on the block's own error, which is raised again. ``machine`` is None, and nothing
+        is confirmed, when no machine fits.
         """
         answer = self.place(**request)
         try:
@@ -772,7 +772,7 @@ class Client(Server):
         return self._ask(MachinesResult, "machines", query, timeout_s)
 
     def health(self, *, timeout_s: float | None = None) -> HealthResult:
-        """Ask the scorer how it is."""
+        """Return the health of one scorer."""
         return self._ask(HealthResult, "health", {}, timeout_s)
 
     def _ask(self, kind: type[_Kind], method: str, params: Mapping[str, Any], timeout_s: float | None) -> _Kind:
@@ -793,23 +793,23 @@ class Client(Server):
             raise _failure(error) from None
 
     def _send(self, step: _Step) -> list[Any]:
-        """Send commands in one write, return their answers: what a pipeline does, at half its price."""
+        """Send commands in one write, return their answers: as a pipeline does, in half its time."""
         connection = self._connection()
         try:
             connection.send_packed_command([_packed(step.commands)], check_health=False)
             answers = [connection.read_response(timeout=step.wait_s + SOCKET_TIMEOUT_S) for _ in step.commands]
         except BaseException:
-            connection.disconnect()  # what is still unread must not be taken for another call's answer
+            connection.disconnect()  # an unread answer must not be mistaken for that of another call
             self._redis.connection_pool.release(connection)
             raise
         self._idle.append((connection, time.monotonic(), os.getpid()))
         return answers
 
     def _connection(self) -> Any:
-        """Return the connection that the last call used just now, or one of the pool, which tests and renews it.
+        """Return a connection that a call used less than `_FRESH_S` ago, or one of the pool, which tests it.
 
-        Asking the pool takes 15 us. It is asked after `_FRESH_S`, since the server may close what is idle. It is also
-        asked in a forked process, which must not use its parent's connections.
+        The pool takes 15 us. It is used after `_FRESH_S`, since the server may close idle connections, and in a forked
+        process, which must not use its parent's connections.
         """
         pool = self._redis.connection_pool
         with contextlib.suppress(IndexError):

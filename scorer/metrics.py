@@ -1,4 +1,4 @@
-"""What the scorer counts."""
+"""The scorer's metrics."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 class Metrics:
     """The scorer's metrics, in a registry of their own, so that a process or a test may hold several.
 
-    Counters of what is known beforehand (``methods``, codes, reasons) begin at 0: one that begins with its first event
-    has no increase to show for it.
+    Counters of known labels (``methods``, codes, reasons) begin at 0: the increase of a counter that first appears with
+    its first event would not show that event.
     """
 
     def __init__(self, version: str = "", methods: Iterable[str] = ()) -> None:

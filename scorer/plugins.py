@@ -1,7 +1,7 @@
-"""Filters and scores: what they look like, and every one there is.
+"""Filters and scores: their interface, and the list of all of them.
 
 A plugin is a frozen dataclass: its fields are its settings, with defaults, checked in ``__post_init__``. It is called
-with the request and all machines at once and never changes either. The built-in ones stand in the tuples `FILTERS` of
+with the request and all machines at once and never changes either. The built-in ones are in the tuples `FILTERS` of
 `scorer.ranking.filters` and `SCORES` of `scorer.ranking.scores`. A package of your own adds more through the entry
 point groups ``windward.filters`` and ``windward.scores``. A complete one:
 
@@ -37,8 +37,8 @@ above; ``"instances"``, also which instances are on it (``machines.tally``); ``"
 a score that has ``parts`` (`Parts`); ``"fleet"``, anything else. The default is ``"instances"``, or ``"fleet"`` with
 the older ``whole_fleet = True``. The narrower it is, the more placements need no ranking of their own.
 
-A filter on what a machine's instances add up to gives its limit, too. Several scorers may reserve at once; the script
-that reserves compares the limit with the ledger's own sum, so it holds whichever comes first. No more than 50:
+A filter on a sum or a count over a machine's instances gives its limit, too. Several scorers may reserve at once; the
+script that reserves compares the limit with the ledger's own sum. A limit of 50 instances:
 
     @dataclass(frozen=True)
     class FewInstances:

@@ -1,4 +1,4 @@
-"""Settings of the scorer process and of the commands that ask it."""
+"""Settings of the scorer process and of the commands that call it."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ Count = Annotated[int, Meta(ge=1)]
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerSettings(RedisSettings):
-    """Where the ledger is: on the server of the windows, or on one of its own (which wants AOF)."""
+    """Where the ledger is: on the server of the windows, or on one of its own (with AOF)."""
 
     GROUP: ClassVar[str] = "ledger"
 
-    ledger_url: str = setting("", "server of the ledger, where it has one of its own; password, user and TLS as above")
+    ledger_url: str = setting("", "server of the ledger, if it has one of its own; password, user and TLS as above")
     ledger_log_length: Annotated[int, Meta(ge=100, le=10_000_000)] = setting(
         50_000, "changes kept for scorers to catch up with; one further behind reads the whole ledger again"
     )
     leavers_most: Annotated[int, Meta(ge=0, le=10_000_000)] = setting(
-        100_000, "instances that ended or moved away that are kept for debits, at most; those of the last two hours"
+        100_000, "the most instances that ended or moved away in the last two hours that are kept for debits"
     )
     remember_s: Annotated[float, Meta(ge=1, le=31 * 86_400)] = setting(
         86_400.0, "how long the id of an ended instance stays known"
     )
     ended_max: Annotated[int, Meta(ge=1_000, le=100_000_000)] = setting(
-        1_000_000, "ended instances that stay known at most; the oldest are forgotten first"
+        1_000_000, "the most ended instances that stay known; the oldest are forgotten first"
     )
 
     def __post_init__(self) -> None:
@@ -70,27 +70,27 @@ class ScorerSettings(LedgerSettings):
     name: str = setting("", "name of this scorer; default: host and process id")
     profiles: tuple[Path, ...] = setting((), "TOML files with profiles, read again on SIGHUP", metavar="FILE")
     profile: str = setting("windward", "profile of queries that name none")
-    refresh_s: Annotated[float, Meta(ge=0.005, le=60)] = setting(0.05, "how often the windows are looked at")
+    refresh_s: Annotated[float, Meta(ge=0.005, le=60)] = setting(0.05, "time between two reads of the windows")
     queue_length_max: Count = setting(10_000, "queries that may wait; those beyond get RESOURCE_EXHAUSTED at once")
-    drain_max: Annotated[int, Meta(ge=1, le=256)] = setting(32, "queries taken together at most")
-    heartbeat_s: Annotated[float, Meta(ge=0.05, le=10)] = setting(0.5, "how often the scorer says that it lives")
+    drain_max: Annotated[int, Meta(ge=1, le=256)] = setting(32, "the most queries taken together")
+    heartbeat_s: Annotated[float, Meta(ge=0.05, le=10)] = setting(0.5, "time between two heartbeats of the scorer")
     silent_s: Annotated[float, Meta(ge=0.2, le=600)] = setting(
-        2.0, "a scorer silent for so long is dead: the queries it took go back to the queue"
+        2.0, "after so long without a heartbeat a scorer counts as dead: its queries go back to the queue"
     )
     decisions_length: Annotated[int, Meta(ge=0, le=10_000_000)] = setting(
         100_000, "decisions kept for `windward why`; 0: none"
     )
     decisions_bytes: Annotated[int, Meta(ge=2**20, le=2**40)] = setting(
-        256 * 2**20, "bytes that the decisions kept may take; large ones make their number smaller"
+        256 * 2**20, "the most bytes of the decisions kept; the larger they are, the fewer are kept"
     )
     ledger_check_s: Annotated[float, Meta(ge=0, le=31 * 86_400)] = setting(
-        3600.0, "seconds between two checks of the ledger's sums, whichever scorer makes them; 0: only at start"
+        3600.0, "seconds between two checks of the ledger's sums by any scorer; 0: only at start"
     )
     attempts_max: Annotated[int, Meta(ge=1, le=1_000)] = setting(
-        20, "how often a placement is tried again when other scorers were faster"
+        20, "how often a placement is tried again when other scorers changed its machines"
     )
     learn_s: Annotated[float, Meta(ge=0, le=86_400)] = setting(
-        300.0, "how often the one scorer that learns looks at what instances use; 0: this one never does"
+        300.0, "time between two observations by the one scorer that learns; 0: this scorer never learns"
     )
     metrics_host: str = setting("127.0.0.1", "address of the metrics and health pages")
     metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = setting(0, "their port; 0: none")
@@ -110,7 +110,7 @@ class ScorerSettings(LedgerSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ClientSettings(RedisSettings):
-    """What every command that asks the scorer takes."""
+    """The settings of every command that calls the scorer."""
 
     GROUP: ClassVar[str] = "output"
 

@@ -1,8 +1,8 @@
 """Shell: one connection, many commands in one write, their answers in order.
 
 One write has the answer to one query, the taking of the next and the read of the ledger's log. So a decision costs one
-round trip. redis-py's pipeline does the same at three times the price a command (its retries, callbacks and response
-checks). It would also retry what must not be repeated.
+round trip. redis-py's pipeline does the same in three times the time a command (its retries, callbacks and response
+checks). It would also retry commands that must not be repeated.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from redis.retry import Retry
 Command = tuple[str | bytes | int | float, ...]
 
 ANSWER_S = 5.0
-"""How long a server may be silent beyond a blocking command's own time."""
+"""How long to wait for an answer, beyond a blocking command's own time."""
 
 AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
-"""The server cannot be reached, or not yet: wait and try again."""
+"""The errors of a server that cannot be reached: wait and try again."""
 
 
 class Wire:
@@ -41,7 +41,7 @@ class Wire:
         self._unread = 0
         self._held = b""
         self.refused: list[redis.ResponseError] = []
-        """Errors that answered what was posted, since the list was last cleared."""
+        """Errors in the answers to posted commands, since the list was last cleared."""
 
     def ask(
         self, commands: Sequence[Command], block_s: float = 0.0, meanwhile: Callable[[], None] | None = None
@@ -67,7 +67,7 @@ class Wire:
             raise
 
     def hold(self, commands: Sequence[Command]) -> None:
-        """Keep the commands until the next `ask` or `post` and send them with it, in front; else as `post`."""
+        """Keep the commands and send them in front of those of the next `ask` or `post`; else as `post`."""
         self._held += _pack(commands)
         self._unread += len(commands)
 

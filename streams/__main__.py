@@ -38,7 +38,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 async def _run(settings: StreamSettings) -> int:
-    # Every write is whole and repeatable, and the app goes on by itself: no retries inside the client.
+    # Every write is complete and may be repeated, and the app repeats it itself: no retries inside the client.
     redis = Redis.from_url(
         **settings.redis_arguments(), socket_timeout=10, socket_connect_timeout=5, retry=Retry(NoBackoff(), 0)
     )

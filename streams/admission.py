@@ -1,7 +1,7 @@
-"""What a message must keep to, beyond its format, before it is folded. Pure.
+"""Admission: the checks of a message, beyond its format, before it is folded. Pure.
 
-A record has a key and a time beside its value. The time is the broker's (LogAppendTime) or whatever its producer wrote
-(CreateTime), so it is judged first:
+A record has a key and a time besides its value. The time is the broker's (LogAppendTime) or its producer's
+(CreateTime), so it is checked first:
 
     record-time   before 1970, absent, or more than ``RECORD_AHEAD_S`` ahead of the worker's clock
     key           the key is not the machine's id: the record may be in a partition of another machine
@@ -12,9 +12,9 @@ A record has a key and a time beside its value. The time is the broker's (LogApp
     machines      the partition holds as many machines as it may, and this one is new
     name-taken    another live host has the machine's name (`streams.owners`)
 
-The worker's clock decides nothing else. A replay, hours later, decides as the first reading did.
+The worker's clock decides nothing else. Reading the same records again, hours later, gives the same decisions.
 
-A key proves nothing against malice: who may write to the topic may write any key. Kafka's ACLs say who may.
+A key is no protection against an attacker: a client that may write to the topic may write any key. Use Kafka's ACLs.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ RECORD_AHEAD_S = 300.0
 """How far a record's time may be ahead of the worker's clock."""
 
 RECORD_TIME_MAX_S = 1e11
-"""The latest record time where no clock is asked: the latest `schemas.sample.Epoch`."""
+"""The latest record time when no clock is compared: the latest `schemas.sample.Epoch`."""
 
 READINGS_HZ_MAX = 10.0
 INSTANCES_MAX = 200_000
 MACHINES_MAX = 10_000
-"""Machines a partition holds where no setting says otherwise: 0.3 GB of a worker's memory."""
+"""The most machines of a partition by default: 0.3 GB of a worker's memory."""
 
 REASONS = (
     "boot", "empty", "future", "impossible", "interval", "key", "machine-id", "machines", "malformed",
@@ -56,9 +56,9 @@ class Admission:
     """False for messages of a file, which have no key."""
     readings_hz_max: float = READINGS_HZ_MAX
     machines_max: int = MACHINES_MAX
-    """Machines a partition holds."""
+    """The most machines of a partition."""
     instances_max: int = INSTANCES_MAX
-    """Pairs of machine and instance a partition holds figures of."""
+    """The most pairs of machine and instance whose usage a partition holds."""
 
     def check(self, message: Message, key: bytes | None, recorded_at: float) -> None:
         """Refuse a message by its key and times; raises Rejected with a reason of this module's table."""
@@ -84,6 +84,6 @@ OFFLINE = Admission(keyed=False, machines_max=2**40)
 
 
 def check_record_time(recorded_at: float, latest: float) -> None:
-    """Refuse a record by its time, ``latest`` being the latest there may be; raises Rejected with ``record-time``."""
+    """Refuse a record whose time is before 1970 or after ``latest``; raises Rejected with ``record-time``."""
     if not 0 <= recorded_at <= latest:
         raise Rejected("record-time", f"the record's time is {recorded_at:.0f}, expected 0 to {latest:.0f}")

@@ -1,6 +1,6 @@
-"""The stream app: Faust reads the samples, `Partition` folds them, `Store` keeps the state. Shell.
+"""The stream app: Faust reads the samples, `Partition` folds them, `Store` writes the state to Redis. Shell.
 
-Each partition's state in Redis says how far it goes, and `ReadingPlace` has the consumer read on from there.
+Each partition's state in Redis has the offset up to which it is folded; `ReadingPlace` sets the consumer to it.
 Acknowledgements are therefore off, which also makes Faust's loop cheaper.
 
     assigned -> load from Redis -> seek to its offset -> take -> fold and write every 50 ms -> revoked: write, keep
@@ -40,7 +40,7 @@ from streams.topic_watch import TopicWatch
 log = logging.getLogger("windward.stream")
 
 PENDING_MAX = 20_000
-"""Messages of a partition taken and not folded, at most: beyond, reading waits for the next write."""
+"""The most messages of a partition that are taken and not folded: then reading waits for the next write."""
 
 CATCHING_UP_MESSAGES = 5_000
 """Further behind than this, the share of time spent writing is limited: throughput before freshness."""
@@ -96,7 +96,7 @@ class StreamApp:
         return Table(self.settings.windows_s, Zone(self.settings.time_zone))
 
     async def _topic_seen(self, changed: bool) -> None:
-        """Read a new topic, or one whose log shrank, from its start onto the same state."""
+        """Read a new topic, or one whose log shrank, from its start, and fold it into the same state."""
         for partition in list(self.holdings.loaded.values()):
             end = self.reading.end(partition) if partition.number in self.holdings.owned and not changed else 0
             if end and end < partition.next_offset:
@@ -130,7 +130,7 @@ class StreamApp:
             await self._flush()
 
     async def _fold(self, partition: Partition) -> None:
-        """Fold what was taken, count it, and keep what was refused before the offset that passes it is written."""
+        """Fold and count the messages taken; keep the refused ones before an offset after them is written."""
         if not partition.pending:
             return
         started = time.perf_counter()
@@ -165,7 +165,7 @@ class StreamApp:
             await self._flush()
 
     async def _flush(self) -> None:
-        """Fold and write every partition that changed; a partition that another worker owns is let go."""
+        """Fold and write every partition that changed; drop one that another worker owns."""
         async with self._flush_lock:
             changed = [partition for partition in self.holdings.held if partition.unwritten]
             for partition in changed:
@@ -195,7 +195,7 @@ class StreamApp:
         await self.housekeeping.run()
 
     async def _measure_forever(self) -> None:
-        """Set the gauges by the clock, whatever broker and Redis do meanwhile."""
+        """Set the gauges at regular times, independently of broker and Redis."""
         while not self.app.should_stop:
             await asyncio.sleep(TICK_S)
             behind = {partition: self.reading.behind(partition) for partition in self.holdings.held}
@@ -210,7 +210,7 @@ class StreamApp:
     # ---- the process
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
-        """Whether this worker does its work, and what is missing."""
+        """Return whether this worker is ready, and the state of each condition."""
         details: dict[str, Any] = {
             "redis": bool(self.health.ok),
             "broker": self.topic.broker_up,
@@ -224,7 +224,7 @@ class StreamApp:
         return yes, details
 
     async def drain(self) -> None:
-        """Write what is folded, before the process ends or another worker goes on."""
+        """Write what is folded, before the process ends or another worker continues."""
         for partition in self.holdings.held:
             partition.finish()
         await self._flush()

@@ -1,4 +1,4 @@
-"""What arrives at a partition, and what folding it came to."""
+"""The messages of a partition, and the outcome of folding them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Arrived(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What folding some messages came to: every message is in ``counts`` once."""
+    """The outcome of folding some messages: every message is in ``counts`` once."""
 
     counts: Counter[str] = field(default_factory=Counter)
     ahead: int = 0
     """Records refused for a time too far ahead of the worker's clock."""
     refused: list[tuple[Arrived, Refused]] = field(default_factory=list)
     usage: Applied = field(default_factory=Applied)
-    """What became of the usage by instance in these messages."""
+    """The outcome for the usage by instance in these messages."""

@@ -40,9 +40,9 @@ class Batch:
     capacity: NDArray[np.float64]
     """[K, R], NaN where left out."""
     classes: list[tuple[int, Sample]]
-    """Index and sample of those that split their usage by priority class."""
+    """Index and sample, of samples that split their usage by priority class."""
     reports: list[tuple[int, InstanceReport]] = field(default_factory=list)
-    """Index and report of those that say what instances used."""
+    """Index and report, of samples with usage by instance."""
 
     def __len__(self) -> int:
         return len(self.machines)

@@ -1,9 +1,9 @@
-"""The state of a partition as values: what a worker writes and resumes from. Pure.
+"""Checkpoint: the state of a partition as the values that a worker writes and resumes from. Pure.
 
-One value a ring position holds that position of all machines (`SLOTS`), so that a flush writes only the positions that
-changed. Likewise one value a place of the hourly peaks. One small value holds the vitals. All are column blocks in the
-window table's encoding, rows in the table's order. The key is the position, not the absolute slot with a lifetime. So a
-ring takes in Redis what it takes in memory, and a silent machine keeps its last windows as long as its other data.
+Each position of the ring is one value with that position of all machines (`SLOTS`), so that a flush writes only the
+positions that changed. So is each place of the hourly peaks. One small value holds the vitals. All are column blocks in
+the window table's encoding, rows in the table's order. The key is the position, not the absolute slot with a lifetime:
+a ring takes as much in Redis as in memory, and a silent machine keeps its last windows as long as its other data.
 
 Resources are aligned by name, as the encoding says. A worker resumes from what was written before a resource was added:
 its slots are empty there. It also reads what was written after one was removed, or by a worker that measures other
@@ -26,13 +26,13 @@ from streams.peaks import minute_means
 from streams.ring import MINUTE_SLOTS, NO_SLOT, PEAKS, RING_MINUTES, SLOTS, VITALS, Ring
 
 _MISFIT = (ValueError, IndexError, TypeError, KeyError)
-"""What numpy raises for a column whose shape is not that of its place."""
+"""Numpy's errors for a column of the wrong shape."""
 
 _CLASS_COLUMNS = {f"class_{name}": name for name in PRIORITY_CLASSES}
 
 
 def encode_vitals(ring: Ring) -> bytes:
-    """Return the machines and the small facts about them."""
+    """Return the machines and their vitals (`streams.ring.VITALS`)."""
     used = len(ring)
     columns = {name: np.moveaxis(getattr(ring, name)[:used], 0, -1) for name in VITALS}
     return _encode(columns, used, "\n".join(ring.machines).encode())
@@ -88,7 +88,7 @@ def decode_vitals(vitals: bytes) -> Ring:
 
 
 def restore_place(ring: Ring, raw: bytes, place: int) -> None:
-    """Take the value of one position or hour into the ring; raises TableError as `decode_ring`."""
+    """Write the value of one position or hour into the ring; raises TableError as `decode_ring`."""
     table = decode_table(raw)
     count = table.header.machines
     if count > len(ring):

@@ -1,8 +1,7 @@
 """Mean usage by one priority class: like the other arrays of the ring, but only for machines that send the class.
 
-As a whole array of its own, one class costs 5.8 kB a machine: 57 MB in a partition of 10,000 machines, for as many as
-one of them that sends it. Here a machine gets a place with its first value, and loses it when none of its values is
-left.
+As a full array one class would cost 5.8 kB a machine: 57 MB in a partition of 10,000 machines, even if only one of them
+sends it. Here a machine gets a place with its first value, and loses it with its last.
 
 Axes: rows M of the ring, K places, R resources, S positions.
 """
@@ -77,7 +76,7 @@ class ClassMeans:
         self._values[: self._used, :, position] = np.nan
 
     def keep(self, rows: Rows) -> None:
-        """Drop every row but these, which are counted anew in their order, and every machine without a value."""
+        """Drop every row but these, which are renumbered in their order, and every machine without a value."""
         places = self._of(rows)
         held = places >= 0
         values = self._values[places[held]]

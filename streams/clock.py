@@ -1,18 +1,18 @@
-"""Whether this worker's clock can be right: most records that look ahead of it say that it is behind. Pure."""
+"""Detects that this worker's clock is behind: then most records are ahead of it. Pure."""
 
 from __future__ import annotations
 
 import math
 
 MEMORY_S = 60.0
-"""What was seen so long ago counts a third."""
+"""A record read so long ago has a weight of 1/e."""
 
 RECORDS_MIN = 10.0
-"""Fewer records than this say nothing."""
+"""With fewer records the share is taken as 0."""
 
 
 class ClockWatch:
-    """The share of lately read records whose time was too far ahead of this worker's clock."""
+    """The share of recently read records whose time was too far ahead of this worker's clock."""
 
     def __init__(self) -> None:
         self._records = self._ahead = 0.0
@@ -25,7 +25,7 @@ class ClockWatch:
 
     @property
     def ahead(self) -> float:
-        """The share, 0 to 1; 0 of too few records.
+        """The share, 0 to 1; 0 with too few records.
 
         >>> watch = ClockWatch()
         >>> watch.note(40, 10, 0.0)
@@ -36,5 +36,5 @@ class ClockWatch:
 
     @property
     def behind(self) -> bool:
-        """Whether most records look ahead: then it is this clock that is wrong, not theirs."""
+        """Whether most records are ahead: then this clock is wrong, not theirs."""
         return self.ahead > 0.5

@@ -1,30 +1,30 @@
-"""How often the changed facts of one machine make the scorers read facts again. Pure.
+"""Limits how often changed facts of one machine make the scorers read facts again. Pure.
 
-The first change is told at once. One that follows within `CHANGE_S` waits until that long after the one before; then
-the newest facts are told once. So an agent that flips a label without end costs what an agent costs that changes it
-every ten seconds. The changes of the other machines are told as soon as ever.
+The first change is announced at once. One that follows within `CHANGE_S` waits until so long after the one before; then
+the newest facts are announced once. So an agent that changes a label all the time costs no more than one that changes
+it every ten seconds. The changes of other machines are not delayed.
 
-Chosen: a bound by machine, where the facts are folded. Rejected: one by partition or by scorer alone: what one agent
-does all the time would then delay the first change of every other.
+Chosen: a bound by machine, where the facts are folded. Rejected: one by partition or by scorer: then one such agent
+would delay the first change of every other machine.
 """
 
 from __future__ import annotations
 
 CHANGE_S = 10.0
-"""Shortest time between two changes of one machine's facts that scorers are told."""
+"""Shortest time between two announced changes of one machine's facts."""
 
 
 class FactChanges:
-    """What was told lately, and what waits; times are those of the records, and the clock never goes back."""
+    """The changes announced in the last `CHANGE_S`, and those that wait. Times are the records', and never go back."""
 
     def __init__(self) -> None:
         self._now_s = 0.0
         self._told: dict[str, float] = {}
-        """By machine, when a change was last told, oldest first; only those of the last `CHANGE_S`."""
+        """When a change was last announced, by machine, oldest first; only those of the last `CHANGE_S`."""
         self._waiting: set[str] = set()
 
     def tell(self, machine: str, recorded_at: float) -> bool:
-        """Note a change; return whether it is told at once."""
+        """Note a change; return whether it is announced at once."""
         self._go_on(recorded_at)
         if machine in self._told:
             self._waiting.add(machine)
@@ -33,7 +33,7 @@ class FactChanges:
         return True
 
     def due(self, recorded_at: float) -> bool:
-        """Return whether changes that waited are to be told now; then they are told."""
+        """Return whether changes that waited are announced now."""
         self._go_on(recorded_at)
         due = self._waiting - self._told.keys()
         for machine in sorted(due):
@@ -51,7 +51,7 @@ class FactChanges:
         self._told[machine] = self._now_s
 
     def _go_on(self, recorded_at: float) -> None:
-        """Forget what was told long ago."""
+        """Set the time; drop the machines whose last change was `CHANGE_S` ago."""
         self._now_s = max(self._now_s, recorded_at)
         while self._told:
             machine, told_s = next(iter(self._told.items()))

@@ -1,10 +1,10 @@
 """The fold: a batch of samples into the ring. Pure; the order of the samples and repeated ones change nothing.
 
 - A slot of a machine is **set**, never added to; of two samples for one slot the larger (readings, boot, seq) wins.
-- A sample older than its machine's ring is late: counted, dropped. Receiving it refreshes nothing.
-- The newest sample (by event time) says capacity, interval and boot.
+- A sample older than its machine's ring is late: it is counted and dropped, and does not make the machine fresh.
+- The newest sample (by event time) sets capacity, interval and boot.
 - Skew is learned from the delay between a sample's end and the broker's time stamp: the least of the last one to two
-  hours of event time, which a backlog cannot lower. Beyond ``SKEW_MAX_S`` nothing is learned: it counts as age.
+  hours of event time, which a backlog cannot lower. A delay beyond ``SKEW_MAX_S`` is not skew but age.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streams.ring import MINUTE_SLOTS, NO_SLOT, RING_MINUTES, Ring, S
 
 SKEW_MAX_S = 5.0
 ACTIVE_S = 180.0
-"""A machine heard of so lately is active, however short its interval."""
+"""A machine with a sample younger than this is active, however short its interval."""
 DAY_S = 86_400.0
 _WAVE_SLOTS = S - 60
 """Slots one wave may move a machine's head, so that no minute leaves the ring in the wave that filled it."""
@@ -30,7 +30,7 @@ _WAVE_SLOTS = S - 60
 
 @dataclass
 class Folded:
-    """What a batch did: counts by outcome, and what has to be written again."""
+    """The result of folding a batch: counts by outcome, and what has to be written again."""
 
     accepted: int = 0
     duplicate: int = 0
@@ -41,7 +41,7 @@ class Folded:
 
 
 def fold(ring: Ring, batch: Batch, shift_minutes: int = 0) -> Folded:
-    """Fold a batch into the ring and say what changed. ``shift_minutes`` cuts the hours (`streams.peaks.Zone`)."""
+    """Fold a batch into the ring; return what changed. ``shift_minutes`` aligns the hours (`streams.peaks.Zone`)."""
     result = Folded()
     if not len(batch):
         return result
@@ -57,7 +57,7 @@ def fold(ring: Ring, batch: Batch, shift_minutes: int = 0) -> Folded:
 
 
 def _wave(head: NDArray[np.int64], rows: NDArray[np.intp], slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Choose samples that can be folded at once as if one by one.
+    """Return [K]: the samples that can be folded together with the same result as one by one.
 
     They are those of each machine up to the first that
 
@@ -117,7 +117,7 @@ def _running_head(rows: NDArray[np.intp], slots: NDArray[np.int64], head: NDArra
 
 
 def _move_heads(ring: Ring, rows: NDArray[np.intp], slots: NDArray[np.int64], shift: int, result: Folded) -> None:
-    """Move heads to the newest slots, after making final what leaves and clearing what lies between."""
+    """Move heads to the newest slots; first make the minutes that leave final and clear the slots in between."""
     last = np.r_[rows[1:] != rows[:-1], True]
     machines = rows[last]
     starts = np.r_[0, np.flatnonzero(last)[:-1] + 1]
@@ -147,7 +147,7 @@ def _move_heads(ring: Ring, rows: NDArray[np.intp], slots: NDArray[np.int64], sh
 def _set_slots(
     ring: Ring, batch: Batch, order: NDArray[np.intp], rows: NDArray[np.intp], slots: NDArray[np.int64], result: Folded
 ) -> None:
-    """Set the slots for which a sample beats all others and what stands there."""
+    """Set the slots for which a sample beats all others and the one stored there."""
     positions = slots % S
     readings = batch.n[order].sum(axis=1)
     boot, seq = batch.boot[order], batch.seq[order]
@@ -155,11 +155,11 @@ def _set_slots(
     ranked = np.lexsort((seq, boot, readings, cells))
     best = ranked[np.r_[cells[ranked][1:] != cells[ranked][:-1], True]]
     at_row, at_position = rows[best], positions[best]
-    stands = ring.n[at_row, :, at_position].sum(axis=1, dtype=np.float64)
-    stands_boot, stands_seq = ring.slot_boot[at_row, at_position], ring.slot_seq[at_row, at_position]
-    beats = (readings[best] > stands) | (
-        (readings[best] == stands)
-        & ((boot[best] > stands_boot) | ((boot[best] == stands_boot) & (seq[best] > stands_seq)))
+    stored = ring.n[at_row, :, at_position].sum(axis=1, dtype=np.float64)
+    stored_boot, stored_seq = ring.slot_boot[at_row, at_position], ring.slot_seq[at_row, at_position]
+    beats = (readings[best] > stored) | (
+        (readings[best] == stored)
+        & ((boot[best] > stored_boot) | ((boot[best] == stored_boot) & (seq[best] > stored_seq)))
     )
     chosen = best[beats]
     result.accepted += len(chosen)
@@ -235,7 +235,7 @@ def skew_s(ring: Ring, rows: NDArray[np.intp]) -> NDArray[np.float32]:
 
 
 def active(ring: Ring, now_s: float) -> int:
-    """Return how many machines were heard of within three of their intervals, or ``ACTIVE_S`` if that is longer."""
+    """Return how many machines sent a sample within three of their intervals, or ``ACTIVE_S`` if that is longer."""
     machines = len(ring)
     lately = np.maximum(ACTIVE_S, 3.0 * ring.interval_s[:machines].astype(np.float64))
     return int(np.count_nonzero(ring.at[:machines] > now_s - lately))

@@ -1,7 +1,7 @@
-"""``windward fold``: print the windows of recorded samples, by the very code the stream app runs.
+"""``windward fold``: print the windows of recorded samples, with the code of the stream app.
 
-The file holds the messages of the samples topic, one JSON object a line (``-`` is standard input). What is printed with
-``--json`` is one object that ``windward rank --machines`` reads:
+The file holds the messages of the samples topic, one JSON object a line (``-`` is standard input). ``--json`` prints
+one object that ``windward rank --machines`` reads:
 
     {"now": 1790000000.0, "windows_s": [300, 900, 3600],
      "machines": [{"name": "m1", "at": ..., "end": ..., "boot": ..., "age_s": 0, "window_age_s": -3, "interval_s": 10,
@@ -90,7 +90,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def fold_lines(lines: Iterable[bytes], windows_s: tuple[int, ...], time_zone: str) -> dict[str, Any]:
-    """Return what the module describes; a sample is taken as recorded when its interval ended."""
+    """Return the object that the module describes; the time of a record is taken as the end of its sample."""
     partition = Partition(0, Table(windows_s, Zone(time_zone)))
     arrived = _read(lines)
     counts: dict[str, int] = {}
@@ -114,7 +114,7 @@ def fold_lines(lines: Iterable[bytes], windows_s: tuple[int, ...], time_zone: st
 
 
 def _read(lines: Iterable[bytes]) -> list[Arrived]:
-    """Return the lines that hold something; one that cannot be read is taken as recorded with the one before."""
+    """Return the lines that are not empty; one that cannot be read gets the time of the one before."""
     arrived: list[Arrived] = []
     recorded_at = 0.0
     for number, line in enumerate(lines):

@@ -23,9 +23,9 @@ log = logging.getLogger("windward.stream")
 
 
 class Holdings:
-    """What one worker holds.
+    """The partitions that one worker holds.
 
-    ``make_table`` returns an empty window table; ``seek`` has a partition read on from the end of its state.
+    ``make_table`` returns an empty window table; ``seek`` sets the consumer of a partition to the end of its state.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Holdings:
         self.owned: set[int] = set()
         """Numbers of the partitions assigned to this worker."""
         self.loaded: dict[int, Partition] = {}
-        """By number, the partitions in memory; some may be another worker's by now."""
+        """The partitions in memory, by number; some may be another worker's by now."""
         self._store = store
         self._make_table = make_table
         self._seek = seek
@@ -58,16 +58,16 @@ class Holdings:
         return self.owned <= self.loaded.keys()
 
     def assign(self, numbers: Iterable[int]) -> None:
-        """Hold these partitions from now on, and no other."""
+        """Set the partitions that are assigned to this worker."""
         self.owned = set(numbers)
         self._metrics.rebalances.inc()
         self._metrics.partitions.set(len(self.owned))
         log.info("stream.assigned", extra={"values": {"partitions": sorted(self.owned)}})
 
     async def get(self, number: int, topic_id: str) -> Partition | None:
-        """Return an assigned partition, loaded from Redis unless it is in memory; None: not now.
+        """Return an assigned partition, loaded from Redis unless it is in memory; None when it cannot be loaded yet.
 
-        State of another topic is kept; the topic of this id is read onto it from its start.
+        State from another topic is kept, and the topic of this id is read from its start.
         """
         if number in self.owned and number not in self.loaded:
             async with self._loading[number]:
@@ -99,5 +99,5 @@ class Holdings:
         await self._seek(partition)
 
     def let_go(self, partition: Partition) -> None:
-        """Forget a partition that another worker wrote; if it is still assigned it is loaded again."""
+        """Drop a partition that another worker wrote; if it is still assigned it is loaded again."""
         self.loaded.pop(partition.number, None)

@@ -1,6 +1,6 @@
-"""What a worker does beside the stream: load what was assigned, end a rebuild, notice a Redis that lost its state.
+"""The tasks of a worker besides the stream: loads assigned partitions, ends rebuilds, repairs lost state in Redis.
 
-Machines that are silent, forgotten, or without room leave here too. Shell.
+It also drops machines that are silent, forgotten, or too many. Shell.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from streams.topic_watch import TopicWatch
 log = logging.getLogger("windward.stream")
 
 SWEEP_S = 60.0
-"""Time between two looks for machines that have been silent too long."""
+"""Time between two searches for machines that have been silent too long."""
 
 MEND_S = 15.0
-"""Time between two looks for stored values that left Redis."""
+"""Time between two searches for stored values that Redis lost."""
 
 FORGET_S = 2.0
-"""Time between two looks for machines that an operator had forgotten."""
+"""Time between two reads of the machines to forget."""
 
 COMMIT_S = 3.0
 TICK_S = 0.5
 
 
 class Housekeeping:
-    """The task beside the stream; ``stopping`` says when it ends."""
+    """The task besides the stream; it ends when ``stopping()`` is true."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Housekeeping:
         self._stopping = stopping
 
     async def run(self) -> None:
-        """Look every half second until the worker stops."""
+        """Run what is due every half second until the worker stops."""
         last_commit = last_sweep = last_look = last_forget = time.monotonic()
         while not self._stopping():
             await asyncio.sleep(TICK_S)
@@ -91,7 +91,7 @@ class Housekeeping:
                     self._metrics.dropped.inc(drop_silent(partition, time.time(), self._silent_s))
 
     def _end_rebuild(self, partition: Partition) -> None:
-        """Note a partition whose log was read again up to where it was, or to its end."""
+        """End the rebuild of a partition whose log was read again up to its former offset, or to its end."""
         self._metrics.rebuilding.set(sum(one.rebuilt_at is not None for one in self._holdings.held))
         if partition.rebuilt_at is None or partition.pending:
             return
@@ -110,11 +110,11 @@ class Housekeeping:
                 log.error("stream.full", extra={"values": {"partition": partition.number, "machines_dropped": gone}})
 
     async def _forget(self) -> None:
-        """Drop what was heard of machines until an operator had them forgotten."""
+        """Drop the data of machines up to the time at which an operator had them forgotten."""
         try:
             forgotten = await self._store.forgotten()
         except NoPermissionError:
-            return  # the ACL of a release that knew no such key: the silent leave after a day
+            return  # the ACL of an earlier release lacks this key: silent machines are dropped after a day
         except RedisError as error:
             self._health.failed("check", error)
             return
@@ -124,7 +124,7 @@ class Housekeeping:
                 log.info("stream.forgotten", extra={"values": {"partition": partition.number, "machines": gone}})
 
     async def _mend_lost(self) -> None:
-        """Have values that left Redis written again."""
+        """Have values that Redis lost written again."""
         for partition in self._holdings.held:
             try:
                 lost = await self._store.mend_lost(partition)

@@ -1,4 +1,4 @@
-"""Which pairs of machine and instance stay when there are too many: those silent longest go first. Pure."""
+"""Bounds on the pairs of machine and instance: when there are too many the longest silent are dropped. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Rows = NDArray[np.intp]
 def within_bounds(machines: Rows, at: NDArray[np.floating[Any]], pairs_max: int, machine_pairs_max: int) -> Rows:
     """Return the rows that stay, ascending; all of them while no bound is exceeded.
 
-    ``machines`` [K]: the number of each row's machine; ``at`` [K]: when it was last heard of. A machine gives
-    of its own down to nine tenths of what it may have, then all together down to nine tenths: a tenth is freed at once.
+    ``machines`` [K]: the number of each row's machine; ``at`` [K]: end of its last report. First a machine's own pairs
+    are reduced to nine tenths of ``machine_pairs_max``, then all pairs to nine tenths of ``pairs_max``.
 
     >>> within_bounds(np.array([0, 1, 1, 1]), np.array([9.0, 5.0, 7.0, 6.0]), 10, 2).tolist()
     [0, 2]

@@ -1,7 +1,7 @@
-"""Usage by instance as one value: what the scorer reads, and what a worker resumes from. Pure.
+"""Usage by instance as one value, which the scorer reads and from which a worker resumes. Pure.
 
-The value is written at a pace of its own, so it says for itself how far in the log its figures go: a worker that
-resumes reads on from there. Samples that it meets again set slots that stand and change nothing.
+The value is written less often than the rest of the state, so it has its own offset in the log: a worker that resumes
+reads from there. Samples that are read again change no slots.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streams.instance_usage import InstanceUsage, blank
 
 
 def encode_usage(usage: InstanceUsage, header: Mapping[str, Any]) -> bytes:
-    """Return the figures of all pairs; ``header`` is what `Header` holds besides the shape."""
+    """Return the figures of all pairs; ``header`` has the fields of `Header` besides the shape."""
     used = len(usage)
     columns: dict[str, NDArray[Any]] = {name: getattr(usage, name)[..., :used] for name in COLUMNS}
     head = Header(machines=used, windows_s=(), columns=[], **header)
@@ -27,15 +27,15 @@ def encode_usage(usage: InstanceUsage, header: Mapping[str, Any]) -> bytes:
 
 
 def restore_usage(usage: InstanceUsage, raw: bytes) -> Header:
-    """Have ``usage`` hold what a value says, and return its header.
+    """Replace ``usage`` by the figures of a value, and return its header.
 
-    Resources are aligned by name. Raises TableError for a value that is not of this encoding; ``usage`` is then as it
-    was.
+    Resources are aligned by name. Raises TableError for a value that is not of this encoding, and leaves ``usage``
+    unchanged.
     """
     table = decode_table(raw)
     pairs = table.header.machines
     if len(set(table.machines)) != pairs:
-        raise TableError("usage by instance is damaged: a pair is there twice")
+        raise TableError("usage by instance is damaged: a pair is listed twice")
     columns: dict[str, NDArray[Any]] = {}
     try:
         for name in COLUMNS.keys() & table.columns.keys():

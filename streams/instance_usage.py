@@ -1,12 +1,12 @@
-"""Usage by instance: reports applied to a few figures of each (machine, instance). Pure.
+"""Usage by instance: applies reports to a few figures of each (machine, instance). Pure.
 
-- A report is applied once, by its time: what is not after the pair's last report changes nothing, and a report before
-  its machine's last is late. Applied again, or twice, the log leaves the same figures.
-- Time is the reports': no clock is asked, so a replay hours later ends the same.
-- No more pairs than ``pairs_max`` are held, and of one machine no more than `MACHINE_PAIRS_MAX`: those silent longest
-  go first, and are counted. A machine that makes up ids drives out its own before others'.
+- A report is applied once, by its time: an entry that is not after the pair's last report changes nothing, and a report
+before its machine's last is late. Reading the log again gives the same figures.
+- Times are the reports' and not a clock's, so reading the log hours later gives the same figures.
+- At most ``pairs_max`` pairs are held, and `MACHINE_PAIRS_MAX` of one machine: the longest silent are dropped first,
+and counted. A machine that invents ids loses its own pairs before those of others.
 
-`schemas.instance_table` says what each figure is. A report costs 3 µs an instance in batches of four machines: 100,000
+`schemas.instance_table` defines the figures. A report costs 3 µs an instance in batches of four machines: 100,000
 instances a minute take half a percent of a core. To write them all takes 11 ms.
 """
 
@@ -35,13 +35,13 @@ Rows = NDArray[np.intp]
 
 @dataclass
 class Applied:
-    """What became of the entries of some reports."""
+    """The result of applying some reports, in entries."""
 
     applied: int = 0
     late: int = 0
-    """Not after what is known of their pair or machine: repeated, or overtaken."""
+    """Entries that are not after the last report of their pair or machine: repeated, or overtaken."""
     evicted: int = 0
-    """Pairs that gave way."""
+    """Pairs that were dropped for others."""
     fresh: bool = False
     """Whether there are new pairs."""
 
@@ -57,7 +57,7 @@ class _Entries:
 
 
 class InstanceUsage:
-    """The figures of one partition's pairs. ``changed``: they are not what was written last."""
+    """The figures of one partition's pairs. ``changed``: they differ from those written last."""
 
     at: NDArray[np.float64]
     since: NDArray[np.uint32]
@@ -79,7 +79,7 @@ class InstanceUsage:
 
     @property
     def instances(self) -> int:
-        """Pairs, systems not counted."""
+        """Number of pairs without systems."""
         return len(self.names) - self._systems
 
     # ---- applying
@@ -97,7 +97,7 @@ class InstanceUsage:
         rows = entries.rows[order]
         first = np.r_[True, rows[1:] != rows[:-1]]
         turn = np.arange(len(rows)) - np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
-        for number in range(int(turn.max()) + 1):  # the entries of a pair one after another; mostly there is one
+        for number in range(int(turn.max()) + 1):  # the entries of a pair one after another; usually there is one
             chosen = order[turn == number]
             applied = self._apply(entries.rows[chosen], entries.at[chosen], entries.values[chosen], day_of)
             result.applied += applied
@@ -107,7 +107,7 @@ class InstanceUsage:
         return result
 
     def _entries(self, reports: Sequence[tuple[str, InstanceReport]], result: Applied) -> _Entries:
-        """Return the entries of reports that are not late, with a row for each, made where there is none."""
+        """Return the entries of reports that are not late; adds a row for each new pair."""
         names: list[str] = []
         ends: list[float] = []
         values: list[tuple[float | None, ...]] = []
@@ -160,7 +160,7 @@ class InstanceUsage:
         self._systems += not instance_id
 
     def _apply(self, rows: Rows, at: Floats, values: Floats, day_of: Callable[[Floats], Floats]) -> int:
-        """Apply at most one entry of each row; return how many were after what is known."""
+        """Apply at most one entry of each row; return how many were after the row's last report."""
         new = at > self.at[rows]
         rows, at, values = rows[new], at[new], values[new].T
         if not len(rows):
@@ -184,7 +184,7 @@ class InstanceUsage:
         return len(rows)
 
     def _spread(self, rows: Rows, distance: Floats, weight: Floats) -> None:
-        """Move the variance by new values, ``distance`` from the mean before them; NaN: nothing was measured."""
+        """Update the variance by new values at ``distance`` from the mean before them; NaN: not measured."""
         before = np.nan_to_num(self.variance[:, rows].astype(np.float64))
         moved = (1 - weight) * (before + weight * distance**2)
         self.variance[:, rows] = np.where(np.isnan(distance), self.variance[:, rows], moved)
@@ -207,7 +207,7 @@ class InstanceUsage:
         return used - len(kept)
 
     def forget(self, forgotten: Mapping[str, float]) -> int:
-        """Drop pairs of machines that an operator had forgotten, last heard of until then; return how many."""
+        """Drop pairs of forgotten machines whose last report is not after that time; return how many."""
         until = np.full(len(self._numbers) + 1, -np.inf)
         for machine, moment in forgotten.items():
             until[self._numbers.get(machine, -1)] = moment
@@ -226,7 +226,7 @@ class InstanceUsage:
         self.changed = True
 
     def restore(self, names: Iterable[str], columns: Mapping[str, NDArray[Any]]) -> None:
-        """Hold these pairs and no other; a column that is not given is blank. Raises ValueError for a wrong shape."""
+        """Replace all pairs by these; a column that is not given is blank. Raises ValueError for a wrong shape."""
         self.names: list[str] = list(names)
         self.row: dict[str, int] = {}
         self._numbers: dict[str, int] = {}
@@ -242,6 +242,6 @@ class InstanceUsage:
 
 
 def blank(name: str, pairs: int) -> NDArray[Any]:
-    """Return a column of pairs of which nothing is known."""
+    """Return a column of pairs without any figures."""
     kind, axes, value = COLUMNS[name]
     return np.full((*axes, pairs), value, kind)

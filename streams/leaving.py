@@ -1,4 +1,4 @@
-"""Which machines leave a partition: those there is no room for, the silent, those an operator had forgotten. Pure."""
+"""Drops machines from a partition: when there are too many, when they are silent, when they are forgotten. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from streams.fold import DAY_S, heard
 from streams.partition import Partition
 
 FEW_SLOTS = 2
-"""A machine of no more filled slots than this has only just been heard of."""
+"""A machine with no more filled slots than this counts as new."""
 
 
 def make_room(partition: Partition) -> int:
-    """Drop machines of few samples from a full partition, the longest silent first; return how many.
+    """Drop machines with few samples from a full partition, the longest silent first; return how many.
 
-    An invented id sends once. A tenth of the places is freed. So a new machine can send more than `FEW_SLOTS` samples
-    before it would be dropped. Machines known for longer stay.
+    Invented ids usually send one sample each. A tenth of the places is freed, so that a new machine can send more than
+    `FEW_SLOTS` samples before it would be dropped. Machines with more samples stay.
     """
     used = len(partition.ring)
     if used < partition.admission.machines_max:
@@ -34,8 +34,8 @@ def make_room(partition: Partition) -> int:
 def drop_silent(partition: Partition, now_s: float, silent_s: float) -> int:
     """Drop machines without a sample for ``silent_s``, and facts as old of machines that have no windows.
 
-    Likewise those of more than a day ahead, which an earlier release took. They would never become stale, and all that
-    their machine sends now would count as late. Return how many machines lost their windows.
+    Drop also samples more than a day ahead, which an earlier release accepted: they would never become stale, and later
+    samples of the machine would count as late. Return how many machines lost their windows.
     """
     partition.ring.trim()
     partition.changed = partition.usage.drop_silent(now_s - silent_s) > 0 or partition.changed
@@ -54,9 +54,9 @@ def drop_silent(partition: Partition, now_s: float, silent_s: float) -> int:
 
 
 def forget(partition: Partition, forgotten: Mapping[str, float]) -> list[str]:
-    """Drop machines of which nothing was heard after the moment they were forgotten; return those that were there.
+    """Drop machines without any message after the time at which they were forgotten; return those that were there.
 
-    Their samples may be in the log still: a log that is read again brings them back until this is called again.
+    Their samples may still be in the log: when it is read again they reappear until the next call.
     """
     ring = partition.ring
     partition.changed = partition.usage.forget(forgotten) > 0 or partition.changed

@@ -1,10 +1,10 @@
-"""Hours of the peaks whose stored value was lost, made again from the log. Pure.
+"""Restores hours of the peaks whose stored value was lost, from the log. Pure.
 
-The minutes of a final hour have left the ring, or are about to. Read again, their samples change nothing: they come
-late, or find slots that stand. So the log is folded once more, into an empty ring beside, and at its end the lost hours
-are taken from there. That ring costs what the partition costs, for as long as the log is read.
+The minutes of a final hour have left the ring, or are about to. When their samples are read again, they are late or
+change no slots. So the log is also folded into a second, empty ring, and at its end the lost hours are copied from
+there. That ring costs as much memory as the partition, while the log is read.
 
-A worker that ends meanwhile leaves the hours lost: the peaks are then known from after them on.
+When the worker ends meanwhile the hours stay lost: the peaks are then known from the time after them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from streams.ring import HOURS, NO_SLOT, Ring
 
 
 class LostHours:
-    """The lost places of the hourly peaks, and what the log says of them."""
+    """The lost places of the hourly peaks, and a ring folded from the log."""
 
     def __init__(self, places: set[int], ring: Ring, shift_minutes: int) -> None:
-        """Take note of what ``ring`` knows, and have its peaks known only from after the lost hours on."""
+        """Note which minutes ``ring`` has, and have its peaks known only from the time after the lost hours."""
         used = len(ring)
         self.places = sorted(places)
         self._known = dict(zip(ring.machines, ring.first_minute[:used].tolist(), strict=True))
@@ -32,11 +32,11 @@ class LostHours:
         ring.first_minute[:used] = known
 
     def fold(self, batch: Batch, shift_minutes: int) -> None:
-        """Fold what the log says."""
+        """Fold samples of the log into the second ring."""
         fold(self._again, batch, shift_minutes)
 
     def restore(self, ring: Ring, shift_minutes: int) -> None:
-        """Put into ``ring`` what the log said of the lost hours.
+        """Copy the lost hours into ``ring``.
 
         Where the log begins within a lost hour, the peaks are known from the log's first minute on. Where it begins
         after the hour, they are known from the hour's end on.

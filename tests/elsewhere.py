@@ -160,6 +160,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/streams/agent/test_metrics.py": ("streams.agent.counts",),
     "tests/streams/agent/test_settings.py": ("streams.agent.instances.settings",),
     "tests/streams/agent/instances/test_meter.py": ("streams.agent.totals",),
+    "tests/streams/load_generator/test_recording.py": ("streams.load_generator.recording_file",),
     "tests/streams/load_generator/test_replay.py": ("streams.load_generator.messages", "streams.load_generator.source"),
     "tests/streams/bridge/test_bridge.py": (
         "streams.bridge.assembler", "streams.bridge.otel", "streams.bridge.points", "streams.bridge.rates",

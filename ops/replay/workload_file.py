@@ -1,4 +1,4 @@
-"""A workload as a file: the format of a recorded fleet (`streams.load_generator.recording`), with instances.
+"""A workload as a file: the format of a recorded fleet (`streams.load_generator.recording_file`), with instances.
 
 ``.npz`` (numpy), M machines, K instances, T cells of one length:
 

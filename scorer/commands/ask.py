@@ -1,4 +1,4 @@
-"""The one way in which commands ask: a client, exit codes, errors on one line or as JSON."""
+"""How every command calls the scorer: a client, exit codes, errors on one line or as JSON."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def report(error: WindwardError, command: str, settings: ClientSettings | None =
 
 
 def server(settings: ClientSettings) -> redis.Redis:
-    """Return a connection to Redis itself, for what is read or written there without a scorer."""
+    """Return a connection to Redis, for reads and writes that need no scorer."""
     import redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry

@@ -1,4 +1,4 @@
-"""Settings of balancing, for the command and the daemon: each replaces one of the profile's ``[rebalance]`` table."""
+"""Settings of rebalancing, for command and daemon: each replaces one of the profile's ``[rebalance]`` table."""
 
 from __future__ import annotations
 
@@ -21,25 +21,27 @@ Percents = dict[str, float]
 
 @dataclass(frozen=True, kw_only=True)
 class BalanceSettings:
-    """What is not given is as the profile says."""
+    """A setting that is not given is the profile's."""
 
     GROUP: ClassVar[str] = "in place of the profile's [rebalance]"
 
-    rule: Literal["overload", "thresholds"] | None = setting(None, "what makes a machine give")
+    rule: Literal["overload", "thresholds"] | None = setting(None, "how the machines that give instances are chosen")
     objective: Literal["overload", "variance"] | None = setting(None, "what a move is judged by")
     gain_min: Part | None = setting(None, "least gain of a move, as a part of a machine of mean size")
-    high: Percents = setting({}, "above it a machine gives, in per cent", metavar="RESOURCE=PERCENT")
-    low: Percents = setting({}, "below all of it a machine takes", metavar="RESOURCE=PERCENT")
+    high: Percents = setting({}, "a machine above any of these gives, in per cent", metavar="RESOURCE=PERCENT")
+    low: Percents = setting({}, "a machine below all of these takes, in per cent", metavar="RESOURCE=PERCENT")
     prod_high: Percents = setting(
-        {}, "with --rule thresholds: high, of what class prod uses", metavar="RESOURCE=PERCENT"
+        {}, "with --rule thresholds: the same as high, of the usage by class prod", metavar="RESOURCE=PERCENT"
     )
-    prod_low: Percents = setting({}, "with --rule thresholds: low, of what class prod uses", metavar="RESOURCE=PERCENT")
+    prod_low: Percents = setting(
+        {}, "with --rule thresholds: the same as low, of the usage by class prod", metavar="RESOURCE=PERCENT"
+    )
     deviation: bool | None = setting(None, "high and low are distances from the mean of the fleet")
     rounds_over: Count | None = setting(None, "a machine gives after more rounds in a row above than these; 1: at once")
     rounds_under: Annotated[int, Meta(ge=0, le=10_000)] | None = setting(
-        None, "it ends with more rounds in a row below than these"
+        None, "it stops giving after more rounds in a row below than these"
     )
-    over_s: Seconds | None = setting(None, "or so long after it began")
+    over_s: Seconds | None = setting(None, "it stops giving so long after it began, too")
     moves_max: Count | None = setting(None, "moves of one plan at most")
     from_machine_max: Count | None = setting(None, "from one machine in an hour at most")
     to_machine_max: Count | None = setting(None, "to one machine in an hour at most")
@@ -47,13 +49,13 @@ class BalanceSettings:
     hour_max: Part | None = setting(
         None, "part of the instances that may move in an hour, ten in any fleet; 0: no limit"
     )
-    rest_s: Seconds | None = setting(None, "an instance that came less long ago stays")
+    rest_s: Seconds | None = setting(None, "an instance placed or moved less long ago stays")
     classes: tuple[str, ...] = setting((), "priority classes that may move", metavar="CLASS")
     same: tuple[str, ...] = setting((), "labels whose value source and target must share", metavar="LABEL")
     nic_share: Annotated[float, Meta(gt=0, le=1)] | None = setting(None, "part of a NIC that a copy may take")
 
     def balanced(self, profile: Profile) -> Profile:
-        """Return the profile with what is given in place of its own; raises SettingsError naming the setting."""
+        """Return the profile with the settings given here in its place; raises SettingsError naming the setting."""
         names = [field.name for field in dataclasses.fields(BalanceSettings)]
         given = {name: value for name in names if (value := getattr(self, name)) not in (None, {}, ())}
         try:

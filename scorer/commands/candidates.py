@@ -1,4 +1,4 @@
-"""The machines of an answer for people: one table, and what each filter and score said of the machines asked about."""
+"""The machines of an answer for people: one table, and the verdicts of filters and scores on some machines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from scorer.commands.in_words import in_words, used_share
 from scorer.commands.show import age, amount, number, ratio, resources, size
 
 _AMOUNTS = {"mean": 5, "std": 6, "credit": 7, "request": 7, "allocatable": 4}
-"""Columns of a resource with amounts, and when each goes from a narrow terminal."""
+"""Columns of a resource with amounts; the higher the number, the earlier a narrow terminal drops the column."""
 
 
 def candidates(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     """Return the best machines as a table: how full each is, how full it would be, then the amounts.
 
-    ``cpu`` is the mean and what was placed since, less what left, as a share of allocatable; ``then`` has the request
-    in it, too.
+    ``cpu`` is the mean with credits and debits as a share of allocatable; ``then`` is the same with the requested
+    instance.
     """
     found = answer.get("machines") or answer["candidates"]
     named = answer.get("request") or {}
@@ -46,7 +46,7 @@ def _row(one: Mapping[str, Any], shown: Sequence[str], detailed: Sequence[str], 
 
 
 def ranking(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
-    """Return the answer of `rank`: the machines in columns, then why, then what to know."""
+    """Return the answer of `rank` as text: the machines in columns, then explanations, summary and warnings."""
     lines = []
     explained = answer.get("machines") or ()
     if explained or answer.get("candidates"):
@@ -67,7 +67,7 @@ def ranking(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
 
 
 def _wrapped(line: str, screen: Screen | None) -> list[str]:
-    """Return a line in parts that fit the terminal, at words; the parts after the first stand below its third word."""
+    """Return a line wrapped at words to fit the terminal; lines after the first are indented."""
     if screen is None or screen.width is None or len(line) <= screen.width:
         return [line]
     import textwrap
@@ -76,7 +76,7 @@ def _wrapped(line: str, screen: Screen | None) -> list[str]:
 
 
 def explained_only(answer: Mapping[str, Any], machine: str = "") -> dict[str, Any]:
-    """Return the answer with the explanations of one machine, or of the machines it lists, instead of the fleet's.
+    """Return the answer with explanations of only one machine, or of only its candidates.
 
     Raises KeyError for a machine that is not there.
     """
@@ -89,7 +89,7 @@ def explained_only(answer: Mapping[str, Any], machine: str = "") -> dict[str, An
 
 
 def _explained(machine: Mapping[str, Any]) -> list[str]:
-    """Return what each filter and score said of one machine; a refused one has no place among the feasible."""
+    """Return the verdict of each filter and score on one machine; a refused machine has no normalised values."""
     feasible = machine["feasible"]
     lines = ["", f"{machine['machine']}: {'feasible' if feasible else 'refused'}"]
     names = [verdict["filter"] for verdict in machine["filters"]] + list(machine["scores"])

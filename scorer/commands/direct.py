@@ -1,4 +1,4 @@
-"""Shell: one call over one socket, without redis-py, whose import takes longer than all else that a command does.
+"""Shell: one call over one socket, without redis-py, whose import takes longer than the rest of a command.
 
 Made for the command line: connect, log in, send the query, wait for the answer. Steps, deadlines and errors are those
 of `scorer.client`. TLS and whatever a URL may say behind a question mark are left to redis-py (`can_reach`).
@@ -25,7 +25,7 @@ _READ_BYTES = 1 << 16
 
 
 def can_reach(arguments: Mapping[str, Any]) -> bool:
-    """Whether these arguments of ``redis.Redis.from_url`` want no more than is done here.
+    """Return whether this module supports these arguments of ``redis.Redis.from_url``.
 
     >>> can_reach({"url": "redis://127.0.0.1:6379/0"}), can_reach({"url": "unix:///run/redis.sock"})
     (True, True)
@@ -41,7 +41,7 @@ def can_reach(arguments: Mapping[str, Any]) -> bool:
 
 
 class DirectClient(Server):
-    """As `scorer.client.Client`, for calls whose result is plain data; one connection, one call at a time."""
+    """Like `scorer.client.Client`, for calls whose result is plain data; one connection, one call at a time."""
 
     def __init__(self, url: str, prefix: str, timeout_s: float, *, username: str = "", password: str = "") -> None:
         super().__init__(url, prefix, timeout_s)
@@ -69,7 +69,7 @@ class DirectClient(Server):
                 self._connect()
             return self._ask(step.commands, step.wait_s + SOCKET_TIMEOUT_S)
         except BaseException:
-            self.close()  # what is still unread must not be taken for another call's answer
+            self.close()  # an unread answer must not be mistaken for that of another call
             raise
 
     def _connect(self) -> None:

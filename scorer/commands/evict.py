@@ -1,4 +1,4 @@
-"""``windward evict``: which instances of lower classes should leave, since higher classes came back.
+"""``windward evict``: which instances of lower classes should leave, since higher classes use more again.
 
 It reads windows and ledger itself (`scorer.commands.whole_fleet`). Nothing is reserved and nothing is moved.
 """
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class EvictSettings(ClientSettings, LedgerSettings):
-    """Say which instances of batch, free and mid no longer fit, as higher classes came back; nothing is moved.
+    """Say which instances of batch, free and mid no longer fit, since higher classes use more; nothing is moved.
 
-    The profile must count by class: `fits` with `classes`. Free leaves before batch, both before mid; of a class first
-    the instance that just covers what is too much. Where the profile would place it is said beside it. An instance with
-    the label movable=false stays, and so does all on machines with data too old to tell.
+    The profile must count by class: `fits` with `classes`. Free leaves before batch, both before mid; within a class
+    first the instance that just covers the excess. Each line says where the profile would place the instance. An
+    instance with the label movable=false stays, and so do all on machines whose data is too old.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
@@ -44,7 +44,7 @@ class EvictSettings(ClientSettings, LedgerSettings):
     profile: str = setting("", "name of a profile, or a profile file, that counts by class", metavar="NAME")
     profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     evictions_max: Annotated[int, Meta(ge=1, le=100_000)] = setting(
-        100, "instances at most; of the machines that are furthest above their sums"
+        100, "at most so many instances, of the machines that are furthest above their sums"
     )
     same: tuple[str, ...] = setting((), "labels whose value source and target must share", metavar="LABEL")
 
@@ -97,7 +97,7 @@ def _answer(settings: EvictSettings, fleet: OfflineFleet, profile: Profile) -> d
 
 
 def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
-    """Return a table of who leaves, and what is left."""
+    """Return a table of the instances that should leave, and how many machines stay above a sum."""
     about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
     lines = []
     if answer["evictions"]:
@@ -109,9 +109,9 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
         lines.append(table(columns, rows, screen))
     lines.append(f"{len(answer['evictions'])} should leave; machines above a sum: {len(answer['above'])}; {about}")
     if answer["stay"]:
-        lines.append(f"machines that stay above it, as what is left there may not be moved: {len(answer['stay'])}")
+        lines.append(f"machines that stay above a sum, since their other instances may not move: {len(answer['stay'])}")
     if answer["unknown"]:
-        lines.append(f"machines whose data is too old to tell: {answer['unknown']}")
+        lines.append(f"machines whose data is too old to judge: {answer['unknown']}")
     return "\n".join(lines)
 
 

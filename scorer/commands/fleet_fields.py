@@ -1,4 +1,4 @@
-"""The fields of a fleet file, as types; `scorer.commands.fleet_file` says what each means."""
+"""The fields of a fleet file, as types; `scorer.commands.fleet_file` describes each."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@
       "operator": {"*": {"reserve": {"memory": "8G"}}}
     }
 
-| field of a machine         | meaning, and what holds without it                                                     |
+| field of a machine         | meaning, and its default                                                               |
 |----------------------------|----------------------------------------------------------------------------------------|
 | capacity                   | by resource, absolute; a resource without one is unknown, never 0                      |
 | usage                      | by resource: a mean, or statistics (below); for every window that ``windows`` lacks    |
@@ -23,16 +23,16 @@
 | peak_today, peak_yesterday | highest one-minute mean by resource (the longest window's maximum; unknown)            |
 | peak_today_ago_s, peak_yesterday_ago_s | how long ago that minute was, by resource (unknown)                        |
 | classes                    | mean usage by priority class, then by resource (unknown)                               |
-| system                     | what it uses beside its instances, by resource, where theirs is measured (unknown)     |
-| labels                     | what the agent says of it                                                              |
-| operator                   | what operators say of it: `schemas.operator.OperatorFacts`                             |
+| system                     | what it uses besides its instances, by resource, where theirs is measured (unknown)    |
+| labels                     | labels that the agent reports                                                          |
+| operator                   | operators' rules: `schemas.operator.OperatorFacts`                                     |
 
 Statistics: ``mean``, ``std`` (0), ``p50 p90 p95 p99`` and ``max`` (the mean), ``coverage`` (1), ``filled`` slots (what
 the coverage makes). Amounts are numbers in base units (cores, bytes, bytes/s) or text with a suffix. A machine without
 ``usage`` and ``windows`` has no data. An instance has the fields of a request, its machine, ``placed_ago_s`` (long
 ago), ``started`` (true) and ``state`` (confirmed). What it uses, where that is measured: ``usage`` by resource,
 ``usage_since_s`` (a day) before the last report, which is ``usage_age_s`` (0) older than the sample. ``leavers`` lists
-instances that ended, ``ended_ago_s`` (0) ago: a profile with ``debits`` takes out what they have in the windows.
+instances that ended, ``ended_ago_s`` (0) ago: a profile with ``debits`` subtracts their load from the windows.
 ``learned`` has the learned factors by resource. ``now`` and ``windows_s`` (300, 900, 3600) may be given at the top.
 """
 
@@ -66,7 +66,7 @@ LONG_AGO_S = 7 * 86_400.0
 
 @dataclass(frozen=True)
 class OfflineFleet:
-    """What a decision needs, from a file."""
+    """The inputs of a decision, from a file."""
 
     snapshot: Snapshot
     ledger: LedgerView
@@ -84,13 +84,13 @@ def read_fleet(value: Any) -> OfflineFleet:
     except msgspec.ValidationError as error:
         raise InvalidFleet(field_error(error)) from None
     except UnicodeEncodeError:
-        raise InvalidFleet("a text in it is no Unicode: it holds half of a surrogate pair") from None
+        raise InvalidFleet("a text in it is not valid Unicode: it holds half of a surrogate pair") from None
     names = [machine.name for machine in file.machines]
     if broken := next((name for name in names if "\n" in name), None):
         raise InvalidFleet(f"machines: {broken!r} is no name: it has more than one line")
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidFleet(f"machines: {twice!r} is there twice")
+        raise InvalidFleet(f"machines: {twice!r} is listed twice")
     operator = {name: _operator(name, entry) for name, entry in file.operator.items()}
     operator |= {
         machine.name: _operator(machine.name, machine.operator) for machine in file.machines if machine.operator

@@ -1,4 +1,4 @@
-"""The usage by instance that a fleet file says, as the table that a scorer would read."""
+"""The usage by instance in a fleet file, as the table that a scorer would read."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from scorer.ledger.instance import Instance
 
 DAY_S = 86_400.0
 FIELDS = ("usage", "usage_since_s", "usage_age_s")
-"""What an instance of the file says of its usage."""
+"""The fields of an instance in the file that give its usage."""
 _AMOUNT_MAX = 1e16
 _SINCE_MAX = 2.0**32 - 1
 
 
 def usage_table(file: FleetFile, said: Iterable[tuple[Instance, Mapping[str, Any]]]) -> WindowTable | None:
-    """Return the figures of the instances and systems of a file, None where it says none.
+    """Return the usage of the instances and systems of a file; None when it has none.
 
     ``said``: each instance with its entry in the file. Raises InvalidFleet naming instance or machine, and field.
     """

@@ -1,8 +1,8 @@
-"""``windward machines forget``: drop what is known of machines that are gone, or never were.
+"""``windward machines forget``: drop the data of machines that are gone or never existed.
 
-What operators said goes here and now. The windows and the agent's facts are the stream app's: it reads the hash
-`Names.forgotten`. It drops what it heard of a machine until the moment there. A machine that the ledger has instances
-on is refused, or its capacity would be unknown while they are there.
+Operators' rules are deleted at once. The windows and the agent's facts are the stream app's: it reads the hash
+`Names.forgotten` and drops all samples and facts of a machine until the time given there. A machine with instances in
+the ledger is refused: without data its capacity would be unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scorer.wire import Wire
 
 
 class Settings(Protocol):
-    """Where windows and ledger are, and how to tell."""
+    """The settings that `forget` needs: where windows and ledger are, and the form of the output."""
 
     @property
     def json(self) -> bool:
@@ -38,7 +38,7 @@ class Settings(Protocol):
 
 
 def forget(settings: Settings, server: redis.Redis, machines: Sequence[str], *, force: bool) -> int:
-    """Have machines forgotten, all or none; return the exit code.
+    """Forget machines, all or none; return the exit code.
 
     Raises WindwardError while the ledger has instances there, and what redis-py raises.
     """
@@ -69,9 +69,9 @@ def instances_on(ledger: Ledger, machines: Sequence[str]) -> dict[str, int]:
 
 
 def note_forgotten(server: redis.Redis, names: Names, machine: str) -> float:
-    """Drop what operators said of a machine, and have the stream app drop the rest; return the moment.
+    """Delete operators' rules of a machine, and have the stream app drop the rest; return the time, epoch seconds.
 
-    ``*`` is no machine: only what was said of all goes.
+    ``*`` is no machine: only the rules for all machines are deleted.
     """
     seconds, microseconds = server.time()
     now_s = seconds + microseconds / 1e6

@@ -1,4 +1,4 @@
-"""``windward health``: ask the scorer how it is."""
+"""``windward health``: whether a scorer is ready."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scorer.settings import ClientSettings
 
 @dataclass(frozen=True, kw_only=True)
 class HealthSettings(ClientSettings):
-    """Ask the scorer how it is; exit code 1 when it is not ready, or degraded. `windward doctor` asks everything."""
+    """Say whether a scorer is ready; exit code 1 when it is not, or degraded. `windward doctor` checks all parts."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward health", "windward health --json")
 
@@ -23,7 +23,7 @@ SETTINGS = HealthSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Print what one scorer says of itself; fail when it is not ready, or degraded."""
+    """Print the health of one scorer; fail when it is not ready, or degraded."""
     settings = load_settings(HealthSettings, "health", argv, environ)
     code, answer = ask.ask(settings, "health", {}, show)
     good = answer is None or (answer["ready"] and not answer.get("degraded"))

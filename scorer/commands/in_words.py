@@ -1,4 +1,4 @@
-"""What a decision rests on, in words: expected use and where it comes from, how full, how likely too full."""
+"""The basis of a decision, in words: expected use and its source, how full the machine is, the risk of overload."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WIDTH = 100
 
 
 def used_share(terms: Mapping[str, float | None], more: float = 0.0) -> float | None:
-    """Return what is used of what may be used, with credits, less debits, and ``more``; None where that is unknown.
+    """Return the used share of allocatable, with credits and debits, plus ``more``; None where unknown.
 
     >>> used_share({"mean": 3.0, "credit": 1.0, "debit": 0.5, "allocatable": 10.0}, 0.5)
     0.4
@@ -26,7 +26,7 @@ def used_share(terms: Mapping[str, float | None], more: float = 0.0) -> float | 
 
 
 def chance(value: float) -> str:
-    """Return a probability in percent, as exactly as it is of use.
+    """Return a probability in percent, rounded to what a reader needs.
 
     >>> [chance(p) for p in (0.0, 0.0004, 0.0057, 0.123, 0.9996, 1.0)]
     ['below 0.1%', 'below 0.1%', '0.6%', '12%', 'above 99.9%', 'above 99.9%']
@@ -39,7 +39,7 @@ def chance(value: float) -> str:
 
 
 def chances(machine: Mapping[str, Any]) -> tuple[str, Mapping[str, float | None]]:
-    """Return the limit in words and the chance by resource that the load is above it; nothing where no score says."""
+    """Return a limit in words and, by resource, the chance of a load above it; empty when no score gives one."""
     for term in (machine.get("scores") or {}).values():
         for name, values in term.items():
             if name.startswith("chance_above_") and isinstance(values, Mapping):
@@ -48,7 +48,7 @@ def chances(machine: Mapping[str, Any]) -> tuple[str, Mapping[str, float | None]
 
 
 def in_words(answer: Mapping[str, Any], screen: Screen | None = None) -> list[str]:
-    """Return lines on the machine that was chosen: what each resource asked for is expected to be there."""
+    """Return lines on the chosen machine: for each requested resource the expected use and how full it will be."""
     found = answer.get("candidates") or ()
     if not found or not answer.get("machine"):
         return []
@@ -69,7 +69,7 @@ def in_words(answer: Mapping[str, Any], screen: Screen | None = None) -> list[st
         if terms.get("credit"):
             said.append(f"{amount(name, terms['credit'])} of that is credit: placed, and not all measured yet")
         if terms.get("debit"):
-            said.append(f"{amount(name, terms['debit'])} less than measured (debit): who used it has left")
+            said.append(f"{amount(name, terms['debit'])} less than measured (debit): of instances that have left")
         wide = screen.width if screen is not None and screen.width else _WIDTH
         for number, line in enumerate(said):
             head = f"  {name if number == 0 else '':{width}}  "

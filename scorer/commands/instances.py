@@ -67,10 +67,10 @@ class ReleaseSettings(ClientSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ImportSettings(ClientSettings, LedgerSettings):
-    """Compare a full inventory with the ledger; with --apply the ledger is made to say the same.
+    """Compare a full inventory with the ledger; with --apply make the ledger equal to it.
 
     The file has JSON lines, or one JSON list, of objects with `id`, `machine` and the fields of a request (`cpu`,
-    `memory`, `ports`, `cluster`, `role`, ...). What runs is imported whatever the limits: a fact is not refused.
+    `memory`, `ports`, `cluster`, `role`, ...). Instances are imported even above limits: what runs is not refused.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
@@ -79,7 +79,7 @@ class ImportSettings(ClientSettings, LedgerSettings):
 
     file: str = setting(help="the inventory; - is standard input", positional=True, metavar="FILE")
     apply: bool = setting(False, "change the ledger")
-    reservations: bool = setting(False, "end reservations, too, that the inventory does not have")
+    reservations: bool = setting(False, "also end reservations that are not in the inventory")
 
 
 SETTINGS: dict[str, type[ClientSettings]] = {
@@ -89,7 +89,7 @@ _TABLE = ("machine", "state", "cluster", "role", "kind", "labels", "after", "lim
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Do what the second word says."""
+    """Run the subcommand."""
     verb, rest = chosen("instances", SETTINGS, argv, environ, default="list")
     settings = load_settings(
         SETTINGS[verb], f"instances {verb}", rest, environ, table="instances", table_fields=(*_TABLE, "ledger_url")
@@ -143,7 +143,7 @@ def _state(one: Mapping[str, Any]) -> str:
 
 
 def _expiry(one: Mapping[str, Any], now_s: float) -> str:
-    """Return when a reservation or a move ends; an instance that was confirmed does not expire."""
+    """Return when a reservation or a move expires; a confirmed instance does not."""
     if moving := one.get("moving"):
         return ago(moving["until"], now_s)
     return ago(one["expires_at"], now_s) if one["state"] == "reserved" and one.get("expires_at") else "-"
@@ -242,6 +242,6 @@ def _words(diff: Difference, applied: bool) -> str:
     lines = [f"+ {one.id} on {one.machine}" for one in diff.added]
     lines += [f"~ {old.id}: {what}" for old, _, what in diff.changed]
     lines += [f"- {one.id} on {one.machine}" for one in diff.gone]
-    counts = f"{len(diff.added)} added, {len(diff.changed)} changed, {len(diff.gone)} gone, {diff.same} as they were"
+    counts = f"{len(diff.added)} added, {len(diff.changed)} changed, {len(diff.gone)} gone, {diff.same} unchanged"
     lines.append(f"{counts}{'' if applied else '; nothing was written: give --apply'}")
     return "\n".join(lines)

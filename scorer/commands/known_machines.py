@@ -1,4 +1,4 @@
-"""Which machines there are, as Redis has them without a scorer, and which of them an operator means."""
+"""The machines that Redis knows, read without a scorer, and those that names, globs and selectors mean."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GLOB = frozenset("*?[")
 
 
 def known_machines(server: redis.Redis, names: Names) -> dict[str, dict[str, str]]:
-    """Return the labels of every machine by name: those with windows, with facts, or with a word of an operator."""
+    """Return the labels of every machine by name: each with windows, facts or operators' rules."""
     from schemas.partition_count import partition_count
     from schemas.window_table import TableError, decode_table
 
@@ -33,7 +33,7 @@ def known_machines(server: redis.Redis, names: Names) -> dict[str, dict[str, str
         try:
             found.update((machine, {}) for machine in (decode_table(raw).machines if raw else ()))
         except TableError:
-            continue  # the scorer tells of it
+            continue  # the scorer logs it
     for partition in range(partitions):
         _add_labels(found, server.hgetall(names.facts(partition)))
     _add_labels(found, server.hgetall(names.operator))
@@ -58,8 +58,8 @@ def meant(
     >>> meant(["sim-*"], "", {"sim-1": {}, "sim-2": {}, "web": {}}, ahead=False)
     ['sim-1', 'sim-2']
 
-    ``ahead``: whether a name may be of a machine to come; None where that makes no sense. Raises SettingsError for what
-    can be no name, WindwardError NOT_FOUND for what is none unless ``ahead``.
+    ``ahead``: whether a name may be of a machine to come; None where the caller does not offer this. Raises
+    SettingsError for an invalid name, WindwardError NOT_FOUND for an unknown one unless ``ahead``.
     """
     found: list[str] = []
     for name in given:
@@ -87,7 +87,7 @@ def meant(
 
 
 def selects(selector: str, name: str, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector holds of one machine; raises SettingsError for one that cannot be read."""
+    """Return whether a label selector holds for one machine; raises SettingsError for one that cannot be read."""
     import numpy as np
 
     from schemas.request import InvalidRequest

@@ -1,4 +1,4 @@
-"""``windward learned``: how much of what is asked instances really use, and how sure that is."""
+"""``windward learned``: the learned part of what is asked that instances use, with its error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scorer.wire import AWAY
 
 @dataclass(frozen=True, kw_only=True)
 class LearnedSettings(ClientSettings):
-    """Print how much of what is asked instances use, as the scorers have learned it; exit code 1 while nothing is."""
+    """Print the learned part of what is asked that instances use; exit code 1 while nothing is learned."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward learned", "windward learned --json")
 
@@ -47,7 +47,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def show(learned: Learned, now_s: float) -> str:
-    """Return a table: of each resource the part used, its error, and what it was learned from."""
+    """Return a table with a row for each resource: the part used, its error, and the evidence."""
     rows = []
     for name in RESOURCES:
         evidence = learned.evidence.get(name)

@@ -28,19 +28,19 @@ _LEASE_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class CheckSettings(ClientSettings, LedgerSettings):
-    """Compare the sums and counts that the scripts keep with what the instances add up to.
+    """Compare the sums and counts that the scripts keep with those of the instances.
 
-    Others may go on working meanwhile. Exit code 1: something differs and was not repaired.
+    Scorers may place and release meanwhile. Exit code 1: something differs and was not repaired.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward ledger check", "windward ledger check --repair")
 
-    repair: bool = setting(False, "write what the instances add up to")
+    repair: bool = setting(False, "write the sums and counts of the instances")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptSettings(ClientSettings, LedgerSettings):
-    """Take the ledger as it is.
+    """Accept the ledger as it is, so that scorers place again.
 
     Scorers refuse to place when the ledger has begun anew while instances are known to have been there. Import an
     inventory first (`windward instances import FILE --apply`), or accept that they are gone.
@@ -53,7 +53,7 @@ SETTINGS = {"check": CheckSettings, "accept": AcceptSettings}
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Do what the word says."""
+    """Run the subcommand."""
     verb, rest = chosen("ledger", SETTINGS, argv, environ)
     settings: CheckSettings | AcceptSettings = load_settings(
         SETTINGS[verb], f"ledger {verb}", rest, environ, table="ledger", table_fields=("repair",)
@@ -102,7 +102,7 @@ def _summary(found: Checked) -> dict[str, object]:
 
 def _words(found: Checked) -> str:
     lines = [f"{one.kind} {one.name}: {one.what}" for one in found.differences]
-    busy = f", {found.busy} changed all the time and were not compared" if found.busy else ""
+    busy = f", {found.busy} changed at each read and were not compared" if found.busy else ""
     counts = f"{found.machines} machines and {found.clusters} clusters{busy}"
     return "\n".join([*lines, f"{counts}: {len(found.differences)} differ, {found.repaired} repaired"])
 

@@ -16,10 +16,10 @@ State = Literal["fresh", "stale", "silent", "warming", "cordoned", "tainted"]
 STATES: tuple[str, ...] = get_args(State)
 Sort = Literal["machine", "cpu", "memory", "nic", "disk", "instances", "age"]
 STALE_S = 60.0
-"""Data older than this is stale, as the built-in profiles have it."""
+"""Data older than this is stale; the same as in the built-in profiles."""
 
 _MEASURED = {"cpu": ("mean", "std", "allocatable"), "memory": ("mean", "allocatable")}
-"""Resources whose amounts the table has, and which."""
+"""Resources whose amounts are in the table, and which amounts."""
 _HEADINGS = {"mean": "mean", "std": "std", "allocatable": "of"}
 TITLES = (
     "machine", *RESOURCES, "instances", "age", "notes",
@@ -34,7 +34,7 @@ def states(row: Mapping[str, Any]) -> list[str]:
 
 
 def matching(rows: Iterable[Mapping[str, Any]], wanted: Sequence[str], selector: str) -> list[Mapping[str, Any]]:
-    """Return the machines that are in all of these states and that the selector selects."""
+    """Return the machines in all of these states that the selector matches."""
     from scorer.commands.known_machines import selects
 
     found = [row for row in rows if set(wanted) <= set(states(row))]
@@ -42,7 +42,7 @@ def matching(rows: Iterable[Mapping[str, Any]], wanted: Sequence[str], selector:
 
 
 def ordered(rows: list[Mapping[str, Any]], by: str, *, reverse: bool = False) -> list[Mapping[str, Any]]:
-    """Return the machines by name, or with the highest load, count or age first; what is unknown comes last."""
+    """Return the machines by name, or with the highest load, count or age first; unknown values come last."""
     if by == "machine":
         return sorted(rows, key=lambda row: str(row["machine"]), reverse=reverse)
 
@@ -91,7 +91,7 @@ def listing(rows: Sequence[Mapping[str, Any]], wanted: Sequence[str] = (), scree
 
 
 def page(row: Mapping[str, Any], screen: Screen | None = None) -> str:
-    """Return all that is known of one machine."""
+    """Return all that is known about one machine, as text."""
     lines = [
         f"{row['machine']}: {', '.join(states(row))}",
         f"  data       {age(row['age_s'])} old",
@@ -111,7 +111,7 @@ def page(row: Mapping[str, Any], screen: Screen | None = None) -> str:
 
 
 def _by_class(classes: Mapping[str, Mapping[str, Mapping[str, float | None]]], screen: Screen | None) -> list[str]:
-    """Return what each class was promised, what there is for it and what it uses; nothing where classes are one sum."""
+    """Return a table by class: usage, allocated, sum and limit; empty when the profile counts all classes as one."""
     if not classes:
         return []
     rows = [

@@ -1,4 +1,4 @@
-"""``windward machines``: what the scorer sees of the machines, and what operators say of them."""
+"""``windward machines``: lists the machines as the scorer sees them, and writes operators' rules."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CHANGES: Mapping[str, _Change] = {
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Do what the second word says."""
+    """Run the subcommand."""
     verb, rest = chosen("machines", SETTINGS, argv, environ, default="list")
     everything = ("labels", "profile", "limit", "sort", "columns", "state", "selector", "ahead", "quiet", "reverse")
     settings = load_settings(
@@ -65,7 +65,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _not_found(error: WindwardError, settings: ShowSettings) -> WindwardError:
-    """Return a scorer's error; that of a name which it does not know with the names near to it."""
+    """Return a scorer's error; for an unknown name with a hint at similar names."""
     if error.code != "INVALID_ARGUMENT" or not error.message.startswith("names: "):
         return error
     from schemas.near import did_you_mean
@@ -123,7 +123,7 @@ def _write(verb: str, settings: WriteSettings) -> int:
     if not given and not settings.selector:
         raise SettingsError(f"{verb} which machine? Give names, globs or --selector")
     change = _CHANGES[verb]
-    change({}, arguments)  # refuses what cannot be read before anything is written
+    change({}, arguments)  # refuses invalid arguments before anything is written
     after: dict[str, Any] = {}
     try:
         with ask.server(settings) as server:

@@ -18,7 +18,7 @@ class ListSettings(ClientSettings):
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward machines list --sort cpu --limit 10             # the fullest ones",
-        "windward machines list --state stale                     # whose data is old",
+        "windward machines list --state stale                     # those with old data",
         "windward machines list --selector 'zone in (zone-1, zone-2)' --columns machine,cpu,memory,age",
         "windward machines list --quiet                           # names alone, one a line",
     )
@@ -26,10 +26,10 @@ class ListSettings(ClientSettings):
     labels: dict[str, str] = setting({}, "only those with these labels", metavar="KEY=VALUE")
     selector: str = setting("", "only those whose labels this selects, as in `place --selector`")
     state: tuple[machine_table.State, ...] = setting(
-        (), "only those that are so: " + ", ".join(machine_table.STATES), metavar="STATE"
+        (), "only those in this state: " + ", ".join(machine_table.STATES), metavar="STATE"
     )
     sort: machine_table.Sort = setting("machine", "order by", metavar="COLUMN")
-    reverse: bool = setting(False, "the other way round")
+    reverse: bool = setting(False, "reverse the order")
     columns: tuple[str, ...] = setting((), "show these columns only: " + ", ".join(machine_table.TITLES), metavar="A,B")
     quiet: bool = setting(False, "print names alone, one a line", group="output")
     profile: str = setting("", "load as this profile sees it")
@@ -38,7 +38,7 @@ class ListSettings(ClientSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ShowSettings(ClientSettings):
-    """Show all that is known of one machine."""
+    """Show all that is known about one machine."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward machines show sim-00001",)
 
@@ -48,15 +48,15 @@ class ShowSettings(ClientSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class WriteSettings(ClientSettings):
-    """What is said, and of which machines."""
+    """The machines whose rules are written."""
 
     selector: str = setting("", "the machines whose labels this selects", group="machines")
-    ahead: bool = setting(False, "a machine that is unknown is to come: say it ahead", group="machines")
+    ahead: bool = setting(False, "accept an unknown name: the machine is to come", group="machines")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CordonSettings(WriteSettings):
-    """Let no machine of these take another instance."""
+    """Keep further instances away from these machines."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward machines cordon sim-00003 sim-00004",
@@ -80,23 +80,23 @@ class UncordonSettings(CordonSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetSettings(CordonSettings, LedgerSettings):
-    """Forget machines that are gone, or never were: what was said of them, their windows, what their agents told.
+    """Forget machines that are gone or never existed: operators' rules, windows and agents' facts.
 
     Refused while the ledger has instances there. A machine whose agent still sends comes back with its next sample.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward machines forget sim-00007",)
 
-    force: bool = setting(False, "although instances are there; they stay, and the machine is listed without data")
+    force: bool = setting(False, "even with instances there; they stay, and the machine is listed without data")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelSettings(WriteSettings):
-    """Label a machine; what operators say wins over what an agent says."""
+    """Label a machine; operators' labels win over those of its agent."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward machines label sim-00001 disk=ssd",
-        "windward machines label sim-00001 disk-                  # take the label away",
+        "windward machines label sim-00001 disk-                  # remove the label",
     )
 
     words: tuple[str, ...] = setting(
@@ -110,7 +110,7 @@ class TaintSettings(WriteSettings):
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward machines taint sim-00001 spare:refuse",
-        "windward machines taint sim-00001 spare-                 # take the taint away",
+        "windward machines taint sim-00001 spare-                 # remove the taint",
     )
 
     words: tuple[str, ...] = setting(
@@ -121,7 +121,7 @@ class TaintSettings(WriteSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class SetSettings(WriteSettings):
-    """Set what operators may say of a machine, as JSON; null removes a field. See schemas/operator.v1.schema.json."""
+    """Set operators' rules of a machine, as JSON; null removes a field. See schemas/operator.v1.schema.json."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         """windward machines set sim-00001 '{"reserve": {"memory": "8G"}}'""",
@@ -135,15 +135,15 @@ class SetSettings(WriteSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class RenameSettings(ClientSettings, LedgerSettings):
-    """Give a machine another name: its instances and what operators said go along, the windows follow with its samples.
+    """Give a machine another name, with its instances and operators' rules; its windows begin with its next samples.
 
-    Then tell its agent: WINDWARD_MACHINE=NEW in /etc/default/windward-agent, and restart it. Until then the old name is
-    cordoned. Run again, the command does what is left. Refused while another host is live under the new name.
+    Then set WINDWARD_MACHINE=NEW in /etc/default/windward-agent and restart the agent. Until then the old name is
+    cordoned. The command may be run again to finish. It is refused while another host is live under the new name.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward machines rename sim-00005 db1",)
 
-    words: tuple[str, ...] = setting((), "the name so far, and the new one", positional=True, metavar="OLD NEW")
+    words: tuple[str, ...] = setting((), "the old name and the new one", positional=True, metavar="OLD NEW")
 
 
 SETTINGS: dict[str, type[ClientSettings]] = {

@@ -1,4 +1,4 @@
-"""A step in the life of one instance: the settings, the call and the line that `confirm` and `release` share."""
+"""The part that `confirm` and `release` share: the settings, the call and the line of output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scorer.settings import ClientSettings
 
 @dataclass(frozen=True, kw_only=True)
 class StepSettings(ClientSettings):
-    """Which instance; the step may be repeated."""
+    """The instance of the call; the call may be repeated."""
 
     id: tuple[str, ...] = setting((), "id of the reservation or instance", positional=True)
     machine: str = setting("", "where it must be; on another machine this fails")
@@ -22,7 +22,7 @@ class StepSettings(ClientSettings):
 
 
 def run(kind: type[StepSettings], method: str, argv: list[str], environ: Mapping[str, str]) -> int:
-    """Do the step; return the exit code."""
+    """Call the method; return the exit code."""
     settings = load_settings(kind, method, argv, environ)
     params: dict[str, Any] = {
         "id": ask.one_id(settings.id, method),

@@ -1,4 +1,4 @@
-"""What operators say of machines, written to Redis: one entry at a time, checked, as one step each."""
+"""Writes operators' rules of machines to Redis: one entry at a time, checked, in one transaction each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TRIES = 20
 
 
 def change_operator_facts(server: redis.Redis, names: Names, machine: str, change: Change) -> dict[str, Any]:
-    """Change one entry, checked, as one step: another change in between makes it start again.
+    """Change one entry in a transaction and return it; when another process changed it meanwhile, try again.
 
     Raises SettingsError naming the field.
     """
@@ -38,7 +38,7 @@ def change_operator_facts(server: redis.Redis, names: Names, machine: str, chang
             if wrong := [one for one in unread if one not in unread_before]:
                 raise SettingsError(f"{machine if machine != DEFAULT else 'all machines'}: {wrong[0]}")
             pipe.multi()
-            if facts:  # what a newer release has written stays as it is
+            if facts:  # fields that a newer release has written stay as they are
                 pipe.hset(names.operator, machine, msgspec.json.encode(facts if unread else checked))
             else:
                 pipe.hdel(names.operator, machine)
@@ -52,7 +52,7 @@ def change_operator_facts(server: redis.Redis, names: Names, machine: str, chang
 
 
 def labelled(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
-    """Return an entry with labels set (``KEY=VALUE``) and taken away (``KEY-``)."""
+    """Return an entry with labels set (``KEY=VALUE``) and removed (``KEY-``)."""
     labels = dict(facts.get("labels", {}))
     for argument in arguments:
         key, equals, value = argument.partition("=")
@@ -66,7 +66,7 @@ def labelled(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
 
 
 def tainted(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
-    """Return an entry with taints set (``KEY[=VALUE]:EFFECT``) and taken away (``KEY-``)."""
+    """Return an entry with taints set (``KEY[=VALUE]:EFFECT``) and removed (``KEY-``)."""
     taints = list(facts.get("taints", []))
     for argument in arguments:
         if argument.endswith("-") and len(argument) > 1:
@@ -83,7 +83,7 @@ def tainted(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
 
 
 def replaced(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
-    """Return an entry with the fields of a JSON object laid over it; a null takes a field, or a key of one, away.
+    """Return an entry with the fields of a JSON object in place of its own; null removes a field, or a key of one.
 
     >>> replaced({"reserve": {"cpu": 1, "memory": "8G"}, "cordon": True}, ['{"reserve": {"memory": null}}'])
     {'reserve': {'cpu': 1}, 'cordon': True}
@@ -100,7 +100,7 @@ def replaced(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
 
 
 def _without_nulls(before: Any, value: Any) -> Any:
-    """Return a field's new value: a group replaces the one before, or, with a null in it, changes that."""
+    """Return a field's new value: a group replaces the former one; with a null in it, it changes the former one."""
     if not isinstance(value, dict) or None not in value.values():
         return value
     kept = before if isinstance(before, dict) else {}

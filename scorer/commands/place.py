@@ -26,12 +26,12 @@ class PlaceSettings(RequestSettings):
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward place --cpu 2 --memory 10G --id db-1         # one instance, reserved for 5 minutes",
-        "windward place --cpu 500m --memory 2Gi --count 20     # twenty at once, each seeing the ones before",
+        "windward place --cpu 500m --memory 2Gi --count 20     # twenty in one call",
         "windward place --cpu 2 --memory 10G --ttl-s 1h --selector 'zone in (zone-1, zone-2)' --dry-run",
         "windward place --query docs/examples/query.json --json",
     )
 
-    best_effort: bool = setting(False, "place an instance of which no amount is requested")
+    best_effort: bool = setting(False, "place an instance that requests no amount")
     ttl_s: float | None = setting(None, f"lifetime of the reservation (default {duration(Request().ttl_s)})")
     count: Annotated[int, Meta(ge=1)] | None = setting(None, "identical instances (default 1)")
     all_or_nothing: bool | None = setting(None, "reserve all of them or none")
@@ -41,7 +41,7 @@ class PlaceSettings(RequestSettings):
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Place, and say where and why."""
+    """Place, and print where and why."""
     settings = load_settings(PlaceSettings, "place", argv, environ)
     params = settings.request()
     if "instances" not in params:
@@ -57,7 +57,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         return code
     if answer["missing"]:
         return ask.NO_MACHINE
-    # a scorer of an earlier release names what has ended
+    # a scorer of an earlier release lists ended instances, too
     over = [one for one in answer["placed"] if one["state"] in ("released", "expired")]
     if over:
         first = over[0]
@@ -100,7 +100,7 @@ def show(answer: dict[str, Any], screen: Screen | None = None) -> str:
 
 
 def _until(line: dict[str, Any]) -> str:
-    """Return how long a reservation holds; nothing for an instance that runs."""
+    """Return how long a reservation holds; "" for an instance that runs."""
     ends, began = line.get("expires_at"), line.get("reserved_at")
     return f" for {duration(ends - began)}" if line["state"] == "reserved" and ends and began else ""
 

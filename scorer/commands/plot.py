@@ -1,4 +1,4 @@
-"""Plot: the candidates of an answer as a picture: how full each is, how much it varies, where the instance would go."""
+"""Plot: the candidates of an answer as a picture: load, its deviation, and the load with the instance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schemas.resources import RESOURCES
 from scorer.commands.in_words import chance, chances
 
 NAMES_LEVEL_MAX = 6
-"""Up to so many names stand level below their bars."""
+"""Up to so many names are written horizontally."""
 
 _BAR, _CREDIT, _REQUESTED, _CHOSEN, _FAINT = "#4878a8", "#9ecae1", "#f28e2b", "#2c7a3f", "#666666"
 
@@ -20,11 +20,11 @@ _BAR, _CREDIT, _REQUESTED, _CHOSEN, _FAINT = "#4878a8", "#9ecae1", "#f28e2b", "#
 def save_plot(answer: Mapping[str, Any], path: str | Path) -> None:
     """Draw the candidates of an answer, best first, one panel a resource, into a PNG file.
 
-    A bar is the measured mean less the debits as a share of allocatable, on it the credits, on top what the instance is
-    expected to use. The whisker is one standard deviation each way. Above it stands the chance that the load is above
-    the limit with the instance, where a score says it. Below it stand name and score; the chosen machine's name is
-    bold and its bars are framed. A resource that a machine does not report is marked unknown, not drawn as idle.
-    Refused machines are not drawn; the title says how many there are and why.
+    A bar has the measured mean less the debits, the credits, and the expected usage of the instance, as shares of
+    allocatable. The whisker is one standard deviation each way. Above it is the chance of a load above the limit with
+    the instance, when a score gives one. Below it are name and score; the chosen machine's name is bold and its bars
+    are framed. A resource that a machine does not report is marked unknown. Refused machines are not drawn; the title
+    says how many there are and why.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

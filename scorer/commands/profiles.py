@@ -1,4 +1,4 @@
-"""``windward profiles``: list the profiles there are, show one with every setting in force, check a file."""
+"""``windward profiles``: list the profiles, show one with every setting in force, check a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scorer.ranking.third_party import PluginError
 
 @dataclass(frozen=True, kw_only=True)
 class ListSettings:
-    """List the profiles there are."""
+    """List the profiles."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward profiles",)
 
@@ -42,7 +42,7 @@ class ShowSettings(ListSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckSettings(ListSettings):
-    """Check a profile file of your own; a mistake is told with its line."""
+    """Check a profile file of your own; an error names the line."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward profiles check mine.toml",)
 
@@ -51,7 +51,7 @@ class CheckSettings(ListSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class PluginsSettings(ListSettings):
-    """List every filter and score there is, with its settings."""
+    """List every filter and score with its settings."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward profiles plugins",)
 

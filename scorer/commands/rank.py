@@ -21,7 +21,7 @@ from scorer.commands.candidates import explained_only, ranking
 from scorer.commands.request import RequestSettings, read_json
 
 DRAWN = 40
-"""Candidates in the picture when ``--top`` does not say."""
+"""Candidates in the picture without ``--top``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class RankSettings(RequestSettings):
     plot: str | None = setting(None, "draw the candidates into this PNG file", metavar="FILE", group="output")
 
     def request(self) -> dict[str, Any]:
-        """Return the request; an explanation is asked for, whomever it is about."""
+        """Return the request; ``explain`` is true whichever machine is named."""
         params = super().request()
         if self.explain is not None:
             params["explain"] = self.explain.lower() not in ("false", "0")

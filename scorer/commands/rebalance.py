@@ -1,11 +1,11 @@
-"""``windward rebalance``: which instances should move, and why; of the running fleet, or of a file.
+"""``windward rebalance``: which instances should move, and why; in the running fleet, or in that of a file.
 
 It reads windows and ledger itself (`scorer.commands.whole_fleet`). Nothing is moved; with ``--apply`` a scorer reserves
 the targets (`scorer.commands.rebalance_apply`).
 
-Several rounds are watched by the process that prints (``--rounds``). Rejected: a state in Redis between two runs of the
-command. A look would then change what the next one says, and two people would disturb each other. What watches for
-ever is the daemon, ``windward rebalancer``.
+With ``--rounds`` this process observes several rounds and prints the last plan. Rejected: a state in Redis between two
+runs of the command. A run would then change what the next one prints, and two users would disturb each other. The
+daemon, ``windward rebalancer``, observes all the time.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RebalanceSettings(ClientSettings, LedgerSettings, BalanceSettings):
-    """Say which instances should move so that hot machines cool down; it moves nothing itself.
+    """Say which instances should move away from overloaded machines; it moves nothing itself.
 
-    By `overload` each move cuts the load that is expected above 90 % of machines, and sees the moves before it. By
-    `thresholds` instances leave machines above --high while there is room on machines below --low, by the rules of
+    With rule `overload` each move reduces the expected load above 90 % of a machine, given the moves before it. With
+    `thresholds` instances leave machines above --high while there is room on machines below --low, as with
     Koordinator's descheduler. An instance with the label movable=false stays. --same names labels that source and
-    target must share, beyond what the instances' requests said.
+    target must share, in addition to the rules of the instances' requests.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward rebalance                                          # the ten best moves now",
         "windward rebalance --moves-max 50 --same rack --json",
-        "windward rebalance --rounds 6 --rounds-over 5 --every 1m    # of machines that stay hot for five minutes",
+        "windward rebalance --rounds 6 --rounds-over 5 --every 1m    # only machines overloaded for five minutes",
         "windward rebalance --rule thresholds --high cpu=65,memory=95 --low cpu=45,memory=60",
         "windward rebalance --machines docs/examples/hot.json --plot moves.png",
         "windward rebalance --moves-max 3 --apply                   # and reserve the targets, for an hour",
@@ -59,12 +59,12 @@ class RebalanceSettings(ClientSettings, LedgerSettings, BalanceSettings):
                            metavar="NAME")  # fmt: skip
     profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     rounds: Annotated[int, Meta(ge=1, le=10_000)] = setting(
-        1, "look so many times and print the last plan: machines that are over only for a moment give nothing"
+        1, "plan so many times and print the last plan: machines that are over only for a moment give nothing"
     )
     every: Annotated[float, Meta(gt=0, le=86_400)] = setting(60.0, "time between two rounds", duration=True)
     apply: bool = setting(False, "reserve the target of each move; a refused one drops those that depend on it")
     ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = setting(3600.0, "with --apply: how long a target is held")
-    plot: str | None = setting(None, "draw the machines concerned, before and after, into this PNG file",
+    plot: str | None = setting(None, "draw the source and target machines, before and after, into this PNG file",
                                metavar="FILE", group="output")  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class RebalanceSettings(ClientSettings, LedgerSettings, BalanceSettings):
         if self.apply and self.machines is not None:
             raise ValueError("apply: the machines of a file cannot be reserved; leave --machines out")
         if self.rounds > 1 and self.machines is not None:
-            raise ValueError("rounds: a file shows one moment; several rounds are of the running fleet")
+            raise ValueError("rounds: a file has one moment; several rounds need the running fleet")
 
 
 SETTINGS = RebalanceSettings
@@ -101,7 +101,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def planned(settings: RebalanceSettings, profile: Profile) -> tuple[Plan, OfflineFleet]:
-    """Return the plan of the last round, and the fleet it is of; raises one of `scorer.wire.AWAY`."""
+    """Return the plan of the last round, and the fleet that it is for; raises one of `scorer.wire.AWAY`."""
     from scorer.rebalance.advice import advice
     from scorer.rebalance.rounds import Rounds, condition_of
 

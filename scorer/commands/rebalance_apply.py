@@ -1,9 +1,9 @@
-"""``windward rebalance --apply``: the target of each move is reserved, step by step, by a scorer.
+"""``windward rebalance --apply``: a scorer reserves the target of each move, one after the other.
 
-Each step is a query `update` with ``move`` and the generation of the instance: the scorer checks the target again, and
-the ledger's script refuses an instance that is another since. A step that is refused drops those that depend on it:
-those to the machine that would have got room, and those from the machine that would have got load. Who stops in between
-leaves reservations that end by themselves.
+Each step is a query `update` with ``move`` and the generation of the instance. The scorer checks the target again, and
+the ledger's script refuses an instance of another generation. A refused step drops the later steps that depend on it:
+those to its source, which would have got room, and those from its target, which would have got load. When the command
+stops in between, the reservations expire.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_ANSWER = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 
 
 def apply_moves(moves: Sequence[Mapping[str, Any]], reserve: Reserve) -> list[dict[str, Any]]:
-    """Return the moves with what came of each in ``applied``: ``outcome`` and ``why``.
+    """Return the moves, each with its result in ``applied``: ``outcome`` and ``why``.
 
     The outcome is ``reserved`` (with ``until``, epoch s, and the ``number`` of the move), ``refused``, ``dropped``, or
     ``not tried`` after no scorer answered. A move without a target has none.

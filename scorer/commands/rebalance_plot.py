@@ -1,4 +1,4 @@
-"""Plot: the machines that a plan concerns, before and after it."""
+"""Plot: the source and target machines of a plan, before and after it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 NAMES_LEVEL_MAX = 6
-"""Up to so many names stand level below their bars."""
+"""Up to so many names are written horizontally."""
 DRAWN_MAX = 60
-"""So many machines are drawn at most, the first of the plan."""
+"""At most so many machines are drawn, the first of the plan."""
 
 _BEFORE, _AFTER, _FAINT = "#f28e2b", "#4878a8", "#666666"
 

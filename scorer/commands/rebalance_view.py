@@ -1,4 +1,4 @@
-"""What ``windward rebalance`` says: as JSON, and for people. Pure."""
+"""The output of ``windward rebalance``: as JSON, and for people. Pure."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _FLEET_WORDS = {
 
 
 def plan_answer(plan: Plan, profile: Profile, fleet: OfflineFleet) -> dict[str, Any]:
-    """Return the plan as JSON has it; utilization and overload are pairs: before, after.
+    """Return the plan, JSON-ready; utilization and overload are pairs: before, after.
 
-    What should leave and finds no machine has null for its target.
+    An instance that should leave and for which there is no machine has null as its target.
     """
     moves = [_move(instance, step, plan) for instance, step in zip(plan.instances, plan.steps, strict=True)]
     moves += [
@@ -77,10 +77,7 @@ def _move(instance: Instance, step: Step, plan: Plan) -> dict[str, Any]:
 
 
 def concerned(plan: Plan) -> list[dict[str, Any]]:
-    """Return each machine that gives or takes, before the first step and after the last that concern it.
-
-    In the order in which they come in the plan.
-    """
+    """Return each source and target machine before its first step and after its last, in the order of the plan."""
     found: dict[int, dict[str, Any]] = {}
     for step in plan.steps:
         sides = (
@@ -109,7 +106,7 @@ def _why(loads: Mapping[str, Sequence[float]]) -> str:
 
 
 def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
-    """Return a table of the moves, one of the machines concerned, and the fleet before and after."""
+    """Return a table of the moves, one of the sources and targets, and the fleet before and after."""
     about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
     limit = _limit(answer)
     if not answer["moves"]:
@@ -133,7 +130,7 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
 
 
 def _applied(moves: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what became of the moves that were applied, and what to do next."""
+    """Return the results of the moves that were applied, and what to do next."""
     applied = [(move, move["applied"]) for move in moves if move.get("applied")]
     reserved = [(move, what) for move, what in applied if what["outcome"] == "reserved"]
     lines = [f"  {what['outcome']}: {move['id']}: {what['why']}" for move, what in applied if what["why"]]

@@ -1,13 +1,12 @@
-"""``windward machines rename``: a machine has another name; what operators said of it and its instances go along.
+"""``windward machines rename``: gives a machine another name, with its operators' rules and its instances.
 
-    operators' words      one transaction: laid under those of the new name; the old name is cordoned and marked
+    operators' rules      one transaction: merged into those of the new name; the old name is cordoned and marked
     the ledger            one script (`rename.lua`): every instance, or none, as of the version that was read
-    the old name          stays marked while its agent sends, so nothing is placed there; forgotten when it is silent
+    the old name          stays marked while its agent sends, so that nothing is placed there; then it is forgotten
 
 The windows and the agent's facts are the stream app's: they begin anew with the first sample under the new name. The
-two servers know of no common transaction, so the steps come in this order. Each is safe to stand alone, and the command
-run again does what is left. It is refused while another host is live under the new name; the same host, by its id, is
-what the command is for.
+two servers have no common transaction, so the steps come in this order. Each leaves a valid state, and the command run
+again does the remaining steps. It is refused while another host, by its host id, is live under the new name.
 """
 
 from __future__ import annotations
@@ -39,24 +38,24 @@ from scorer.ledger.scripts import Ledger
 from scorer.wire import AWAY, Wire
 
 RENAMED = "renamed"
-"""The label that marks a name which is not used any more; its value is the new name."""
+"""The label of a name that is no longer used; its value is the new name."""
 _TRIES = 20
 
 
 @dataclass
 class Known:
-    """What is known of two names: the age of their newest sample, the host's id, how long a silence is none."""
+    """By name: age of the newest sample, host id, publishing interval."""
 
     ages_s: dict[str, float] = field(default_factory=dict)
     hosts: dict[str, str] = field(default_factory=dict)
     every_s: dict[str, float] = field(default_factory=dict)
 
     def is_live(self, name: str) -> bool:
-        """Whether an agent sends under this name."""
+        """Return whether an agent sends under this name."""
         return self.ages_s.get(name, float("inf")) <= max(STALE_S, 3 * self.every_s.get(name, 0.0))
 
     def is_one_host(self, old: str, new: str) -> bool:
-        """Whether both names are of one host."""
+        """Return whether both names are of one host."""
         host = self.hosts.get(new, "")
         return bool(host) and (self.hosts.get(old) == host or is_of(old, host))
 
@@ -64,7 +63,7 @@ class Known:
 def run(settings: Any, words: Sequence[str]) -> int:
     """Rename a machine, by the settings of `scorer.commands.machines`; return the exit code."""
     if len(words) != 2:
-        raise SettingsError("machines rename: give the name so far and the new one")
+        raise SettingsError("machines rename: give the old name and the new one")
     old, new = (_checked(name) for name in words)
     if old == new:
         raise SettingsError(f"machines rename: {new!r} is its name already")
@@ -83,7 +82,7 @@ def run(settings: Any, words: Sequence[str]) -> int:
 
 
 def rename(server: redis.Redis, ledger: Ledger, names: Names, old: str, new: str) -> dict[str, Any]:
-    """Do what is left of a renaming; return the names, the ids moved, the operators' entry, whether ``old`` is live.
+    """Do the remaining steps of a renaming; return names, ids moved, operators' entry and whether ``old`` is live.
 
     Raises WindwardError: NOT_FOUND of an unknown name, FAILED_PRECONDITION while another host has the new one.
     """
@@ -96,7 +95,7 @@ def rename(server: redis.Redis, ledger: Ledger, names: Names, old: str, new: str
     if left and known.is_live(new) and not known.is_one_host(old, new):
         age = f"its newest sample is {known.ages_s[new]:.0f} s old"
         raise WindwardError(
-            "FAILED_PRECONDITION", f"{new!r} is a live machine ({age}), of another host than {old!r} as far as is known"
+            "FAILED_PRECONDITION", f"{new!r} is a live machine ({age}), and not known to be the same host as {old!r}"
         )
     facts = _move_operator_facts(server, names, old, new)
     moved = _move_instances(ledger, old, new)
@@ -106,7 +105,7 @@ def rename(server: redis.Redis, ledger: Ledger, names: Names, old: str, new: str
 
 
 def _move_operator_facts(server: redis.Redis, names: Names, old: str, new: str) -> dict[str, Any]:
-    """Lay the old name's entry under the new one's and mark the old name, as one step; return the new entry."""
+    """Merge the old name's entry into the new one's and mark the old name, in one transaction; return the new entry."""
     for _ in range(_TRIES):
         with server.pipeline() as pipe:
             pipe.watch(names.operator)  # type: ignore[no-untyped-call]
@@ -128,7 +127,7 @@ def _move_operator_facts(server: redis.Redis, names: Names, old: str, new: str) 
 
 
 def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return two entries as one: groups key by key, where both say something the new name's holds.
+    """Return two entries as one: groups key by key; where both have a value the new name's wins.
 
     >>> merged({"cordon": True, "labels": {"a": "1", "b": "1"}}, {"labels": {"b": "2"}})
     {'cordon': True, 'labels': {'a': '1', 'b': '2'}}
@@ -153,7 +152,7 @@ def _move_instances(ledger: Ledger, old: str, new: str) -> list[str]:
         ids = sorted(one.id for one in ledger.all_instances().values() if old in machines_of(one))
         if ledger.rename(old, new, read_row(row)[0], ids):
             return ids
-    raise WindwardError("UNAVAILABLE", f"the instances on {old!r} changed {_TRIES} times while they were read: again")
+    raise WindwardError("UNAVAILABLE", f"the instances on {old!r} changed {_TRIES} times while read: try again")
 
 
 def _is_marked(entry: Mapping[str, Any]) -> bool:
@@ -161,7 +160,7 @@ def _is_marked(entry: Mapping[str, Any]) -> bool:
 
 
 def _known(server: redis.Redis, names: Names, wanted: tuple[str, ...]) -> Known:
-    """Return what windows and facts say of some machines."""
+    """Return what windows and facts have of some machines."""
     known = Known()
     seconds, _ = server.time()
     for partition in range(partition_count(server.get(names.partitions)) or 0):
@@ -169,7 +168,7 @@ def _known(server: redis.Redis, names: Names, wanted: tuple[str, ...]) -> Known:
         try:
             table = decode_table(raw) if raw else None
         except TableError:
-            continue  # the scorer tells of it
+            continue  # the scorer logs it
         for name in wanted if table else ():
             if table and name in table.machines:
                 row = table.machines.index(name)
@@ -205,5 +204,5 @@ def _in_words(done: Mapping[str, Any]) -> str:
         return f"{line}\n{done['was']} is forgotten"
     return (
         f"{line}\nnow set WINDWARD_MACHINE={done['machine']} for its agent and restart it; {done['was']} is cordoned\n"
-        f"when it is silent, run this again: {done['was']} is forgotten then"
+        f"run this again when the old name no longer sends: {done['was']} is forgotten then"
     )

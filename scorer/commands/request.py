@@ -1,7 +1,7 @@
-"""The flags that describe a request: one for the amount of each resource, and one for each other field.
+"""The flags of a request: one for the amount of each resource, and one for each other field.
 
 A flag that is not given is None and sends nothing, so that the file of ``--query`` or the scorer's own default holds.
-One that is given is sent whatever its value, and wins over the file.
+A flag that is given is sent whatever its value, and wins over the file.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class RequestSettings(AmountSettings):
     )
 
     def request(self) -> dict[str, Any]:
-        """Return the request as given: the file, with the flags laid over it."""
+        """Return the request: the fields of the file, replaced by the flags that are given."""
         params = {} if self.query is None else read_json(self.query, "query")
         if not isinstance(params, dict):
             raise SettingsError(f"query: {self.query} holds no JSON object")

@@ -54,7 +54,7 @@ def ago(at_s: float | None, now_s: float) -> str:
 
 
 def move_words(answer: Mapping[str, Any]) -> str:
-    """Return what an answer of ``update`` says of a move.
+    """Return the move in an answer of ``update``, in words.
 
     >>> move_words({"id": "a", "machine": "m1", "moving": {"to": "m2"}})
     'a moves from m1 to m2'

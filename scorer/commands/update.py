@@ -17,7 +17,7 @@ from scorer.settings import ClientSettings
 class UpdateSettings(AmountSettings):
     """Move, resize or change the role of a confirmed instance; what is not given stays.
 
-    --machine alone says where it is from now on. With --move the machine is reserved: the instance holds both until
+    --machine alone moves the instance at once. With --move the machine is reserved: the instance holds both until
     `windward confirm ID --machine MACHINE`, --cancel-move, or until --ttl-s is over; then it stays where it is. Amounts
     given with --machine and --move are reserved there, and are its own from the confirmation on.
     """
@@ -58,14 +58,14 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     params |= {name: value for name in own if (value := getattr(settings, name)) is not None}
     for name in ("move", "cancel_move"):
         if not params[name]:
-            del params[name]  # a scorer of the release before knows neither
+            del params[name]  # a scorer of the previous release knows neither
     if settings.ttl_s is not None and not settings.move:
         raise SettingsError("ttl_s: goes with --move")
     return ask.ask(settings, "update", params, show)[0]
 
 
 def show(answer: dict[str, Any]) -> str:
-    """Return what became of the instance in one line."""
+    """Return the instance after the update, in one line."""
     if answer["repeated"]:
         return f"{answer['id']} on {answer['machine']}: nothing to change{moving(answer)}"
     moved = f", moved from {answer['moved_from']}" if answer.get("moved_from") else ""
@@ -74,6 +74,6 @@ def show(answer: dict[str, Any]) -> str:
 
 
 def moving(answer: Mapping[str, Any]) -> str:
-    """Return where an instance moves, after a comma."""
+    """Return the target of a moving instance, after a comma; "" when it does not move."""
     found = answer.get("moving")
     return f", moving to {found['to']} until {time_of(found['until'])}" if found else ""

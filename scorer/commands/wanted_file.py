@@ -7,8 +7,8 @@ request (`schemas.request`):
     {"id": "web", "cpu": "500m", "memory": "2G", "count": 3, "selector": "zone in (zone-1, zone-2)"}
 
 ``machine``: where it has to be; without it, it stays where it is, or goes to the best machine. ``count``: so many, with
-the ids ``web-1``, ``web-2``, ... A field beside ``instances`` holds for each of them that does not give it itself. An
-amount that is not given is not requested. Fields of one call to place (`NOT_HERE`) have no place in the file.
+the ids ``web-1``, ``web-2``, ... A field beside ``instances`` is the default of each of them. An amount that is not
+given is not requested. Fields of one call of `place` (`NOT_HERE`) are refused.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_wanted(text: str) -> list[Request]:
 
 
 def _records(text: str) -> list[tuple[str, Any]]:
-    """Return each record with where it stands."""
+    """Return each record with its place in the file."""
     begin = text.lstrip()[:1]
     if begin in ("[", "{"):
         try:
@@ -95,14 +95,14 @@ def _requests(record: Any) -> list[Request]:
     try:
         json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise InvalidRequest("a text in it is no Unicode: it holds half of a surrogate pair") from None
+        raise InvalidRequest("a text in it is not valid Unicode: it holds half of a surrogate pair") from None
     request = read_request(record)
     if not request.id:
         raise InvalidRequest("id is required")
     plain = Request()
     for name in NOT_HERE:
         if getattr(request, name) != getattr(plain, name):
-            raise InvalidRequest(f"{name}: says how one call is answered, and has no place in this file")
+            raise InvalidRequest(f"{name}: says how one call is answered, and is not allowed in this file")
     if request.machine:
         check_machine_id(request.machine)
     requests = expand(request)

@@ -1,7 +1,7 @@
-"""Shell: the whole fleet for commands that work on it by themselves: the running one, or that of a file.
+"""Shell: the fleet of commands that compute without a scorer: the running one, or that of a file.
 
-A plan or a count over thousands of machines takes a second, and a scorer has placements to answer. Such a command reads
-windows and ledger as a scorer does, and asks none.
+A plan or a count over thousands of machines takes a second, for which a scorer would answer no placements. So such a
+command reads windows and ledger itself, as a scorer does.
 """
 
 from __future__ import annotations

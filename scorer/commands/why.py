@@ -27,7 +27,7 @@ _PAGE = 500
 
 @dataclass(frozen=True, kw_only=True)
 class WhySettings(ClientSettings):
-    """Say why an instance is where it is: the answer that placed or moved it, with the terms of that moment."""
+    """Say why an instance is where it is: the answer that placed or moved it, with its terms at that time."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward why db-1",)
 

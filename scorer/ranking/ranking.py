@@ -21,7 +21,7 @@ TIE = 1e-9
 """Totals closer than this are equal; the machine whose name sorts first is taken."""
 
 BEST = 5
-"""So many of the best machines are found at once: more cost next to nothing."""
+"""How many of the best machines are found at once: to find a few more costs next to nothing."""
 
 _BLOCK = 32
 NO_ROWS: Integers = np.empty(0, np.int64)
@@ -40,7 +40,7 @@ def at_least(values: Floats, count: int) -> float:
 
 @dataclass(eq=False)
 class Verdict:
-    """What one filter said; made 5 times in a decision, and read-only: frozen it would take 1 us to make."""
+    """The verdict of one filter on all machines; read-only. Not frozen: that costs 1 us, 5 times in a decision."""
 
     placed: PlacedFilter
     seen: Machines
@@ -60,7 +60,7 @@ class Verdict:
 
 @dataclass(eq=False)
 class ScoreTerm:
-    """What one score said: its part of the total is ``slope * raw + start``, times the weight's share. Read-only."""
+    """The values of one score: its part of the total is ``slope * raw + start``, times the weight's share. Read-only."""
 
     weighted: WeightedScore
     seen: Machines
@@ -92,9 +92,9 @@ class Ranking:
     verdicts: list[Verdict] = field(repr=False)
     terms: list[ScoreTerm] = field(repr=False)
     said: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
-    """What `scorer.ranking.explain` said of it already."""
+    """Parts of the explanation that `scorer.ranking.explain` has made already."""
     limits: list[Limit] | None = field(default=None, init=False, repr=False)
-    """What the ledger must uphold for its request, once `scorer.placement.limits` has asked the filters."""
+    """The limits that the ledger must uphold for its request, set by `scorer.placement.limits`."""
     _best_rows: Integers = field(default_factory=lambda: NO_ROWS, init=False, repr=False)
 
     @cached_property
@@ -114,13 +114,13 @@ class Ranking:
         return self.best(len(self.machines))
 
     def best(self, count: int) -> Integers:
-        """Return the rows of the best ``count`` feasible machines, best first; equals by name."""
+        """Return the rows of the best ``count`` feasible machines, best first; equal ones by the profile's ties."""
         if self._best_rows.size < min(count, self.feasible_count):
             self._best_rows = self._best(self.feasible, self.feasible_count, max(count, BEST))
         return self._best_rows[:count]
 
     def best_among(self, only: Bools, count: int) -> Integers:
-        """Return the rows of the best feasible machines among ``only`` [n]."""
+        """Return the rows of the best ``count`` feasible machines among ``only`` [n], best first."""
         feasible = self.feasible & only
         return self._best(feasible, int(np.count_nonzero(feasible)), count)
 
@@ -142,7 +142,7 @@ class Ranking:
         return rows[np.lexsort((names, -steps))][:count]
 
     def _lots(self, rows: Integers) -> NDArray[np.uint64]:
-        """Return [len(rows)] the lots of the machines for this instance: the same wherever it is ranked."""
+        """Return [len(rows)] a hash of machine and instance, by which ties are drawn; the same in every process."""
         lot = self.machines.roster.name_hash[rows] ^ np.uint64(hash_of(self.request.id))
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finaliser of splitmix64
             lot = (lot ^ (lot >> np.uint64(shift))) * np.uint64(factor)
@@ -151,11 +151,11 @@ class Ranking:
 
 @dataclass(eq=False)
 class ContinuedRanking(Ranking):
-    """The ranking that a row of alike placements began with, and the machine that is the best by now."""
+    """The ranking that a run of alike placements began with, and the machine that is best after them."""
 
     base: Ranking
     row: int
 
     def best(self, count: int) -> Integers:
-        """Return the one row that is known."""
+        """Return the row of the best machine; no others are known."""
         return np.array([self.row][:count], np.int64)

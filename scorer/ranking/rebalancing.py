@@ -1,4 +1,4 @@
-"""How a profile balances what runs: by what a move is judged, what may move, and how much at once.
+"""The settings by which a profile rebalances: how a move is judged, what may move, and how much at once.
 
 [rebalance]
 rule = "overload"             # or "thresholds": the rules of Koordinator's LowNodeLoad
@@ -6,18 +6,18 @@ objective = "overload"        # expected load above the limit; or "variance" of 
 gain_min = 0.002              # least cut of a move above its cost: in machines of mean size, or in shares squared
 high = { cpu = 65 }           # only a machine above any of these gives, in per cent; {}: any machine
 low = { cpu = 45 }            # only a machine below all of these takes; {}: any machine
-prod_high = {}                # the same of what instances of class prod use (rule "thresholds")
+prod_high = {}                # the same for the usage by instances of class prod (rule "thresholds")
 prod_low = {}
 deviation = false             # true: distances from the mean of the fleet
 rounds_over = 1               # a machine gives after more rounds in a row above than these; 1: at once
-rounds_under = 3              # it ends with more rounds in a row below than these,
+rounds_under = 3              # it stops after more rounds in a row below than these,
 over_s = 60.0                 # or so long after it began
 moves_max = 10                # moves of one plan
 from_machine_max = 5          # moves from one machine, those of the last hour among them
 to_machine_max = 5            # moves to one machine, likewise
 cluster_max = 1               # instances of one cluster in a plan
 hour_max = 0.005              # part of the instances that may move in an hour, but at least ten; 0: no limit
-rest_s = 1800.0               # an instance that came less long ago stays
+rest_s = 1800.0               # an instance placed or moved less long ago stays
 classes = []                  # priority classes that may move; []: all
 same = []                     # labels whose value source and target must share
 nic_share = 0.5               # part of a NIC that the copy of a moving instance's memory may take
@@ -36,7 +36,7 @@ Objective = Literal["overload", "variance"]
 Percents = Mapping[str, float]
 
 HOUR_MIN = 10
-"""So many moves an hour are let be in a fleet of any size."""
+"""So many moves an hour are allowed in a fleet of any size."""
 _COUNT_MAX = 10_000
 _TIME_MAX_S = 31 * 86_400.0
 _THRESHOLDS = ("high", "low", "prod_high", "prod_low")
@@ -121,5 +121,5 @@ class Rebalancing:
         return replace(self, **given)
 
     def in_hour(self, instances: int) -> int | None:
-        """Return how many moves an hour may have in a fleet of so many instances; None: any number."""
+        """Return the most moves in an hour for a fleet of so many instances; None: no limit."""
         return max(HOUR_MIN, int(self.hour_max * instances)) if self.hour_max else None

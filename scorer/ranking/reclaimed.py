@@ -1,7 +1,7 @@
-"""What of each machine may be sold to lower classes, as a decision sees it: measured load and the ledger, by one rule.
+"""What each machine may sell to lower classes, from measured load and the ledger, as a decision sees them.
 
-A machine's figures depend on that machine alone. Instances of mid and prod that came since count at once, by what they
-ask for; what batch and free hold changes nothing of what they may have.
+A machine's figures depend on that machine alone. Instances of mid and prod that came since the last report count at
+once, with what they ask. The amounts of batch and free do not change what these classes may have.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def of_classes(machines: Machines) -> Floats:
 
 
 def system(machines: Machines) -> Floats:
-    """Return [R, n]: what a machine uses beside its instances, as its agent says; NaN where it does not."""
+    """Return [R, n]: what a machine uses besides its instances, as its agent reports; NaN where it does not."""
     snapshot = machines.fleet.snapshot
     return system_usage(snapshot, snapshot.usages.columns.recent)
 
@@ -89,9 +89,9 @@ def predicted(machines: Machines) -> Floats:
 def reclaimable(machines: Machines, strategy: Reclaim, priority_class: str) -> Floats:
     """Return [R, n]: what a class below prod may have; 0 of a resource that is not sold by class, or unknown.
 
-    What the system uses is what the agent says of it, and what it reports of ids that are no instance of the ledger.
-    Where no report says it, it is what the machine uses beyond its instances: what is not measured by instance, batch's
-    too, counts against batch. Where no peak is predicted the day's peak counts.
+    The system's usage is what the agent reports of it, plus the reports of ids that the ledger does not have. Without
+    such a report it is what the machine uses beyond its instances: usage that is not measured by instance, batch's too,
+    counts against batch. Where no peak is predicted the day's peak counts.
     """
     sums = uses_from(machines.of_classes)
     capacity, allocatable = machines.capacity, machines.allocatable

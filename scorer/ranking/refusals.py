@@ -18,12 +18,12 @@ from scorer.ranking.ranking import Ranking
 from scorer.snapshot.arrays import Bools
 
 _LAST = (Owner("refusals"), "last")
-"""Under what the refusals of the last decision are kept."""
+"""The key under which the refusals of the last decision are kept."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """So many machines for one reason; each machine counts once, for the first filter that refused it."""
+    """How many machines were refused for one reason; each counts once, for the first filter that refused it."""
 
     filter: str
     reason: str
@@ -57,15 +57,15 @@ class _Told(NamedTuple):
 
     profile: Profile
     told: tuple[Request, int, bytes]
-    """Request, second and feasible machines they were given for."""
+    """The request, second and feasible machines that they hold for."""
     ledger: Readable
     position: int
-    """The ledger's, then."""
+    """The ledger's position at that decision."""
     found: list[Refusal]
 
 
 def _touched(ranking: Ranking, position: int) -> bool:
-    """Return whether anything was placed on a refused machine since; or a filter looks beyond the one machine."""
+    """Return whether a refused machine changed since a position, or a filter depends on other machines."""
     changed = ranking.machines.fleet.seats.changed_since(position)
     if changed is None or any(plugins.looks_at_fleet(verdict.filter) for verdict in ranking.verdicts):
         return True

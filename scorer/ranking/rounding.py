@@ -10,7 +10,7 @@ from scorer.snapshot.arrays import Floats
 def round_half_away(values: Floats) -> Floats:
     """Round to whole numbers, halves away from zero, as Go's ``math.Round``.
 
-    What misses a half by less than 1e-9 is one: the peers reckon with whole amounts, which are fractions here.
+    A fraction within 1e-9 below a half counts as a half: the peers compute with whole amounts, which are floats here.
 
     >>> round_half_away(np.array([62.5, -2.5, 2.4, 77.49999999999999])).tolist()
     [63.0, -3.0, 2.0, 78.0]
@@ -19,7 +19,7 @@ def round_half_away(values: Floats) -> Floats:
 
 
 def known_or(values: Floats, otherwise: float) -> Floats:
-    """Return the values, NaN replaced: the very same array when there is none.
+    """Return the values with NaN replaced; the same array when there is none.
 
     >>> known_or(np.array([1.0, np.nan]), 0.0).tolist()
     [1.0, 0.0]

@@ -1,4 +1,4 @@
-"""The machines as a decision sees them, under each load model of its profile."""
+"""The machines of one decision, under each load model of its profile."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Seen:
         self._machines: dict[int, Machines] = {}
 
     def machines(self, load_model: LoadModel | None = None, owner: Owner = UNOWNED) -> Machines:
-        """Return the machines under one load model (None: the profile's), asked by this owner from now on.
+        """Return the machines under one load model (None: the profile's); from now on they keep values for ``owner``.
 
         The request's own window is for the profile's load model.
         """
@@ -50,7 +50,7 @@ class Seen:
 
 
 def _any_fresh(snapshot: Snapshot, profile: Profile, now_s: float) -> bool:
-    """Return whether the pipeline gave any machine data lately."""
+    """Return whether any machine has a sample younger than ``stale_s``."""
     seen_at = snapshot.seen_at
     return bool(seen_at.size) and bool(now_s - seen_at.max() <= profile.stale_s)
 
@@ -63,7 +63,7 @@ def fleet_of(
     requests_alone: bool = False,
     kept: Kept | None = None,
 ) -> Fleet:
-    """Return the fleet under one load model, with what is kept of it brought up to the ledger.
+    """Return the fleet under one load model, with its kept columns up to date with the ledger.
 
     Raises InvalidRequest for a ``window_s`` that the snapshot does not have.
     """

@@ -35,9 +35,9 @@ _EXISTENCE = re.compile(rf"(!?)\s*({_WORD})")
 _NEXT = re.compile(r"\s*(?:(,)\s*|$)")
 
 REQUIREMENTS_MAX = 128
-"""Of all selectors of a request together: each is asked of all machines."""
+"""The most requirements of all selectors of a request together: each is computed for all machines."""
 _SHOWN_MAX = 80
-"""Characters of a text that cannot be read, in the message that says so."""
+"""The most characters of an invalid selector that the error message shows."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Requirement:
     values: tuple[str, ...] = ()
 
     def holds(self, column: LabelColumn) -> Bools:
-        """Return [n]: asked once of each distinct value, however many machines there are."""
+        """Return [n]; computed once for each distinct value, however many machines there are."""
         present = column.codes >= 0
         if self.operator == "exists":
             return present
@@ -60,7 +60,7 @@ class Requirement:
         return matched | ~present if self.operator in ("!=", "notin") else matched
 
     def _accepts(self, values: tuple[str, ...]) -> Bools:
-        """Return for each distinct value of a label, and of none at least one, whether it is accepted."""
+        """Return whether each distinct value of a label is accepted; at least one element, also without values."""
         if self.operator in ("<", ">"):
             numbers, limit = _numbers(values), float(self.values[0])
             return numbers < limit if self.operator == "<" else numbers > limit
@@ -78,7 +78,7 @@ def _numbers(values: tuple[str, ...]) -> Floats:
 
 @lru_cache(maxsize=64)
 def _positions(values: tuple[str, ...]) -> Mapping[str, int]:
-    """Return where each value of a label is."""
+    """Return the index of each value of a label."""
     return {value: position for position, value in enumerate(values)}
 
 
@@ -141,7 +141,7 @@ def check_selectors(request: Request) -> None:
 
 
 def select(text: str, machines: Machines, field: str = "selector") -> Bools:
-    """Return [n]: the machines that all requirements hold of."""
+    """Return [n]: whether all requirements hold for the machine."""
     selected = np.ones(len(machines), np.bool_)
     for requirement in parse_selector(text, field):
         selected &= requirement.holds(machines.label(requirement.key))

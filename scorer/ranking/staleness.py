@@ -1,12 +1,12 @@
-"""Staleness of the whole fleet: when the pipeline is silent, the last known load is better than none.
+"""Staleness of the whole fleet: while the pipeline is silent, machines are ranked by their last known load.
 
 A machine's data is stale when its newest sample is older than the profile's ``stale_s`` and than three of its own
-intervals. Where few machines are stale, those are at fault, and the `fresh` filter refuses them. Where 90 % or more
-are, the pipeline is (broker, stream app, Redis). Under ``stale = "last-known"`` the usage is then that of the last
-window, with the credits of all that was placed since, and every answer warns.
+intervals. When few machines are stale, the fault is theirs, and the `fresh` filter refuses them. When 90 % or more are
+stale, the fault is in the pipeline (broker, stream app, Redis). Under ``stale = "last-known"`` the usage is then that
+of the last window, with the credits of all instances placed since, and every answer warns.
 
 Rejected as the default: to refuse all machines, which turns a broken broker into an outage of every deployer. Also
-rejected: to go by requests alone, by which a loaded fleet with an empty ledger looks idle.
+rejected: to rank by requests alone, by which a loaded fleet with an empty ledger looks idle.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scorer.ranking.profile import Profile
 from scorer.snapshot.snapshot import Snapshot
 
 SILENT_SHARE = 0.9
-"""The pipeline is silent when so many of the machines with data are stale."""
+"""The pipeline is silent when at least this share of the machines with data is stale."""
 _INTERVALS_MAX = 3.0
 _STALENESS = Owner("staleness")
 
@@ -32,7 +32,7 @@ def silent(snapshot: Snapshot, stale_s: float, now_s: float, kept: Kept) -> bool
 
 
 def _heard_until_s(snapshot: Snapshot, stale_s: float) -> float:
-    """Return the time from which on the pipeline is silent, unless data come."""
+    """Return the time from which on the pipeline is silent, unless data arrive before."""
     known = snapshot.has_data
     count = int(np.count_nonzero(known))
     if not count:

@@ -1,4 +1,4 @@
-"""The resources and statistics of load that a filter or score may be told to go by."""
+"""The resources and statistics of load that a filter or a score can be configured with."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KOORDINATOR_EXPIRATION_S = 180.0
 
 
 def prod_usage(machines: Machines, with_system: object) -> Floats:
-    """Return [R, n]: the usage by class prod, with what a machine is known to use beside its instances if asked for."""
+    """Return [R, n]: the usage by class prod; ``with_system``: plus what the machine uses besides its instances."""
     usage = machines.class_mean("prod")
     return usage + np.nan_to_num(machines.system_usage) if with_system else usage
 
@@ -28,9 +28,9 @@ def prod_usage(machines: Machines, with_system: object) -> Floats:
 def statistic(machines: Machines, name: Statistic, missing: str = "refuse") -> Floats:
     """Return [R, n]: that statistic of the usage, with credits; NaN without data.
 
-    ``missing = "estimates"`` does as Koordinator: a percentile over a window not half covered is no percentile. Where
-    it is missing, the estimates of all instances placed count instead of any measurement. With ``"mean"`` the mean
-    counts. What is not measured at all stays NaN.
+    ``missing = "estimates"`` does as Koordinator: a percentile over a window less than half covered counts as missing.
+    Where it is missing, the estimates of all instances placed count instead. With ``"mean"`` the mean counts instead.
+    Without any measurement the result stays NaN.
     """
     if name == "mean":
         return machines.mean

@@ -9,13 +9,13 @@ from schemas.request import Toleration
 
 
 def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
-    """Return whether any toleration bears this taint."""
+    """Return whether any toleration matches this taint."""
     return any(
-        bears.key in ("", taint.key) and bears.value in (None, taint.value) and bears.effect in (None, taint.effect)
-        for bears in tolerations
+        each.key in ("", taint.key) and each.value in (None, taint.value) and each.effect in (None, taint.effect)
+        for each in tolerations
     )
 
 
 def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration], effect: str) -> list[Taint]:
-    """Return the taints of one effect that nothing bears."""
+    """Return the taints of one effect that no toleration matches."""
     return [taint for taint in taints if taint.effect == effect and not tolerated(taint, tolerations)]

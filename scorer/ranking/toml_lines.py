@@ -1,4 +1,4 @@
-"""Where something stands in a TOML text, which `tomllib` does not tell."""
+"""The line of a key in a TOML text, which `tomllib` does not tell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def locate(text: str, path: tuple[str | int, ...]) -> int:
-    r"""Return the line (from 1) of a key path in a TOML text, or of the nearest thing around it.
+    r"""Return the line (from 1) of a key path in a TOML text, or of the nearest table around it.
 
     >>> locate('a = 1\n[[scores]]\nuse = "x"\n[[scores]]\nweight = -1', ("scores", 1, "weight"))
     5

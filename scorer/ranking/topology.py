@@ -13,7 +13,7 @@ from scorer.ranking.machines import Machines
 
 
 def facets(term: Term) -> frozenset[Facet]:
-    """Return what the instances of a term have in common; ``cluster``, ``role`` and ``kind`` are those fields."""
+    """Return the facets that the instances of a term must have; ``cluster``, ``role`` and ``kind`` are those fields."""
     return frozenset(
         (key, value) if key in ("cluster", "role", "kind") else ("label", key, value)
         for key, value in term.instances.items()

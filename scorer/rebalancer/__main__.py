@@ -46,7 +46,7 @@ def read_profile(settings: RebalancerSettings) -> Profile:
 
 
 def run(settings: RebalancerSettings, profile: Profile) -> int:
-    """Build the parts, turn until a signal, take everything down again."""
+    """Build the parts, run turns until a signal, close everything."""
     names, metrics = settings.names, Metrics(own_version())
     arguments, ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
     for name, given in (("redis_url", arguments), ("ledger_url", ledger_arguments)):

@@ -1,11 +1,11 @@
-"""Shell: rounds of balancing under the lease `rebalance`; what should move is proposed on a Redis list.
+"""Shell: rounds of rebalancing under the lease `rebalance`; moves are proposed on a Redis list.
 
     another holds the lease      wait for it
     this one holds it            every round: read windows and ledger, settle what is open, plan, write
 
-A round reads everything anew, and its plan sees what is open as made. All writing is one script with the number of the
-lease, which refuses an older one. A process that was frozen or cut off does not know that it lost the lease; it writes
-nothing. Who takes the lease next withdraws the proposals of those before it.
+A round reads everything again, and its plan counts open proposals as done. All writing is one script with the number of
+the lease, which refuses an older number: a process that was suspended or cut off does not know that it lost the lease,
+and can write nothing. The next holder of the lease withdraws the proposals of earlier ones.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = logging.getLogger("windward.rebalancer")
 
 
 class Daemon:
-    """``turn`` is called again and again; it says how long to wait."""
+    """Runs the rounds. Call ``turn`` in a loop; it returns how long to wait before the next call."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Daemon:
         """Whether the last turn reached its servers."""
 
     def turn(self, now_s: float) -> float:
-        """Keep the lease, or wait for it; make a round when one is due. Return the seconds until the next turn."""
+        """Take or renew the lease; with it do a round when one is due. Return the seconds until the next turn."""
         try:
             self._turn(now_s)
             self.well = True
@@ -108,7 +108,7 @@ class Daemon:
             self._snapshot, ledger, profile, now_s, self._kept, self._rounds, settled.pending, self._memory.resting
         )
         new = propose(plan, number, now_s, settings.proposal_s)
-        if self._lease.take() != number:  # it was frozen meanwhile, and another plans
+        if self._lease.take() != number:  # this process was suspended meanwhile, and another plans
             return
         try:
             returned = self._queue.write(

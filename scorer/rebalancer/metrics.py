@@ -1,4 +1,4 @@
-"""What the rebalancer counts."""
+"""The rebalancer's metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RESULTS = ("planned", "waiting", "failed")
 
 
 class Metrics:
-    """The rebalancer's metrics, in a registry of their own; counters of what is known beforehand begin at 0."""
+    """The rebalancer's metrics, in a registry of their own; every known label begins at 0."""
 
     def __init__(self, version: str = "") -> None:
         self.registry = CollectorRegistry()

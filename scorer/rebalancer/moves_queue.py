@@ -12,7 +12,7 @@ from scorer.wire import Wire
 
 _SCRIPT = Path(__file__).with_name("write_moves.lua").read_text()
 READ_MAX = 10_000
-"""Messages of each list that are looked at in a round."""
+"""The most messages of each list that a round reads."""
 
 
 class Overtaken(Exception):
@@ -41,7 +41,11 @@ class MovesQueue:
         returned: Sequence[tuple[bytes, bytes]],
         proposed: Sequence[bytes],
     ) -> int:
-        """Write a round; return how many were delivered again. Raises Overtaken, and what the wire raises."""
+        """Write the result of a round; return how many proposals were returned to the queue.
+
+        ``returned`` has pairs: the message that was taken, and the one that waits in its place. Raises Overtaken, and
+        what the wire raises.
+        """
         arguments: list[bytes | int] = [number, len(withdrawn), *withdrawn, len(returned)]
         arguments += [part for pair in returned for part in pair]
         arguments += [len(proposed), *proposed]

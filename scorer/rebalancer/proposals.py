@@ -1,10 +1,10 @@
-"""What becomes of the moves that were proposed, by the ledger as it is now; and what is proposed next. Pure.
+"""The outcomes of proposed moves, by the ledger as it is now; and the proposals of a new plan. Pure.
 
     waiting ──BLMOVE──► taken ──LREM (acknowledged)──► gone
        ▲                  │
        └── not in time ───┘        done, expired, overtaken: withdrawn from either list
 
-A proposal whose instance is moving is left alone: the move in the ledger has a time of its own. A proposal is overtaken
+A proposal whose instance is moving stays open: the move in the ledger has its own time limit. A proposal is overtaken
 when another rebalancer has taken the lease since, or when the instance is of another generation or on another machine.
 """
 
@@ -28,7 +28,7 @@ OUTCOMES: tuple[Outcome, ...] = (
 
 @dataclass
 class Memory:
-    """What the daemon remembers of its own term: lost with it, as its proposals are."""
+    """What the daemon remembers while it holds the lease; it ends with the lease, as its proposals do."""
 
     taken_since: dict[str, float] = field(default_factory=dict)
     """By the proposal's id: when it was first seen on the list of those taken."""
@@ -40,14 +40,14 @@ class Memory:
 
 @dataclass(frozen=True)
 class Settled:
-    """What to write, and what is open."""
+    """The result of `settle`: what to write, and which proposals stay open."""
 
     withdrawn: tuple[bytes, ...]
     """Messages to take off both lists."""
     returned: tuple[tuple[bytes, bytes], ...]
     """Messages to take off the list of those taken, each with the one that goes back to those waiting."""
     pending: Mapping[str, str]
-    """Instance to target, of what stays open."""
+    """The target by instance, of the proposals that stay open."""
     outcomes: tuple[Outcome, ...]
 
 
@@ -62,10 +62,10 @@ def settle(
     ack_s: float,
     rest_s: float,
 ) -> Settled:
-    """Return what becomes of the open proposals; ``memory`` learns of the round.
+    """Return the outcomes of the open proposals, and update ``memory``.
 
-    ``ack_s``: how long one that was taken may go without an acknowledgement. One that was acknowledged and whose
-    instance is still where it was counts as declined: that instance rests for ``rest_s``.
+    ``ack_s``: how long a taken proposal may stay without acknowledgement. An acknowledged one whose instance is still
+    where it was counts as declined: that instance is not proposed again for ``rest_s``.
     """
     withdrawn, returned, outcomes, pending = [], [], [], {}
     opened: dict[str, MoveProposal] = {}

@@ -20,10 +20,10 @@ Duration = Annotated[float, Meta(gt=0, le=86_400)]
 
 @dataclass(frozen=True, kw_only=True)
 class RebalancerSettings(LedgerSettings, BalanceSettings):
-    """Propose moves on a Redis list so that hot machines cool down; another program carries them out.
+    """Propose moves away from overloaded machines on a Redis list; another program carries them out.
 
-    Any number may run: one holds the lease and plans, the others wait. Each round plans on the fleet as it is then and
-    counts what was proposed and is not done yet.
+    Any number may run: one holds the lease and plans, the others wait. Each round plans on the fleet as it is then, and
+    counts open proposals as done.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
@@ -36,7 +36,7 @@ class RebalancerSettings(LedgerSettings, BalanceSettings):
     profile: str = setting("", "profile whose filters, load and [rebalance] hold", metavar="NAME")
     every: Duration = setting(60.0, "time between two rounds", duration=True)
     lease_s: Annotated[float, Meta(ge=0.1, le=86_400)] = setting(
-        30.0, "how long the lease holds without being kept: so long nobody plans after this process was killed"
+        30.0, "how long the lease holds unless renewed; after a kill another process plans when this time is over"
     )
     proposal_s: Duration = setting(600.0, "how long a proposed move may be begun")
     ack_s: Duration = setting(300.0, "a move that was taken and not acknowledged for so long is delivered again")

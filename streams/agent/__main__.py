@@ -34,7 +34,7 @@ from streams.agent.totals import MachineTotals
 log = logging.getLogger("windward.agent")
 
 SENDING_S = 10.0
-"""Longer than a record takes to be acknowledged."""
+"""More than the time in which a record is acknowledged."""
 
 
 SETTINGS = AgentSettings
@@ -77,7 +77,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     single = settings.once or settings.dry_run
 
     def emit(message: Message) -> bool:
-        """Hand one message over; return False when it was the last that is wanted."""
+        """Publish one message; return False when no further one is needed."""
         if publisher:
             publisher.publish([Record(sampler.machine.encode(), encode(message))])
         if single and isinstance(message, Sample):
@@ -99,7 +99,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 def build_sampler(settings: AgentSettings, identity: Identity) -> Sampler:
     """Return the sampler of this machine; raises SettingsError when it has no usable name.
 
-    A dry run publishes nothing, so it takes the name that an engine made up, too.
+    A dry run publishes nothing, so it accepts the random name of a container, too.
     """
     machine = settings.machine or identity.machine
     if identity.problem and not settings.machine and not (settings.dry_run and machine):
@@ -121,7 +121,7 @@ def build_sampler(settings: AgentSettings, identity: Identity) -> Sampler:
 
 
 def build_reporter(settings: AgentSettings, counts: Counts) -> Reporter:
-    """Return what reports this machine's instances."""
+    """Return the reporter of this machine's instances."""
     return Reporter(
         Meter(settings.found, MachineTotals().read, counts.instance_troubles), settings.instances_interval_s, counts
     )
@@ -141,7 +141,7 @@ def stop_event() -> threading.Event:
 
 
 def serve_metrics(settings: AgentSettings, sampler: Sampler) -> None:
-    """Start the pages; two intervals without a delivery, and what sending takes, make the agent unready."""
+    """Start the pages; after two intervals and `SENDING_S` without a delivery the agent is not ready."""
     from streams.agent.metrics import serve
 
     silent_s = 2 * settings.interval_s + SENDING_S
@@ -149,7 +149,7 @@ def serve_metrics(settings: AgentSettings, sampler: Sampler) -> None:
 
 
 def log_stopped(counts: Counts, left: int) -> None:
-    """Say at the end what became of the records."""
+    """Log how many records were delivered, dropped and refused."""
     values = {
         "samples": counts.samples,
         "delivered": counts.delivered,

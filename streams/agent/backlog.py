@@ -1,4 +1,4 @@
-"""The records that wait for the broker: bounded, the oldest give way. Pure; the publisher holds a lock around it."""
+"""The records that wait for the broker: bounded, the oldest are dropped. Pure; the publisher holds a lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Record(NamedTuple):
 
 
 class Backlog:
-    """At most ``limit`` records in the order they came; what does not fit pushes out the oldest, and is counted.
+    """At most ``limit`` records in the order they came; records beyond it replace the oldest, which are counted.
 
     >>> backlog = Backlog(limit=2)
     >>> backlog.push(Record(b"m", value) for value in (b"1", b"2", b"3"))

@@ -1,9 +1,9 @@
-"""Whether the host name is that of a container and not of the machine. Pure: it reads texts of ``/proc``.
+"""Detects a host name that is a container's and not the machine's. Pure: the texts of ``/proc`` are arguments.
 
 A container engine mounts a file of its own on ``/etc/hostname``, or puts its processes into a cgroup of its name. Such
 a process is in the host's network when it sees a physical interface: then engines give it the host's name, too. Docker
-names any other container by the start of its id. Containers of systemd-nspawn and LXC have names of their own, which
-last; they count as machines.
+names any other container by the start of its id. Containers of systemd-nspawn and LXC have permanent names; they count
+as machines.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOUNT_POINT = 4
 
 
 def in_container(mountinfo: str, cgroup: str) -> bool:
-    """Whether an engine runs this process, by its ``/proc/self/mountinfo`` and ``/proc/self/cgroup``.
+    """Return whether an engine runs this process, by its ``/proc/self/mountinfo`` and ``/proc/self/cgroup``.
 
     >>> in_container("22 27 0:21 / /proc rw - proc proc rw", "0::/system.slice/windward-agent.service")
     False
@@ -31,7 +31,7 @@ def in_container(mountinfo: str, cgroup: str) -> bool:
 
 
 def has_random_name(host_name: str, mountinfo: str, cgroup: str, *, physical: bool) -> bool:
-    """Whether the host name is one that an engine made up; ``physical``: a physical interface is seen.
+    """Return whether the host name was made by an engine; ``physical``: the process sees a physical interface.
 
     >>> mounts = "540 533 0:3 /var/lib/docker/containers/" + "3f" * 32 + "/hostname /etc/hostname rw - ext4 /dev/sda rw"
     >>> has_random_name("3f3f3f3f3f3f", mounts, "0::/", physical=False)

@@ -1,4 +1,4 @@
-"""What the agent counts of itself: plain numbers, so that it costs nothing without a reader."""
+"""The agent's counters: plain numbers, which cost nothing while no metrics page is served."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Counts:
     delivered: int = 0
     """Records the broker acknowledged."""
     dropped: int = 0
-    """Records that gave way in a full backlog."""
+    """Records dropped from a full backlog."""
     refused: int = 0
     """Records the broker will never take."""
     send_failures: int = 0
@@ -37,4 +37,4 @@ class Counts:
     instance_reports: int = 0
     """Reports of instances made."""
     instance_troubles: Counter[str] = field(default_factory=Counter)
-    """Instances that could not be measured whole, by kind."""
+    """Instances that could not be measured completely, by kind."""

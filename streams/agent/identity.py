@@ -1,21 +1,21 @@
-"""Who this machine is: one name, the same after every restart and upgrade; and the id of its host.
+"""The identity of a machine: one name, the same after every restart and upgrade; and the id of its host.
 
 The name is, in this order:
 
 1. the setting ``machine``;
 2. the name in the state file, when this host wrote it;
-3. what the previous release called the machine, when that release ran here;
-4. the host's name: fully qualified where it is, else bare.
+3. the name that the previous release gave the machine, when that release ran here;
+4. the host's name, fully qualified if it has a domain.
 
 **The state file** is ``machine.json`` in the unit's state directory (``STATE_DIRECTORY``). The first start of this
 release writes the name there, so a new domain or a lost name server changes nothing. It holds the host's id, too: a
-copied disk image is another host and takes its own name. Delete the file, and the host's name is taken anew.
+copied disk image is another host and gets its own name. After the file is deleted the host's name is read again.
 
 **The previous release** named a machine with a bare host name by its machine-id, wrote no file, and had the same state
 directory. So a state directory that is older than this process and has no file is its trace: the machine keeps its name
-until ``windward machines rename``. Rejected: asking the fleet's facts, since an agent may write to Kafka and read
-nothing. Without a state directory there is no trace, and the host's name is taken. Where that is a second name of a
-known host, ``windward doctor`` says so with the command that joins the two.
+until ``windward machines rename``. Rejected: reading the fleet's facts, since an agent may only write to Kafka. Without
+a state directory there is no trace, and the host's name is used. When that is a second name of a known host, ``windward
+doctor`` reports it with the command that joins the two.
 
 In a container without the host's network the host name is random: without ``machine`` it is refused
 (`streams.agent.container`).
@@ -55,7 +55,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Identity(NamedTuple):
-    """A machine's name and where it is from, the id of its host ("": it has no machine-id); or why it has no name."""
+    """A machine's name and its source, the id of its host ("": it has no machine-id); or why it has no name."""
 
     machine: str
     source: str
@@ -73,7 +73,7 @@ def host_name(full_name: str) -> str:
 
 
 def former_name(full_name: str, machine_id_text: str) -> str:
-    """Return what the previous release called the machine: the full host name, else the machine-id, else the bare name.
+    """Return the previous release's name of the machine: full host name, else machine-id, else bare host name.
 
     >>> former_name("db1.example.com", "3d12"), former_name("db1", "3d12"), former_name("db1", "")
     ('db1.example.com', '3d12', 'db1')
@@ -83,7 +83,7 @@ def former_name(full_name: str, machine_id_text: str) -> str:
 
 
 def choose(full_name: str, machine_id_text: str, kept: Kept | None, *, ran_before: bool) -> tuple[str, str]:
-    """Return the machine's name and where it is from, by the order above from its second place on.
+    """Return the machine's name and its source, by the order above from its second place on.
 
     ``ran_before``: the previous release ran here. Raises ValueError when there is no name.
     """
@@ -95,11 +95,11 @@ def choose(full_name: str, machine_id_text: str, kept: Kept | None, *, ran_befor
         return name, "host name"
     if name := machine_id_text.strip():
         return name, "machine-id"
-    raise ValueError("machine: this machine has neither a host name nor a machine id; give it one by --machine")
+    raise ValueError("machine: this machine has neither a host name nor a machine id; give it a name by --machine")
 
 
 def read_identity(environ: Mapping[str, str], started_s: float) -> Identity:
-    """Return who this machine is by itself, and keep the name in the state file.
+    """Return the identity of this machine without the setting, and keep the name in the state file.
 
     ``started_s``: when this process started, epoch s. To be called before anything that can fail: a first start that
     fails afterwards must not look like the previous release's trace.
@@ -140,7 +140,7 @@ def _kept(path: Path) -> Kept | None:
 
 
 def _keep(path: Path, kept: Kept) -> None:
-    """Write the state file as one step; a directory that takes none leaves the name as it is found each time."""
+    """Write the state file atomically; when it cannot be written, the name is determined again at each start."""
     written = path.with_name(f"{path.name}.{os.getpid()}")
     with contextlib.suppress(OSError):
         written.write_bytes(msgspec.json.encode(kept))

@@ -1,4 +1,4 @@
-"""The agent's loop: wait for the tick, read, hand over. Time comes from a clock that tests can replace."""
+"""The agent's loop: wait for the tick, read, emit. Time comes from a clock that tests can replace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Clock(Protocol):
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long; return True at once when told to stop."""
+        """Wait so long; return True as soon as the process is to stop."""
         ...
 
 
@@ -57,9 +57,8 @@ def run(
 ) -> None:
     """Read at every tick and emit samples and facts until the clock says stop or ``emit`` returns False.
 
-    ``reporter`` gives samples what the machine's instances used; None: nothing is said of them.
-
-    The facts follow the first reading after a start, so that they know the capacities, and then at their own interval.
+    ``reporter`` adds the usage of the machine's instances to samples; None: samples have none. The facts follow the
+    first reading after a start, so that they have the capacities, and then at their own interval.
     """
     sampler.read(clock.epoch_s(), clock.monotonic_s())
     if reporter:

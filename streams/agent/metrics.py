@@ -1,4 +1,4 @@
-"""The agent's Prometheus page, made from its counts when asked. Imported only when it is switched on: it costs 2 MB."""
+"""The agent's Prometheus page, made from its counts at each scrape. Imported only when in use: it costs 2 MB."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CountsCollector(Collector):
         yield CounterMetricFamily(f"{PREFIX}_samples", "samples made", counts.samples)
         yield _by_resource(f"{PREFIX}_readings", "readings taken", counts.readings)
         yield _by_resource(f"{PREFIX}_collector_failures", "readings that failed", counts.collector_failures)
-        records = CounterMetricFamily(f"{PREFIX}_records", "records by what became of them", labels=["result"])
+        records = CounterMetricFamily(f"{PREFIX}_records", "records by result", labels=["result"])
         for result in ("delivered", "dropped", "refused"):
             records.add_metric([result], getattr(counts, result))
         yield records
@@ -79,7 +79,7 @@ def serve(counts: Counts, agent_version: str, host: str, port: int, silent_s: fl
 
 
 def ready(counts: Counts, silent_s: float, clock: Callable[[], float] = time.time) -> tuple[bool, dict[str, Any]]:
-    """Return whether a record was delivered within ``silent_s``, and what waits."""
+    """Return whether a record was delivered within ``silent_s``, and the number of waiting records."""
     delivered_s = counts.last_delivery_s
     age_s = clock() - delivered_s if delivered_s else None
     details = {"last_delivery_age_s": age_s if age_s is None else round(age_s, 1), "backlog_records": counts.waiting}

@@ -1,12 +1,12 @@
-"""The producer of Kafka records that a publisher gives its records to: how it is made, and how it is asked. Shell.
+"""The producer of Kafka records that a publisher uses, and its settings. Shell.
 
-- ``enable_idempotence=False, acks=1``: an idempotent producer can refuse for good after its broker came back without
-  its memory. A record sent twice does no harm: a slot is set, not added to.
+- ``enable_idempotence=False, acks=1``: an idempotent producer can fail permanently after its broker restarted without
+its state. A record sent twice does no harm: a slot is set, not added to.
 - ``max_in_flight_requests_per_connection=1``: with more, a batch that is sent again arrives behind the one after it.
-- Topics are never created from here: by the broker's own rule they would get its partition count, not ours. A topic
-  that is not there yet is a broker that is not there yet.
+- Topics are never created from here, since they would get the broker's default partition count. A missing topic is
+handled like a missing broker.
 - The record's timestamp is left to the producer: the time of sending. The reader compares ``at`` with it to learn how
-  far the machine's clock is off, and to refuse what claims to be from the future.
+  far the machine's clock is off, and to refuse messages from the future.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from schemas.process.connections import KafkaSettings
 log = logging.getLogger("windward.publisher")
 
 REFUSALS = (MessageSizeTooLargeError, RecordListTooLargeError, InvalidRecordError)
-"""The record is at fault, not the broker: sending it again would fail for ever."""
+"""Errors of the record, not of the broker: sending it again would fail again."""
 
 
 class Future(Protocol):
@@ -45,12 +45,12 @@ class Producer(Protocol):
         ...
 
     def close(self, timeout: float) -> None:
-        """Give up what is queued."""
+        """Close, and drop what is queued."""
         ...
 
 
 class CachingPartitioner(DefaultPartitioner):  # type: ignore[misc]
-    """Kafka's own partitioner, asked once for each machine: its hash in Python costs more than the rest of a send."""
+    """Kafka's partitioner, called once for each machine: its hash in Python costs more than the rest of a send."""
 
     def __init__(self) -> None:
         self._partitions: dict[bytes, int] = {}
@@ -91,7 +91,7 @@ def connect(settings: KafkaSettings, client_id: str, linger_ms: int = 5, batch_b
 
 
 def wait(future: Future, timeout_s: float) -> None:
-    """Wait for a result; which one it is, is read off the future."""
+    """Wait until the future is done, or for ``timeout_s``; its result is not raised."""
     try:
         future.get(timeout_s)
     except Exception:
@@ -99,7 +99,7 @@ def wait(future: Future, timeout_s: float) -> None:
 
 
 def close(producer: Producer) -> None:
-    """Give the producer up; it complains of records without a result, which are back in the backlog."""
+    """Close the producer. Its error about records without a result is only logged: they are in the backlog again."""
     try:
         producer.close(timeout=0)
     except KafkaError as error:
@@ -107,12 +107,12 @@ def close(producer: Producer) -> None:
 
 
 def succeeded(future: Future) -> bool:
-    """Whether the broker has acknowledged the record."""
+    """Return whether the broker has acknowledged the record."""
     return future.is_done and future.exception is None
 
 
 def in_words(error: BaseException | None) -> str:
-    """Return an error with its kind, once: errors of kafka-python begin with it.
+    """Return an error with its type in front, once: the messages of kafka-python begin with it.
 
     >>> in_words(ValueError("wrong")), in_words(ValueError("ValueError: wrong"))
     ('ValueError: wrong', 'ValueError: wrong')

@@ -1,13 +1,13 @@
-"""Publishing that never holds up its caller and outlives the broker. Shell: talks to Kafka from a thread of its own.
+"""Publishing that never blocks its caller and survives a lost broker. Shell: a thread of its own talks to Kafka.
 
     publish() ──→ backlog (bounded, drop oldest) ──→ in flight (bounded) ──→ acknowledged
                      ↑                                      │
                      └──── failed or unanswered, in order ──┘
 
-Chosen, each because the other way was seen to fail:
+Chosen, each because the alternative failed in a test:
 
-- kafka-python's own queue has no bound in bytes while the broker is away, so no more than ``in_flight_most`` records
-  are ever given to it; the rest waits here.
+- kafka-python's own queue has no bound in bytes while the broker is away, so it is given at most ``in_flight_most``
+records; the others wait here.
 - The constructor fails when the broker is away, so it is tried again in the thread, with growing pauses. After a round
   that failed the producer is built anew: one that holds records it cannot send takes 5 % of a core, and one whose
   broker came back as another may never recover.
@@ -39,7 +39,7 @@ UNANSWERED_S = 20.0
 
 @dataclass
 class _Round:
-    """What one look at the results in flight came to."""
+    """The counts of one pass over the results in flight."""
 
     delivered: int = 0
     failed: int = 0
@@ -68,7 +68,7 @@ class Publisher:
         self._in_flight: list[tuple[Record, Future]] = []
         self._changed = threading.Condition()
         self._stop_at_s: float | None = None
-        """Monotonic time after which what is left is given up; None while running."""
+        """Monotonic time after which undelivered records are given up; None while running."""
         self._away = False
         self._answered_s = 0.0
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
@@ -78,14 +78,14 @@ class Publisher:
         self._thread.start()
 
     def publish(self, records: Iterable[Record]) -> None:
-        """Take records over; never blocks, drops the oldest when the backlog is full."""
+        """Add records to the backlog; never blocks, drops the oldest when the backlog is full."""
         with self._changed:
             self.counts.dropped += self._backlog.push(records)
             self.counts.waiting = len(self._backlog)
             self._changed.notify_all()
 
     def wait_for_room(self, records: int, timeout_s: float) -> bool:
-        """Wait until so many records fit without dropping one; for a caller that can wait, as the past can."""
+        """Wait until so many records fit without dropping one; for a caller that can wait, such as a replay."""
         with self._changed:
             return self._changed.wait_for(lambda: len(self._backlog) + records <= self._backlog.limit, timeout_s)
 
@@ -142,7 +142,7 @@ class Publisher:
         return delivered > 0
 
     def _send_some(self, producer: Producer) -> _Round:
-        """Give the producer what fits in flight; wait for a record or a result when there is nothing to give."""
+        """Send as many records as fit in flight; wait for a record or a result when there is none to send."""
         with self._changed:
             if not self._backlog and not self._in_flight:
                 self._changed.wait(None if self._stop_at_s is None else 0.05)
@@ -200,7 +200,7 @@ class Publisher:
             log.error("publisher.records.refused", extra={"values": values})
 
     def _drain_in_flight(self) -> None:
-        """Wait for every result, so that what failed goes back in order and what did not is not sent twice."""
+        """Wait for every result: failed records go back in order, and delivered ones are not sent twice."""
         end_s = time.monotonic() + UNANSWERED_S
         for _, future in self._in_flight:
             while not future.is_done and not self._over() and time.monotonic() < end_s:
@@ -221,7 +221,7 @@ class Publisher:
             self._changed.notify_all()
 
     def _over(self) -> bool:
-        """Tell whether to stop: told to, and either nothing is left or the deadline has passed."""
+        """Return whether to stop: `close` was called, and nothing is left or the deadline has passed."""
         with self._changed:
             if self._stop_at_s is None:
                 return False
@@ -237,7 +237,7 @@ class Publisher:
                 self._changed.wait(left_s)
 
     def _note_away(self, error: BaseException | None) -> None:
-        """Say once that the broker is away."""
+        """Log once that the broker is away."""
         if not self._away:
             self._away = True
             log.warning("publisher.broker.away", extra={"values": {"error": in_words(error)}})

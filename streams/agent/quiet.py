@@ -1,4 +1,4 @@
-"""Keep kafka-python from filling the log while the broker is away: it says the same thing several times a second."""
+"""Keeps kafka-python from filling the log while the broker is away: it repeats messages several times a second."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 class OncePerMinute(logging.Filter):
-    """Lets each message form of one library through once a minute, without its traceback; everything else always."""
+    """Shows each message of one library once a minute, without its traceback; records of others always."""
 
     def __init__(self, library: str, period_s: float = 60.0) -> None:
         super().__init__()
@@ -16,7 +16,7 @@ class OncePerMinute(logging.Filter):
         self._last_s: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether the record is shown."""
+        """Return whether the record is shown."""
         if record.name.partition(".")[0] != self._library:
             return True
         record.exc_info = None
@@ -31,7 +31,7 @@ class OncePerMinute(logging.Filter):
 def quieten(library: str, *, hush: bool = False) -> None:
     """Put the filter on what `schemas.process.logs.configure_logs` set up; ``hush``: the library says nothing.
 
-    Its selector takes any wait for Python's lock for a blocked loop: that is heard from errors upwards only.
+    Its selector reports any wait for Python's lock as a blocked loop, so only its errors are shown.
     """
     logging.getLogger(f"{library}.net.selector").setLevel(logging.ERROR)
     if hush:

@@ -30,7 +30,7 @@ class Readings:
         self.capacity = 0.0
 
     def add(self, usage: float, capacity: float) -> None:
-        """Take one reading in."""
+        """Add one reading."""
         self.n += 1
         distance = usage - self.mean
         self.mean += distance / self.n

@@ -54,8 +54,8 @@ class Sampler:
     def read(self, epoch_s: float, monotonic_s: float) -> list[Sample]:
         """Take one reading of every resource and return the samples it completes: none, one, or two after a gap.
 
-        ``epoch_s`` says which tick this is, ``monotonic_s`` what the rates are divided by. The first call only lays
-        down the counters that the second is compared with.
+        ``epoch_s`` determines the tick, ``monotonic_s`` the elapsed time that rates are divided by. The first call only
+        reads the counters that the second is compared with.
         """
         elapsed_s = 0.0 if self._read_s is None else monotonic_s - self._read_s
         if elapsed_s > self.schedule.interval_s:
@@ -72,7 +72,7 @@ class Sampler:
         return finished + (self._close() if self.schedule.ends(tick) else [])
 
     def facts(self, epoch_s: float) -> MachineFacts:
-        """Return what is known of the machine by now."""
+        """Return the facts of the machine known so far."""
         return MachineFacts(
             v=VERSION,
             machine=self.machine,
@@ -85,7 +85,7 @@ class Sampler:
         )
 
     def _read_one(self, collector: Collector, elapsed_s: float) -> Reading | None:
-        """Return one resource's reading, None where it fails: that is counted and logged."""
+        """Return one resource's reading; None when it fails, which is counted and logged."""
         resource = collector.resource
         before = self._before.pop(resource, None)
         try:
@@ -115,7 +115,7 @@ class Sampler:
         self._readings.setdefault(resource, Readings()).add(reading.usage, capacity)
 
     def _close(self) -> list[Sample]:
-        """Return the sample of the interval in hand, if anything was read in it."""
+        """Return the sample of the current interval, if it has a reading."""
         readings, self._readings = self._readings, {}
         if not readings or self._interval is None:
             return []

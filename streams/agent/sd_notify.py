@@ -1,4 +1,4 @@
-"""Tell systemd how this process is: its notify protocol is one datagram on a Unix socket."""
+"""systemd's notify protocol: reports the state of this process, as one datagram on a Unix socket."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ log = logging.getLogger("windward.agent")
 
 
 class SystemdNotifier:
-    """Sends states to the socket that systemd named; without one, nothing."""
+    """Sends states to the socket that systemd named; without one it does nothing."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         address = environ.get("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
 
     def notify(self, state: str) -> None:
-        """Send one state such as ``READY=1``, ``WATCHDOG=1`` or ``STOPPING=1``; a failure is not worth stopping for."""
+        """Send one state such as ``READY=1``, ``WATCHDOG=1`` or ``STOPPING=1``; a failure is only logged."""
         if not self._address:
             return
         try:

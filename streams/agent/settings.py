@@ -25,14 +25,14 @@ LABELS_BYTES_MAX = 8_192
 
 @dataclass(frozen=True, kw_only=True)
 class PublishSettings(KafkaSettings):
-    """What publishing takes, of one machine or of many."""
+    """Settings of publishing, for the agent and the load generator."""
 
-    labels: dict[str, str] = setting({}, "KEY=VALUE to tell of the machine; may be repeated", metavar="KEY=VALUE")
+    labels: dict[str, str] = setting({}, "label of the machine; may be repeated", metavar="KEY=VALUE")
     interval_s: float = setting(float(SLOT_S), f"time between two samples, {SLOT_S}s to {INTERVAL_S_MAX // 3600}h")
     reading_s: Annotated[float, Meta(gt=0)] = setting(1.0, "time between two readings; divides interval_s")
     facts_interval_s: Annotated[float, Meta(ge=SLOT_S)] = setting(300.0, "time between two messages of slow facts")
     backlog_records: Annotated[int, Meta(ge=1)] = setting(
-        1_000, "records kept while the broker is away; the oldest give way"
+        1_000, "records kept while the broker is away; the oldest are dropped first"
     )
     flush_s: Annotated[float, Meta(ge=0)] = setting(5.0, "time to deliver what is left when told to stop")
 
@@ -51,7 +51,7 @@ class PublishSettings(KafkaSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSettings(PublishSettings, InstanceSettings):
-    """Publish this machine's CPU, memory and NIC load."""
+    """Publish this machine's CPU, memory, NIC and disk load."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward agent --dry-run                             # print one sample, publish nothing",
@@ -60,7 +60,7 @@ class AgentSettings(PublishSettings, InstanceSettings):
     )
 
     machine: str | None = setting(
-        None, "this machine's name (default: the host's name, which stays as it was first taken)"
+        None, "this machine's name (default: the host's name at the first start, which is kept)"
     )
     capacity: dict[str, str] = setting(
         {},
@@ -128,5 +128,5 @@ def _amount(name: str, text: str, resource: str = "") -> float:
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     if amount <= 0:
-        raise ValueError(f"{name}: expected more than nothing, got {text!r}")
+        raise ValueError(f"{name}: expected more than 0, got {text!r}")
     return amount

@@ -1,4 +1,4 @@
-"""The machine's own CPU and memory, over the interval of a report: by the collectors that samples are made of."""
+"""The machine's own CPU and memory over the interval of a report, read by the collectors of samples."""
 
 from __future__ import annotations
 

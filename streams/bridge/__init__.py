@@ -1,1 +1,1 @@
-"""Hosts that have another agent already: its measurements from Kafka, as samples."""
+"""The bridge: measurements of another agent, read from Kafka, as samples."""

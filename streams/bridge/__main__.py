@@ -33,7 +33,7 @@ POLL_MS = 500
 REPORT_S = 60.0
 AWAY_S = 2.0
 FUTURE_TOLERANCE_S = 10.0
-"""How far the clock of a host may be ahead of this one's: the stream app refuses what is more."""
+"""How far the clock of a host may be ahead of this one's; the stream app refuses samples further ahead."""
 
 READERS = {"telegraf": (telegraf.read_points, "host"), "otel": (otel.read_points, "host.name")}
 
@@ -45,7 +45,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the bridge until told to stop; return 1 when samples were left undelivered."""
     if not argv or argv[0] not in AGENTS:
         if argv[:1] not in (["-h"], ["--help"]):
-            raise SettingsError(f"say whose messages to read: windward bridge {'|'.join(AGENTS)}")
+            raise SettingsError(f"which agent's messages? windward bridge {'|'.join(AGENTS)}")
         argv = ["telegraf", "--help"]
     agent = argv[0]
     settings = load_settings(BridgeSettings, f"bridge {agent}", argv[1:], environ, table="bridge")
@@ -75,7 +75,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 class Bridge:
-    """Reads until told to stop; a broker that is away is asked again."""
+    """Reads until told to stop; connects again when the broker was away."""
 
     def __init__(self, settings: BridgeSettings, agent: str, assembler: Assembler, publisher: Publisher) -> None:
         self._settings = settings
@@ -132,7 +132,7 @@ class Bridge:
             self._publisher.publish([Record(one.machine.encode(), encode(one)) for one in messages])
 
     def _report(self) -> None:
-        """Say now and then what became of what was read."""
+        """Log the counts of the messages read, every `REPORT_S`."""
         if time.monotonic() - self._reported_s >= REPORT_S:
             self._reported_s = time.monotonic()
             values = {**self._assembler.counts, "unreadable": self._unreadable}

@@ -1,11 +1,11 @@
-"""From points to samples: values of one moment are put together, counters become rates, intervals become samples. Pure.
+"""From points to samples: joins the values of one moment, turns counters into rates and intervals into samples. Pure.
 
 A moment of a machine is over when a later one begins, or ``SETTLE_S`` after its first point came. Each moment gives at
 most one reading of a resource (`streams.bridge.rates`).
 
-A sample says how much it knows: its interval is the time since the last one (at least ``interval_s``, longer where the
-agent measures less often). ``n`` is how many readings were made in it. An agent that measures every 10 s gives ``n`` =
-1 and a maximum that is the mean, where Windward's own gives ten.
+The interval of a sample is the time since the last one (at least ``interval_s``, longer if the agent measures less
+often). ``n`` is the number of readings in it. An agent that measures every 10 s gives ``n`` = 1 and a maximum equal to
+the mean, where Windward's own agent gives ten readings.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SAME_MOMENT_S = 1.0
 
 MACHINES_MAX = 100_000
 PARTS_MAX = 10_000
-"""Values of one machine that are kept: cores, interfaces and disks, times what is measured of each. Of more in one
-moment the rest is not used; names that come and go push out what was not seen for longest. Both are counted."""
+"""The most values of one machine that are kept: cores, interfaces and disks, times the quantities of each. More in one
+moment are ignored; new names replace the values that were not seen for longest. Both are counted."""
 AMOUNT_MAX = 1e16
 EPOCH_MAX_S = 1e11
-"""The largest that a sample may hold: `schemas.sample`."""
+"""The largest values in a sample: `schemas.sample`."""
 
 VERSION = 1
 
@@ -42,7 +42,7 @@ NOT_PHYSICAL = (
 
 
 class Assembler:
-    """The machines of one bridge. ``nic_speed`` (bytes/s) and ``cores`` stand in where the agent does not say."""
+    """The machines of one bridge. ``nic_speed`` (bytes/s) and ``cores`` are used when the agent does not send them."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Assembler:
         agent_version: str = "",
     ) -> None:
         self.counts: Counter[str] = Counter()
-        """Points by what became of them: used, excluded, late, refused, too-many; and forgotten: values pushed out."""
+        """Points by result: used, excluded, late, refused, too-many; and forgotten: values that were replaced."""
         self._boot = boot
         self._interval_s = interval_s
         self._facts_interval_s = facts_interval_s
@@ -126,19 +126,19 @@ class Assembler:
 
     @staticmethod
     def _seen(point: Point, machine: Machine) -> bool:
-        """Whether a point is no newer than what was used already."""
+        """Return whether a point is no newer than the last one used."""
         before = machine.before.get((point.quantity, point.part))
         return before is None or point.at <= before.at
 
     def _close(self, name: str, machine: Machine) -> list[Message]:
-        """Make the readings of the moment in hand; return the messages that are due."""
+        """Make the readings of the current moment; return the messages that are due."""
         moment, machine.moment = machine.moment, None
         assert moment is not None
         at = max(point.at for point in moment.values.values())
         rises = {key: rise(machine, key, point) for key, point in moment.values.items() if key[0] in COUNTERS}
         for key, point in moment.values.items():
             if key[0] not in COUNTERS:
-                machine.known.pop(key, None)  # what is put in anew is last
+                machine.known.pop(key, None)  # so that the newest value is last
                 machine.known[key] = point.value
         self._forget(machine)
         first = machine.since is None
@@ -159,7 +159,7 @@ class Assembler:
         return done
 
     def _forget(self, machine: Machine) -> None:
-        """Keep both tables within `PARTS_MAX`; the first of a table is what was not seen for longest."""
+        """Keep both tables within `PARTS_MAX`; the first entries of a table were not seen for longest."""
         tables: tuple[dict[Key, Any], ...] = (machine.before, machine.known)
         for table in tables:
             for key in list(table)[: max(len(table) - PARTS_MAX, 0)]:

@@ -11,8 +11,8 @@
 | system.network.io      | device, direction  | per interface                                          |
 | system.disk.io_time    | device             | per disk                                               |
 
-Other metrics are passed over, and so are sums that are not cumulative. ``startTimeUnixNano`` tells a counter that began
-again even where it has overtaken its old value.
+Other metrics are ignored, and so are sums that are not cumulative. ``startTimeUnixNano`` shows that a counter was reset
+even when it is above its old value.
 
 Format: OTLP's JSON encoding (numbers of 64 bits are strings) and the documentation of the hostmetrics receiver.
 """
@@ -31,11 +31,11 @@ from streams.bridge.points import Point, Quantity, UnreadableError
 CUMULATIVE = (2, "AGGREGATION_TEMPORALITY_CUMULATIVE")
 IDLE = frozenset(("idle", "wait"))
 WHOLE = frozenset(("used", "free", "cached", "buffered"))
-"""States of memory that add up to all of it; slabs are among ``cached``."""
+"""States of memory that add up to the total; slabs are included in ``cached``."""
 
 
 class Value(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A value of an attribute; only text is looked at."""
+    """A value of an attribute; only text is read."""
 
     string_value: str = ""
 
@@ -73,13 +73,13 @@ class Metric(msgspec.Struct, frozen=True, gc=False):
 
 
 class Scope(msgspec.Struct, frozen=True, gc=False):
-    """What one scraper measured."""
+    """The metrics of one scraper."""
 
     metrics: list[Metric] = []
 
 
 class Resource(msgspec.Struct, frozen=True, gc=False):
-    """Whose metrics they are."""
+    """The attributes of the machine that the metrics are of."""
 
     attributes: list[Attribute] = []
 
@@ -101,9 +101,9 @@ _decoder = msgspec.json.Decoder(Metrics)
 
 
 def read_points(raw: bytes, machine_key: str = "host.name") -> list[Point]:
-    """Return what a message measures; ``machine_key`` is the resource attribute that names the machine.
+    """Return the points of a message; ``machine_key`` is the resource attribute that names the machine.
 
-    Raises UnreadableError for what is no OTLP JSON of metrics.
+    Raises UnreadableError for a message that is not OTLP JSON of metrics.
     """
     try:
         groups = _decoder.decode(raw).resource_metrics

@@ -1,4 +1,4 @@
-"""What the bridge understands of another agent's message, whichever agent it was. Pure."""
+"""Points: the measured values that the bridge reads from the message of any agent. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Quantity = Literal[
     "disk_busy_s",  # counter of one disk
 ]
 COUNTERS = frozenset(("cpu_busy_s", "cpu_total_s", "received", "sent", "disk_busy_s"))
-"""Quantities that only rise, but for resets."""
+"""Quantities that only rise, except for resets."""
 
 ALL_CORES = "all"
 
@@ -33,8 +33,8 @@ class Point(NamedTuple):
     """Core, interface or disk; empty for the machine as a whole."""
     value: float
     started: float = 0.0
-    """Since when a counter counts, epoch s; 0 where its agent does not say."""
+    """When a counter was last reset, epoch s; 0 when its agent does not send it."""
 
 
 class UnreadableError(ValueError):
-    """A message that is not what its agent writes; the text says why."""
+    """A message that cannot be read; the text says why."""

@@ -1,12 +1,12 @@
 """From the points of one moment to readings: counters become rates. Pure.
 
-    cpu     cores · Σ Δbusy / Σ Δtotal over the cores, or the share that the agent says
+    cpu     cores · Σ Δbusy / Σ Δtotal over the cores, or the share that the agent sends
     memory  used
     nic     max(Σ Δreceived, Σ Δsent) / Δt over the interfaces
     disk    the largest Δbusy / Δt of a disk, at most 1
 
-A counter that is lower than before, or says that it began again, was reset. It has counted from 0 since, so its value
-is what was added. That is less than the truth by what came between the last reading and the reset.
+A counter that is lower than before, or has a later start, was reset. Its value is then taken as the increase, which
+leaves out what was counted between the last reading and the reset.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ class Moment:
 
 @dataclass
 class Machine:
-    """What is known of one machine between two points."""
+    """The state of one machine between two points."""
 
     moment: Moment | None = None
     before: dict[Key, Point] = field(default_factory=dict)
     """The last point of each counter."""
     known: dict[Key, float] = field(default_factory=dict)
-    """The last of each value that seldom changes: cores, totals, speeds."""
+    """The last of each value that rarely changes: cores, totals, speeds."""
     readings: dict[str, Readings] = field(default_factory=dict)
     capacity: dict[str, float] = field(default_factory=dict)
     since: float | None = None
-    """When the interval in hand began: the end of the last sample."""
+    """When the current interval began: the end of the last sample."""
     seq: int = 0
     facts_at: float = float("-inf")
 
 
 def rise(machine: Machine, key: Key, point: Point) -> tuple[float, float] | None:
-    """Return what a counter rose by and in how many seconds; None when there is nothing to compare with."""
-    before = machine.before.pop(key, None)  # what is put in anew is last
+    """Return the increase of a counter and its seconds; None without an earlier value."""
+    before = machine.before.pop(key, None)  # so that the newest value is last
     machine.before[key] = point
     if before is None or not 0 < point.at - before.at <= INTERVAL_S_MAX:
         return None
@@ -61,7 +61,7 @@ def rise(machine: Machine, key: Key, point: Point) -> tuple[float, float] | None
 
 @dataclass(frozen=True)
 class Rates:
-    """How readings are made; ``nic_speed`` (bytes/s) and ``cores`` stand in where the agent does not say."""
+    """Computes readings; ``nic_speed`` (bytes/s) and ``cores`` are used when the agent does not send them."""
 
     nic_speed: float | None = None
     cores: float | None = None
@@ -69,7 +69,7 @@ class Rates:
     def readings(
         self, machine: Machine, moment: Moment, rises: Mapping[Key, tuple[float, float]]
     ) -> Iterable[tuple[str, float, float]]:
-        """Yield resource, usage and capacity of what this moment tells of."""
+        """Yield resource, usage and capacity for each resource that this moment has."""
         cores = self._core_count(machine)
         busy = sum(rose for (quantity, _), (rose, _) in rises.items() if quantity == "cpu_busy_s")
         total = sum(rose for (quantity, _), (rose, _) in rises.items() if quantity == "cpu_total_s")
@@ -97,7 +97,7 @@ class Rates:
         return self.cores or said or sum(value for (quantity, _), value in machine.known.items() if quantity == "cores")
 
     def _speed(self, machine: Machine, interfaces: set[str]) -> float:
-        """Return what the interfaces carry, bytes/s; 0 where it is unknown."""
+        """Return the capacity of the interfaces, bytes/s; 0 where it is unknown."""
         if self.nic_speed:
             return self.nic_speed
         speeds = [machine.known.get(("nic_speed", interface), 0.0) for interface in interfaces]

@@ -18,7 +18,7 @@ AGENTS = ("telegraf", "otel")
 
 @dataclass(frozen=True, kw_only=True)
 class BridgeSettings(PublishSettings):
-    """Publish samples from what another agent measures and writes to Kafka as JSON."""
+    """Publish samples from the measurements that another agent writes to Kafka as JSON."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward bridge telegraf --kafka broker:9092 --topic telegraf",
@@ -27,12 +27,12 @@ class BridgeSettings(PublishSettings):
 
     topic: str = setting("", "topic that the other agent writes to (default: telegraf, or otlp_metrics)")
     group: str | None = setting(None, "consumer group (default: PREFIX-bridge)")
-    from_start: bool = setting(False, "read the topic from its beginning where the group has no place in it yet")
+    from_start: bool = setting(False, "read the topic from its beginning if the group has no offset in it yet")
     machine_key: str = setting("", "tag or attribute that names the machine (default: host, or host.name)")
     backlog_records: Annotated[int, Meta(ge=1)] = setting(
-        100_000, "records kept while the broker is away; the oldest give way"
+        100_000, "records kept while the broker is away; the oldest are dropped first"
     )
-    cores: Annotated[float, Meta(gt=0)] | None = setting(None, "cores of a machine whose agent does not say")
+    cores: Annotated[float, Meta(gt=0)] | None = setting(None, "cores of a machine whose agent does not send them")
     nic_speed: str | None = setting(None, "link speed in bit/s such as 10G of every machine", metavar="SPEED")
     excluded: str = setting(NOT_PHYSICAL, "regular expression of interfaces and disks that do not count")
 
@@ -54,7 +54,7 @@ class BridgeSettings(PublishSettings):
         except ValueError as error:
             raise ValueError(f"nic_speed: {error}") from None
         if speed <= 0:
-            raise ValueError(f"nic_speed: expected more than nothing, got {self.nic_speed!r}")
+            raise ValueError(f"nic_speed: expected more than 0, got {self.nic_speed!r}")
         return speed / 8
 
     def source(self, agent: Literal["telegraf", "otel"]) -> str:

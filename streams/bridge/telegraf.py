@@ -7,10 +7,10 @@
 | cpu    | time_*, else usage_idle, usage_iowait                   | busy time of ``cpu-total``, the other ones count |
 | system | n_cpus                                                  | cores                                           |
 | mem    | total, available                                        | used is total less available                    |
-| net    | bytes_recv, bytes_sent; speed in Mbit/s where it says   | per interface                                   |
+| net    | bytes_recv, bytes_sent; speed in Mbit/s if it is sent   | per interface                                   |
 | diskio | io_time in ms                                           | per disk                                        |
 
-Other metrics are passed over. ``json_timestamp_units`` may be anything: a time is told by its size.
+Other metrics are ignored. ``json_timestamp_units`` may be any: the unit of a time is derived from its size.
 
 Format: the documentation of Telegraf's JSON serializer and of its cpu, mem, net, diskio and system inputs.
 """
@@ -49,9 +49,9 @@ IDLE = ("idle", "iowait")
 
 
 def read_points(raw: bytes, machine_key: str = "host") -> list[Point]:
-    """Return what a message measures; ``machine_key`` is the tag that names the machine.
+    """Return the points of a message; ``machine_key`` is the tag that names the machine.
 
-    Raises UnreadableError for what Telegraf does not write.
+    Raises UnreadableError for a message that is not Telegraf's JSON.
     """
     try:
         metrics = _many.decode(raw).metrics if raw.lstrip()[:10].startswith(b'{"metrics"') else [_one.decode(raw)]

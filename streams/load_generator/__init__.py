@@ -1,1 +1,1 @@
-"""The fleet: many machines' samples from one process, simulated or recorded, published as the agent publishes."""
+"""The load generator: publishes the samples of many machines from one process, simulated or recorded."""

@@ -16,7 +16,8 @@ from streams.agent.quiet import quieten
 from streams.load_generator.generator import Generator
 from streams.load_generator.loop import Fleet
 from streams.load_generator.messages import Messages
-from streams.load_generator.recording import Recording, RecordingError, load_trace
+from streams.load_generator.recording import Recording
+from streams.load_generator.recording_file import RecordingError, load_trace
 from streams.load_generator.replay import Replay
 from streams.load_generator.settings import MACHINES, FleetSettings
 from streams.load_generator.sink import build_sink
@@ -40,7 +41,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     now_s = time.time()
     source = build_source(settings, now_s)
     replay = Replay(source, settings.interval_s, settings.reading_s)
-    # A simulated agent has run since the first thing it tells of.
+    # A simulated agent has run since its first sample.
     boot = int(now_s - settings.backfill_s - 2 * settings.interval_s)
     messages = Messages(
         source.machines, boot, settings.interval_s, classes=settings.classes, extra_labels=settings.labels
@@ -70,7 +71,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def watch(settings: FleetSettings, source: Source) -> LedgerWatch | None:
-    """Return the thread that asks which instances run, started; None where nobody is to be asked."""
+    """Return the started thread that asks which instances run; None without ``redis_url``."""
     if not settings.redis_url:
         return None
     import redis
@@ -84,7 +85,7 @@ def watch(settings: FleetSettings, source: Source) -> LedgerWatch | None:
 
 
 def build_source(settings: FleetSettings, now_s: float) -> Source:
-    """Return what the settings ask for; raises SettingsError for a recording that cannot be replayed."""
+    """Return the source of the load; raises SettingsError for a recording that cannot be replayed."""
     if settings.recording is None:
         prefix = "sim-" if settings.prefix_name is None else settings.prefix_name
         return Generator(settings.machines or MACHINES, settings.seed, prefix)

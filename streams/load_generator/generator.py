@@ -45,7 +45,7 @@ _DISK_SHARE, _DISK_SECOND = 19, 20
 
 @dataclass(frozen=True)
 class Habits:
-    """What sets one machine apart, each [M]."""
+    """The parameters of each machine, each [M]."""
 
     base: Float
     rhythm: Float
@@ -102,7 +102,7 @@ class Generator:
         return utilization
 
     def over(self, epoch_s: float) -> bool:
-        """Tell that a simulated fleet never ends."""
+        """Return False: a simulated fleet never ends."""
         return False
 
 
@@ -127,7 +127,7 @@ def _habits(noise: Noise) -> Habits:
         restless=noise.uniform(_RESTLESS) ** 2,
         memory_base=0.15 + 0.55 * noise.uniform(_MEMORY_BASE),
         nic_share=0.05 + 0.6 * noise.uniform(_NIC_SHARE) ** 2,
-        # Most hardly touch their disks; a few are close to what the disk can do at their busiest.
+        # Most use little of their disks; a few are close to the disk's capacity at their busiest.
         disk_share=0.02 + 1.2 * noise.uniform(_DISK_SHARE) ** 4,
     )
 

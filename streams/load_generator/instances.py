@@ -1,4 +1,4 @@
-"""The instances on simulated machines: what each uses, on top of what its machine uses anyway, and the report of it.
+"""The instances on simulated machines: the usage of each, in addition to its machine's own, and its report.
 
 An instance uses a part of what it asked for: 0.4 to 1.1, by its id. This rises and falls by a tenth within ten minutes.
 A machine never uses more than it has: then each of its instances gets less. Pure.
@@ -37,7 +37,7 @@ class Running:
 
 
 class Instances:
-    """What some instances use; those on other machines than the fleet's are left out."""
+    """The usage of some instances, without those on machines outside the fleet."""
 
     def __init__(self, machines: Machines, running: Iterable[Running] = ()) -> None:
         row_of = {name: row for row, name in enumerate(machines.names)}
@@ -64,13 +64,13 @@ class Instances:
 
 
 class Reports:
-    """Adds what the instances use to columns, and makes a report of each machine that has some every ``every``."""
+    """Adds the usage of instances to columns, and reports each machine with instances every ``every`` intervals."""
 
     def __init__(self, every: int, interval_s: float) -> None:
         self._every = every
         self._interval_s = interval_s
         self._waiting: dict[int, deque[InstanceReport]] = {}
-        """Parts of reports that go with the samples to come."""
+        """Parts of reports that wait for the next samples."""
 
     def added(
         self, instances: Instances, capacity: Float, number: int, rows: NDArray[np.int64], at_s: Float, columns: Columns

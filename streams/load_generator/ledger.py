@@ -1,4 +1,4 @@
-"""Shell: which instances run on the fleet's machines, asked of a scorer again and again on a thread of its own."""
+"""Shell: a thread that asks a scorer at intervals which instances run on the fleet's machines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGE = 1_000
 
 
 class LedgerWatch(threading.Thread):
-    """Keeps `latest` what the ledger has; while nobody answers it stays as it is."""
+    """Keeps `latest` equal to the ledger; without an answer it stays unchanged."""
 
     def __init__(self, server: redis.Redis, names: Names, machines: Machines, look_s: float = LOOK_S) -> None:
         super().__init__(name="ledger", daemon=True)
@@ -38,7 +38,7 @@ class LedgerWatch(threading.Thread):
         self._answered = True
 
     def run(self) -> None:
-        """Look again and again until `stop`."""
+        """Ask every ``look_s`` until `stop`."""
         while not self._stop_event.wait(self._look_s):
             try:
                 found = self._ask()
@@ -64,7 +64,7 @@ class LedgerWatch(threading.Thread):
         return found
 
     def _page(self, after: str) -> dict[str, Any]:
-        """Return one page of the confirmed instances. Raises redis.RedisError, also when nobody answers."""
+        """Return one page of the confirmed instances. Raises redis.RedisError, also when no scorer answers."""
         params = msgspec.Raw(msgspec.json.encode({"state": "confirmed", "after": after, "limit": PAGE}))
         query = Query(
             id=f"fleet-{uuid.uuid4().hex}", method="instances", deadline=time.time() + ANSWER_S, params=params

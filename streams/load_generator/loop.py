@@ -1,4 +1,4 @@
-"""The loop over intervals: the past at once, the present at its pace. Shell: reads the clock and waits."""
+"""The loop over intervals: the past at once, the present in real time. Shell: reads the clock and waits."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Fleet:
         self._live_until_s: float | None = None
         self._handed_over = 0
         self._past_records: int | None = None
-        """Records handed over before the present was reached; None while it is not."""
+        """Records published before the present was reached; None before that."""
         self._progress: Progress | None = None
 
     def run(self, now_s: float) -> None:
-        """Publish the facts of all machines, the past, and then the present until there is a reason to stop."""
+        """Publish the facts of all machines, the past, and then the present until the end or `stop`."""
         last = self._replay.last_full(now_s)
         past = max(self._replay.intervals(self._settings.backfill_s), 1 if self._settings.once else 0)
         machines = sum(len(block.rows) for block in self._replay.blocks)
@@ -71,7 +71,7 @@ class Fleet:
                     return
 
     def finish_past(self, timeout_s: float) -> None:
-        """Wait until the past is delivered, showing how far it is."""
+        """Wait until the past is delivered, and show the progress."""
         self._past_records = self._handed_over
         until_s = time.monotonic() + timeout_s
         while not self._sink.wait_until_empty(0.1) and not self._stop.is_set() and time.monotonic() < until_s:
@@ -115,7 +115,7 @@ class Fleet:
         return self._messages.samples(block.rows, ends_s, columns, seq, reports)
 
     def _publish(self, records: list[Record], *, wait: bool) -> None:
-        """Hand records over; the past waits for room, the present pushes out the oldest."""
+        """Publish records; with ``wait`` wait for room, otherwise drop the oldest of a full backlog."""
         while wait and not self._sink.wait_for_room(len(records), 0.1):
             self._show_progress()
             if self._stop.is_set():
@@ -125,7 +125,7 @@ class Fleet:
         self._show_progress()
 
     def _keep_pace(self, now_s: float) -> bool:
-        """Note that the present is reached; return False once it has lasted as long as asked."""
+        """Note that the present is reached; return False after ``duration_s`` of it."""
         if self._live_until_s is None:
             self._past_records = self._handed_over
             duration_s = self._settings.duration_s

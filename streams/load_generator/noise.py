@@ -1,7 +1,7 @@
-"""Noise without state: a value is a hash of (seed, stream, machine, time), so any moment can be asked for at any time.
+"""Noise without state: a value is a hash of (seed, stream, machine, time), so it can be computed in any order.
 
-So the past can be published before the present, a fleet can be restarted, and a machine can be added. Every other value
-stays what it was. The hash is SplitMix64's finalizer (Steele, Lea and Flood 2014).
+So a fleet that is restarted, or has one more machine, has the same values. The hash is SplitMix64's finalizer (Steele,
+Lea and Flood 2014).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Progress:
         self._shown_s = started_s
 
     def update(self, done: int, now_s: float) -> None:
-        """Show how far it is, unless that was shown just now."""
+        """Show the progress, unless it was shown a moment ago."""
         if now_s - self._shown_s < (TERMINAL_PERIOD_S if self._terminal else LOG_PERIOD_S):
             return
         self._shown_s = now_s
@@ -35,7 +35,7 @@ class Progress:
             log.info("fleet.backfill.progress", extra={"values": values})
 
     def finish(self, done: int, now_s: float) -> None:
-        """Say that it is done, and how fast it was."""
+        """Show that it is done, and the rate."""
         seconds = max(now_s - self._started_s, 1e-9)
         if self._terminal:
             self._stream.write("\r" + bar(done, max(done, 1), seconds) + "\n")

@@ -1,4 +1,4 @@
-"""When each machine of a fleet publishes: interval by interval, in the order of their phases, late ones at once.
+"""The schedule of a fleet: its machines publish interval by interval, in the order of their phases.
 
 The past and the present are one loop. An interval whose end has passed is published at once. So a fleet that starts an
 hour back publishes without pauses until it has reached the present, as does one that was delayed.
@@ -20,7 +20,7 @@ BLOCK_MACHINES = 500
 
 @dataclass(frozen=True)
 class Block:
-    """Machines whose phases are neighbours, in the order of their phases."""
+    """Machines with consecutive phases, in that order."""
 
     rows: NDArray[np.int64]
     phases_s: Float

@@ -1,4 +1,4 @@
-"""The fleet's settings."""
+"""The load generator's settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schemas.process.connections import RedisSettings
 from schemas.process.settings import setting
 from schemas.quantity import parse_quantity
 from streams.agent.settings import PublishSettings, check_machine
-from streams.load_generator.recording import Defaults
+from streams.load_generator.recording_file import Defaults
 
 MACHINES = 200
 BACKFILL_S_MAX = 3 * 3600
@@ -32,12 +32,12 @@ class FleetSettings(PublishSettings, RedisSettings):
         "windward fleet --redis-url redis://127.0.0.1:6379/0    # with the ledger's instances",
     )
 
-    redis_url: str = setting("", "server whose scorers are asked which instances run; default: none run")
+    redis_url: str = setting("", "server whose scorers say which instances run; default: none run")
     instances_interval_s: Annotated[float, Meta(ge=SLOT_S, le=3600)] = setting(
         60.0, "time between two reports of instances"
     )
     backlog_records: Annotated[int, Meta(ge=1)] = setting(
-        100_000, "records kept while the broker is away; the oldest give way"
+        100_000, "records kept while the broker is away; the oldest are dropped first"
     )
     machines: Annotated[int, Meta(ge=1, le=100_000)] | None = setting(
         None, f"how many machines (default: {MACHINES}, or all of the recording)"
@@ -55,9 +55,9 @@ class FleetSettings(PublishSettings, RedisSettings):
     speed: Annotated[float, Meta(gt=0)] = setting(1.0, "seconds of the recording that pass in one second")
     start_s: Annotated[float, Meta(ge=0)] = setting(0.0, "how far into the recording to start")
     at_end: Literal["loop", "stop"] = setting("loop", "what to do at the end of the recording")
-    cores: Annotated[float, Meta(gt=0)] = setting(8.0, "cores of a recorded machine where the recording does not say")
-    memory: str = setting("32Gi", "memory of a recorded machine where the recording does not say")
-    nic_speed: str = setting("1G", "link speed of a recorded machine, bit/s: no recording says", metavar="SPEED")
+    cores: Annotated[float, Meta(gt=0)] = setting(8.0, "cores of a recorded machine if the recording has none")
+    memory: str = setting("32Gi", "memory of a recorded machine if the recording has none")
+    nic_speed: str = setting("1G", "link speed of a recorded machine, bit/s; recordings have none", metavar="SPEED")
 
     def __post_init__(self) -> None:
         PublishSettings.__post_init__(self)
@@ -80,5 +80,5 @@ class FleetSettings(PublishSettings, RedisSettings):
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
             if amounts[name] <= 0:
-                raise ValueError(f"{name}: expected more than nothing, got {getattr(self, name)!r}")
+                raise ValueError(f"{name}: expected more than 0, got {getattr(self, name)!r}")
         return Defaults(cores=self.cores, memory=amounts["memory"], nic=amounts["nic_speed"] / 8)

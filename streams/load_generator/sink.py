@@ -1,4 +1,4 @@
-"""Where a fleet's records go: to the broker by the agent's own publisher, or to standard output. Shell."""
+"""The sinks of a fleet's records: the broker, by the agent's publisher, or standard output. Shell."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ BATCH_BYTES = 262_144
 
 
 class Sink(Protocol):
-    """Where the records go."""
+    """Takes the records."""
 
     counts: Counts
 
     def publish(self, records: Sequence[Record]) -> None:
-        """Take records over."""
+        """Add records to the backlog."""
         ...
 
     def wait_for_room(self, records: int, timeout_s: float) -> bool:

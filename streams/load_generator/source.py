@@ -1,4 +1,4 @@
-"""What a fleet publishes comes from a source; both kinds answer one question: usage at given times."""
+"""The sources of a fleet's load, simulated or recorded: usage at given times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Float = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Machines:
-    """Who is in the fleet; R resources in the order of `schemas.resources`, M machines."""
+    """The machines of the fleet; R resources in the order of `schemas.resources`, M machines."""
 
     names: Sequence[str]
     labels: Sequence[dict[str, str]]
@@ -47,7 +47,7 @@ class Source(Protocol):
         ...
 
     def over(self, epoch_s: float) -> bool:
-        """Tell whether the source has nothing more to say from then on."""
+        """Return whether the source has ended at a time."""
         ...
 
 

@@ -27,8 +27,8 @@ def legacy_balance(fractions: Floats) -> Floats:
 def balance(fractions: Floats, counts: Bools) -> Floats:
     """Return [n] in 0-100: ``(1 - std) * 100`` over the fractions that count, as since v1.22.
 
-    Fractions are clipped at 1. The std of two is half their distance, reckoned so to the last bit, which truncation
-    shows; of one, or none, 0.
+    Fractions are clipped at 1. The std of two is computed as half their distance, exactly, since truncation would show
+    a difference in the last bit. That of one, or none, is 0.
     """
     clipped = np.where(counts, np.minimum(fractions, 1.0), 0.0)
     n = np.maximum(counts.sum(axis=0), 1)
@@ -42,7 +42,7 @@ def balance(fractions: Floats, counts: Bools) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class BalancedAllocation(Allocation):
-    """Prefer machines whose resources are used in equal shares.
+    """Prefer machines whose resources are allocated in equal shares.
 
     With ``f`` the allocated share of each resource after the placement:
 

@@ -1,4 +1,4 @@
-"""Data locality: where the images and data sets that the requested instance uses already are."""
+"""Data locality: prefers machines that have the images and data sets that the requested instance uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scorer.snapshot.arrays import Floats
 
 @dataclass(frozen=True)
 class DataLocality:
-    """Prefer machines that hold what the request's ``data_labels`` name: 100 times the share of them there.
+    """Prefer machines that hold the data that the request's ``data_labels`` name: 100 times the share of them there.
 
     A machine holds ``NAME`` when it has a label of that key with any value but ``false``; with ``NAME=VALUE`` it must
     have that value.

@@ -24,7 +24,7 @@ def variance_change(utilization: Number, added: Number, mean: float, machines: i
     """Return n times the change of the fleet's population variance when machine i alone gets ``added[i]`` more; [n].
 
     With x the utilizations and d what is added on machine i, the sum of squares about the mean grows by
-    ``2 d (x_i - mean) + d^2 (1 - 1/n)``: one pass for all machines, where asking each in turn is n passes.
+    ``2 d (x_i - mean) + d^2 (1 - 1/n)``. So one pass serves all machines.
 
     >>> variance_change(np.array([0.1, 0.5]), np.array([0.2, 0.2]), 0.3, 2).round(9).tolist()
     [-0.06, 0.1]
@@ -48,7 +48,7 @@ class GlobalVariance:
     weights:
         by resource.
     over:
-        the fleet whose variance is meant: ``all`` machines with data, or the ``feasible`` ones.
+        the machines whose variance counts: ``all`` with data, or the ``feasible`` ones.
     """
 
     name: ClassVar[str] = "global_variance"
@@ -70,9 +70,9 @@ class GlobalVariance:
     def change(self, machines: Machines) -> Floats:
         """Return [n]: n times the weighted change of variance; 3, the largest there is, for a machine without data.
 
-        `variance_change`, spread out so that what no request changes is made once: with u the utilization, i the
-        inverse of allocatable and e what is expected, ``2 u i e - 2 mean i e + (i e)^2 (1 - 1/n)`` for each resource:
-        products of a vector with the columns u i, and i and i^2.
+        It is `variance_change` multiplied out, so that columns without the request are computed once. With u the
+        utilization, i the inverse of allocatable and e the expected usage, each resource adds
+        ``2 u i e - 2 mean i e + (i e)^2 (1 - 1/n)``: products of a vector with the columns u i, and i and i^2.
         """
         weights = sum(self.weights.values())
         expected = machines.expected.tolist()
@@ -89,11 +89,11 @@ class GlobalVariance:
         return total if known.all() else np.where(known, total, 3.0)
 
     def scope_for(self, request: Request, machines: Machines) -> Scope:
-        """Return ``means`` for the variance over all machines: no filter changes which those are."""
+        """Return ``means`` for the variance over all machines, which filters do not change."""
         return "means" if self.over == "all" else "fleet"
 
     def parts(self, machines: Machines) -> Parts:
-        """Return the score taken apart; the means are the fleet's utilizations of the resources it is expected to use.
+        """Return the parts of the score; the means are the fleet's utilizations of the resources expected to be used.
 
         K: those resources.
         """
@@ -132,7 +132,7 @@ class GlobalVariance:
         return product, inverse
 
     def _may_leave_range(self, machines: Machines) -> bool:
-        """Return whether any score could leave 0-100: only where utilizations or shares beyond 1 are about."""
+        """Return whether any score could leave 0-100, which needs utilizations or shares above 1."""
         if machines.rows is not None:
             return True
         busiest, smallest, expected = machines.busiest, machines.smallest, machines.expected.tolist()
@@ -140,7 +140,7 @@ class GlobalVariance:
         return not all(busiest[row] <= 1.0 and expected[row] * smallest[row] <= 1.0 for row in looked_at)
 
     def _fleet(self, machines: Machines) -> list[tuple[int, float, float, int]]:
-        """Return resource, weight, mean utilization and number of machines, of the fleet whose variance is meant."""
+        """Return resource, weight, mean utilization and number of the machines whose variance counts."""
         found: list[tuple[int, float, float, int]]
         if self.over == "feasible":
             feasible = machines.feasible_of_all

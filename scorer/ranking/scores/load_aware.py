@@ -32,12 +32,12 @@ class LoadAware:
     statistic:
         ``mean`` or a percentile or the maximum, of the window that the profile chooses.
     prod_usage:
-        for a request of class prod, go by the mean usage of class prod.
+        for a request of class prod, use the mean usage of class prod.
     prod_with_system:
-        and by what a machine uses beside its instances (the peer's prodUsageIncludeSys).
+        add what a machine uses besides its instances (the peer's prodUsageIncludeSys).
     missing:
-        by what a machine without the statistic is scored. ``estimates``: those of the instances placed, as the peer
-        does for a window of a given length. ``mean``: the mean, as the peer does without one. ``zero``: it scores 0.
+        how a machine without the statistic is scored. ``estimates``: by those of the instances placed, as the peer does
+        for a window of a given length. ``mean``: by the mean, as the peer does without one. ``zero``: it scores 0.
     rounding:
         the peer's integers: every division truncates.
 
@@ -82,7 +82,7 @@ class LoadAware:
         return self.weights if self.weights or self.dominant_weight else {"cpu": 1.0, "memory": 1.0}
 
     def _parts(self, machines: Machines) -> tuple[Floats, list[int]]:
-        """Return [resources, n] in 0-100, and which resources."""
+        """Return [resources, n] in 0-100, and the rows of these resources."""
         rows = [row for row, name in enumerate(RESOURCES) if name in self.weights or name in ("cpu", "memory")]
         if self.prod_usage and machines.request.priority_class == "prod":
             usage = prod_usage(machines, self.prod_with_system)

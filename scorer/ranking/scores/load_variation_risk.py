@@ -19,7 +19,7 @@ from scorer.ranking.statistics import ResourceName
 from scorer.snapshot.arrays import Bools, Floats
 
 WHOLE = 1.0 - 1e-9
-"""A deviation as large as the capacity, though their quotient be a hair below 1."""
+"""From this quotient on a deviation counts as large as the capacity: division may give slightly less than 1."""
 
 
 def risk_of(mu: Floats, sigma: Floats, margin: float = 1.0, sensitivity: float = 1.0) -> Floats:
@@ -50,11 +50,11 @@ class LoadVariationRisk:
 
     Per resource ``mu = (mean + expected) / allocatable``, ``sigma = std / allocatable``, both clipped to 0-1, and
     ``risk = (mu + min(margin * sigma^(1/sensitivity), 1)) / 2``. So a full but steady machine scores 50. The instance's
-    own standard deviation is 0 until something knows better. A resource without data is left out. A machine without any
-    scores 0, and so does one whose allocatable amount of a measured resource is 0.
+    own standard deviation counts as 0. A resource without data is left out. A machine without any data scores 0, and so
+    does one whose allocatable amount of a measured resource is 0.
 
     resources:
-        which; the peer knows cpu and memory.
+        the resources compared; the peer has cpu and memory.
     margin, sensitivity:
         as above; a higher sensitivity makes small deviations count more.
     form:
@@ -122,7 +122,7 @@ class LoadVariationRisk:
 
     @staticmethod
     def _may_exceed(machines: Machines, row: int, added: float) -> bool:
-        """Return whether any mu could be over 1: mostly not, and then there is nothing to clip."""
+        """Return whether any mu could be over 1 and must be clipped; usually none can."""
         return machines.copies is not None or not machines.busiest[row] + added * machines.smallest[row] <= WHOLE
 
     def _mu(self, machines: Machines, row: int) -> Floats:
@@ -144,7 +144,7 @@ class LoadVariationRisk:
         return known_or(machines.inverse_allocatable, 0.0)
 
     def _sigma(self, machines: Machines) -> Floats:
-        """Return [resources, n]: as margin and sensitivity make it; 1 without allocatable."""
+        """Return [resources, n]: the deviation after margin and sensitivity; 1 without allocatable."""
         rows = list(self._rows)
         deviation = machines.deviation[rows]
         sigma = 2.0 * risk_of(np.zeros(1), known_or(deviation, 0.0), self.margin, self.sensitivity)
@@ -189,7 +189,7 @@ class LoadVariationRisk:
         return {"risk": max((risk for risk in shown.values() if risk is not None), default=None), "risks": shown}
 
     def _risks_at(self, machines: Machines, position: int) -> list[float]:
-        """Return what `risks` says of one machine, in plain numbers: for a few machines faster than arrays."""
+        """Return `risks` of one machine as plain numbers, which for a few machines is faster than arrays."""
         added = (machines.amounts if self.newcomer == "request" else machines.expected).tolist()
         utilization, deviation = machines.plain("utilization", position), machines.plain("deviation", position)
         inverse, found = machines.plain("inverse_allocatable", position), []

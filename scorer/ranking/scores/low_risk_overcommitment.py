@@ -20,7 +20,7 @@ VARIANCE_SHARE_MAX = 0.99
 
 
 def limit_risk(requests: Floats, limits: Floats, capacity: Floats) -> Floats:
-    """Return 0-1: which part of what may be used beyond the requests does not fit, ``(L - cap) / (L - R)``."""
+    """Return 0-1: the part of limits less requests that is above the capacity, ``(L - cap) / (L - R)``."""
     over = limits > capacity
     return np.where(over, (limits - capacity) / np.where(over, np.maximum(limits - requests, 1e-300), 1.0), 0.0)
 
@@ -55,10 +55,10 @@ def load_risk(
 
 @dataclass(frozen=True)
 class LowRiskOvercommitment:
-    """Prefer machines where neither limits nor load are likely to exceed what is there: ``100 * (1 - risk)``.
+    """Prefer machines where neither limits nor load are likely to exceed the capacity: ``100 * (1 - risk)``.
 
     Per resource ``risk = w * limit risk + (1 - w) * load risk`` (`limit_risk`, `load_risk`), of the worst resource. The
-    requested instance acts through its limit only; load is judged against what the instances already placed request.
+    requested instance counts by its limit only; load is compared with the requests of the instances already placed.
     Limits are at least the requests. A best-effort request and a machine without any data score 0.
 
     smoothing_window:

@@ -1,4 +1,4 @@
-"""Machine preference: the labels that the request would rather have."""
+"""Machine preference: prefers machines with the labels that the request prefers."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from scorer.ranking.scope import Scope
 from scorer.snapshot.arrays import Floats
 
 SCALE = 1e15
-"""The peer keeps whole numbers and so multiplies first."""
+"""The peer computes with whole numbers, and so multiplies by this first."""
 
 
 def power_increase(before: Floats, after: Floats, k1: Floats, k2: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Requested to capacity ratio: kube-scheduler's NodeResourcesFit with a shape of one's own."""
+"""Requested to capacity ratio: kube-scheduler's NodeResourcesFit with a configured shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spread: rather not where instances of the same group already are."""
+"""Spread: prefers machines without instances of the same group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taint preference: rather not onto machines marked to be avoided."""
+"""Taint preference: prefers machines without taints of effect ``avoid``."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class TargetLoadPacking:
     target:
         share of the limit, 0-1.
     resource:
-        the peer knows only cpu; the study wanted memory.
+        the resource that is packed; the peer has only cpu, the in-house study needed memory.
     limit:
         ``allocatable``, or ``capacity`` as the peer.
     rounding:

@@ -1,4 +1,4 @@
-"""What the agent reads, one collector a file; a new one is a file here and its line in the tuple."""
+"""The collectors of the agent, one a file; a new one is a file here and its line in the tuple."""
 
 from __future__ import annotations
 

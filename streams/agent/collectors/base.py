@@ -1,4 +1,4 @@
-"""What a collector is: *read*, which touches the system, and *parse*, which does not."""
+"""The interface of a collector: *read*, which does I/O, and *parse*, which is pure."""
 
 from __future__ import annotations
 

@@ -25,10 +25,10 @@ class Cpu:
 
         usage = cores · Δbusy / (Δbusy + Δidle)
 
-    Busy is user, nice, system, irq, softirq and steal: time stolen by the hypervisor is as little to be had as time
-    used. Guest time is already in user. Waiting for the disk is idle. Dividing by the time counted, and not by the
-    clock, makes the 10 ms grain of the counters cancel. The capacity is the logical cores the kernel has online; limits
-    of the agent's own control group are not looked at.
+    Busy is user, nice, system, irq, softirq and steal: time stolen by the hypervisor is not available either. Guest
+    time is included in user. Waiting for the disk is idle. The divisor is the time counted and not the clock's, so that
+    the 10 ms resolution of the counters cancels. The capacity is the number of logical cores online; limits of the
+    agent's own control group are ignored.
     """
 
     resource: ClassVar[str] = "cpu"

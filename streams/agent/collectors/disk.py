@@ -1,4 +1,4 @@
-"""Disk: the share of time in which the busiest physical disk had something to do."""
+"""Disk: the share of time in which the busiest physical disk was busy."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Disk:
 
     Busy is the time "spent doing I/Os" of ``/proc/diskstats``: at least one request was in flight. The disk that is
     busiest limits an instance, so shares are not added up. A disk that serves many requests at once (NVMe, a RAID
-    controller) may take more work at a share of 1. One of spinning platters may not.
+    controller) may take more work at a share of 1; a spinning disk may not.
 
     A disk is physical when ``/sys/block`` gives it a device: sda, nvme0n1, the paths nvme0c0n1 of an NVMe multipath,
     and the disks vda and xvda of a virtual machine. Partitions, LVM and multipath maps (dm-), RAID (md), loop, ram and
-    zram are not: their requests pass a physical disk, or none. Counting a disk and its path as well changes nothing.
+    zram are not: their requests pass a physical disk, or none. To count a disk and its path changes no result.
     """
 
     resource: ClassVar[str] = "disk"
@@ -46,7 +46,7 @@ class Disk:
         return cls()
 
     def read(self) -> BusyTimes:
-        """Return the counters of ``/proc/diskstats`` for the physical disks; `sysfs` is asked when a name is new."""
+        """Return the counters of ``/proc/diskstats`` for the physical disks; `sysfs` is read when a name is new."""
         counters = psutil.disk_io_counters(perdisk=True, nowrap=False)
         if counters.keys() != self._names:
             self._names = frozenset(counters)

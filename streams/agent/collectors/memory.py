@@ -1,4 +1,4 @@
-"""Memory: bytes that a new process could not have."""
+"""Memory: bytes that are not available to a new process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MemoryBytes(NamedTuple):
 
 @dataclass(frozen=True)
 class Memory:
-    """Total less available: page cache that the kernel would give back is not in use."""
+    """Total less available: page cache that the kernel can free counts as available."""
 
     resource: ClassVar[str] = "memory"
 
@@ -35,7 +35,7 @@ class Memory:
         return MemoryBytes(float(memory.total), float(memory.available))
 
     def parse(self, before: MemoryBytes | None, now: MemoryBytes, elapsed_s: float) -> Reading | None:
-        """Return the bytes in use; a machine of no memory is no reading."""
+        """Return the bytes in use; None when the total is 0."""
         if now.total <= 0:
             return None
         return Reading(min(max(now.total - now.available, 0.0), now.total), now.total)

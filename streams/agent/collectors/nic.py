@@ -16,11 +16,11 @@ from streams.agent.settings import AgentSettings
 
 SYSFS = Path("/sys/class/net")
 LINKS_TTL_S = 60.0
-"""How long the list of interfaces is believed: asking some drivers for their speed takes a lock."""
+"""How long the list of interfaces is used: to read the speed from some drivers takes a lock."""
 
 
 class Link(NamedTuple):
-    """What the kernel says of one interface."""
+    """One interface, as the kernel describes it."""
 
     name: str
     physical: bool
@@ -35,7 +35,7 @@ class Link(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """The counters of the interfaces that count, and what the links carry at most (bytes/s, None: unknown)."""
+    """The counters of the interfaces that count, and the capacity of their links (bytes/s, None: unknown)."""
 
     received: dict[str, int]
     sent: dict[str, int]
@@ -50,7 +50,7 @@ class Nic:
 
     Those are the physical interfaces that are up. A bond counts in place of its slaves, with the speed that the kernel
     gives for its mode. Never counted are loopback, bridges, tunnels, VLANs and the host's end of a container's link:
-    their traffic passes a physical interface as well. ``include`` replaces that choice, ``exclude`` takes away from it.
+    their traffic passes a physical interface as well. ``include`` replaces that choice, ``exclude`` removes from it.
 
     The speed of an interface is the configured one of its name, else the kernel's, else the configured one for all. An
     interface of unknown speed is left out, and with none left so is the resource.
@@ -106,7 +106,7 @@ class Nic:
 
 
 def _deltas(before: Mapping[str, int], now: Mapping[str, int]) -> list[int]:
-    """Return what each interface seen both times counted in between."""
+    """Return the increase of each interface that was read both times."""
     return [count - before[name] for name, count in now.items() if name in before]
 
 

@@ -1,1 +1,1 @@
-"""What each instance on this machine uses: control groups and processes, found and read at a pace of their own."""
+"""Usage by instance on this machine: finds control groups and processes, and reads them at their own interval."""

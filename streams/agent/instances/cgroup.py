@@ -1,4 +1,4 @@
-"""Control groups (version 2): what the files of one say. Read below a root that is given, so that any tree will do."""
+"""Control groups (version 2): reads and parses the files of one. The root is an argument, for tests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _read(path: Path) -> str | None:
 
 
 def cpu_seconds(text: str) -> float | None:
-    r"""Return the CPU time of ``cpu.stat``; None when it says none.
+    r"""Return the CPU time of ``cpu.stat`` in seconds; None when it has none.
 
     >>> cpu_seconds("usage_usec 1500000\nuser_usec 1000000\n")
     1.5
@@ -47,9 +47,9 @@ def cpu_seconds(text: str) -> float | None:
 
 
 def working_set(current: str | None, stat: str | None) -> float | None:
-    r"""Return the bytes of ``memory.current`` less the file cache that is not in use, as the kubelet counts.
+    r"""Return the bytes of ``memory.current`` less the inactive file cache, as the kubelet does.
 
-    None without ``memory.current``. The machine's own figure leaves out what the kernel would give back, too.
+    None without ``memory.current``. The machine's own figure leaves out memory that the kernel can free, too.
 
     >>> working_set("4096\n", "anon 1024\ninactive_file 1000\n")
     3096.0

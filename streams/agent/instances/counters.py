@@ -1,4 +1,4 @@
-"""What is read of one instance at one moment, and the mean usage between two moments. Pure."""
+"""The counters of one instance at one moment, and the mean usage between two moments. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from schemas.instance_report import InstanceMeans
 
 NO_PROCESS: tuple[int, int] = (0, 0)
-"""In place of a process: the counter of a whole control group."""
+"""Stands for a process in the counter of a whole control group."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class DiskTraffic:
-    """What one physical disk did since boot."""
+    """Traffic and busy time of one physical disk since boot."""
 
     bytes: int
     busy_ms: int
@@ -35,24 +35,24 @@ class DiskTraffic:
 
 @dataclass(frozen=True)
 class Totals:
-    """The same of the whole machine."""
+    """The totals of the whole machine."""
 
     cpu: float | None = None
-    """Cores busy since the moment before; None: not known."""
+    """Cores busy since the moment before, mean; None: not known."""
     memory: float | None = None
     disks: Mapping[str, DiskTraffic] = field(default_factory=dict)
     """By ``major:minor``."""
 
 
 class WentBackError(ValueError):
-    """A counter is lower than it was: what it counts began anew."""
+    """A counter is lower than before: it was reset."""
 
 
 def cpu_mean(before: Counters, now: Counters, elapsed_s: float) -> float | None:
     """Return the cores used between two moments; None where either is not known.
 
-    A process that is new counts whole: it began in between. What a process used that has ended since is lost. Raises
-    WentBackError.
+    A new process counts in full, since it began in between. The usage of a process that ended in between is lost.
+    Raises WentBackError.
     """
     if before.cpu_s is None or now.cpu_s is None or elapsed_s <= 0:
         return None
@@ -77,12 +77,12 @@ def net_mean(before: Counters, now: Counters, elapsed_s: float) -> float | None:
 
 @dataclass(frozen=True)
 class BusiestDisk:
-    """The disk that was busy for the longest share of an interval: the one the machine's `disk` is of."""
+    """The disk that was busy for the longest share of an interval, which the machine's resource `disk` is."""
 
     device: str
     share: float
     bytes: int
-    """Read and written in the interval, by all."""
+    """Bytes read and written in the interval by all processes."""
 
 
 def busiest_disk(
@@ -105,9 +105,9 @@ def busiest_disk(
 
 
 def disk_mean(before: Counters, now: Counters, disk: BusiestDisk | None) -> float | None:
-    """Return the instance's part of the busiest disk's busy share: by the bytes that it read and wrote there.
+    """Return the instance's part of the busiest disk's busy share, in proportion to the bytes it read and wrote there.
 
-    None where not known. The kernel does not say how long a disk was busy for whom. Raises WentBackError.
+    None where not known. The kernel does not count a disk's busy time by process. Raises WentBackError.
     """
     if disk is None or before.io is None or now.io is None:
         return None
@@ -118,7 +118,7 @@ def disk_mean(before: Counters, now: Counters, disk: BusiestDisk | None) -> floa
 
 
 def means_of(before: Counters | None, now: Counters, elapsed_s: float, disk: BusiestDisk | None) -> InstanceMeans:
-    """Return what an instance used between two moments; of one seen for the first time only its memory is known.
+    """Return the mean usage of an instance between two moments; only memory when there is no earlier one.
 
     Raises WentBackError when a counter went back.
     """
@@ -133,7 +133,7 @@ def means_of(before: Counters | None, now: Counters, elapsed_s: float, disk: Bus
 
 
 def rest(total: float | None, parts: list[float | None]) -> float | None:
-    """Return what a total holds besides its parts, at least 0; None unless all are known.
+    """Return a total less its parts, at least 0; None unless all are known.
 
     >>> rest(4.0, [1.0, 0.5]), rest(4.0, [1.0, None]), rest(1.0, [1.5])
     (2.5, None, 0.0)

@@ -1,4 +1,4 @@
-"""What ``/proc/diskstats`` says of the physical disks."""
+"""The physical disks in ``/proc/diskstats``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from streams.agent.instances.counters import DiskTraffic
 
 SECTOR_BYTES = 512
-"""Of the counters, whatever the disk's own sectors are."""
+"""The unit of the counters, for any disk."""
 
 
 def read_disks(root: Path) -> dict[str, DiskTraffic]:

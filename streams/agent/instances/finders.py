@@ -1,7 +1,7 @@
-"""Which processes are an instance's main ones: by pid file, command line, environment or port.
+"""Finds the main processes of instances: by pid file, command line, environment or port.
 
-The first two need no privilege. The environment of another user's process, and which sockets it holds, are told only to
-who has CAP_SYS_PTRACE (`ops/systemd/windward-agent-instances.conf`). Without it those processes are found by none.
+The first two need no privilege. To read the environment of another user's process, or its sockets, needs CAP_SYS_PTRACE
+(`ops/systemd/windward-agent-instances.conf`). Without it such processes are not found by the last two.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class PidFile:
     instance_id: str = ""
 
     def find(self, root: Path) -> Iterator[tuple[int, str]]:
-        """Yield process and instance of each file; what is no number is passed over."""
+        """Yield process and instance of each file; a file without a number is ignored."""
         wanted = self.path.lstrip("/")
         pattern = re.compile(".*?".join(map(re.escape, wanted.split("*", 1))).replace(".*?", "(.*?)", 1))
         for path in root.glob(wanted):
@@ -77,7 +77,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Port:
-    """The id of what listens on a TCP port, with ``{port}`` in it."""
+    """The id of a process that listens on a TCP port, with ``{port}`` in it."""
 
     template: str
 
@@ -105,7 +105,7 @@ def listening(text: str) -> dict[str, int]:
 
 
 def sockets(root: Path, pid: int) -> list[str]:
-    """Return the inodes of the sockets that a process holds; none where that is not told."""
+    """Return the inodes of the sockets that a process holds; none when they may not be read."""
     folder = root / f"proc/{pid}/fd"
     try:
         links = list(folder.iterdir())
@@ -128,7 +128,7 @@ def main_processes(
     pid_files: Sequence[PidFile],
     others: Sequence[Command | Environment | Port],
 ) -> dict[int, str]:
-    """Return the instance by main process: pid files first, then the others in order; ids that cannot be are left out.
+    """Return the instance by main process: pid files first, then the others in order, without invalid ids.
 
     Of a process and what it started, the first is the main one.
     """

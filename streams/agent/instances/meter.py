@@ -1,8 +1,7 @@
-"""The instances of this machine between two moments: finds them, reads them, and says what each used.
+"""The meter of the instances on this machine: finds them, reads them, and computes the usage of each.
 
-What cannot be read, has vanished, or counts from zero again costs that instance that figure and is counted; nothing
-else is held up. An instance known by its processes takes the place of the control group they are in: whoever names
-processes means them.
+A figure that cannot be read, or whose counter was reset, is left out of that instance and counted; the others are not
+affected. An instance that is configured by its processes replaces the control group that they are in.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ class Found:
     cgroup_root: Path | None = None
     """Where control groups are; None: where they are mounted."""
     patterns: tuple[re.Pattern[str], ...] = ()
-    """Of control groups' paths."""
+    """Patterns of control groups' paths."""
     pid_files: tuple[PidFile, ...] = ()
     others: tuple[Command | Environment | Port, ...] = ()
 
 
 @dataclass(frozen=True)
 class Moment:
-    """What was read of all instances at one moment."""
+    """The counters of all instances at one moment."""
 
     instances: dict[str, Counters] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
@@ -51,7 +50,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Measured:
-    """What the instances used, and what belongs to none."""
+    """The usage of the instances, and that of everything else."""
 
     entries: dict[str, InstanceMeans]
     system: InstanceMeans
@@ -69,7 +68,7 @@ class Meter:
         self._vendor: frozenset[str] | None = None
 
     def read(self, elapsed_s: float) -> Moment:
-        """Return what is there now; ``elapsed_s``: time since the read before."""
+        """Return the counters now; ``elapsed_s``: time since the read before."""
         groups = self._groups()
         instances: dict[str, Counters] = {}
         processes = self._processes(groups)
@@ -84,7 +83,7 @@ class Meter:
         return Moment(instances, Totals(cpu, memory, read_disks(self._found.root) if instances else {}))
 
     def between(self, before: Moment, now: Moment, elapsed_s: float) -> Measured:
-        """Return what the instances there now used since; their sums and `system` are the machine's own figures."""
+        """Return the usage between two moments of the instances in ``now``; with `system` they sum to the machine's."""
         disk = busiest_disk(before.totals.disks, now.totals.disks, elapsed_s)
         entries: dict[str, InstanceMeans] = {}
         for instance_id, counters in now.instances.items():
@@ -106,7 +105,7 @@ class Meter:
         return self._found.cgroup_root or find_root(self._found.root)
 
     def _groups(self) -> dict[str, Path]:
-        """Return the control groups that are instances, by id; of two of one id the first."""
+        """Return the control groups that are instances, by id; the first of two with one id."""
         root = self._root()
         if root is None:
             return {}
@@ -136,7 +135,7 @@ class Meter:
         return Counters(counters.cpu_s, counters.memory, counters.io, net)
 
     def _processes(self, groups: dict[str, Path]) -> dict[str, Counters]:
-        """Return the instances known by their processes, and take the control groups they are in out of ``groups``."""
+        """Return the instances found by their processes; remove the control groups that they are in from ``groups``."""
         found = self._found
         if not found.pid_files and not found.others:
             return {}

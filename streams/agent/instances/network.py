@@ -1,7 +1,7 @@
 """Traffic of an instance that has a network of its own: the interfaces that one of its processes sees.
 
-``/proc/PID/net/dev`` may be read by anybody. Processes of one network see one file: the same inode. An instance that
-sees the machine's own network is not told apart there, so its traffic is not known.
+Any user may read ``/proc/PID/net/dev``. Processes in one network see one file: the same inode. For an instance in the
+machine's own network the file has the traffic of all processes, so its own is not known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Processes as ``/proc`` shows them, below a root that is given, and what some of them use together."""
+"""Processes in ``/proc`` below a given root, and the usage of several together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Process:
     pid: int
     parent: int
     start: int
-    """Ticks after boot: with the id it names a process for ever."""
+    """Ticks after boot: id and start together are unique."""
     cpu_s: float
     memory: int
     """Resident bytes, shared pages included."""
@@ -53,7 +53,7 @@ def parse_process(text: str) -> Process:
 
 
 def with_children(mains: Mapping[int, str], processes: Mapping[int, Process]) -> dict[str, list[Process]]:
-    """Return the processes of each instance: its main ones and what they started, but for other instances' own.
+    """Return the processes of each instance: its main ones and their descendants, without those of other instances.
 
     ``mains`` has the instance's id by process.
     """
@@ -71,7 +71,7 @@ def with_children(mains: Mapping[int, str], processes: Mapping[int, Process]) ->
 
 
 def counters_of(processes: Iterable[Process]) -> Counters:
-    """Return what processes use together; no disk: that is not told without privilege."""
+    """Return the counters of processes together; without disk, which needs privilege to read."""
     members = {process.pid: process for process in processes}.values()
     return Counters(
         cpu_s={(process.pid, process.start): process.cpu_s for process in members},

@@ -1,4 +1,4 @@
-"""From measured instances to the parts of a report, and when they go. Pure: times are arguments."""
+"""Reports of measured instances: their parts, and when they are sent. Pure: times are arguments."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from streams.agent.counts import Counts
 from streams.agent.instances.meter import Measured, Meter, Moment
 
 PART_BYTES = 12_000
-"""Of the entries of one part: with its sample it stays below what a message may have."""
+"""The most bytes of the entries in one part: with its sample it is below the limit of a message."""
 
 GAP_S = 7200.0
-"""After so long without a look the counters are begun anew."""
+"""After so long without a read there is no report: the counters are read as at a start."""
 
 
 class Reporter:
-    """Gives samples the parts of reports: a first report with the first sample, then one every ``interval_s``.
+    """Adds the parts of reports to samples: a first report with the first sample, then one every ``interval_s``.
 
-    A report follows another only when all parts of that are on their way. So many instances that they do not fit into
-    the samples of an interval are reported less often.
+    A report begins only after all parts of the one before were added. When there are more instances than fit into the
+    samples of an interval, reports are less frequent.
     """
 
     def __init__(self, meter: Meter, interval_s: float, counts: Counts) -> None:
@@ -35,11 +35,11 @@ class Reporter:
         self._waiting: deque[InstanceReport] = deque()
 
     def start(self, monotonic_s: float) -> None:
-        """Lay down the counters that the first report is compared with."""
+        """Read the counters that the first report is compared with."""
         self._before, self._read_s = self._meter.read(0.0), monotonic_s
 
     def attach(self, sample: Sample, monotonic_s: float) -> Sample:
-        """Return the sample with the next part of a report; the same where none is due or no instance is there."""
+        """Return the sample with the next part of a report; unchanged when none is due or there is no instance."""
         due = self._reported_at is None or sample.at - self._reported_at >= self._interval_s - sample.interval_s / 2
         if not self._waiting and due:
             self._reported_at = sample.at
@@ -63,7 +63,7 @@ class Reporter:
 
 
 def parts(measured: Measured, at: float, interval_s: float) -> list[InstanceReport]:
-    """Return a report in as many parts as it takes; instances beyond what the most parts hold are left out."""
+    """Return a report in up to `PARTS_MAX` parts; instances beyond them are left out."""
     divided: list[dict[str, InstanceMeans]] = [{}]
     size = 0
     for instance_id, one in measured.entries.items():

@@ -19,9 +19,9 @@ GROUP = "Instances"
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceSettings:
-    """How instances on this machine are found; by default its control groups are looked at and nothing else."""
+    """How instances on this machine are found; by default only by its control groups."""
 
-    instances: bool = setting(True, "report what each instance uses, where there is one", group=GROUP)
+    instances: bool = setting(True, "report the usage of each instance", group=GROUP)
     instances_interval_s: Annotated[float, Meta(ge=SLOT_S, le=3600)] = setting(
         60.0, "time between two reports of instances", group=GROUP
     )
@@ -48,7 +48,7 @@ class InstanceSettings:
     )
     instance_port: str | None = setting(
         None,
-        "id of what listens on a TCP port, such as redis-{port}; needs CAP_SYS_PTRACE",
+        "id of the process that listens on a TCP port, such as redis-{port}; needs CAP_SYS_PTRACE",
         metavar="ID",
         group=GROUP,
     )

@@ -1,4 +1,4 @@
-"""Which control groups are instances: services that were made for this machine, containers, pods.
+"""Which control groups are instances: services that are not part of the system, containers, pods.
 
 | control group | instance | its id |
 |---|---|---|
@@ -8,9 +8,9 @@
 | ``docker-ID.scope``, ``libpod-``, ``cri-containerd-``, ``crio-``; ``docker/ID`` | yes | the container's id |
 | ``kubepods-...-podUID.slice``, ``kubepods/.../podUID`` | yes, with its containers | the pod's uid |
 
-A unit came with the system when its file is in one of the folders of distributions: units that a deployer or an
-administrator makes are elsewhere (``/etc``, ``/run``). Chosen over a list of names of system services, which would be
-long and never complete. A pattern of the operator comes before the table: its group 1 is the id.
+A unit came with the system when its file is in one of the folders of distributions: units of a deployer or an
+administrator are elsewhere (``/etc``, ``/run``). Chosen over a list of names of system services, which would be long
+and never complete. A pattern of the operator comes before the table: its group 1 is the id.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SYSTEM_TEMPLATES = frozenset(
      "quotaon", "serial-getty", "sshd", "ssh", "user", "user-runtime-dir")
 )  # fmt: skip
 GROUPS_MAX = 20_000
-"""Control groups looked at: more are a mistake, and would take long."""
+"""The most control groups read: more are a misconfiguration and would take long."""
 DEPTH_MAX = 10
 
 _CONTAINER = re.compile(r"(?:docker|libpod|cri-containerd|crio)-([0-9a-f]{12,64})\.scope|(?:.*/)?docker/([0-9a-f]{64})")
@@ -54,7 +54,7 @@ def find_instances(
 ) -> Iterator[tuple[str, Path]]:
     """Yield id and path of each control group below ``root`` that is an instance; none inside another.
 
-    A group that vanishes meanwhile, or may not be read, is passed over. Raises OSError when the root may not be read.
+    A group that vanishes meanwhile, or may not be read, is skipped. Raises OSError when the root may not be read.
     """
     looked_at = 0
     waiting = [("", 0)]

@@ -128,7 +128,7 @@ def test_a_wrong_query_is_one_line_that_names_the_field(files: dict[str, str], q
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"machines": [{"name": "a"}, {"name": "a"}]}, "machines: 'a' is there twice"),
+        ({"machines": [{"name": "a"}, {"name": "a"}]}, "machines: 'a' is listed twice"),
         ({"machines": [{"name": "a", "capacity": {"gpu": 1}}]}, "a.capacity: no resource 'gpu'"),
         ({"machines": [{"name": "a", "usage": {"cpu": {"mean": "x"}}}]}, "a.mean: 'x' is not an amount"),
         ({"machines": [{"name": "a", "windows": {"hour": {}}}]}, "a.windows: 'hour' is no length"),

@@ -43,7 +43,7 @@ def test_a_debit_is_told_and_lowers_what_is_used() -> None:
     plain = in_words(found)
     found["candidates"][0]["resources"]["cpu"]["debit"] = 3.2
     text = "\n".join(in_words(found))
-    assert "3.20 less than measured (debit): who used it has left" in text
+    assert "3.20 less than measured (debit): of instances that have left" in text
     assert text.split(" full without it")[0] != "\n".join(plain).split(" full without it")[0]
 
 

@@ -100,7 +100,7 @@ def test_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
         ([*THRESHOLDS, "--objective", "variance"], 'objective: "variance" is of rule "overload"'),
         (["--classes", "gold"], "classes: no class 'gold'; there are prod, mid"),
         (["--apply"], "apply: the machines of a file cannot be reserved"),
-        (["--rounds", "2"], "rounds: a file shows one moment"),
+        (["--rounds", "2"], "rounds: a file has one moment"),
         (["--plot", "/nowhere/x.png"], "plot: /nowhere/x.png cannot be written"),
         ([*THRESHOLDS[:2], "--high", "cup=65", "--low", "cpu=1"], "high: no resource 'cup'; there are cpu, memory"),
         ([*THRESHOLDS[:2], "--high", "cpu=65", "--low", "memory=1"], "high: high and low name the same resources"),

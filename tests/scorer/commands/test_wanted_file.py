@@ -46,7 +46,7 @@ def test_a_count_has_ids() -> None:
         ('{"id": "a", "dry_run": true}', "line 1: dry_run: says how one call is answered"),
         ('{"id": "a", "machine": "a b"}', "line 1: "),
         ('{"id": "a\\u0007"}', "characters that cannot be printed"),
-        ('{"id": "a\\ud800"}', "line 1: a text in it is no Unicode"),
+        ('{"id": "a\\ud800"}', "line 1: a text in it is not valid Unicode"),
         ('{"id": "a", "count": 10000}\n{"id": "b"}', "more than 10000 instances"),
     ],
 )

@@ -27,7 +27,8 @@ import numpy as np
 
 from schemas.sample import Rejected, decode
 from streams.load_generator.messages import Messages
-from streams.load_generator.recording import Defaults, Recording, RecordingError, load_trace
+from streams.load_generator.recording import Recording
+from streams.load_generator.recording_file import Defaults, RecordingError, load_trace
 from streams.load_generator.replay import Replay
 
 NOW_S = 1_790_000_000.0

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from schemas.resources import CPU, MEMORY, NIC, RESOURCES
-from streams.load_generator.recording import Defaults, Recording, RecordingError, Trace, load_trace
+from streams.load_generator.recording import Recording
+from streams.load_generator.recording_file import Defaults, RecordingError, Trace, load_trace
 from tests.effort import effort
 from tests.streams.load_generator.fuzz_recording import fuzz
 
