@@ -1,8 +1,8 @@
-"""The ``windward`` command: one table from command to the module that runs it, imported only when it is asked for.
+"""The ``windward`` command: a table from command to the module that runs it, imported only when it is called.
 
-A module has ``main(argv, environ) -> exit code`` and ``SETTINGS``: its settings class, or a class for each second word
+A module has ``main(argv, environ) -> exit code`` and ``SETTINGS``: its settings class, or a class for each subcommand
 (``windward machines cordon``). Nothing else is imported before the command is known: `tests/bench/bench_start.py` has
-what a start costs.
+the time of a start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["COMMANDS", "EXIT_CODES", "main"]
 
 EXIT_CODES = (
     "exit codes: 0 done; 1 failed; 2 wrong usage or setting; 3 no machine fits; 4 no answer before the deadline;\n"
-    "            141 the reader of the output has left"
+    "            141 the reader of the output has closed it"
 )
 _SIGPIPE = 13
 
@@ -41,7 +41,7 @@ def _reader_left() -> int:
     """Return the exit code of a process whose output is no longer read, as a shell reports SIGPIPE."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, sys.stdout.fileno())  # what is still in the buffer has somewhere to go
+        os.dup2(nowhere, sys.stdout.fileno())  # so that the rest of the buffer can be written
     except (OSError, ValueError):
         pass
     finally:
@@ -94,7 +94,7 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to en
 
 
 def _imported(name: str) -> ModuleType:
-    """Import a command's module: hardly anything is garbage by then, and looking for it takes a tenth of the time."""
+    """Import a command's module without garbage collection, which would take a tenth of the time and free little."""
     import gc
     from importlib import import_module
 
@@ -106,7 +106,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def _may_be_unknown(arguments: list[str]) -> list[bool]:
-    """Return something true for each place where an unknown name may be: a settings file, a variable."""
+    """Return True for each place where an unknown name may be: a settings file, a variable."""
     given = [word.partition("=")[0] == "--config" for word in arguments]
     return [*given, *(name.startswith("WINDWARD_") for name in os.environ)]
 

@@ -1,10 +1,10 @@
-"""The commands of ``windward``: the module that runs each, imported only when it is asked for, and what it does."""
+"""The commands of ``windward``: the module that runs each, imported only when it is called, and a summary."""
 
 from __future__ import annotations
 
 COMMANDS = {
     "up": ("ops.up", "run the whole stack on this machine until Ctrl-C"),
-    "demo": ("ops.demo", "show the whole stack at work, then stop"),
+    "demo": ("ops.demo", "show the whole stack running, then stop"),
     "agent": ("streams.agent.__main__", "publish this machine's load"),
     "fleet": ("streams.load_generator.__main__", "publish the load of a simulated or recorded fleet"),
     "bridge": ("streams.bridge.__main__", "publish what Telegraf or OpenTelemetry measures"),
@@ -23,16 +23,16 @@ COMMANDS = {
     "ledger": ("scorer.commands.ledger", "check and repair the ledger, or accept an emptied one"),
     "machines": ("scorer.commands.machines", "list, show, label, taint or cordon machines"),
     "rebalancer": ("scorer.rebalancer.__main__", "propose moves on a Redis list, round by round"),
-    "rebalance": ("scorer.commands.rebalance", "say which instances should move so that hot machines cool down"),
+    "rebalance": ("scorer.commands.rebalance", "say which instances should move away from overloaded machines"),
     "drain": ("scorer.commands.drain", "cordon machines, and move their instances elsewhere"),
     "evict": ("scorer.commands.evict", "say which instances of lower classes no longer fit"),
-    "plan": ("scorer.commands.plan", "compare wanted instances with what is there, and make it so"),
+    "plan": ("scorer.commands.plan", "compare wanted instances with the ledger, and make the ledger equal"),
     "capacity": ("scorer.commands.capacity", "say how many more instances of a kind fit, and what limits them"),
     "why": ("scorer.commands.why", "say why an instance is where it is"),
-    "learned": ("scorer.commands.learned", "show how much of what is asked instances use"),
-    "health": ("scorer.commands.health", "ask the scorer how it is"),
+    "learned": ("scorer.commands.learned", "show the learned part of what is asked that instances use"),
+    "health": ("scorer.commands.health", "say whether a scorer is ready"),
     "top": ("ops.top", "watch the fleet: hottest machines, windows, risk, decisions"),
-    "doctor": ("ops.doctor", "look at everything, and say what is wrong and what to do"),
+    "doctor": ("ops.doctor", "check all parts, and say what is wrong and what to do"),
     "profiles": ("scorer.commands.profiles", "list and show profiles"),
     "config": ("ops.config", "check a settings file, or show a command's settings and their sources"),
 }

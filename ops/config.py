@@ -1,4 +1,4 @@
-"""``windward config``: check a settings file; show the settings a command would run with, and where each comes from."""
+"""``windward config``: check a settings file; show the settings a command would run with, and their sources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from schemas.process.verbs import chosen
 
 @dataclass(frozen=True, kw_only=True)
 class CheckSettings:
-    """Check a settings file: every table, key and value. Exit code 2 when something is wrong; it is told by name."""
+    """Check a settings file: every table, key and value. Exit code 2 when something is wrong, with its name."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward config check docs/examples/settings.toml",)
 
@@ -81,7 +81,7 @@ def _check(settings: CheckSettings) -> int:
 
 
 def _optional(cls: type) -> type:
-    """Return a settings class of which no field is required: a file need not hold what the command line gives."""
+    """Return the settings class without required fields: a file need not have those given on the command line."""
     hints = typing.get_type_hints(cls, include_extras=True)
     missing = [
         (field.name, hints[field.name] | None, dataclasses.field(default=None, metadata=field.metadata))

@@ -1,8 +1,8 @@
-"""``windward demo``: the whole stack at work on this machine, in about a minute, and nothing left of it afterwards.
+"""``windward demo``: the whole stack running on this machine, for about a minute; everything is removed afterwards.
 
-It shows the real load of this machine beside a simulated fleet, the windows filling, then placements. Everything it
-shows is asked for as any program would: window tables from Redis, answers from the scorer. In the end a machine is made
-hot, and a plan cools it. Reads well without a terminal too.
+It shows the real load of this machine beside a simulated fleet, the windows filling, then placements. It reads its data
+as any program would: window tables from Redis, answers from the scorer. In the end a machine is overloaded, and a plan
+of moves reduces its load. The output is readable without a terminal, too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from scorer.client import Client, WindwardError
 FILL_DEADLINE_S = 100.0
 SCORER_DEADLINE_S = 15.0
 PRESENT_S = 20.0
-"""Every machine's newest sample is younger: two intervals."""
+"""The fleet is current when every machine's newest sample is younger than this: two intervals."""
 
 LOOK_S = 0.25
 PLAIN_LOOK_S = 2.0
@@ -51,7 +51,7 @@ REQUEST: dict[str, Any] = {"cpu": 2, "memory": "8G"}
 
 @dataclass(frozen=True, kw_only=True)
 class DemoSettings(CommonSettings):
-    """Show the whole stack at work on this machine, then stop."""
+    """Show the whole stack running on this machine, then stop."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward demo",
@@ -139,7 +139,7 @@ class Demo:
     # ---- windows
 
     def windows_fill(self) -> None:
-        """Watch the fleet's past and this machine's present arrive."""
+        """Show the windows while the fleet's past and this machine's samples arrive."""
         self._console.print()
         self._console.rule(f"this machine beside {self._settings.machines} simulated ones: windows fill")
         if self._console.is_terminal:
@@ -154,7 +154,7 @@ class Demo:
         return not [one for one in self._client.rank(top=1)["refusals"] if one["filter"] == "fresh"]
 
     def _watch(self, look_s: float, show: Callable[[FleetView], None]) -> FleetView:
-        """Show the fleet again and again until every window is filled and this machine has reported."""
+        """Show the fleet every ``look_s`` until every window is filled and this machine has reported."""
         until = time.monotonic() + FILL_DEADLINE_S
         while True:
             view = self._fleet()
@@ -168,7 +168,7 @@ class Demo:
             time.sleep(look_s)
 
     def _is_full(self, view: FleetView) -> bool:
-        """Whether every window is covered, the fleet has reached the present, and this machine has reported."""
+        """Return whether every window is covered, the fleet is current, and this machine has reported."""
         simulated, own = split(view)
         fleet = view.only(simulated)
         covered = min(fleet.covered(self._settings.machines), default=0.0)
@@ -211,14 +211,14 @@ class Demo:
         self._console.print(answer["summary"], markup=False)
 
     def refusals(self) -> None:
-        """Ask for what fits few machines, and for what fits none."""
+        """Rank a request that fits few machines, and one that fits none."""
         for cpu, memory in ((24, "64G"), (500, "1T")):
             answer = self._client.rank(cpu=cpu, memory=memory, top=1)
             found = answer["machine"] or "no machine fits"
             self._print(f"{f'{cpu} cores and {memory}:':22} {found:17} {answer['summary']}")
 
     def burst(self) -> None:
-        """Place many instances, one query each, and compare with scorers that know less."""
+        """Place many instances, one query each, and compare with simpler ways to choose."""
         count = self._settings.burst
         self._console.print()
         self._console.rule(f"a burst of {count} placements, one query each: windward place --cpu 2 --memory 8G")
@@ -229,7 +229,7 @@ class Demo:
     # ---- moves
 
     def hot_machine(self) -> None:
-        """Make a machine hot and cool it by a plan."""
+        """Overload a machine and reduce its load by a plan of moves."""
         self._console.print()
         self._console.rule("a hot machine, cooled by a plan: windward rebalance")
         scene = HotMachine(self._client, self._stack.redis_url, self._settings.prefix, self._environ)

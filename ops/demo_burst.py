@@ -1,4 +1,4 @@
-"""The demo's burst: many placements, one query each, beside what scorers would do that know less."""
+"""The demo's burst: many placements, one query each, compared with simpler ways to choose."""
 
 from __future__ import annotations
 

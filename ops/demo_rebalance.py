@@ -1,4 +1,4 @@
-"""The demo's last scene: a machine grows hot, and a plan of ``windward rebalance`` cools it."""
+"""The demo's last part: a machine is overloaded, and a plan of ``windward rebalance`` reduces its load."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from scorer.commands.rebalance_view import show
 from scorer.commands.show import ratio
 
 HEAVY = 6
-"""Instances that make a machine hot."""
+"""Number of the instances that overload a machine."""
 HOT = 1.02
-"""Their part of its cores, with what is used there already."""
+"""The part of its cores that they use together with its other load."""
 PLAN_DEADLINE_S = 30.0
 MACHINES = [Column("machine"), Column("cpu before"), Column("after"), Column("instances before"), Column("after")]
 NAMES_ALONE = "kubernetes"
-"""A profile that looks at requests alone: by it a deployer fills a machine that is busy already."""
+"""A profile that compares requests alone, by which a deployer overloads a machine that is busy already."""
 
 
 class HotMachine:
-    """Makes one machine hot, asks for a plan, carries it out."""
+    """Overloads one machine, makes a plan of moves, carries it out."""
 
     def __init__(self, client: Client, redis_url: str, prefix: str, environ: Mapping[str, str]) -> None:
         self._client = client
@@ -39,7 +39,7 @@ class HotMachine:
         self._environ = dict(environ)
 
     def run(self, view: FleetView, screen: Screen, say: Callable[[str], None]) -> None:
-        """Show it; LocalError when the plan cools nothing."""
+        """Show it; raises LocalError when the plan does not reduce the load."""
         machine, cores = hottest_to_be(view)
         for number in range(HEAVY):
             placed = self._client.place(
@@ -66,10 +66,10 @@ class HotMachine:
         say(f"carried out, each by: windward update ID --machine NAME ({len(plan['moves'])} of them)")
         say(table(MACHINES, rows, screen))
         if not after[machine][0] < before[machine][0]:
-            raise LocalError(f"{machine} is as hot as before: {after[machine][0]:.0%}")
+            raise LocalError(f"the load of {machine} is not lower than before: {after[machine][0]:.0%}")
 
     def _plan(self) -> dict[str, Any]:
-        """Return what ``windward rebalance --json`` says; the instances have been there for a moment only."""
+        """Return the plan of ``windward rebalance --json``; without a rest time, since the instances are new."""
         command = [sys.executable, "-P", "-m", "ops.cli", "rebalance", "--json", "--rest-s", "0", *self._asking]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=PLAN_DEADLINE_S, check=False,
@@ -87,7 +87,7 @@ class HotMachine:
 
 
 def hottest_to_be(view: FleetView) -> tuple[str, float]:
-    """Return a busy machine, and the cores of each of `HEAVY` instances that would make it hot."""
+    """Return a busy machine, and the cores of each of `HEAVY` instances that would overload it."""
     simulated, _ = split(view)
     used, capacity = view.mean[-1, CPU, simulated], view.capacity[CPU, simulated]
     share = used / capacity

@@ -1,4 +1,4 @@
-"""``windward doctor``: look at everything a Windward needs, and say of each thing that is wrong what to do."""
+"""``windward doctor``: checks every part of a Windward, and says what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTINGS = DoctorSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Look, print, and return 1 when something is wrong."""
+    """Run the checks, print the findings, and return 1 when something is wrong."""
     settings = load_settings(DoctorSettings, "doctor", argv, environ)
     found = Inspection(settings).findings()
     wrong = [one for one in found if one.level in ("warning", "error")]

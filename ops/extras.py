@@ -1,4 +1,4 @@
-"""Which extra of the distribution brings a package that is not installed."""
+"""The extra of the distribution that installs a missing package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXTRA_OF = {
 
 
 def in_words(error: ModuleNotFoundError) -> str | None:
-    """Return what to install for a module that is missing; None when no extra brings it.
+    """Return what to install for a missing module; None when no extra has it.
 
     >>> in_words(ModuleNotFoundError(name="matplotlib.figure"))
     "matplotlib is not installed; it comes with: pip install 'windward[plot]'"

@@ -1,4 +1,4 @@
-"""What is wrong with a running Windward, and what to do about it: rules over what was found. Pure.
+"""Findings: rules that say what is wrong with a running Windward, and what to do. Pure.
 
 Each rule takes plain values and returns findings. `ops.doctor` collects the values and prints what the rules say.
 """
@@ -18,7 +18,7 @@ from schemas.hosts import host_id
 Level = Literal["good", "note", "warning", "error"]
 STALE_S = 60.0
 SKEW_S_MAX = 5.0
-"""Learned skew beyond this is not corrected any more: it counts as age."""
+"""Learned skew above this is not corrected: it counts as age."""
 CLOCK_S_MAX = 1.0
 MEMORY_SHARE_MAX = 0.9
 QUEUE_MAX = 100
@@ -28,7 +28,7 @@ _MACHINE_ID = re.compile("[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: where, how bad, what was found, what to do."""
+    """The result of one check: area, level, what was found, what to do."""
 
     area: str
     level: Level
@@ -49,7 +49,7 @@ def some(names: Collection[str]) -> str:
 def redis_findings(
     area: str, info: Mapping[str, Any], *, holds_ledger: bool, open_to_all: bool | None = None
 ) -> list[Finding]:
-    """Return what INFO of a server says: persistence (for a ledger), memory, rights (``open_to_all``; unknown: None).
+    """Return the findings from INFO of a server: persistence (for a ledger), memory, rights (``open_to_all``).
 
     >>> [f.level for f in redis_findings("Redis", {"redis_version": "7.2.0", "aof_enabled": 1}, holds_ledger=True)]
     ['good']
@@ -84,7 +84,7 @@ def redis_findings(
 
 
 def clock_findings(offset_s: float | None, skews_s: Mapping[str, float]) -> list[Finding]:
-    """Return what is wrong with the clocks: this host's against Redis's, and the agents' learned skew."""
+    """Return the findings on the clocks: this host's against Redis's, and the agents' learned skew."""
     found = []
     if offset_s is not None and abs(offset_s) > CLOCK_S_MAX:
         found.append(
@@ -103,7 +103,7 @@ def clock_findings(offset_s: float | None, skews_s: Mapping[str, float]) -> list
 def machine_findings(
     ages_s: Mapping[str, float], silent: Collection[str], said_of: Collection[str], placed_on: Mapping[str, int]
 ) -> list[Finding]:
-    """Return what is wrong with the machines: stale agents, and ghosts that only an operator or the ledger knows.
+    """Return the findings on the machines: stale agents, and machines that only operators' rules or the ledger have.
 
     ``ages_s``: age of the newest sample by machine; ``silent``: machines known without one; ``said_of``: machines of
     operators' entries; ``placed_on``: instances by machine, as the ledger has them.
@@ -120,11 +120,11 @@ def machine_findings(
                     "status windward-agent")
         )  # fmt: skip
     known = {*ages_s, *silent}
-    ghosts = sorted(set(said_of) - set(ages_s))
-    if ghosts:
+    absent = sorted(set(said_of) - set(ages_s))
+    if absent:
         found.append(
-            Finding("machines", "warning", f"operators spoke of {len(ghosts)} machines without data: {some(ghosts)}",
-                    f"a typo, or one to come; `windward machines forget {ghosts[0]}` takes it back")
+            Finding("machines", "warning", f"{len(absent)} machines with operators' rules have no data: {some(absent)}",
+                            f"a typo, or one to come; `windward machines forget {absent[0]}` deletes the rules")
         )  # fmt: skip
     lost = sorted(name for name, count in placed_on.items() if count and name not in ages_s)
     if lost:
@@ -141,13 +141,13 @@ def machine_findings(
 def name_findings(
     taken: Collection[str], host_of: Mapping[str, str], ages_s: Mapping[str, float], placed_on: Mapping[str, int]
 ) -> list[Finding]:
-    """Return what is wrong with the names: two live hosts under one, one host under two.
+    """Return the findings on the names: two live hosts with one name, one host with two.
 
     ``taken``: machines of which another host's samples are refused; ``host_of``: the host's id by machine, where its
-    agent says one; the others as in `machine_findings`. A machine-id as a name is of the host with that id.
+    agent sends one; the others as in `machine_findings`. A name that is a machine-id is of the host with that id.
     """
     found = [
-        Finding("names", "error", f"two live hosts send as {name!r}: one goes on, the other is refused (name-taken)",
+        Finding("names", "error", f"two live hosts send as {name!r}: the second one is refused (name-taken)",
                 "give one of them a name of its own: WINDWARD_MACHINE in /etc/default/windward-agent, or its --machine")
         for name in sorted(taken)[:SHOWN]
     ]  # fmt: skip
@@ -190,7 +190,7 @@ def version_findings(versions: Mapping[str, Sequence[str]]) -> list[Finding]:
 
 
 def scorer_findings(health: Mapping[str, Any], scorers: int, waiting: int) -> list[Finding]:
-    """Return what a scorer says of itself, and what waits for it."""
+    """Return the findings on a scorer, from its health and the queries that wait."""
     found = []
     if not health.get("ready"):
         found.append(Finding("scorer", "error", "it is not ready: it has not read windows and ledger", "read its log"))

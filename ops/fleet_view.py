@@ -1,4 +1,4 @@
-"""The whole fleet as columns, read straight from the window tables: what the demo shows and compares. Pure.
+"""The whole fleet as columns, read from the window tables, for the demo. Pure.
 
 R resources in the order of `schemas.resources`, W windows, M machines.
 """
@@ -89,7 +89,7 @@ def _column(table: WindowTable, name: str) -> NDArray[np.generic]:
 
 @dataclass(frozen=True)
 class Spread:
-    """How a burst of equal instances lies on the fleet."""
+    """How a burst of equal instances is spread over the fleet."""
 
     machines: int
     """Different machines it went to."""
@@ -102,7 +102,7 @@ class Spread:
 
 
 def spread(used: Float, capacity: Float, cpu: float, rows: Sequence[int]) -> Spread:
-    """Return how instances of ``cpu`` cores each lie on machines ``rows``, one row an instance; used, capacity: [M].
+    """Return the spread of instances of ``cpu`` cores each on machines ``rows``, one row an instance; [M] columns.
 
     >>> spread(np.array([1.0, 1.0]), np.array([4.0, 4.0]), 1.0, [0, 0])
     Spread(machines=1, most=2, highest=0.75, std=0.25)
@@ -119,7 +119,7 @@ def spread(used: Float, capacity: Float, cpu: float, rows: Sequence[int]) -> Spr
 
 
 def least_used(used: Float, capacity: Float, instances: int) -> list[int]:
-    """Return where a scorer puts them that looks at measured load alone: it does not change within a burst.
+    """Return the rows chosen by measured load alone, which does not change within a burst.
 
     >>> least_used(np.array([2.0, 1.0]), np.array([4.0, 4.0]), 3)
     [1, 1, 1]
@@ -128,5 +128,5 @@ def least_used(used: Float, capacity: Float, instances: int) -> list[int]:
 
 
 def at_random(machines: int, instances: int, seed: int = 1) -> list[int]:
-    """Return where chance puts them."""
+    """Return rows chosen at random."""
     return [int(row) for row in np.random.default_rng(seed).integers(0, machines, instances)]

@@ -1,4 +1,4 @@
-"""Shell: what `windward doctor` looks at: broker, Redis, window tables, stream workers, machines, scorers."""
+"""Shell: reads what `windward doctor` checks: broker, Redis, window tables, stream workers, machines, scorers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CONNECT_S = 2.0
 
 
 class Inspection:
-    """Collects what the rules of `ops.findings` look at; whatever cannot be reached is a finding itself."""
+    """Collects the values for the rules of `ops.findings`; a part that cannot be reached is a finding."""
 
     def __init__(self, settings: DoctorSettings) -> None:
         self._settings = settings
@@ -47,7 +47,7 @@ class Inspection:
         self._versions: dict[str, list[str]] = {"this command": [product_version()]}
 
     def findings(self) -> list[Finding]:
-        """Look at everything; Redis first, without which there is no more to see."""
+        """Run all checks; Redis first, since the others need it."""
         found = self._broker() if self._settings.broker else []
         with self._connect(self._settings.redis_arguments()) as server:
             try:
@@ -62,7 +62,7 @@ class Inspection:
                     found += look(server)
                 except redis.exceptions.NoPermissionError as error:
                     found.append(
-                        Finding("ACL", "note", f"{look.__name__.strip('_')} cannot be looked at: {error}",
+                        Finding("ACL", "note", f"{look.__name__.strip('_')} cannot be checked: {error}",
                                 "ask as a user with the rights of ops/redis/exporter.acl and operator.acl")
                     )  # fmt: skip
                 except redis.RedisError as error:
@@ -172,7 +172,7 @@ class Inspection:
             try:
                 stored: Any = server.hmget(self._names.state(partition), "worker", "written_at")
             except redis.exceptions.NoPermissionError:
-                return set()  # the ACL of a release that knew no such field
+                return set()  # the ACL of an earlier release without this field
             if (worker := read_worker(*stored)) is not None:
                 versions.append(worker.version)
                 taken |= worker.name_taken.keys()
@@ -194,7 +194,7 @@ class Inspection:
                         return Counter(row["machine"] for row in rows)
                     params["after"] = rows[-1]["id"]
         except WindwardError:
-            return {}  # what the scorer lacks is said where it is asked how it is
+            return {}  # `_scorers` reports the error
 
     def _scorers(self, server: redis.Redis) -> list[Finding]:
         waiting = int(server.llen(self._names.queries))
@@ -216,7 +216,7 @@ class Inspection:
 
 
 def _open_to_all(server: redis.Redis) -> bool | None:
-    """Whether the default user is on and has no password; None where this user may not ask."""
+    """Return whether the default user is on and has no password; None when this user may not read it."""
     try:
         flags: Any = server.acl_getuser("default")
     except redis.RedisError:

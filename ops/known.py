@@ -1,8 +1,8 @@
-"""Every setting there is, by command; unknown tables, keys and ``WINDWARD_*`` variables are refused with near names.
+"""All settings by command; refuses unknown tables, keys and ``WINDWARD_*`` variables, with similar names.
 
 The names are in the file ``settings.json`` beside this module, made by ``python -m ops.known`` and checked by a test.
-Importing every command to collect them would cost each start a second. A name that is missing in the file is looked for
-in the commands before it is refused. So an old file costs time, but refuses nothing.
+Importing every command to collect them would cost each start a second. A name that is missing in the file is looked up
+in the commands before it is refused. So an outdated file costs time, but refuses no valid name.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from schemas.process.settings import SettingsError, read_tables
 FILE = Path(__file__).with_name("settings.json")
 PREFIX = "WINDWARD_"
 OTHERS = ("CONFIG", "GRAFANA_PASSWORD", "TEST_")
-"""Variables that are no command's setting: the file's, docker-compose's, those of the tests (by their beginning)."""
+"""Beginnings of other variables: the settings file's, docker-compose's, the tests'."""
 
 
 def classes(command: str) -> list[type]:
-    """Return the settings classes of a command: one, or one for each second word."""
+    """Return the settings classes of a command: one, or one for each subcommand."""
     found: Any = import_module(COMMANDS[command][0]).SETTINGS
     return list(found.values()) if isinstance(found, Mapping) else [found]
 
@@ -49,7 +49,7 @@ def stored() -> dict[str, list[str]]:
 
 
 def refuse_unknown(argv: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Refuse what no command knows, in the environment and in the settings file; raises SettingsError."""
+    """Raise SettingsError for a variable, table or key that no command has."""
     file = config_file(argv, environ)
     tables = read_tables(file) if file else {}
     problem = ""
@@ -72,7 +72,7 @@ def config_file(argv: Sequence[str], environ: Mapping[str, str]) -> Path | None:
 
 
 def wrong_variable(environ: Mapping[str, str], known: Mapping[str, Iterable[str]]) -> str:
-    """Return what is said of the first variable that no command knows; "" where all are known."""
+    """Return the error for the first variable that no command has; "" when all are known."""
     settings = {name for names in known.values() for name in names}
     variables = {name.rstrip("*").upper() for name in settings}
     variables |= {f"{name[:-1].upper()}_FILE" for name in settings if name.endswith("*")}
@@ -86,12 +86,12 @@ def wrong_variable(environ: Mapping[str, str], known: Mapping[str, Iterable[str]
 
 
 def wrong_key(file: Path, tables: Mapping[str, Any], known: Mapping[str, Iterable[str]]) -> str:
-    """Return what is said of the first table or key of a settings file that no command knows; "" where all are."""
+    """Return the error for the first unknown table or key of a settings file; "" when all are known."""
     plain = {command: {name.rstrip("*") for name in names} for command, names in known.items()}
     everything = {name for names in plain.values() for name in names}
     for table, content in tables.items():
         if table != "all" and table not in plain:
-            what = "no such table" if isinstance(content, dict) else "stands outside of every table"
+            what = "no such table" if isinstance(content, dict) else "is outside of every table"
             near = did_you_mean(table, ["all", *plain] if isinstance(content, dict) else everything)
             return f"config: {table} in {file}: {what}{near}"
         if not isinstance(content, dict):

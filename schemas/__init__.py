@@ -1,1 +1,1 @@
-"""What crosses a process boundary: messages, tables, names, resources. Imports nothing of the other packages."""
+"""The data that processes exchange: messages, tables, names, resources. Imports nothing of the other packages."""

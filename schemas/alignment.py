@@ -1,4 +1,4 @@
-"""A window table's columns by the resources of this release: aligned by name, as windows are."""
+"""Aligns a window table's columns with the resources of this release, by name."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from schemas.window_table import WindowTable
 
 
 def resource_parts(table: WindowTable, name: str) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Yield what a table holds of a column with an R axis: consecutive rows of `schemas.resources`, and their values.
+    """Yield the parts of a column with an R axis: consecutive rows of `schemas.resources`, and their values.
 
-    Resources of which this release does not know the name are left out.
+    Resources that this release does not know are left out.
     """
     axis = resource_axis(name)
     assert axis is not None, name
@@ -36,7 +36,7 @@ def resource_parts(table: WindowTable, name: str) -> Iterator[tuple[slice, NDArr
 
 @lru_cache(maxsize=64)
 def _runs(names: tuple[str, ...]) -> tuple[tuple[int, int, int], ...]:
-    """Return (place in ``names``, length, place in `schemas.resources`) of each run that is alike in both."""
+    """Return (place in ``names``, length, place in `schemas.resources`) of each sequence that is equal in both."""
     place, found = 0, []
     while place < len(names):
         if names[place] not in RESOURCES:

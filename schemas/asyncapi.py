@@ -1,8 +1,8 @@
 """The RPC as an AsyncAPI 3 document: ``python -m schemas.asyncapi`` writes the file ``asyncapi.v1.json`` beside this.
 
-It is made from the JSON Schema files' own types, never edited; a test checks that it is current. It says of each method
-what is pushed on which list, what comes back on which, and which errors there are. Tools that know AsyncAPI make
-documentation, types and clients of it.
+It is made from the types of the JSON Schema files, never edited; a test checks that it is current. For each method it
+has the list and the message of the query, those of the reply, and the errors. Tools for AsyncAPI generate
+documentation, types and clients from it.
 
 The document describes the scorer: it receives queries and sends replies. Redis lists have no binding in AsyncAPI, so
 which command to use is in ``x-redis`` of each channel.
@@ -27,12 +27,12 @@ FILE = "asyncapi.v1.json"
 SUMMARIES = {
     "place": "choose machines and reserve them, for one instance or many",
     "rank": "rank the machines for a request; changes nothing",
-    "confirm": "say that a reserved instance runs",
+    "confirm": "confirm that a reserved instance runs",
     "update": "resize a confirmed instance, move it, change its role",
     "release": "end an instance or a reservation",
     "instances": "list instances of the ledger",
-    "machines": "list what the scorer sees of the machines",
-    "health": "ask the scorer how it is",
+    "machines": "list the machines as the scorer sees them",
+    "health": "return whether the scorer is ready, and the age of its data",
 }
 CODES = {
     "INVALID_ARGUMENT": "a field of the query is wrong; the message names it",
@@ -74,7 +74,7 @@ def document() -> Schema:
         "info": {
             "title": "Windward's scorer",
             "version": f"{VERSION}.0.0",
-            "description": "Tells which machine takes the next instance. Redis is the wire: push a query on a list, "
+            "description": "Chooses the machine of the next instance. Redis is the wire: push a query on a list, "
             "pop the answer from the list of its id. A query acts once, by its id, and never after its deadline. "
             '"No machine fits" is an answer, not an error.',
             "license": {"name": "Apache-2.0"},
@@ -103,7 +103,7 @@ def _schemas() -> Schema:
 
 def _channels() -> Schema:
     names = Names("{prefix}")
-    prefix = {"prefix": {"default": "windward", "description": "keeps two fleets apart on one server"}}
+    prefix = {"prefix": {"default": "windward", "description": "separates two fleets on one server"}}
     queries = {method: {"$ref": f"#/components/messages/{method}.query"} for method in PARAMETERS}
     replies = {method: {"$ref": f"#/components/messages/{method}.reply"} for method in PARAMETERS}
     return {
@@ -125,9 +125,9 @@ def _channels() -> Schema:
         },
         "moves": {
             "address": names.moves_waiting,
-            "description": f"A list of moves that the rebalancer proposes. Who carries them out takes one onto "
-            f"{names.moves_taken}, leaves it when {names.moves_fence} has another number than its fence, and takes it "
-            "off that list when it is done.",
+            "description": f"A list of moves that the rebalancer proposes. A program that carries them out moves one "
+            f"to {names.moves_taken}, ignores it when {names.moves_fence} has another number than its fence, and "
+            "removes it from that list when it is done.",
             "parameters": prefix,
             "messages": {"move": {"$ref": "#/components/messages/move"}},
             "x-redis": {"type": "list", "receive": "BLMOVE", "acknowledge": "LREM"},

@@ -17,7 +17,7 @@ def parse_duration(value: float | str) -> float:
     >>> parse_duration("5m"), parse_duration("1h30m"), parse_duration("250ms"), parse_duration("90"), parse_duration(7)
     (300.0, 5400.0, 0.25, 90.0, 7.0)
 
-    Raises ValueError for what is no finite duration.
+    Raises ValueError for a text that is not a finite duration.
     """
     text = str(value).strip()
     if _WHOLE.fullmatch(text):

@@ -1,4 +1,4 @@
-"""Messages for people: bounded, and those of msgspec's validation in the words of this project, the field first."""
+"""Error messages: bounded in length, and msgspec's validation errors in plain words with the field first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from schemas.near import did_you_mean
 
 ECHO_MAX = 200
-"""So many characters of what was given are shown, at most."""
+"""The most characters of a given value that a message shows."""
 _LONG_QUOTE = re.compile(rf"(['\"`])([^'\"`]{{{ECHO_MAX}}})[^'\"`]+")
 _MESSAGE_MAX = 1_000
 _TOO_LONG = re.compile(r"Expected `\w+` of length <= \d+$")
@@ -35,7 +35,7 @@ def shortened(message: str) -> str:
 
 
 def in_words(problem: str) -> str:
-    """Return what msgspec says of a value in the words of this project: what to give, and what came.
+    """Return msgspec's message about a value in plain words: the expected type, and the given one.
 
     >>> in_words("Expected `float | null`, got `str`"), in_words("Expected `int` >= 1")
     ('expected a number, got text', 'expected a whole number of 1 or more')
@@ -68,10 +68,10 @@ def _expected(found: re.Match[str]) -> str:
 
 
 def field_error(error: object, otherwise: str = "", given: Any = None, kind: Any = None) -> str:
-    """Return a message of msgspec with the field first; ``otherwise`` stands there when the message names none.
+    """Return a message of msgspec with the field first; ``otherwise`` is used when the message names none.
 
     ``given``: what was converted; the size of a text or list that is too long is looked up in it.
-    ``kind``: the Struct it was converted to; names near to an unknown one, and the choices, are looked up in it.
+    ``kind``: the Struct it was converted to; names similar to an unknown one, and the choices, are looked up in it.
 
     >>> field_error("Expected `int`, got `str` - at `$.cpu.n`")
     'cpu.n: expected a whole number, got text'
@@ -90,7 +90,7 @@ def field_error(error: object, otherwise: str = "", given: Any = None, kind: Any
 
 
 def _hint(problem: str, path: str, kind: Any) -> str:
-    """Return the near names of an unknown field, or the choices there are; "" where neither is known."""
+    """Return names similar to an unknown field, or the valid choices; "" where neither is known."""
     hints = typing.get_type_hints(kind)
     if unknown := re.fullmatch(r"Object contains unknown field `([^`]*)`", problem):
         return did_you_mean(unknown[1], hints) if not path else ""
@@ -100,7 +100,7 @@ def _hint(problem: str, path: str, kind: Any) -> str:
 
 
 def split_path(message: str) -> tuple[str, str]:
-    """Return what is wrong, and the path of the field behind the ``$`` that ends a message; "" where there is none.
+    """Return the problem, and the path of the field behind the ``$`` that ends a message; "" where there is none.
 
     >>> split_path("Expected `int` - at `$.filters[0].limit`")
     ('Expected `int`', '.filters[0].limit')
@@ -112,7 +112,7 @@ def split_path(message: str) -> tuple[str, str]:
 
 
 def _size(given: Any, path: str) -> str:
-    """Return how long the value at a path is; where the path does not name the key, the longest there."""
+    """Return the length of the value at a path, as words; the largest when the path does not name the key."""
     values = [given]
     for key, position in _STEP.findall(path):
         try:

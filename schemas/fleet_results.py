@@ -1,4 +1,4 @@
-"""The results of ``machines`` and ``health``: the fleet as a scorer sees it, and how that scorer is."""
+"""The results of ``machines`` and ``health``: the fleet as a scorer sees it, and the scorer's own state."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class HealthResult(msgspec.Struct, frozen=True, kw_only=True):
 
     ready: bool
     degraded: str = ""
-    """What is wrong with the data, in words; empty: nothing."""
+    """What is wrong with the data, in words; "" when nothing is."""
     scorer: str
     version: str
     uptime_s: float
@@ -55,6 +55,6 @@ class HealthResult(msgspec.Struct, frozen=True, kw_only=True):
     ledger_check: dict[str, int] | None = None
     """What the last check of the ledger found, `at` when (epoch s); null where none is known."""
     ledger_unaccepted: str = ""
-    """Why nothing is placed on an emptied ledger; empty: it is."""
+    """Why nothing is placed on a ledger that was emptied; "" when instances are placed."""
     profiles: list[str]
     profile: str

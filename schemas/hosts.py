@@ -23,13 +23,13 @@ def host_id(machine_id_text: str) -> str:
 
 
 def is_of(machine: str, host: str) -> bool:
-    """Whether a machine is named by the machine-id of the host with this id, as agents named machines before."""
+    """Return whether a machine's name is the machine-id of the host with this id, as in an earlier release."""
     return bool(host) and host_id(machine) == host
 
 
 @lru_cache(100_000)
 def host_key(host: str) -> int:
-    """Return a host's id as 64 bits, by which it is told from others; 0 for "" alone.
+    """Return a host's id as 64 bits; 0 for "" alone.
 
     >>> host_key(""), host_key("a") != host_key("b")
     (0, True)

@@ -1,14 +1,14 @@
-"""What each instance of a machine used: a part of a sample that comes at a pace of its own.
+"""The instance report: the usage of each instance of a machine, sent as a part of some samples.
 
-A sample is of ten seconds, a report mostly of a minute. It travels in samples, so that it needs no message of its own:
-a reader that does not know the field passes it over. A report that is too long for one sample is divided into parts,
+A sample is of ten seconds, a report usually of a minute. It is a field of samples, so that it needs no message of its
+own: a reader that does not know the field ignores it. A report that is too long for one sample is divided into parts,
 one a sample. All parts have the same ``at``; no instance is in two of them.
 
 The means are over the report's interval, by resource in the units of `schemas.resources`. A resource that cannot be
 measured for an instance is left out, never zero. ``system`` is what the machine used besides the instances listed.
 
-A report says what an agent found on its machine. Whether that is an instance is the ledger's word: a reader counts an
-entry only where the ledger has that id on that machine.
+A report has what an agent found on its machine. The ledger decides whether that is an instance: a reader counts an
+entry only if the ledger has that id on that machine.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class InstanceMeans(_Means, msgspec.Struct, frozen=True, gc=False, omit_defaults
 
 
 class InstanceReport(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """What the instances of one machine used in one interval, or a part of it."""
+    """The usage of the instances of one machine in one interval, or a part of it."""
 
     at: Annotated[Epoch, Meta(description="end of the interval; not after the sample's")]
     interval_s: Annotated[float, Meta(gt=0, le=7200, description="length of the interval")]
@@ -64,7 +64,7 @@ means: Callable[[InstanceMeans], tuple[float | None, ...]] = attrgetter(*RESOURC
 
 
 def contradiction(report: InstanceReport, at: float) -> str:
-    """Return what a report says that cannot be, in a sample that ends at ``at``; empty: nothing."""
+    """Return what is contradictory in a report of a sample that ends at ``at``; "" when nothing is."""
     if report.part > report.parts:
         return f"part {report.part} of {report.parts} of the instances"
     if report.at > at:

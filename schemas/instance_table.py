@@ -1,23 +1,23 @@
-"""The instance table: what a stream worker knows of the usage of each (machine, instance) of one partition.
+"""The instance table: the usage of each (machine, instance) of one partition, as a stream worker measured it.
 
 One Redis value in the encoding of `schemas.window_table`, without windows. A row is a pair; its name is the machine's
-id, a tab and the instance's id. The row without an instance's id is the machine's *system*: what belongs to none.
-``offset`` and ``topic_id`` of the header say how far in the log the figures go.
+id, a tab and the instance's id. The row without an instance's id is the machine's *system*: usage by no instance.
+``offset`` and ``topic_id`` of the header are the position in the log up to which reports were applied.
 Axes: R resources as in the window table; F the resources that have a variance and a peak (cpu and memory); K pairs.
 
 | column    | dtype, shape | meaning                                                                              |
 |-----------|--------------|--------------------------------------------------------------------------------------|
 | at        | f8 [K]       | end of the last report applied                                                       |
-| since     | u4 [K]       | end of the first one, whole epoch seconds                                            |
+| since     | u4 [K]       | end of the first report, whole epoch seconds                                         |
 | count     | u2 [K]       | reports applied, 65,535 at most                                                      |
-| partial   | u1 [K]       | 1: it was there in the first report heard of its machine, so what was before is unknown |
+| partial   | u1 [K]       | 1: it was in the first report of its machine, so its earlier usage is unknown        |
 | recent    | f4 [R, K]    | exponential mean of about the last 30 minutes; NaN: never measured                   |
 | daily     | f4 [R, K]    | the same of about 24 hours                                                           |
 | variance  | f4 [F, K]    | variance of the reports' means around ``daily``, with its weights                    |
 | day_peak  | f4 [F, K]    | highest mean of a report since the local day of ``at`` began                         |
 
-63 bytes a pair for four resources, beside the name. An exponential mean of n reports weighs the newest by
-``max(1 / n, 1 - exp(-dt / tau))``, dt being the time since the report before: the plain mean while it is young.
+63 bytes a pair for four resources, besides the name. An exponential mean of n reports weighs the newest by
+``max(1 / n, 1 - exp(-dt / tau))``, dt being the time since the report before: at first it is the plain mean.
 """
 
 from __future__ import annotations

@@ -10,14 +10,14 @@ any language can validate against them:
 | request.v1.schema.json  | the ``params`` of ``place`` and ``rank``                             |
 | METHOD.params.v1.schema.json | the ``params`` of every other method                             |
 | reply.v1.schema.json    | the answer to a call, without its ``result``                         |
-| operator.v1.schema.json | what operators say of a machine                                      |
+| operator.v1.schema.json | operators' rules for a machine                                       |
 | proposal.v1.schema.json | a move that the rebalancer proposes                                  |
 | METHOD.result.v1.schema.json | the ``result`` of each method of the RPC                        |
 
-A reader ignores what it does not know in samples, queries and replies, so those schemas allow further properties. A
+A reader ignores unknown fields in samples, queries and replies, so those schemas allow further properties. A
 request or an operator's entry with an unknown field is refused, so those two do not. A result has all its keys, so all
-are required; a default is what a reader takes where an older scorer leaves one out. What a schema cannot say (a maximum
-below its mean, a time ahead of the record) is in `schemas.sample.decode` and `streams.batch`.
+are required; a default is the value that a reader uses when an older scorer leaves one out. Rules that a schema cannot
+express (a maximum below its mean, a time ahead of the record) are in `schemas.sample.decode` and `streams.batch`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema_file(name: str) -> str:
-    """Return what the file should hold."""
+    """Return the content of a file."""
     schema = {"$schema": DIALECT, "title": name.removesuffix(".schema.json"), **msgspec.json.schema(TYPES[name])}
     for part in schema["$defs"].values():
         if name.endswith(".result.v1.schema.json"):

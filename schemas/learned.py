@@ -1,4 +1,4 @@
-"""The learned value: how much of what is asked instances really use. One Redis string; written by one scorer at a time.
+"""The learned value: the part of what is asked that instances use. One Redis string, written by one scorer at a time.
 
 A reader takes the fields that it knows; new ones are only added.
 """
@@ -11,14 +11,14 @@ import msgspec
 from msgspec import Meta
 
 FACTOR_MIN, FACTOR_MAX = 0.05, 1.5
-"""A factor is never outside of these."""
+"""The bounds of a factor."""
 
 
 class Sums(msgspec.Struct, kw_only=True):
-    """What the fit of one resource, or of one kind's difference from it, goes by.
+    """The sums from which the factor of one resource, or one kind's difference from it, is fitted.
 
-    Over all changes seen between two windows of a machine: of what the instances there ask, x, and of its usage, y.
-    Older changes count less. So the next scorer goes on where the last one stopped.
+    They are over all changes between two windows of a machine: x, of what the instances there ask, and y, of its usage.
+    Older changes count less. The next scorer that learns continues from them.
     """
 
     count: float = 0.0
@@ -37,15 +37,15 @@ class Learned(msgspec.Struct, kw_only=True):
     at: float = 0.0
     """When it was written, epoch seconds."""
     scorer: str = ""
-    """Who wrote it."""
+    """Name of the scorer that wrote it."""
     lease: int = 0
-    """Under which number of the lease ``learn``."""
+    """Number of the lease ``learn`` under which it was written."""
     factors: dict[str, Annotated[float, Meta(ge=FACTOR_MIN, le=FACTOR_MAX)]] = {}
     """By resource; absent while there is too little evidence."""
     errors: dict[str, float] = {}
     """Standard error of each."""
     kinds: dict[str, dict[str, Annotated[float, Meta(ge=FACTOR_MIN, le=FACTOR_MAX)]]] = {}
-    """By kind and resource, where a kind differs from the others by more than chance; shrunk toward them."""
+    """By kind and resource, where a kind differs significantly from the others; shrunk toward them."""
     evidence: dict[str, Sums] = {}
     """By resource."""
     evidence_of_kinds: dict[str, dict[str, Sums]] = {}
@@ -53,7 +53,7 @@ class Learned(msgspec.Struct, kw_only=True):
 
 
 def read_learned(raw: bytes | None) -> Learned | None:
-    """Return the value, None where there is none or it cannot be read: nothing is then learned."""
+    """Return the value; None when there is none or it cannot be read."""
     if not raw:
         return None
     try:

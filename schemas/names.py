@@ -12,7 +12,7 @@ SLOT_S = 10
 """Length of an event-time slot in seconds, for the whole fleet."""
 
 WINDOWS_S = (300, 900, 3600)
-"""The windows that are kept where no setting says otherwise, in seconds, ascending."""
+"""The default windows, in seconds, ascending."""
 
 RING_SLOTS = 360
 """Slots kept a machine: one hour."""
@@ -21,7 +21,7 @@ SILENT_S = 86_400
 """A machine silent for longer loses its windows, in memory and in Redis."""
 
 FORGOTTEN_S = 2 * SILENT_S
-"""How long it is known that a machine was forgotten: longer than anything is kept of a machine that is silent."""
+"""How long a forgotten machine is remembered as such: longer than data of a silent machine is kept."""
 
 MACHINE_ID_BYTES_MAX = 253
 """The longest machine id: that of a DNS name."""
@@ -63,9 +63,9 @@ class Names:
         return self.key("windows", f"{{{partition}}}")
 
     def instance_usage(self, partition: int) -> str:
-        """String: usage by instance of one partition (`schemas.instance_table`); absent where none is reported.
+        """String: usage by instance of one partition (`schemas.instance_table`); absent when none is reported.
 
-        Below the key of the window table: users of Redis that may read or write that may do so here.
+        Its name begins with the window table's: a Redis user with rights for the table has them here, too.
         """
         return self.key("windows", f"{{{partition}}}", "instances")
 
@@ -74,7 +74,7 @@ class Names:
         return self.key("facts", f"{{{partition}}}")
 
     def state(self, partition: int) -> str:
-        """Hash: how far the partition's state goes: topic id, next offset, version of the facts."""
+        """Hash: the position of the partition's state: topic id, next offset, version of the facts."""
         return self.key("state", f"{{{partition}}}")
 
     def slots(self, partition: int, position: int) -> str:
@@ -86,10 +86,10 @@ class Names:
         return self.key("peaks", f"{{{partition}}}", place)
 
     def vitals(self, partition: int) -> str:
-        """String: the machines in row order, and what a worker knows of each besides slots and peaks."""
+        """String: the machines in row order, and the state of each besides slots and peaks."""
         return self.key("vitals", f"{{{partition}}}")
 
-    # ---- what operators say
+    # ---- operators' rules
 
     @property
     def operator(self) -> str:
@@ -105,7 +105,7 @@ class Names:
     def forgotten(self) -> str:
         """Hash: machine id to the moment an operator had it forgotten, epoch s, for `FORGOTTEN_S`.
 
-        Written by ``windward machines forget``; a stream worker drops what it heard of the machine until then.
+        Written by ``windward machines forget``; a stream worker drops the machine's samples and facts until then.
         """
         return self.key("forgotten")
 
@@ -117,7 +117,7 @@ class Names:
         return self.key("queries")
 
     def taken(self, scorer: str) -> str:
-        """List: queries one scorer has taken and not answered."""
+        """List: queries that one scorer has claimed and not answered."""
         return self.key("taken", scorer)
 
     @property
@@ -130,7 +130,7 @@ class Names:
         return self.key("reply", query_id)
 
     def first_taken(self, query_id: str) -> str:
-        """String: when a query without a deadline, or with a far one, was first taken; until it is answered."""
+        """String: when a query without a deadline, or with a late one, was first taken; until it is answered."""
         return self.key("first-taken", query_id)
 
     @property
@@ -145,12 +145,12 @@ class Names:
 
     @property
     def learned(self) -> str:
-        """String: how much of what is asked instances use (`schemas.learned`); on the server of the windows."""
+        """String: the learned use (`schemas.learned`); on the server of the windows."""
         return self.key("learned")
 
     @property
     def predicted(self) -> str:
-        """String: peaks that usage will rarely exceed (`schemas.predicted`); on the server of the windows."""
+        """String: the predicted peaks (`schemas.predicted`); on the server of the windows."""
         return self.key("predicted")
 
     @property

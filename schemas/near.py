@@ -1,4 +1,4 @@
-"""Names near to one that is unknown, for messages that ask which was meant."""
+"""Known names that are similar to an unknown one, for error messages."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def near(name: str, known: Iterable[str], most: int = 3) -> list[str]:
     >>> near("zzz", ["place"])
     []
     """
-    from difflib import SequenceMatcher, get_close_matches  # only a mistake pays for it
+    from difflib import SequenceMatcher, get_close_matches  # imported only for an unknown name
 
     found = get_close_matches(name, list(known), n=10 * most, cutoff=0.7)
     return sorted(found, key=lambda each: (-SequenceMatcher(None, each, name).ratio(), each))[:most]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return what a message about an unknown name ends with; nothing when no known name is near.
+    """Return the end of a message about an unknown name; "" when no known name is similar.
 
     >>> did_you_mean("wieght", ["weight", "over"]), did_you_mean("zzz", ["weight"])
     ('; did you mean weight?', '')

@@ -1,9 +1,8 @@
-"""What operators say of machines: written by ``windward machines``, read by the scorer; it wins over the agent.
+"""Operators' rules for machines: written by ``windward machines``, read by the scorer; they win over the agent's facts.
 
-The entry ``*`` is the default of every machine. Where a machine has an entry of its own, the two are joined. For
-``labels``, ``capacity``, ``share``, ``ratio`` and ``reserve`` that is done key by key, and each group of thresholds is
-taken as a whole. ``taints`` are added, ``cordon`` holds if either entry says so. ``power`` is the machine's own if it
-has one.
+The entry ``*`` is the default of every machine. It is joined with the machine's own entry: ``labels``, ``capacity``,
+``share``, ``ratio`` and ``reserve`` key by key, each group of thresholds as a whole. ``taints`` are added, ``cordon``
+holds if either entry has it. ``power`` is the machine's own if it has one.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from schemas.request import Quantity, Ratio
 from schemas.resources import RESOURCES
 
 DEFAULT = "*"
-"""The key of the entry that holds for every machine."""
+"""The key of the default entry."""
 
 
 class Taint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -42,8 +41,8 @@ class PowerModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class OperatorFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """One machine's entry, or that of all. allocatable = capacity * share - reserve, never below 0.
 
-    Promises may go to allocatable * ratio (1, or as the profile says, where none is given here); utilization,
-    thresholds and scores of load go by allocatable.
+    Requests may be allocated up to allocatable * ratio (without one here the profile's, else 1); utilization,
+    thresholds and scores of load use allocatable.
     """
 
     labels: dict[str, str] = {}
@@ -92,7 +91,7 @@ def read_operator_facts(value: Any) -> OperatorFacts:
 
 
 def known_operator_facts(value: Any) -> tuple[OperatorFacts, list[str]]:
-    """Return what can be read of an entry, and in words what cannot: a newer release may have written it.
+    """Return the readable parts of an entry, and the errors of the others, which a newer release may have written.
 
     >>> facts, rest = known_operator_facts({"cordon": True, "share": {"cpu": 0.5, "tape": 0.5}})
     >>> facts.cordon, facts.share, rest
@@ -122,14 +121,14 @@ def known_operator_facts(value: Any) -> tuple[OperatorFacts, list[str]]:
 
 
 def _parts(given: Any) -> list[Any]:
-    """Return what can be read of a field independently: each key of an object, each item of a list."""
+    """Return the parts of a field that are read independently: each key of an object, each item of a list."""
     if isinstance(given, dict):
         return [{key: value} for key, value in given.items()]
     return [[one] for one in given] if isinstance(given, list) else [given]
 
 
 def effective(operator: Mapping[str, OperatorFacts], machine: str) -> OperatorFacts:
-    """Return what holds for one machine: its own entry laid over the default."""
+    """Return the rules of one machine: its own entry joined with the default."""
     default, own = operator.get(DEFAULT), operator.get(machine)
     if default is None or own is None:
         return own or default or OperatorFacts()

@@ -35,7 +35,7 @@ ROWS_MAX = 10_000
 Id = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH_MAX)]
 AnyId = Annotated[str, Meta(max_length=ID_LENGTH_MAX)]
 Generation = Annotated[int, Meta(ge=0)] | None
-"""The reservation that the caller means, as an answer gave it; None: whichever is live."""
+"""The generation that the caller means, from an earlier answer; None: the live one, whichever it is."""
 Limit = Annotated[int, Meta(ge=1, le=ROWS_MAX)]
 
 
@@ -44,13 +44,13 @@ class Confirm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     id: Id
     machine: Name = ""
-    """Where the caller believes it is; another place is an error. Of a moving instance: where it moves to; it is there
-    from now on, and has left the other machine."""
+    """The machine that the instance is expected on; on another one the call fails. Of a moving instance the target: it
+    is on it from now on, and has left the other machine."""
     started_at: Annotated[float, Meta(ge=0)] = 0.0
     """When it started, epoch seconds; 0: now."""
     generation: Generation = None
     move: Generation = None
-    """Number of the move that the caller means, as ``update`` gave it; None: whichever goes to ``machine``."""
+    """Number of the move that the caller means, from the answer of ``update``; None: any move to ``machine``."""
     dry_run: bool = False
 
 
@@ -69,7 +69,7 @@ _Amounts: Any = msgspec.defstruct(
 
 
 class Update(_Amounts, frozen=True, forbid_unknown_fields=True, kw_only=True):  # type: ignore[misc, call-arg]
-    """The parameters of ``update``: what is given changes, the rest stays. Each resource is a field."""
+    """The parameters of ``update``: the given fields change, the others stay. Each resource is a field."""
 
     id: Id
     machine: Name | None = None
@@ -78,9 +78,9 @@ class Update(_Amounts, frozen=True, forbid_unknown_fields=True, kw_only=True):  
     """Reserve the machine only: the instance holds both until ``confirm`` names it. Amounts, limits, expected use and
     rules that are given with it and with ``machine`` are reserved there, and hold from the confirmation on."""
     ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = 3_600.0
-    """How long a move may take; then it ends by itself and the instance stays where it is."""
+    """How long a move may take; after that it ends, and the instance stays where it is."""
     cancel_move: bool = False
-    """End the move that is under way, to ``machine`` where one is given. Nothing else changes."""
+    """End the move that is under way, if ``machine`` is given only one to it. Nothing else changes."""
     maxmemory: Quantity | None = None
     limits: ByResource | None = None
     expected: ByResource | None = None

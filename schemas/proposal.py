@@ -1,11 +1,11 @@
-"""A proposed move, as the rebalancer puts it on a Redis list for the program that moves instances.
+"""A proposed move: the message of the rebalancer, on a Redis list, to the program that moves instances.
 
     {"v":1,"id":"7-1790000000-0","fence":7,"at":1790000000.0,"expires_at":1790000600.0,"attempt":1,
      "instance":"db-1","generation":3,"source":"m1","target":"m2","gain":0.012,"copy_s":41.0,"copy_bytes":2.6e9,
      "reason":"cpu of the source 95% -> 76%"}
 
 A message is one move. The program takes it with ``BLMOVE waiting taken RIGHT LEFT``, moves the instance, and
-acknowledges with ``LREM taken 1 MESSAGE``: 1 is done, 0 says that the message was withdrawn meanwhile.
+acknowledges with ``LREM taken 1 MESSAGE``: 1 is done, 0 means that the message was withdrawn meanwhile.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ VERSION = 1
 
 
 class MoveProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """One instance that should move; unknown fields are passed over."""
+    """One instance that should move; unknown fields are ignored."""
 
     v: int = VERSION
     id: str
-    """Of the proposal; the same when it is delivered again."""
+    """Id of the proposal; the same when it is delivered again."""
     fence: int
-    """Number of the rebalancer's lease: a message with an older one than the key ``fence`` has is overtaken."""
+    """Number of the rebalancer's lease: a message with an older number than the key ``fence`` is overtaken."""
     at: float
     """When it was proposed, epoch s."""
     expires_at: float
-    """Not to be begun after this, epoch s."""
+    """The move must not begin after this, epoch s."""
     attempt: int = 1
     """How often it was delivered."""
     instance: str
     generation: int
-    """Of the instance: to be sent with the update, which refuses another."""
+    """The instance's generation: send it with the update, which refuses another one."""
     source: str
     target: str
     gain: float
-    """What the move cuts, in the objective's unit."""
+    """The decrease of the objective by the move, in its unit."""
     copy_s: float = 0.0
     """How long the copy of its memory is expected to take."""
     copy_bytes: float = 0.0
@@ -48,7 +48,7 @@ def write_proposal(proposal: MoveProposal) -> bytes:
 
 
 def read_proposal(raw: bytes) -> MoveProposal | None:
-    """Return what a message says; None for one that cannot be read, or is of a newer version."""
+    """Return the proposal in a message; None when it cannot be read, or is of another version."""
     try:
         found = msgspec.json.decode(raw, type=MoveProposal)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -37,7 +37,7 @@ def parse_quantity(value: float | str) -> float:
 
 
 def _why(text: str) -> str:
-    """Return the suffixes there are, and the one that was meant where that is plain; "" for what has no digits."""
+    """Return the valid suffixes, and the one that was probably meant; "" for a text that is not a number with one."""
     found = re.fullmatch(r"\s*([\d.]+)\s*([a-zA-Z]+)\s*", text)
     if not found:
         return ""
@@ -53,7 +53,7 @@ def parse_amount(resource: str, value: float | str) -> float:
     >>> parse_amount("cpu", "500m"), parse_amount("memory", "10G")
     (0.5, 10000000000.0)
 
-    Raises ValueError for what is no amount of this resource; a name that is no resource's has no bounds.
+    Raises ValueError for an invalid amount of this resource; a name that is no resource has no bounds.
     """
     amount = parse_quantity(value)
     about = ABOUT.get(resource)

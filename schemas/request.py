@@ -3,7 +3,7 @@
 Amounts are numbers in base units (cores, bytes, bytes/s) or text with a suffix (``"500m"``, ``"10G"``, ``"10Gi"``).
 Times are seconds, or text (``"5m"``).
 
-Every list and every text has a largest size, so that no single request keeps a scorer from the others.
+Every list and every text has a maximum size, so that no single request blocks a scorer for long.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAME_LENGTH_MAX = 253
 LABELS_LENGTH_MAX = 8_192
 """Characters of all labels of a request together: they are stored with each of its instances."""
 RULES_LENGTH_MAX = 16_384
-"""Characters of what a request says of the machines it accepts, together: stored with each of its instances, too."""
+"""Characters of all rules of a request together: they are stored with each of its instances, too."""
 
 Quantity = float | Annotated[str, Meta(max_length=64)]
 Ratio = Annotated[float, Meta(ge=0, le=1)]
@@ -56,7 +56,7 @@ class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Toleration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bear a taint: the key (empty: any), the value (None: any), the effect (None: any)."""
+    """Tolerate a taint: the key (empty: any), the value (None: any), the effect (None: any)."""
 
     key: Name = ""
     value: Name | None = None
@@ -76,8 +76,8 @@ _Amounts: Any = msgspec.defstruct(
     frozen=True,
     kw_only=True,
 )
-"""One field a resource, in the order of `schemas.resources`. A 0 that is given is not the same as none given. Where a
-profile counts a default for an instance that does not say an amount, an instance that says 0 counts 0."""
+"""One field a resource, in the order of `schemas.resources`. A given 0 differs from no amount: where a profile has a
+default for instances without an amount, an instance with a given 0 counts 0."""
 
 
 class Request(
@@ -141,11 +141,11 @@ class InvalidRequest(ValueError):
 
 
 DECIMALS = {**{resource.name: resource.decimals for resource in ALL}, "maxmemory": 0}
-"""Millionths of a core and whole bytes: what a filter adds up must be what the ledger does, or they disagree."""
+"""Millionths of a core and whole bytes: filters must add up the same units as the ledger."""
 
 
 def read_request(params: Any) -> Request:
-    """Return the request in decoded JSON, every amount a float in base units, as fine as the ledger counts.
+    """Return the request in decoded JSON, every amount a float in base units, rounded to the ledger's units.
 
     >>> read_request({"cpu": "500m", "memory": "10G"}).amounts()[:2]
     (0.5, 10000000000.0)
@@ -178,7 +178,7 @@ def _read_by_resource(field: str, given: Mapping[str, float | str]) -> dict[str,
 
 
 def with_seconds(params: Any) -> Any:
-    """Return parameters whose times, the fields whose names end in ``_s``, are seconds; text such as ``5m`` is read.
+    """Return parameters with texts such as ``5m`` converted to seconds, in fields whose names end in ``_s``.
 
     >>> with_seconds({"ttl_s": "5m", "cpu": 2})
     {'ttl_s': 300.0, 'cpu': 2}
@@ -219,7 +219,7 @@ def check_rules(request: Request) -> None:
 
 
 def read_amount(name: str, value: float | str) -> float:
-    """Return an amount in base units, as fine as the ledger counts.
+    """Return an amount in base units, rounded to the ledger's units.
 
     >>> read_amount("cpu", "500m"), read_amount("limits.cpu", 8 / 3), read_amount("memory", "0.1Ki")
     (0.5, 2.666667, 102.0)

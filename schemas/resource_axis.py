@@ -1,6 +1,6 @@
-"""The resource axis of a window table's columns: where it is, and how it is divided over two columns.
+"""The resource axis of a window table's columns: which axis it is, and how it is divided over two columns.
 
-`schemas.window_table` says why a column holds the first three resources alone, and those after them in a further one.
+`schemas.window_table` says why a column has only the first three resources, and a further column the others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FIRST_RESOURCES = ("cpu", "memory", "nic")
-"""What the first release knew."""
+"""The resources of the first release."""
 
 FURTHER = "further_"
 _CLASS = "class_"
@@ -23,11 +23,11 @@ _RESOURCE_AXES = dict.fromkeys(
     ),
     -2,
 ) | {"percentile": -3}  # fmt: skip
-"""Where the R axis of a column is, counted from the last; of usage by class it is -2."""
+"""The R axis of a column, counted from the last; of usage by class it is -2."""
 
 
 def resource_axis(name: str) -> int | None:
-    """Return where the R axis of a column is, counted from the last; None: it has none.
+    """Return the R axis of a column, counted from the last; None: it has none.
 
     >>> resource_axis("mean"), resource_axis("class_prod"), resource_axis("at")
     (-2, -2, None)
@@ -51,7 +51,7 @@ def split_resources(columns: Mapping[str, NDArray[np.generic]]) -> dict[str, NDA
 
 
 def disagreement(columns: Mapping[str, NDArray[np.generic]], named: Sequence[str]) -> str:
-    """Return why the resource axes of these columns and the names of their resources disagree; empty: they agree."""
+    """Return why the resource axes of these columns and the names of their resources disagree; "" when they agree."""
     if len(set(named)) != len(named):
         return f"a resource is listed twice among {', '.join(named)}"
     for name, column in columns.items():

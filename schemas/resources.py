@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """What the rest of the code derives for one resource.
+    """The properties of one resource, from which the rest of the code follows.
 
     name:
         in messages, requests, profiles and commands.
@@ -22,9 +22,9 @@ class Resource:
     measured:
         what its collector reads, in words.
     decimals:
-        how fine an amount is counted; filters and the ledger add up the same whole units of ``10 ** -decimals``.
+        the resolution of amounts; filters and the ledger add up the same whole units of ``10 ** -decimals``.
     whole_units:
-        how many of the peers' whole units make one of ours (kube-scheduler counts cpu in 1000 millicores).
+        how many of the peers' whole units make one unit (kube-scheduler counts cpu in millicores: 1000).
     optional:
         whether a machine need not report it. A threshold of such a resource passes a machine that does not, unless the
         request asks for the resource; scores of requested amounts leave it out when the request does not ask for it.
@@ -32,7 +32,7 @@ class Resource:
         whether a window must be covered in it to count as covered. Only for resources that every agent sends since the
         first release: an agent that begins to send another one does not make its machine warming.
     refused:
-        for a share of time, which a request gives from 0 to 1: what a larger amount is told.
+        for a share of time, which a request gives from 0 to 1: the error message for a larger amount.
     """
 
     name: str

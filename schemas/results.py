@@ -1,7 +1,7 @@
 """The results of the RPC: one Struct a method, so that every result of a method has the same keys.
 
-What is unknown, or does not apply, is null or empty. A caller reads the keys it knows: new ones are only added.
-``windward`` publishes them as ``schemas/<method>.result.v1.schema.json``; `empty` fills what an answer leaves out.
+A value that is unknown, or does not apply, is null or empty. A caller reads the keys it knows: new ones are only added.
+``windward`` publishes them as ``schemas/<method>.result.v1.schema.json``; `empty` has the fields with a default.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     score: float | None
     risk: float | None = None
     scores: dict[str, dict[str, Any]]
-    """By score: value, raw, weight, and what the score tells beside them."""
+    """By score: value, raw, weight, and the score's own details."""
     resources: dict[str, dict[str, float | None]]
     window_s: float | None
     coverage: float | None
@@ -40,7 +40,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Candidate, frozen=True, kw_only=True):
-    """A machine with what every filter and score said of it."""
+    """A machine with the verdict of every filter and score."""
 
     feasible: bool
     filters: list[dict[str, Any]]
@@ -60,7 +60,7 @@ class RankResult(msgspec.Struct, frozen=True, kw_only=True):
     expected_from: dict[str, str] = {}
     """Where each expected usage comes from, in words."""
     learned: dict[str, Any] | None = None
-    """Version and factors of what was learned, where the profile goes by it."""
+    """Version and factors of the learned use, if the profile uses it."""
     candidates: list[Candidate] = []
     refusals: list[Refusal] = []
     warnings: list[str] = []
@@ -128,7 +128,7 @@ class Moving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What is stored of an instance."""
+    """The stored record of an instance."""
 
     id: str
     machine: str
@@ -150,7 +150,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
     generation: int = 0
     rules: dict[str, Any] | None = None
-    """What its request said of the machines: selector, prefer, affinity, anti_affinity, tolerations, as given."""
+    """The rules of its request: selector, prefer, affinity, anti_affinity, tolerations, as given."""
     moving: Moving | None = None
 
 
@@ -232,7 +232,7 @@ RESULTS: dict[str, type[msgspec.Struct]] = {
 
 @cache
 def empty(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the fields that have a default, with it; to be copied, not changed.
+    """Return the fields that have a default, with it. Copy the result before changing it.
 
     >>> empty(Line)
     {'expires_at': None, 'started_at': None, 'ended_at': None, 'generation': 0}

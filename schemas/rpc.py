@@ -14,9 +14,9 @@ from msgspec import Meta
 VERSION = 1
 REPLY_TTL_S = 60
 DEADLINE_S = 60.0
-"""How long a query without a deadline is good for, from when a scorer first takes it."""
+"""How long a query without a deadline is valid after a scorer first takes it."""
 DEADLINE_MAX_S = 3600.0
-"""How long any query is good for at most."""
+"""The longest time for which any query is valid."""
 
 Code = Literal[
     "INVALID_ARGUMENT",

@@ -23,8 +23,8 @@ VERSION = 1
 MESSAGE_BYTES_MAX = 16_384
 
 _ID_PATTERN = "[!-~]+"
-"""Printable ASCII without spaces. Told by the JSON Schema, looked at once for each new machine. Otherwise every
-sample's id would be checked again by a pattern of the type's own."""
+"""Printable ASCII without spaces. It is in the JSON Schema, and checked once for each new machine: as a pattern of the
+type it would be checked for every sample."""
 
 MachineId = Annotated[
     str,
@@ -39,14 +39,14 @@ HostId = Annotated[
     str,
     Meta(
         max_length=64,
-        description="the host that sends it: of two live hosts under one name the first goes on",
+        description="the host that sends it: of two live hosts under one name the first is accepted",
         extra_json_schema={"pattern": "^[!-~]*$"},
     ),
 ]
 
 
 class Moments(msgspec.Struct, frozen=True, gc=False):
-    """What one interval's readings of one resource come to: enough to merge mean, std and maximum exactly.
+    """The moments of one interval's readings of one resource: enough to merge mean, std and maximum exactly.
 
     ``m2`` is the sum of squared distances from the mean, so the population std is ``sqrt(m2 / n)``.
     """
@@ -69,7 +69,7 @@ class Usage(_UsageByResource, msgspec.Struct, frozen=True, gc=False, omit_defaul
 
 
 class _Interval(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Which machine and interval a sample is of."""
+    """The machine and interval of a sample."""
 
     v: Annotated[int, Meta(description="major version of the format")]
     machine: MachineId
@@ -105,16 +105,16 @@ class Sample(
     omit_defaults=True,
     kw_only=True,
 ):
-    """What a machine carried in one interval. A resource without a known capacity is left out, never zero."""
+    """The load of a machine in one interval. A resource without a known capacity is left out, never zero."""
 
     classes: Annotated[dict[str, Usage] | None, Meta(description="usage by priority class")] = None
     instances: Annotated[dict[str, Usage] | None, Meta(description="usage by instance id; not read")] = None
-    instance_report: Annotated[InstanceReport | None, Meta(description="usage by instance id, at its own pace")] = None
+    instance_report: Annotated[InstanceReport | None, Meta(description="usage by instance id, less often")] = None
     host_id: HostId = ""
 
 
 class MachineFacts(msgspec.Struct, frozen=True, gc=False, tag="machine", omit_defaults=True, kw_only=True):
-    """The slow facts of a machine, sent at start and every few minutes."""
+    """The facts of a machine, sent at start and every few minutes."""
 
     v: Annotated[int, Meta(description="major version of the format")]
     machine: MachineId
@@ -130,14 +130,14 @@ Message = Sample | MachineFacts
 
 
 moments: Callable[[Sample], tuple[Moments | None, ...]] = attrgetter(*RESOURCES)
-"""Return what a sample says of each resource, in the order of `schemas.resources`."""
+"""Return the moments of each resource in a sample, in the order of `schemas.resources`."""
 
 usages: Callable[[Usage], tuple[float, ...]] = attrgetter(*RESOURCES)
 """Return the usage of each resource, in the order of `schemas.resources`."""
 
 
 class Rejected(ValueError):
-    """A message that cannot be used. ``reason`` is one of a small closed set, for counters and the rejects topic."""
+    """A message that cannot be used. ``reason`` is one of a small fixed set, for counters and the rejects topic."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -146,7 +146,7 @@ class Rejected(ValueError):
 
 
 class _Envelope(msgspec.Struct):
-    """Just enough to tell a foreign version from a broken message."""
+    """The version alone, to tell another version from a damaged message."""
 
     v: Any = None
 
@@ -166,8 +166,8 @@ def decode(raw: bytes | None) -> Message:
     """Return the message in ``raw``.
 
     Raises Rejected with reason ``empty``, ``too-long``, ``version``, ``no-resource``, ``malformed`` or ``impossible``.
-    Malformed is what is not JSON, of the wrong type or out of range. Impossible is a maximum below the mean, or
-    instances after the sample's end.
+    ``malformed``: not JSON, a wrong type or a value out of range. ``impossible``: a maximum below the mean, or a report
+    of instances after the sample's end.
     """
     if not raw:
         raise Rejected("empty", "the message has no value")
@@ -205,7 +205,7 @@ def _check_sample(sample: Sample) -> None:
 
 
 def _refusal(raw: bytes, error: Exception) -> Rejected:
-    """Name the version when that is the trouble, else the field."""
+    """Return the error of a message: another version, else the field that is wrong."""
     try:
         version = _envelope.decode(raw).v
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -13,22 +13,21 @@ Layout (little endian):
 
 Axes are named by letter: W windows in the order of ``windows_s``, R resources in the order of the header's
 ``resources``, Q the percentiles 50 90 95 99, M machines. A newer minor version adds columns, which an older reader
-skips. A column the writer did not know is absent, so a reader asks for it by name. Another major version is refused by
-name.
+skips. A column the writer did not know is absent, so a reader looks it up by name. Another major version is refused.
 
 **Resources** are aligned by name, as windows are (`schemas.alignment`): one that the writer did not know is blank, one
-that the reader does not know is passed over. A header without ``resources`` is of a writer of cpu, memory and nic.
+that the reader does not know is ignored. A header without ``resources`` is of a writer of cpu, memory and nic.
 
-A column with an R axis holds those first three alone; the resources after them stand in a column of their own, named
-``further_`` and the column's name, with the same other axes. The first release takes every R axis to be cpu, memory and
-nic and does not look at the header for it. Given a longer axis it would fail in the middle of a refresh. Given another
-major version it would lose its windows until they are rebuilt. So it reads its three resources right and skips the
-rest, and old and new workers and scorers work side by side, in an upgrade and in a rollback. A reader must not rely on
-the split: it counts the resources of a column by the length of the axis.
+A column with an R axis has only those first three; the resources after them are in a further column, named
+``further_`` and the column's name, with the same other axes. The first release takes every R axis as cpu, memory and
+nic, without the header. With a longer axis it would fail in the middle of a refresh. With another major version it
+would lose its windows until they are rebuilt. So it reads its three resources and skips the others. Old and new workers
+and scorers run side by side, in an upgrade and in a rollback. A reader must not rely on the split: the length of the
+axis is the number of resources in a column.
 
 | column          | dtype, shape  | meaning                                                                    |
 |-----------------|---------------|----------------------------------------------------------------------------|
-| at              | f8 [M]        | event time of the newest sample, corrected for nothing                     |
+| at              | f8 [M]        | event time of the newest sample, not corrected for skew                    |
 | skew            | f4 [M]        | learned clock skew in s, within ±5: machine clock minus broker clock       |
 | end             | f8 [M]        | end of the newest slot: every window ends here                             |
 | boot            | f8 [M]        | start of the agent that sent the newest sample                             |
@@ -45,7 +44,7 @@ the split: it counts the resources of a column by the length of the axis.
 | peak_today_s    | f4 [R, M]     | when that minute was, or the hour that holds it began, in s after peak_day |
 | peak_yesterday_s | f4 [R, M]    | the same of yesterday's peak: below 0                                      |
 | peak_day        | f8 [M]        | start of the local day that is "today": that of the newest slot            |
-| peak_since      | f8 [M]        | first minute the peaks know; later than a day's start: partial            |
+| peak_since      | f8 [M]        | first minute in the peaks; later than a day's start: partial               |
 | class_<name>    | f4 [W, R, M]  | mean usage of one of `PRIORITY_CLASSES`; absent when no machine sends it   |
 
 A writer may add columns that only it reads again (``resume_*``). The values a stream worker resumes from
@@ -81,7 +80,7 @@ class TableError(ValueError):
 
 
 class Header(msgspec.Struct, kw_only=True):
-    """What the table says of itself; unknown fields are ignored."""
+    """The header of a table; unknown fields are ignored."""
 
     minor: int = MINOR
     machines: int
@@ -93,9 +92,9 @@ class Header(msgspec.Struct, kw_only=True):
     facts: int = 0
     written_at: float = 0.0
     names_bytes: int = -1
-    """Length of the names; -1 from a writer that does not say."""
+    """Length of the names; -1 from a writer that does not give it."""
     resources: tuple[str, ...] = ()
-    """Names of the resource axis, in its order. `decode_table` fills in what a writer that does not say meant."""
+    """Names of the resource axis, in its order. `decode_table` fills them in for a writer that does not give them."""
     columns: list[tuple[str, str, list[int]]]
 
 
@@ -142,8 +141,8 @@ def encode_table(header: Header, columns: Mapping[str, NDArray[np.generic]], nam
 def decode_table(raw: bytes) -> WindowTable:
     """Return the table in ``raw`` without copying it.
 
-    Raises TableError for what is no table, is cut short, names fewer resources than an axis has, or has another major
-    version.
+    Raises TableError for a value that is not a table, is cut short, names fewer resources than an axis has, or has
+    another major version.
     """
     if len(raw) < _PREFIX.size or raw[:7] != _MAGIC:
         raise TableError("not a window table")

@@ -1,4 +1,4 @@
-"""What a stream worker says of itself beside each partition's state, for ``windward doctor``."""
+"""A stream worker's data about itself, stored with each partition's state, for ``windward doctor``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """The field ``worker`` of the hash `schemas.names.Names.state`, JSON.
 
-    The release before this one leaves the field as it finds it: it holds only beside the same ``written_at``.
+    An earlier release does not change the field: it is valid only if ``written_at`` equals that of the hash.
     """
 
     version: str
@@ -23,7 +23,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_worker(raw: bytes | None, written_at: bytes | None) -> Worker | None:
-    """Return what the worker of the last write says; None when it is of a release that says nothing.
+    """Return the data of the worker of the last write; None when its release wrote none.
 
     >>> said = Worker(version="0.2.0", written_at=7.5)
     >>> read_worker(said.encode(), b"7.5").version, read_worker(said.encode(), b"8.0"), read_worker(None, b"8.0")

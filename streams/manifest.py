@@ -1,9 +1,9 @@
-"""The manifest of a partition: what its stored values must be, so that a value lost or changed is found. Pure.
+"""The manifest of a partition: checksums of its stored values, by which a lost or changed value is detected. Pure.
 
-Every write of a partition carries one, in the hash that says how far the state goes. It has a checksum of each value; 0
-stands for a value without content, which may be absent. It names the offset and the time of the write that it was made
-at. Beside another offset or time it is of an earlier write than the values: a release before this one wrote since then.
-It then says nothing of them. Such a state is unverified, not damaged.
+Every write of a partition has one, in the hash with the state's offset. It has a checksum of each value; 0 stands for a
+value without content, which may be absent. It has the offset and the time of its write. When the hash has another
+offset or time, an earlier release, which writes no manifest, has written since. The state is then unverified, not
+damaged.
 
 Layout (little endian): crc32 of all that follows, version as one byte, then `_HEAD`, the topic's id, and the checksums
 of the positions and hours as uint32.
@@ -34,13 +34,13 @@ def checksum(value: bytes) -> int:
 
 @dataclass
 class Manifest:
-    """Checksums of what is stored; kept up by each write."""
+    """Checksums of the stored values; each write updates them."""
 
     positions: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(S, np.uint32))
     hours: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(HOURS, np.uint32))
     vitals: int = 0
     facts: dict[str, int] = field(default_factory=dict)
-    """Checksum of each machine's facts; empty in a decoded manifest, which knows only the next two."""
+    """Checksum of each machine's facts; empty in a decoded manifest, which has only the next two fields."""
     facts_sum: int = 0
     facts_count: int = 0
     topic_id: str = ""
@@ -68,7 +68,7 @@ class Manifest:
 
 
 def decode_manifest(raw: bytes | None) -> Manifest | None:
-    """Return the manifest in ``raw``; None for a value that is none, is damaged, or is of another version."""
+    """Return the manifest in ``raw``; None when it is absent, damaged or of another version."""
     if raw is None or len(raw) < _SUM.size + _HEAD.size:
         return None
     total, version = _SUM.unpack_from(raw)

@@ -1,4 +1,4 @@
-"""What the stream app counts."""
+"""The stream app's metrics."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Metrics:
         )
         self.lag = Gauge("windward_stream_lag_messages", "Messages not folded yet", ["partition"], **of)
         self.measured: set[str] = set()
-        """Partitions whose lag is shown."""
+        """Partitions whose lag is exported."""
         self.fold_s = Histogram("windward_stream_fold_duration_seconds", "Folding a batch", buckets=_SECONDS, **of)
         self.flush_s = Histogram("windward_stream_flush_duration_seconds", "Writing to Redis", buckets=_SECONDS, **of)
         self.flush_failures = Counter("windward_stream_flush_failures", "Writes that failed", ["reason"], **of)
@@ -101,17 +101,16 @@ class Metrics:
             (self.messages, OUTCOMES), (self.rejected, REASONS), (self.rejects, KEPT), (self.damaged, KINDS),
             (self.flush_failures, FLUSH_FAILURES), (self.usage, USAGE_OUTCOMES),
         ):  # fmt: skip
-            for label in labels:  # a counter that begins with its first event has no increase to show for it
+            for label in labels:  # the increase of a counter that begins with its first event would not show it
                 family.labels(label)
         Info("windward_stream_build", "Version of this worker", **of).info({"version": version})
 
 
 def measure(metrics: Metrics, behind: Mapping[Partition, int], now_s: float, *, broker_up: bool) -> None:
-    """Set the gauges that tell of the held partitions; ``behind`` has the messages of each not taken yet.
+    """Set the gauges of the held partitions; ``behind`` has the number of messages of each not taken yet.
 
-    A partition that is not held any more shows no lag here: its worker shows it.
-
-    Without a broker it is unknown what was not taken: the lag in seconds is then the age of the last message folded.
+    The lag of a partition that is no longer held is removed: its worker exports it. Without a broker the number of
+    messages is unknown: the lag in seconds is then the age of the last message folded.
     """
     metrics.broker_up.set(broker_up)
     held = {str(partition.number) for partition in behind}

@@ -1,19 +1,19 @@
-"""Whose name a machine's is: of two live hosts that send under one name the first goes on. Pure.
+"""Owners of machine names: of two live hosts that send under one name the first is accepted. Pure.
 
 A machine's owner is the host whose id its samples carry. Another host's messages are refused (``name-taken``) until the
-owner has been silent for `HELD_S`, or three of its intervals if that is longer. Then the first that sends takes the
-name over. Messages without an id are taken as ever, and change no owner.
+owner has been silent for `HELD_S`, or three of its intervals if that is longer. Then the first host that sends becomes
+the owner. Messages without an id are accepted, and change no owner.
 
-The owner is kept beside the machine's other vitals, so it is stored, resumed from and dropped with them:
+The owner is one of the machine's vitals, so it is stored, restored and dropped with them:
 
     owner          key of the host's id; 0: none has sent one
     owner_since    record time of the take-over; 0: no host had the name before
     owner_until    record time until which the name is held
 
-Only record times decide, and only the order of the log: how messages are batched, who reads them and when changes
-nothing. A log that is read again onto its state meets the last owner from the start. What is from before the
-take-over is then taken from any host but this one, as it was. (A name that came back to a host it had left is an
-exception: that host's first messages are refused the second time.)
+Only record times and the order of the log decide, not how messages are batched or when they are read. When a log is
+read again onto its state, the last owner is known from the start. Messages from before the take-over are then accepted
+from any host but this one, as at the first time. (Exception: a name that came back to a former owner; that host's first
+messages are refused the second time.)
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def claim(
     facts: Mapping[int, MachineFacts],
     recorded_at: Sequence[float],
 ) -> tuple[NDArray[np.bool_], list[int]]:
-    """Note the owners that a batch shows; return which samples [K] and which facts, by place, are refused.
+    """Update the owners by a batch; return which samples [K] and which facts, by place, are refused.
 
-    ``places``: those of the samples, among all that was read; ``recorded_at``: by place. All machines have rows.
+    ``places``: of the samples among all messages read; ``recorded_at``: by place. All machines have rows.
     """
     rows = np.fromiter(map(ring.row.__getitem__, batch.machines), np.intp, len(batch))
     until = batch.recorded_at + np.maximum(HELD_S, 3 * batch.interval_s)
@@ -72,12 +72,12 @@ def claim(
 
 
 def _hold(ring: Ring, rows: NDArray[np.intp], until: NDArray[np.float64], sent: NDArray[np.bool_]) -> None:
-    """Let owners that were heard of hold their names."""
+    """Extend the time for which owners that sent hold their names."""
     np.maximum.at(ring.owner_until, rows[sent], until[sent])
 
 
 def _may(ring: Ring, row: int, key: int, recorded_at: float) -> bool:
-    """Whether a host may send under this name at a record time."""
+    """Return whether a host may send under this name at a record time."""
     owner, since = ring.owner[row], ring.owner_since[row]
     if key in (0, owner):
         return key == 0 or bool(recorded_at >= since)
@@ -85,7 +85,7 @@ def _may(ring: Ring, row: int, key: int, recorded_at: float) -> bool:
 
 
 def _take(ring: Ring, row: int, key: int, recorded_at: float, until: float) -> bool:
-    """Note a sample's host; return whether the sample is taken."""
+    """Note a sample's host; return whether the sample is accepted."""
     if not _may(ring, row, key, recorded_at):
         return False
     if key == 0 or recorded_at < ring.owner_since[row]:

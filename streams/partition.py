@@ -1,7 +1,7 @@
-"""One partition's state between Kafka and Redis: the ring, its table, and how far both go. Pure.
+"""One partition's state between Kafka and Redis: the ring, its table, and their offset. Pure.
 
-``next_offset`` is the truth: everything before it is taken, nothing from it on. A message below is known already, one
-above means a hole to be fetched again; so delivery twice, or out of place, changes nothing.
+``next_offset`` defines what was taken: all messages before it, none from it on. A message below it is skipped, one
+above means a hole to be fetched again. So repeated or misplaced delivery changes nothing.
 
 Messages are taken as they come and folded together before the next write. One call of the fold costs half a
 millisecond, however few samples it is given. Folding every batch of every partition halved the throughput.
@@ -33,7 +33,7 @@ from streams.table import Table
 
 TAKEN_MOST = 100
 TAKEN_S = 900.0
-"""So many machines whose name is disputed are told of, and for how long after the last refusal."""
+"""At most so many disputed names are reported, each for so long after its last refusal."""
 
 END_OF_LOG = 2**62
 """Beyond every offset."""
@@ -61,26 +61,26 @@ class Partition:
         self.topic_id = ""
         self.next_offset = 0
         self.pending: list[Arrived] = []
-        """Taken, not folded yet."""
+        """Messages taken and not folded yet."""
         self.written: Position | None = None
         """What Redis held when this worker last read or wrote it; None: nothing."""
         self.facts: dict[str, bytes] = {}
         self.facts_version = 0
-        """Raised where scorers should read the facts again."""
+        """Raised when scorers should read the facts again."""
         self._fact_changes = FactChanges()
         self.recorded_at = 0.0
         """Record time of the last message folded."""
         self.taken: dict[str, tuple[str, float]] = {}
-        """By machine, the host whose messages were last refused because another has the name, and their record time."""
+        """By machine, the host whose messages were last refused, as another owns the name, and their record time."""
         self.manifest = Manifest()
         self.lost_positions = np.zeros(S, np.bool_)
         """Positions whose stored value was lost, while they are rebuilt."""
         self.lost_hours: LostHours | None = None
-        """Hours of the peaks likewise."""
+        """The same for hours of the peaks."""
         self.lost: Counter[str] = Counter()
         """By kind of `streams.resume.KINDS`, how many stored values were lost when this was loaded."""
         self.rebuilt_at: int | None = None
-        """The offset at which the log has told all it can of what was lost; None: nothing is being rebuilt."""
+        """The offset at which a rebuild ends; None: nothing is being rebuilt."""
         self.forget_written()
 
     def forget_written(self) -> None:
@@ -96,7 +96,7 @@ class Partition:
 
     @property
     def position(self) -> Position:
-        """How far what is folded goes."""
+        """The position up to which messages are folded."""
         return Position(self.topic_id, self.pending[0].offset if self.pending else self.next_offset)
 
     def take(self, arrived: Sequence[Arrived]) -> int | None:
@@ -123,7 +123,7 @@ class Partition:
     def fold(self, arrived: Sequence[Arrived], now_s: float | None = None) -> Outcome:
         """Fold messages, whatever their offsets.
 
-        Records whose time is too far ahead of ``now_s`` are refused; None where no clock is asked.
+        Records whose time is too far ahead of ``now_s`` are refused; None: no clock is compared.
         """
         outcome = Outcome()
         if not arrived:
@@ -168,7 +168,7 @@ class Partition:
         return outcome
 
     def taken_lately(self, now_s: float) -> dict[str, tuple[str, float]]:
-        """Return what ``taken`` has of the last quarter of an hour, and forget the rest."""
+        """Return the entries of ``taken`` of the last `TAKEN_S`, and drop the others."""
         self.taken = {name: one for name, one in self.taken.items() if one[1] > now_s - TAKEN_S}
         return self.taken
 
@@ -193,14 +193,14 @@ class Partition:
         return self.table.zone.shift_minutes(self.recorded_at)
 
     def rebuild(self, lost_positions: NDArray[np.bool_], lost_hours: set[int]) -> None:
-        """Read the log again from its start: what was lost is folded anew, what stands stays."""
+        """Read the log again from its start: lost slots are folded again, the others stay unchanged."""
         self.lost_positions, self.rebuilt_at = lost_positions, self.next_offset or END_OF_LOG
         self.lost_hours = LostHours(lost_hours, self.ring, self._shift_minutes) if lost_hours else None
         self.next_offset = 0
         self.forget_written()
 
     def end_rebuild(self) -> int:
-        """Note that the log has told all it can; return how many lost positions stayed blank."""
+        """End a rebuild; return how many lost positions stayed blank."""
         hours, self.lost_hours = self.lost_hours, None
         if hours:
             hours.restore(self.ring, self._shift_minutes)
@@ -213,7 +213,7 @@ class Partition:
         return uncovered
 
     def finish(self) -> None:
-        """Have the usage by instance written by the next flush, however lately it was: another worker goes on."""
+        """Have the usage by instance written by the next flush, since another worker will continue."""
         self.usage_due = True
         self.changed = self.changed or self.usage.changed
 
@@ -224,12 +224,12 @@ class Partition:
         self.table.update(self.ring, rows[self.ring.head[rows] > NO_SLOT])
 
     def _note_facts(self, message: MachineFacts, recorded_at: float) -> bool:
-        """Keep the newest facts of a machine; only a change of substance raises their version, soon or in seconds.
+        """Keep the newest facts of a machine; only a changed capacity or label raises their version, within seconds.
 
         Return False for a new machine without room.
 
-        The later ``at`` is the newer: one message with a late ``boot`` must not silence the agent that goes on. No
-        ``at`` is ahead of its record, so a clock that was set back is caught up with in seconds.
+        The later ``at`` is the newer: one message with a late ``boot`` must not suppress later facts. No ``at`` is
+        ahead of its record, so that after a clock was set back newer facts are accepted within seconds.
         """
         old = self.facts.get(message.machine)
         if old is None and message.machine not in self.ring.row and len(self.facts) >= self.admission.machines_max:

@@ -1,11 +1,11 @@
-"""Peaks: of every hour the highest one-minute mean, and from them today's and yesterday's.
+"""Peaks: the highest one-minute mean of every hour, and from them today's and yesterday's.
 
-A minute's mean is over the readings of its six slots. It is computed from the ring while the minute is whole there, and
-becomes final when its first slot leaves. The last sixty minutes up to the newest are live, all older ones final. The
+A minute's mean is over the readings of its six slots. It is computed from the ring while all its slots are there, and
+becomes final when the first one leaves. The last sixty minutes up to the newest are live, all older ones final. The
 minute that is not over counts only while its day has no other, so that a peak does not fall as its minute fills. Hours
-are cut so that local days consist of whole ones, whatever the zone's offset. Days are cut in local time, so a day with
-a clock change has 23 or 25 hours. On Lord Howe Island the change is half an hour: there a day near it may lack half an
-hour, or have half an hour of the day beside it.
+are aligned so that local days consist of whole hours at any offset of the zone. Days begin in local time, so a day
+with a clock change has 23 or 25 hours. On Lord Howe Island the change is half an hour: there a day near it may lack
+half an hour, or have half an hour of the next or previous day.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DAY_S = 86_400
 
 @dataclass(frozen=True)
 class Zone:
-    """A time zone as the peaks need it: where hours are cut, and when days begin."""
+    """A time zone, for the peaks: when its hours and days begin."""
 
     name: str = "UTC"
 
@@ -36,7 +36,7 @@ class Zone:
             raise ValueError(f"time_zone: no time zone is called {self.name!r}") from None
 
     def shift_minutes(self, at: float) -> int:
-        """Minutes of the zone's offset beyond whole hours: India's hours begin at half past UTC's."""
+        """Return the minutes of the zone's offset beyond whole hours: India's hours begin at half past UTC's."""
         return int(self._offset_s(at) // 60) % 60
 
     def day_numbers(self, at: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -117,13 +117,13 @@ def _ranges(first: NDArray[np.int64], last: NDArray[np.int64]) -> tuple[NDArray[
 
 
 def _advance_hours(ring: Ring, rows: NDArray[np.intp], newest: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Clear the places of the hours between the newest so far and ``newest``; return those where something stood."""
+    """Clear the places of the hours between the newest so far and ``newest``; return those that were not empty."""
     which, hours = _ranges(np.maximum(ring.peak_hour[rows] + 1, newest - HOURS + 1), newest)
     cells = (rows[which], np.s_[:], hours % HOURS)
-    stood = ~np.isnan(ring.peak[cells]).all(axis=1)
+    filled = ~np.isnan(ring.peak[cells]).all(axis=1)
     ring.peak[cells] = np.nan
     ring.peak_hour[rows] = np.maximum(ring.peak_hour[rows], newest)
-    return hours[stood]
+    return hours[filled]
 
 
 def _hour(minute: NDArray[np.int64], shift_minutes: int) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
-"""Where each partition is read on from: the end of its state in Redis, wherever Faust has put the consumer. Shell.
+"""The reading place of each partition: keeps Faust's consumer at the end of the state in Redis. Shell.
 
-Faust's own offsets are not the truth here: a committed offset is not state. Three things lead the consumer away from
-the state's end, and each is mended by a seek back to it:
+Faust's own offsets are not used: a committed offset is not the state's. In three cases the consumer is not at the
+state's end, and each is repaired by a seek to it:
 
     a hole    a message beyond the next one arrives: fetched before a seek, or the log itself lacks the offsets
     a rerun   messages far below the next one arrive: thousands of known ones are skipped rather than read
@@ -27,10 +27,10 @@ from streams.partition import Partition, Position
 log = logging.getLogger("windward.stream")
 
 RESEEK_S = 0.5
-"""Shortest time between two seeks of one partition: what was fetched before the seek has to drain."""
+"""Shortest time between two seeks of one partition: messages fetched before the seek arrive first."""
 
 HOLE_SEEKS = 4
-"""A hole met again after so many seeks is one of the log itself (retention, transaction markers)."""
+"""A hole that is still there after so many seeks is in the log itself (retention, transaction markers)."""
 
 STALLED_S = 5.0
 """A partition with messages ahead of which none arrives for so long may be read from elsewhere."""
@@ -53,26 +53,26 @@ class ReadingPlace:
         self._topic = topic
         self._metrics = metrics
         self._seeks: dict[int, tuple[int, int, float]] = {}
-        """By partition: the offset met in place of the next one, how often in a row, and the time of the last seek."""
+        """By partition: the offset read in place of the next one, how often in a row, and the time of the last seek."""
         self._still: dict[int, tuple[int, float]] = {}
         """By partition: the next offset, and since when it is that."""
         self._committed: dict[TP, int] = {}
 
     def reassigned(self) -> None:
-        """Forget what was met so far: a rebalance has put the consumer elsewhere."""
+        """Forget earlier holes and stalls: a rebalance has moved the consumer."""
         self._seeks.clear()
         self._still.clear()
 
     def end(self, partition: Partition) -> int:
-        """Return the offset at which the log ends, as far as the last fetch told; 0: not known."""
+        """Return the offset at which the log ends, by the last fetch; 0: not known."""
         return self._app.consumer.highwater(TP(self._topic, partition.number)) or 0
 
     def behind(self, partition: Partition) -> int:
-        """Return how many messages of the log are not taken yet, as far as the last fetch told."""
+        """Return how many messages of the log are not taken yet, by the last fetch."""
         return max(0, self.end(partition) - partition.next_offset)
 
     async def seek(self, partition: Partition) -> None:
-        """Have the partition read on from where its state ends.
+        """Set the consumer of a partition to the end of its state.
 
         Not by Faust's ``seek``: that runs in this thread and takes away records while aiokafka's, in its own thread,
         is reading them, which ends the worker with a KeyError; ``seek_wait`` runs over there.
@@ -99,7 +99,7 @@ class ReadingPlace:
             await self._reseek(partition, last)
 
     async def _mend_hole(self, partition: Partition, beyond: int) -> None:
-        """Fetch again from where the state ends; a hole that stays is one of the log and is stepped over."""
+        """Fetch again from the end of the state; a hole that stays is in the log itself and is skipped."""
         if await self._reseek(partition, beyond) >= HOLE_SEEKS:
             log.warning(
                 "stream.hole",
@@ -110,7 +110,7 @@ class ReadingPlace:
             self._seeks.pop(partition.number, None)
 
     async def _reseek(self, partition: Partition, met: int) -> int:
-        """Seek to the state's offset, not too often; return how often in a row the same offset was met instead."""
+        """Seek to the state's offset, not too often; return how often in a row the same offset was read instead."""
         seen, count, last = self._seeks.get(partition.number, (met, 0, 0.0))
         if time.monotonic() - last < RESEEK_S:
             return 0
@@ -121,10 +121,10 @@ class ReadingPlace:
         return count
 
     async def mend_stall(self, partition: Partition) -> None:
-        """Seek again when the log goes on, reading is beyond our state, and nothing arrives.
+        """Seek again when the log has more, the consumer is beyond the state, and nothing arrives.
 
-        A rebalance puts the reading back to the group's offset; beside a topic made again that can be its end already,
-        where no message comes to show the hole.
+        A rebalance sets the consumer to the group's offset. After the topic was created again that can be its end,
+        where no message arrives that shows the hole.
         """
         now = time.monotonic()
         offset, since = self._still.get(partition.number, (-1, now))

@@ -1,4 +1,4 @@
-"""Whether Redis answered at the last call: logged once when it stops, shown by the page ``/ready``. Shell."""
+"""Whether Redis answered the last call: logged once when it stops, exported by the page ``/ready``. Shell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger("windward.stream")
 
 
 class RedisHealth:
-    """What a worker knows of its Redis; ``ok`` is None before the first call."""
+    """The state of a worker's Redis; ``ok`` is None before the first call."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.ok: bool | None = None

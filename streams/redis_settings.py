@@ -1,6 +1,6 @@
-"""What the settings of a Redis mean for the windows in it, and what to change. Pure.
+"""Checks the settings of a Redis that endanger windows, and says what to change. Pure.
 
-They are read from INFO, which every user may ask; CONFIG GET needs a right that a narrow ACL does not give.
+They are read from INFO, which every user may call; CONFIG GET needs a right that a narrow ACL does not give.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 
 def wrong_settings(info: Mapping[str, Any]) -> list[str]:
-    """Return one sentence for each setting that endangers windows; ``info`` is what INFO says.
+    """Return one sentence for each setting that endangers windows; ``info`` is the answer to INFO.
 
-    Persistence is not asked for: windows that Redis loses are written again by the workers that hold them.
+    Persistence is not needed: windows that Redis loses are written again by the workers that hold them.
 
     >>> wrong_settings({"maxmemory_policy": "volatile-lru", "maxmemory": 1000})
     ['maxmemory_policy is volatile-lru: eviction can take windows; set it to noeviction']

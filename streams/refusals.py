@@ -1,9 +1,8 @@
-"""Which samples and facts of a read batch are not folded, and why. Pure.
+"""Refuses samples and facts of a batch by the state of the partition. Pure.
 
-What one message shows by itself is refused when it is read (`streams.admission`). Here is what the machines that are
-there decide: more readings than the interval can hold, no room for a new machine, a name that another live host has.
-Each function returns the rest of the batch and its ``places`` among all that was read; what it refuses joins
-``refused``.
+A message that is wrong by itself is refused when it is read (`streams.admission`). Refused here: more readings than the
+interval can hold, a new machine without room, a name that another live host owns. Each function returns the rest of the
+batch and its ``places`` among all messages read, and adds to ``refused``.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def refuse_names(
     recorded_at: Sequence[float],
     refused: list[Refused],
 ) -> tuple[Batch, list[tuple[str, str, float]]]:
-    """Refuse samples and facts of hosts whose machine's name another live host has; refused facts leave ``facts``.
+    """Refuse samples and facts of hosts whose machine's name another live host owns; removes them from ``facts``.
 
     Adds the batch's machines to the ring. Return the rest of the batch, and of each refused message the machine, the
     key of its host, and its record time.

@@ -1,14 +1,14 @@
 """Refused messages: a sample of them is kept on the rejects topic, with the reason in their headers. Shell.
 
-A message is kept unchanged up to ``VALUE_BYTES_MAX``; a longer one is cut. Kafka limits the compressed size of what is
-produced, so a message may come out of the log larger than it can be put into it again. Headers of each:
+A message is kept unchanged up to ``VALUE_BYTES_MAX``; a longer one is cut. Kafka limits the compressed size of a
+record, so a message read from the log may be too large to be produced again. Headers of each:
 
     reason, detail      why it was refused
-    partition, offset   where it stands in the samples topic
+    partition, offset   its place in the samples topic
     bytes               length of the whole value
 
-A flood is counted, not copied: of each reason ``BURST`` are kept, and ``RATE_HZ`` a second from then on. Failure to
-keep a message is counted and logged, and never stops the fold.
+All refusals are counted, but not all are kept: for each reason ``BURST`` messages, then ``RATE_HZ`` a second. Failure
+to keep a message is counted and logged, and never stops the fold.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ BURST = 100
 RATE_HZ = 10.0
 
 SEND_WAIT_S = 10.0
-"""Longest wait for the broker to have them all; messages lost by then are counted."""
+"""Longest wait for the acknowledgement of all; messages lost by then are counted."""
 
 PAUSE_S = 30.0
-"""After a broker that did not answer nothing is sent for so long: each try may cost the whole wait."""
+"""Pause after the broker did not answer: each try may take the whole wait."""
 
 LOG_S = 10.0
 """Shortest time between two log lines of one reason."""
@@ -88,7 +88,7 @@ class Rejects:
         return lost + [answer for answer in answers if isinstance(answer, BaseException)]
 
     def _has_room(self, reason: str, now: float) -> bool:
-        """Take one of what may be kept for this reason."""
+        """Return whether one more message of this reason may be kept, and count it."""
         room, since = self._room.get(reason, (float(BURST), now))
         room = min(float(BURST), room + (now - since) * RATE_HZ)
         self._room[reason] = (max(0.0, room - 1), now) if room >= 1 else (room, now)

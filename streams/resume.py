@@ -1,14 +1,14 @@
-"""What a worker resumes from: the stored values that hold what their manifest says, and what was lost. Pure.
+"""Resumes a partition: checks stored values against their manifest, and finds which were lost. Pure.
 
-A value is lost when it is absent or is not what was written. Without a manifest of the same write it is lost when it
-cannot be read. What is lost is blank, so no window counts it as covered, and the partition is read again from the start
-of its log. Samples set their slots anew, those that stand change nothing.
+A value is lost when it is absent or differs from what was written. Without a manifest of the same write it is lost when
+it cannot be read. A lost value is blank, so that no window counts it as covered, and the partition is read again from
+the start of its log. Samples set lost slots again; slots that were not lost do not change.
 
-    vitals    say which row is whose: without them every slot and peak is lost, too
-    slots     filled again as far as Kafka reaches; what stays blank is uncovered
-    peaks     made again as far as Kafka reaches (`streams.lost_hours`); known from after what it no longer has
-    facts     told again by the log and, every few minutes, by the agents
-    usage     of instances: applied again as far as Kafka reaches; each pair says since when it is known
+    vitals    have the machine of each row: without them every slot and peak is lost, too
+    slots     filled again as far as Kafka has the samples; the others stay uncovered
+    peaks     made again as far as Kafka has the samples (`streams.lost_hours`); else known from a later time
+    facts     read again from the log, and sent by the agents every few minutes
+    usage     of instances: applied again as far as Kafka has the samples; ``since`` of each pair says from when
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from streams.manifest import Manifest, checksum
 from streams.ring import HOURS, MINUTE_SLOTS, NO_SLOT, PEAKS, SLOTS, Ring, S
 
 KINDS = ("state", "vitals", "slots", "peaks", "facts", "usage")
-"""What can be lost."""
+"""The kinds of values that can be lost."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Stored:
 
 @dataclass
 class Resumed:
-    """What is left of them."""
+    """The state restored from the stored values, and what was lost."""
 
     ring: Ring
     facts: dict[str, bytes]
@@ -58,7 +58,7 @@ class Resumed:
 
 
 def resume(stored: Stored, manifest: Manifest | None) -> Resumed:
-    """Return what holds; ``manifest`` is that of the write the values are of, None when there is none."""
+    """Return the restored state; ``manifest`` is that of the write of the values, None when there is none."""
     resumed = Resumed(Ring(), {})
     _resume_facts(stored.facts, manifest, resumed)
     found = _resume_vitals(stored.vitals, manifest)
@@ -92,9 +92,9 @@ def _resume_vitals(value: bytes | None, manifest: Manifest | None) -> Ring | Non
 def _restore(
     ring: Ring, place: int, value: bytes | None, sums: NDArray[np.uint32] | None, columns: Mapping[str, object]
 ) -> bool:
-    """Take one value into the ring; return False when it is lost."""
+    """Write one value into the ring; return False when it is lost."""
     if sums is not None and not sums[place]:
-        return True  # nothing was in it
+        return True  # the value was empty
     if value is None:
         return sums is None
     if sums is not None and checksum(value) != sums[place]:
@@ -108,7 +108,7 @@ def _restore(
 
 
 def uncover(ring: Ring, lost_positions: NDArray[np.bool_]) -> int:
-    """Have the peaks known only from after the lost positions that stayed blank on; return how many stayed blank."""
+    """Set the peaks' first known minute after the lost positions that stayed blank; return how many stayed blank."""
     used = len(ring)
     blank = [int(p) for p in np.flatnonzero(lost_positions) if not ring.n[:used, :, p].any()]
     head = ring.head[:used]
@@ -135,7 +135,7 @@ def _resume_facts(values: Mapping[bytes, bytes], manifest: Manifest | None, resu
 
 
 def _machine_of(value: bytes) -> str | None:
-    """Return which machine facts are of; None for what are none."""
+    """Return the machine of facts; None when they cannot be read."""
     try:
         return msgspec.json.decode(value, type=MachineFacts).machine
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -143,9 +143,9 @@ def _machine_of(value: bytes) -> str | None:
 
 
 def resume_usage(usage: InstanceUsage, value: bytes | None, total: int) -> Header | None:
-    """Have ``usage`` hold what is stored, and return the header of that; None when it is lost.
+    """Restore ``usage`` from the stored value and return its header; None when it is lost.
 
-    ``total`` is the checksum of what was written.
+    ``total`` is the checksum of the value that was written.
     """
     if value is None or checksum(value) != total:
         return None

@@ -2,7 +2,7 @@
 
 A slot covers ``SLOT_S`` seconds; slot k holds the interval whose end lies in (k, k + 1] slot lengths since 1970. Slot k
 of a machine lives at position ``k % RING_SLOTS`` and is valid while ``head - RING_SLOTS < k <= head``, head being the
-machine's newest slot. Each machine has a head of its own: what one machine sends never ages another.
+machine's newest slot. Each machine has a head of its own: samples of one machine never age another.
 
 Axes: M machines (rows in order of appearance), R resources, S positions, H hours of peaks.
 """
@@ -37,7 +37,7 @@ VITALS: dict[str, tuple[type[np.generic], tuple[int, ...], float]] = {
     "delay_hour": (np.int64, (), 0),  # least delay of the newest hour and of the one before: learned clock skew
     "delay": (np.float32, (2,), np.inf),
     "peak_hour": (np.int64, (), NO_SLOT),  # newest hour that has a place in `peak`
-    "first_minute": (np.int64, (), -NO_SLOT),  # first minute the peaks know of
+    "first_minute": (np.int64, (), -NO_SLOT),  # first minute that the peaks include
     "owner": (np.uint64, (), 0),  # the host that has the name, since when and until when: streams.owners
     "owner_since": (np.float64, (), 0),
     "owner_until": (np.float64, (), 0),
@@ -121,11 +121,11 @@ class Ring:
             means.keep(rows)
 
     def class_means(self, name: str) -> ClassMeans:
-        """Return the means of one priority class, made when they are first asked for."""
+        """Return the means of one priority class, made at the first call."""
         return self.classes.setdefault(name, ClassMeans())
 
     def trim(self) -> None:
-        """Give back what priority classes hold for machines that no longer send them."""
+        """Free the memory of priority classes for machines that no longer send them."""
         for means in self.classes.values():
             means.keep(np.arange(len(self)))
 

@@ -36,18 +36,19 @@ class StreamSettings(TopicSettings, RedisSettings):
     batch_messages: Annotated[int, Meta(ge=1, le=100_000)] = setting(1000, "messages folded at once")
     batch_wait_s: Positive = setting(0.02, "longest wait for a batch to fill")
     silent_s: Annotated[float, Meta(ge=SLOT_S)] = setting(float(SILENT_S), "silence after which a machine is dropped")
-    readings_hz_max: Positive = setting(READINGS_HZ_MAX, "readings a second that a sample may hold at most")
+    readings_hz_max: Positive = setting(READINGS_HZ_MAX, "the most readings a second in a sample")
     machines_max: Annotated[int, Meta(ge=1)] = setting(
-        MACHINES_MAX, "machines a partition holds at most; beyond, new ones are refused"
+        MACHINES_MAX, "the most machines of a partition; beyond it new ones are refused"
     )
     instances_max: Annotated[int, Meta(ge=1)] = setting(
-        INSTANCES_MAX, "pairs of machine and instance a partition keeps usage of; beyond, those silent longest go"
+        INSTANCES_MAX,
+        "the most pairs of machine and instance with usage in a partition; the longest silent are dropped",
     )
     instances_flush_s: Annotated[float, Meta(ge=0)] = setting(
         15.0, "shortest time between two writes of usage by instance"
     )
-    session_timeout_s: Positive = setting(10.0, "silence after which the broker gives a worker's partitions away")
-    broker_check_s: Positive = setting(5.0, "time between two looks whether the topic is still the same")
+    session_timeout_s: Positive = setting(10.0, "silence after which the broker reassigns a worker's partitions")
+    broker_check_s: Positive = setting(5.0, "time between two checks whether the topic is still the same")
     metrics_host: str = setting("127.0.0.1", "address of /metrics, /live and /ready")
     metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = setting(0, "port of these pages; 0: none")
 
@@ -59,7 +60,7 @@ class StreamSettings(TopicSettings, RedisSettings):
 
     @property
     def admission(self) -> Admission:
-        """What a message must keep to."""
+        """The limits of messages."""
         return Admission(
             readings_hz_max=self.readings_hz_max, machines_max=self.machines_max, instances_max=self.instances_max
         )

@@ -1,4 +1,4 @@
-"""The commands that write a partition's state: slots, hours, vitals, facts, windows, and how far it goes. Pure.
+"""The commands that write a partition's state: slots, hours, vitals, facts, windows and offset. Pure.
 
 They are queued on a pipeline, which the store sends as one transaction. Each value's checksum goes into the manifest.
 """
@@ -18,10 +18,10 @@ from streams.partition import Partition
 from streams.ring import HOURS, NO_SLOT
 
 TTL_S = SILENT_S + 3600
-"""A partition that is not written for a day and an hour leaves Redis by itself."""
+"""The keys of a partition that is not written for a day and an hour expire."""
 
 PEAKS_TTL_S = (HOURS + 2) * 3600
-"""A final hour is never written again, and is needed until the hour that takes its place begins."""
+"""A final hour is never written again, and is needed until the hour begins that reuses its place."""
 
 
 def queue_writes(pipe: Any, names: Names, partition: Partition, now_s: float, version: str) -> None:
@@ -78,7 +78,7 @@ def queue_writes(pipe: Any, names: Names, partition: Partition, now_s: float, ve
 
 
 def queue_usage(pipe: Any, names: Names, partition: Partition, header: dict[str, Any]) -> None:
-    """Queue the usage by instance when it changed and is due; it says itself how far in the log it goes."""
+    """Queue the usage by instance when it changed and is due; its header has its own offset."""
     usage, key = partition.usage, names.instance_usage(partition.number)
     if not usage.changed or not partition.usage_due:
         return

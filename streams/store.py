@@ -1,8 +1,9 @@
-"""The state of partitions in Redis. Shell: talks to Redis, decides nothing but who is ahead.
+"""The store of partitions in Redis. Shell: reads and writes, and refuses to overwrite a newer state.
 
-A partition is written in one transaction that fails when another worker has written since. What is stored is compared
-with what this worker last saw there (WATCH). So a worker that lost the partition while it was paused cannot set the
-state back. Redis that comes back empty, or from an older dump, is found by the same comparison and written whole.
+A partition is written in one transaction that fails when another worker has written since. The stored position is
+compared with the one that this worker last read or wrote (WATCH). So a worker that lost the partition while it was
+suspended cannot overwrite newer state. A Redis that is empty after a restart, or has an older dump, is detected by the
+same comparison, and everything is written.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from streams.table import Table
 log = logging.getLogger("windward.store")
 
 LOAD_POSITIONS = 40
-"""Positions read at once: what one reply holds is bounded."""
+"""Positions read in one command, which bounds the size of a reply."""
 
 
 class StateAheadError(Exception):
@@ -48,10 +49,10 @@ class Store:
         self._version = product_version()
 
     async def load(self, number: int, make_table: Callable[[], Table]) -> Partition:
-        """Return the partition as Redis has it; empty, from offset 0, where it has nothing.
+        """Return the partition stored in Redis; an empty one, from offset 0, when there is none.
 
-        What Redis has lost, or holds in place of what was written, is blank, and ``rebuilt_at`` is set: the partition
-        is to be read from the start of its log.
+        Lost or changed values are blank, and ``rebuilt_at`` is set: the partition is to be read from the start of its
+        log.
         """
         try:
             return await self._load(number, make_table)
@@ -88,9 +89,9 @@ class Store:
         return Stored(vitals, positions, dict(enumerate(hours)), facts, usage)
 
     async def _drop_foreign(self, number: int, error: ResponseError) -> bool:
-        """Remove what is no hash where a hash of this partition belongs, after a command failed on it.
+        """Delete a key of this partition that should be a hash and is not, after a command failed on it.
 
-        No command of ours could use it. Return whether that was the error.
+        Return whether that was the error.
         """
         if not str(error).startswith("WRONGTYPE"):
             return False
@@ -101,9 +102,9 @@ class Store:
         return True
 
     async def mend_lost(self, partition: Partition) -> int:
-        """Have the values written again that should be in Redis and are not there; return how many.
+        """Have values that Redis lost written again; return how many.
 
-        What was evicted, or deleted by hand, is thus back while a worker still has it in memory.
+        So an evicted or deleted value is restored while a worker has it in memory.
         """
         names, number, manifest = self._names, partition.number, partition.manifest
         positions = np.flatnonzero(manifest.positions).tolist()
@@ -130,7 +131,7 @@ class Store:
         return len(gone)
 
     async def forgotten(self) -> dict[str, float]:
-        """Return the machines that an operator had forgotten, with the moment."""
+        """Return the machines that an operator had forgotten, with the time, epoch s."""
         stored = await self._redis.hgetall(self._names.forgotten)
         return {
             machine.decode(errors="replace"): moment
@@ -139,11 +140,11 @@ class Store:
         }
 
     async def is_current(self, partition: Partition) -> bool:
-        """Whether Redis still holds what this worker last saw there."""
+        """Return whether Redis still has the position that this worker last read or wrote."""
         return await self._stored(partition.number) == partition.written
 
     async def save(self, partition: Partition, now_s: float) -> None:
-        """Write what changed, or everything where Redis has lost it.
+        """Write what changed, or everything if Redis has lost it.
 
         Raises StateAheadError when Redis holds a newer state, and redis.RedisError when it cannot be reached; after
         that the next call writes everything.

@@ -1,4 +1,4 @@
-"""A partition out of what Redis holds of it: what is whole goes on, what is lost is blank. Pure."""
+"""Makes a partition from its stored values; lost values are blank. Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ STATE_FIELDS = ("topic_id", "offset", "facts", "written_at", "manifest", "usage"
 
 
 def partition_of(partition: Partition, fields: Sequence[bytes | None], stored: Stored) -> Partition:
-    """Return an empty partition filled with what is stored; ``fields`` are the state's `STATE_FIELDS`.
+    """Return ``partition``, which is empty, filled from the stored values; ``fields`` are its `STATE_FIELDS`.
 
-    What was lost is blank, and ``rebuilt_at`` is set: the partition is to be read from the start of its log.
+    Lost values are blank, and then ``rebuilt_at`` is set: the partition is to be read from the start of its log.
     """
     topic_id, offset, facts_version, written_at, raw_manifest, usage_sum = fields
     position = position_of([topic_id, offset])
@@ -56,7 +56,7 @@ def partition_of(partition: Partition, fields: Sequence[bytes | None], stored: S
 
 
 def _resume_usage(partition: Partition, value: bytes | None, total: int) -> Position | None:
-    """Take the usage by instance into a partition; return how far it goes, None when it is lost."""
+    """Restore a partition's usage by instance; return its position, None when it is lost."""
     if not total:
         return partition.written or Position("", 0)
     header = resume_usage(partition.usage, value, total)
@@ -65,14 +65,14 @@ def _resume_usage(partition: Partition, value: bytes | None, total: int) -> Posi
 
 
 def position_of(fields: list[bytes | None]) -> Position | None:
-    """Return what a state says of how far it goes; None when it says nothing that can be."""
+    """Return the position in a state's fields; None when it is absent or invalid."""
     topic_id, offset = fields
     number = _whole(offset)
     return None if number is None else Position((topic_id or b"").decode(errors="replace"), number)
 
 
 def _whole(raw: bytes | None) -> int | None:
-    """Return an offset or a version; None for what is none."""
+    """Return an offset or a version; None when it is not a valid number."""
     try:
         number = int(raw or b"")
     except ValueError:
@@ -81,7 +81,7 @@ def _whole(raw: bytes | None) -> int | None:
 
 
 def _same_write(manifest: Manifest, position: Position, written_at: bytes | None) -> bool:
-    """Whether a manifest was made by the write that set this position."""
+    """Return whether a manifest is of the write that set this position."""
     try:
         time_s = float(written_at or b"")
     except ValueError:
@@ -90,7 +90,7 @@ def _same_write(manifest: Manifest, position: Position, written_at: bytes | None
 
 
 def _manifest_of(stored: Stored, resumed: Resumed) -> Manifest:
-    """Return the manifest of what was read, for the writes that go on from it."""
+    """Return the manifest of the stored values, for the next writes."""
     manifest, ring = Manifest(vitals=checksum(stored.vitals or b"")), resumed.ring
     used = len(ring)
     for position, value in stored.positions.items():

@@ -1,4 +1,4 @@
-"""The window table of a partition as it is kept between two flushes: only machines that changed are computed again."""
+"""The window table of a partition, kept between flushes: only machines that changed are computed again."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Table:
             self._column(name, values, len(ring.head))[..., rows] = np.moveaxis(values, 0, -1)
 
     def encode(self, ring: Ring, header: dict[str, Any]) -> bytes:
-        """Return the table of all machines as one value; ``header`` is what `Header` holds besides the shape."""
+        """Return the table of all machines as one value; ``header`` has the fields of `Header` besides the shape."""
         used = len(ring)
         if self._names[0] != used:
             self._names = (used, "\n".join(ring.machines).encode())

@@ -1,7 +1,7 @@
-"""What the settings of a topic must be for Windward, and what to change where they differ. Pure.
+"""Checks the settings of the topics, and says what to change. Pure.
 
-A topic that Windward makes has them. One that was there before keeps its own, so they are looked at when a worker
-starts. A setting that the broker does not tell is passed over.
+A topic that Windward creates has the right ones. An existing topic keeps its own, so they are checked when a worker
+starts. A setting that the broker does not return is not checked.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 RETENTION_MS = 3 * 3_600_000
-"""Three hours: the ring is one, and a worker that is down must find the rest again."""
+"""Three hours: one for the ring, the others for the time that a worker may be down."""
 
 SAMPLE_BYTES_MIN = 32_768
 REJECT_BYTES_MIN = 80_000
@@ -26,7 +26,7 @@ def wrong_settings(found: Mapping[str, str], *, samples: bool) -> list[str]:
     problems = []
     if samples and found.get("message.timestamp.type", "LogAppendTime") != "LogAppendTime":
         problems.append(
-            f"message.timestamp.type is {found['message.timestamp.type']}: a record's time is what its producer says;"
+            f"message.timestamp.type is {found['message.timestamp.type']}: a record's time is its producer's;"
             " set it to LogAppendTime"
         )
     if samples and 0 <= _number(found, "retention.ms") < RETENTION_MS:
@@ -48,7 +48,7 @@ def wrong_settings(found: Mapping[str, str], *, samples: bool) -> list[str]:
 
 
 def _number(found: Mapping[str, str], name: str) -> int:
-    """Return a setting as a number; -1, which Kafka takes for "no limit", when it is not told."""
+    """Return a setting as a number; -1, Kafka's "no limit", when it is not returned."""
     try:
         return int(found.get(name, "-1"))
     except ValueError:

@@ -1,7 +1,7 @@
-"""Which samples topic the broker has: its id and the number of its partitions, looked at now and then. Shell.
+"""Watches the samples topic: reads its id and its number of partitions at intervals. Shell.
 
-Another id under the same name means a new topic, to be read from its start onto the same state. The number of
-partitions is told to Redis, where the scorers learn from it how many window tables there are.
+Another id under the same name means a new topic, which is read from its start and folded into the same state. The
+number of partitions is written to Redis, where scorers read from it how many window tables there are.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ log = logging.getLogger("windward.stream")
 _RETRY_S = 0.5
 
 GRACE_S = 15.0
-"""A broker that has not answered for so long after its turn is away."""
+"""A broker that has not answered for so long after a check was due is away."""
 
 
 class TopicWatch:
-    """Looks at the topic; ``seen(changed)`` is awaited at each look, with whether it is another topic than before."""
+    """Checks the topic; ``seen(changed)`` is awaited at each check, with whether it is another topic than before."""
 
     def __init__(
         self, settings: StreamSettings, redis: Redis, health: RedisHealth, seen: Callable[[bool], Awaitable[None]]
     ) -> None:
         self.topic_id = ""
-        """Id of the topic at the last look; "" before the first."""
+        """Id of the topic at the last check; "" before the first."""
         self._settings = settings
         self._redis = redis
         self._health = health
@@ -46,19 +46,19 @@ class TopicWatch:
 
     @property
     def broker_up(self) -> bool:
-        """Whether the broker answered not long ago; one look that fails says nothing yet."""
+        """Whether the broker answered recently; one failed check does not count."""
         return time.monotonic() - self._answered_at < self._settings.broker_check_s + GRACE_S
 
     async def await_topic(self) -> None:
-        """Wait until the broker has the topics, making them where it lacks them.
+        """Wait until the broker has the topics; create missing ones.
 
-        Before Faust starts: one that subscribes to a topic that does not exist yet is given nothing for minutes.
+        Call before Faust starts: if it subscribes to a missing topic it gets no partitions for minutes.
         """
         while not await self.look():
             await asyncio.sleep(_RETRY_S)
 
     async def look(self) -> bool:
-        """Look which topic the broker has and tell Redis how many partitions; return whether the broker answered."""
+        """Read the topic's id and write its number of partitions to Redis; return whether the broker answered."""
         try:
             count = await asyncio.to_thread(ensure_topics, self._settings)
             current = await asyncio.to_thread(topic_id, self._settings)
@@ -89,14 +89,14 @@ class TopicWatch:
         await self._seen(current != before)
 
     async def _check_settings(self) -> None:
-        """Log what is wrong with the settings of a topic seen for the first time."""
+        """Log wrong settings of a topic that is seen for the first time."""
         try:
             await asyncio.to_thread(check_topics, self._settings)
         except (KafkaError, OSError) as error:
             log.warning("stream.topic.settings_unknown", extra={"values": {"error": repr(error)}})
 
     async def _check_redis(self) -> None:
-        """Log, once, what is wrong with the settings of Redis."""
+        """Log wrong settings of Redis, once."""
         if self._redis_checked:
             return
         self._redis_checked = True

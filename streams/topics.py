@@ -1,4 +1,4 @@
-"""The topics, and what the broker knows of them. Shell: talks to Kafka."""
+"""Creates and checks the topics. Shell: talks to Kafka."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REJECTS_RETENTION_MS = 7 * 86_400_000
 LEADERS_DEADLINE_S = 30
 
 BOOTSTRAP_MS = 3_000
-"""A broker that does not answer by then is asked again: a process that is told to stop waits no longer."""
+"""A broker that does not answer by then is asked again, so that a process that is to stop waits no longer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ def ensure_topics(settings: TopicSettings, partitions: int | None = None) -> int
 
 
 def _await_leaders(admin: KafkaAdminClient, topic: str) -> int:
-    """Return the topic's partitions once each has a leader: a new topic is acknowledged before all brokers know it."""
+    """Return the number of partitions once each has a leader, which may be after the topic was acknowledged."""
     until = time.monotonic() + LEADERS_DEADLINE_S
     while True:
         description = admin.describe_topics([topic])[0]
@@ -106,7 +106,7 @@ def topic_id(settings: KafkaSettings) -> str:
 def check_topics(settings: KafkaSettings) -> list[str]:
     """Log every setting of the two topics that is wrong, and return the sentences.
 
-    Raises KafkaError when the broker cannot be reached or does not tell.
+    Raises KafkaError when the broker cannot be reached or does not return them.
     """
     names = settings.names
     admin = KafkaAdminClient(**settings.kafka_python_arguments(), bootstrap_timeout_ms=BOOTSTRAP_MS)

@@ -1,8 +1,8 @@
-"""Faust's Kafka transport with a fetch that does not wait long. Shell.
+"""Faust's Kafka transport with a shorter wait of fetches. Shell.
 
 Faust asks brokers to hold a fetch for 1.5 s when there is nothing new, and has no setting for it. Apache Kafka answers
-as soon as there is something. A broker that looks only now and then while it holds a fetch (Tansu: every half of it)
-made samples 400 ms old at the median before they were read.
+as soon as there is a record. With a broker that checks only at intervals while it holds a fetch (Tansu: twice) samples
+were 400 ms old at the median before they were read.
 """
 
 from __future__ import annotations
@@ -27,6 +27,6 @@ class _Consumer(Consumer):
 
 
 class QuickTransport(Transport):
-    """Faust's own transport but for the wait."""
+    """Faust's own transport except for the wait."""
 
     Consumer = _Consumer

@@ -31,7 +31,7 @@ _POSITIONS = np.arange(S)
 
 
 def check_windows(windows_s: Sequence[int]) -> None:
-    """Refuse windows that are no ascending multiples of the slot within the ring; raises ValueError naming them."""
+    """Raise ValueError unless the windows are ascending multiples of the slot within the ring."""
     slots = [w / SLOT_S for w in windows_s]
     if not slots or slots != sorted(set(slots)) or slots[0] < 1 or slots[-1] > S or any(s % 1 for s in slots):
         raise ValueError(

@@ -1,1 +1,1 @@
-"""The documentation site: pages written from the product itself, beside those of docs/. `make docs` builds it."""
+"""The documentation site: pages generated from the code, beside those of docs/. `make docs` builds it."""

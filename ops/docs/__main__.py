@@ -1,4 +1,4 @@
-"""``python -m ops.docs [FOLDER]``: write the site into FOLDER (``build/site``); a link that leads nowhere fails. Shell."""
+"""``python -m ops.docs [FOLDER]``: write the site into FOLDER (``build/site``); fails for a broken link. Shell."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def main(argv: list[str]) -> int:
 
 
 def generated() -> Iterator[tuple[str, str]]:
-    """Yield the files that are made, by their names."""
+    """Yield the name and the text of each generated file."""
     profiles = built_in_profiles()
     for kind, plugins in (("filter", FILTERS), ("score", SCORES)):
         yield f"{kind}s.md", plugin_pages.index(sorted(plugins, key=lambda each: each.name), kind)

@@ -17,7 +17,7 @@ from scorer.ranking.profile_file import parse_profile
 from scorer.rebalance.evicting import Advice, evicting
 
 CORES, ASKED, PLACED = 32.0, 24.0, 9.0
-"""Of the machine; what prod asks for; what batch was promised."""
+"""Cores of the machine, asked for by prod, and allocated to batch."""
 
 HELD = {"index": (4.0, "batch"), "report": (5.0, "batch"), "trial": (2.0, "free"), "sweep": (3.0, "free")}
 """The instances of the lower classes on the machine of the second picture: cores, class."""
@@ -29,7 +29,7 @@ def pictures() -> dict[str, str]:
 
 
 def classes(axes: Any) -> None:
-    """A day of one machine: what prod and the system use, what is then there for batch, and when batch is too much."""
+    """A day of one machine: usage of prod and the system, what is reclaimable for batch, and when batch exceeds it."""
     hours = np.arange(0.0, 24.5, 0.5)
     prod = 8.0 + 6.0 * np.sin((hours - 9.0) / 24.0 * 2 * np.pi)
     room = np.array([_room(float(used)) for used in prod])
@@ -51,7 +51,7 @@ def classes(axes: Any) -> None:
 
 
 def evict(axes: Any) -> None:
-    """One machine while prod is quiet and when it comes back: who has to leave, and what is there afterwards."""
+    """Draw a machine at low and at high usage of prod, the instances that leave, and those that stay."""
     quiet, busy = 4.0, 9.0
     leaving = [one.instance.id for one in _advice(busy).evicted]
     steps = [("prod is quiet", quiet, []), ("prod comes back", busy, []), ("after the evictions", busy, leaving)]
@@ -80,7 +80,7 @@ def evict(axes: Any) -> None:
 
 
 def _advice(prod: float) -> Advice:
-    """Return who leaves the machine while prod uses so many cores."""
+    """Return the evictions while prod uses ``prod`` cores."""
     others = [{"id": name, "machine": "m", "cpu": cores, "memory": "4G", "priority_class": of, "usage": {"cpu": 0.5}}
               for name, (cores, of) in HELD.items()]  # fmt: skip
     fleet = _fleet(prod, others)

@@ -1,4 +1,4 @@
-"""The pictures of the concepts page. What can be computed is computed by the product: moments, credits, risk. Shell."""
+"""The pictures of the concepts page. Moments, credits and risk are computed by the product. Shell."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def slots(axes: Any) -> None:
 
 
 def credit(axes: Any) -> None:
-    """What a machine is seen to use after an instance of 8 cores was placed on it: measured, and with the credit."""
+    """The mean usage of a machine after an instance of 8 cores was placed on it: measured, and with the credit."""
     minutes = [float(minute) for minute in range(0, 76, 5)]
     profile = load_profiles().choose()
     measured, with_credit = [], []

@@ -36,7 +36,7 @@ FLEET = [
 INSTANCES = [{"id": "new-1", "machine": "taken", "cpu": 8, "memory": "32G", "placed_ago_s": 600}]
 LEFT = {"id": "old-1", "cpu": 8, "memory": "16G"}
 LEFT_FROM_S, LEFT_UNTIL_S = 3 * 3600.0, 120.0
-"""The instance that ran on `left`: it began and ended so long ago."""
+"""How long ago the instance on `left` began and ended."""
 LEARNED = {"cpu": 0.4, "memory": 0.7}
 REQUEST = {"cpu": 2, "memory": "10G"}
 
@@ -70,32 +70,31 @@ def page() -> str:
         "deviation are those of all readings, exactly:",
         merged(),
         "## 3. What is asked, and what is expected to be used",
-        "Instances rarely use all that they ask. Scores go by the *expected use*; limits never do. It is what the "
-        "request says (`--expected cpu=0.5`), else what was *learned* from the fleet (`windward learned`), else what is "
-        "asked. Here:",
+        "Instances rarely use all that they ask. Scores use the *expected use*; limits never do. It is the one in the "
+        "request (`--expected cpu=0.5`), else the *learned* one (`windward learned`), else what is asked. Here:",
         expected(answer),
         "## 4. The scorer knows six machines",
         "Each has 32 cores and 128 GB. On `taken` an instance that asks for 8 cores was placed ten minutes ago: the "
         "window of an hour shows a sixth of its load, so the rest of its expected use is added as *credit*. On `left` "
-        "one of 8 cores ended two minutes ago: most of the window still has its load, which is taken out as *debit*. "
+        "one of 8 cores ended two minutes ago: most of the window still has its load, which is subtracted as *debit*. "
         "In cores:",
         known(ranking, answer),
         "## 5. Filters refuse",
         "A machine stays when no filter of the profile refuses it. The filters that this request uses:",
         filtered(ranking),
         "## 6. Scores compare",
-        "Each score gives 0 to 100. *Raw* is what the score says; some are spread over the feasible machines "
+        "Each score gives 0 to 100. *Raw* is the score's own value; some are spread over the feasible machines "
         "(`min-max`); the total is the mean by weight.",
         scored(ranking),
-        "The first score is the growth of the load that is expected above 90 %. In a deployer's words that is a chance: "
-        "how likely each machine is to be more than 90 % full with the instance.",
+        "The first score is the growth of the expected load above 90 %. It goes with a chance: how likely each machine "
+        "is to be more than 90 % full with the instance.",
         likely(ranking, answer),
         "## 7. The best is reserved",
         f"`{answer['machine']}` has the highest total, {number(answer['score'])}. A script in Redis compares the limits "
         "of the filters once more with the ledger's own sums and writes the reservation; if another scorer was first "
         "and there is no room left, the next machine is tried.",
-        f"The answer says the same in one line: **{answer['summary']}**. `windward place`, `windward why` and "
-        "`windward rank --explain` say it of the chosen machine in words:",
+        f"The answer has the same in one line: **{answer['summary']}**. `windward place`, `windward why` and "
+        "`windward rank --explain` explain the chosen machine in words:",
         "```text\n" + "\n".join(in_words(answer)) + "\n```",
     ]
     return "\n\n".join(parts) + "\n"
@@ -116,7 +115,7 @@ def merged() -> str:
 
 
 def expected(answer: Mapping[str, Any]) -> str:
-    """Return what the instance asks for, what it is expected to use, and where that comes from."""
+    """Return what the instance asks for, what it is expected to use, and the source of that."""
     rows = [
         [name, amount(name, answer["request"][name]), amount(name, answer["expected"][name]), source]
         for name, source in answer["expected_from"].items()
@@ -144,7 +143,7 @@ def likely(ranking: Ranking, answer: Mapping[str, Any]) -> str:
 
 
 def known(ranking: Ranking, answer: Mapping[str, Any]) -> str:
-    """Return what is seen of each machine: its CPU with credits and debits."""
+    """Return the CPU load of each machine, with credits and debits."""
     said = {each["machine"]: each["resources"]["cpu"] for each in answer["machines"]}
     rows = []
     for row in range(len(ranking.machines)):
@@ -163,7 +162,7 @@ def known(ranking: Ranking, answer: Mapping[str, Any]) -> str:
 
 
 def filtered(ranking: Ranking) -> str:
-    """Return who was refused by what."""
+    """Return the verdict of each filter on each machine."""
     names = [ranking.machines.name(row) for row in range(len(ranking.machines))]
     rows = []
     for verdict in ranking.verdicts:
@@ -174,7 +173,7 @@ def filtered(ranking: Ranking) -> str:
 
 
 def scored(ranking: Ranking) -> str:
-    """Return the terms of the feasible machines."""
+    """Return the terms of the scores for the feasible machines."""
     feasible = [int(row) for row in ranking.order]
     names = [f"`{ranking.machines.name(row)}`" for row in feasible]
     rows = []

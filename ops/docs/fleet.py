@@ -1,4 +1,4 @@
-"""A fleet that the pages are about: machines and instances as in a fleet file, ranked by the product."""
+"""The fleets of the pages: machines and instances as in a fleet file, ranked by the product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown out of what the code says: docstrings, settings, tables."""
+"""Markdown from docstrings, settings and tables."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _terms(block: str) -> list[str]:
 
 
 def number(value: float | None) -> str:
-    """Return a number as people read it.
+    """Return a number for people.
 
     >>> number(0.28125), number(128e9), number(None), number(2.0)
     ('0.2812', '128 G', 'unknown', '2')

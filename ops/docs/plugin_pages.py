@@ -1,4 +1,4 @@
-"""A page for each filter and score: what its docstring and its settings say, and the shape it has."""
+"""A page for each filter and score: its docstring, its settings, and its shape."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def page(plugin: type[Any], kind: str, drawn: Drawn, profiles: Mapping[str, Prof
 
 
 def caption(drawn: Drawn) -> str:
-    """Return what the picture was computed for."""
+    """Return the caption of a picture: machines, request and settings."""
     asked = ", ".join(f"{name} {value}" for name, value in drawn.shape.request.items())
     given = ", ".join(f"`{name} = {value}`" for name, value in drawn.shape.settings.items())
     about = "Machines of 32 cores and 128 GB" + (" that differ in this alone" if isinstance(drawn.shape, Along) else "")
@@ -69,7 +69,7 @@ def default(one: dataclasses.Field[Any]) -> str:
 
 
 def changed(used: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a profile says of a plugin that is not its default; its weight always."""
+    """Return the settings of a plugin in a profile that differ from its defaults, and its weight."""
     skipped = ("use", "window", "credits", "estimate")
     return {
         key: value
@@ -79,12 +79,12 @@ def changed(used: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, A
 
 
 def defaults_of(plugin: type[Any]) -> dict[str, Any]:
-    """Return the settings of a plugin that is told nothing."""
+    """Return the default settings of a plugin."""
     return dict(msgspec.to_builtins(dataclasses.asdict(plugin())))
 
 
 def used_in(name: str, kind: str, profiles: Mapping[str, Profile], defaults: Mapping[str, Any]) -> str:
-    """Return which built-in profiles have it, each with what it sets there."""
+    """Return the built-in profiles that use a plugin, each with its settings there."""
     rows: list[list[str]] = []
     for profile in profiles.values():
         for each in profile.effective()[f"{kind}s"]:
@@ -100,7 +100,7 @@ def written(values: Mapping[str, Any]) -> str:
 
 
 def plain(value: Any) -> str:
-    """Return a setting's value as it is read aloud.
+    """Return a setting's value in words.
 
     >>> plain({"cpu": 0.9, "memory": 0.95}), plain(3.0), plain(True), plain(["cpu", "nic"])
     ('(cpu 0.9, memory 0.95)', '3', 'true', '(cpu, nic)')

@@ -1,4 +1,4 @@
-"""The built-in profiles side by side: what each has, and what each makes of one small fleet."""
+"""The built-in profiles side by side: the plugins of each, and its ranking of one small fleet."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The shape of each filter and score: what it says of machines that differ in one thing, computed by the plugin itself.
+"""The shape of each filter and score: its values for machines that differ in one property, computed by the plugin.
 
-A plugin without a line here is shown along the CPU load, which every machine has: a new one needs no line.
+A plugin without an entry here is shown by CPU load, so a new one needs no entry.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Along:
 
     about: str
     make: Callable[[str, float, Any], dict[str, Any]]
-    """Makes a machine of its name, the number, and what its line is."""
+    """Makes a machine from its name, the number and the line's value."""
     values: Any = field(default_factory=lambda: LOADS)
     lines: Mapping[str, Any] = field(default_factory=lambda: {"": None})
     request: Mapping[str, Any] = field(default_factory=lambda: {"cpu": 2, "memory": "10G"})
@@ -39,19 +39,19 @@ class Among:
     """Machines that differ in kind: the picture is a bar for each, by what it is."""
 
     machines: Mapping[str, dict[str, Any]]
-    """What `ops.docs.fleet.machine` is told of each."""
+    """The arguments of `ops.docs.fleet.machine`, by kind."""
     request: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
     instances: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 def by_cpu(name: str, value: float, line: Any) -> dict[str, Any]:
-    """A machine with this CPU load, and a standard deviation where the line says one."""
+    """Return a machine with this CPU load, and the line's standard deviation."""
     return machine(name, cpu=value, std=line or 0.0)
 
 
 def by_promise(name: str, value: float) -> list[dict[str, Any]]:
-    """An instance that has requested this share of the machine's CPU and a quarter of its memory."""
+    """Return an instance that requests this share of the machine's CPU and a quarter of its memory."""
     return [{"id": f"on-{name}", "machine": name, "cpu": 32 * value, "memory": 32e9, "limits": {"cpu": 48 * value}}]
 
 
@@ -135,7 +135,7 @@ ANY = Along("CPU in use, share of allocatable", by_cpu)
 
 @dataclass(frozen=True)
 class Drawn:
-    """What a picture shows: a curve for each line, or a bar for each kind."""
+    """The data of a picture: a curve for each line, or a bar for each kind."""
 
     about: str
     x: list[Any]
@@ -144,7 +144,7 @@ class Drawn:
 
 
 def drawn(plugin: type[Any], is_filter: bool) -> Drawn:
-    """Return what a filter (1 lets in, 0 refuses) or a score (0 to 100) says of the machines of its shape."""
+    """Return the values of a filter (1 allows, 0 refuses) or a score (0 to 100) for the machines of its shape."""
     shape = SHAPES.get(plugin.name, ANY)
     made = plugin(**shape.settings)
     profile = (
@@ -176,7 +176,7 @@ def drawn(plugin: type[Any], is_filter: bool) -> Drawn:
 
 
 def _said(ranking: Any, names: list[str], is_filter: bool) -> list[float]:
-    """Return what was said of the machines, in the order of their names."""
+    """Return the values of the machines, in the order of ``names``."""
     at = {ranking.machines.name(row): row for row in range(len(ranking.machines))}
     rows = [at[name] for name in names]
     column = ranking.feasible.astype(float) if is_filter else ranking.total

@@ -55,7 +55,7 @@ def navigation(pages: Iterable[str]) -> list[Any]:
 
 
 def configuration(pages: Iterable[str], source: str, target: str) -> dict[str, Any]:
-    """Return mkdocs's settings; every link and every anchor that leads nowhere is an error when it is strict."""
+    """Return mkdocs's settings; with ``--strict`` a broken link or anchor is an error."""
     return {
         "site_name": "Windward",
         "docs_dir": source,

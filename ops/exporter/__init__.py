@@ -1,1 +1,1 @@
-"""The exporter: the windowed load of every machine, as Prometheus reads it."""
+"""The exporter: the windowed load of every machine, as a page for Prometheus."""

@@ -1,4 +1,4 @@
-"""``windward exporter``: show the windowed load to Prometheus until SIGTERM. SIGHUP reads the profiles again."""
+"""``windward exporter``: export the windowed load to Prometheus until SIGTERM. SIGHUP reads the profiles again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def run(settings: ExporterSettings, profiles: Profiles) -> int:
-    """Build the parts, serve, take everything down again."""
+    """Build the parts, serve until a signal, close everything."""
     arguments, ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
     for name, given in (("redis_url", arguments), ("ledger_url", ledger_arguments)):
         refuse_mode(name, given)
@@ -64,7 +64,7 @@ def run(settings: ExporterSettings, profiles: Profiles) -> int:
 
 
 def selection_of(settings: ExporterSettings) -> Selection:
-    """Return what the settings ask for."""
+    """Return the selection of the settings."""
     shard, shards = settings.shard_position
     return Selection(
         windows_s=settings.windows,
@@ -87,7 +87,7 @@ def _handle_signals(stop: threading.Event, exporter: Exporter, settings: Exporte
         try:
             exporter.profiles = load_profiles(settings.profiles, settings.profile)
             log.info("exporter.profiles.reloaded")
-        except Exception as error:  # whatever it is, the profiles that run are good
+        except Exception as error:  # after any error the profiles in force stay
             log.warning("exporter.profiles.refused", extra={"values": {"error": str(error)}})
 
     signal.signal(signal.SIGTERM, end)

@@ -1,4 +1,4 @@
-"""The families by priority class, where the profile counts by class: what each may have, was promised, and uses."""
+"""The families by priority class, if the profile counts by class: limit, allocated and usage of each."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.snapshot.arrays import Bools
 
 RECLAIMED = ("mid", "batch")
-"""Classes that have what higher ones leave; free has batch's."""
+"""Classes with a sum below prod; free has batch's."""
 
 
 def of_fleet(state: State) -> Iterator[Family]:
-    """Return the sums over all machines, of what is allocatable; nothing where all classes are one sum."""
+    """Return the sums over all machines, as shares of allocatable; none when all classes are one sum."""
     if (sums := state.class_sums) is None:
         return
     room = Family("windward_fleet_class_room_ratio", "What a class may be promised, of what all machines have.")
@@ -32,7 +32,7 @@ def of_fleet(state: State) -> Iterator[Family]:
 
 
 def of_machines(state: State, names: MachineNames, rows: Bools) -> Iterator[Family]:
-    """Return what of each machine mid and batch may be promised, of what is allocatable there."""
+    """Return the most that may be allocated to mid and batch on each machine, as a share of its allocatable."""
     if (sums := state.class_sums) is None:
         return
     family = Family("windward_machine_reclaimable_ratio", "What mid or batch may be promised, of allocatable.")

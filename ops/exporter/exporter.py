@@ -1,4 +1,4 @@
-"""One page at a time: read, render, and say how long it took."""
+"""Makes one page at a time: reads the state, renders it, and measures both."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Exporter:
         self._shown = True
 
     def ready(self) -> tuple[bool, str]:
-        """Return whether Redis can be read, and what is wrong."""
+        """Return whether Redis can be read, and the error."""
         with self._one_at_a_time:
             try:
                 self._read()
@@ -96,7 +96,7 @@ class Exporter:
         return [found, build, pages, took, shown]
 
     def _say(self, trouble: str) -> None:
-        """Log a server that goes or comes back, once."""
+        """Log once when a server is away, and once when it is back."""
         if trouble and not self._said:
             log.warning("exporter.redis.away", extra={"values": {"error": trouble}})
         elif self._said and not trouble:

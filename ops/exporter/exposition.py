@@ -24,9 +24,9 @@ Bytes = NDArray[np.uint8]
 Kind = Literal["gauge", "counter", "summary"]
 
 RATIO = (1, 7)
-"""Digits before and after the point of a ratio: it is told to the ten millionth."""
+"""Digits before and after the point of a ratio."""
 SECONDS = (10, 3)
-"""The same of a time: epoch seconds, to the millisecond."""
+"""Digits of a time: epoch seconds, to the millisecond."""
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -37,7 +37,7 @@ _ASCII_ZERO, _ASCII_POINT = 48, 46
 
 
 def escape(value: str) -> str:
-    r"""Return a label's value as it stands between quotes.
+    r"""Return a label's value escaped for its place between quotes.
 
     >>> print(escape('a"b\\c'))
     a\"b\\c
@@ -46,7 +46,7 @@ def escape(value: str) -> str:
 
 
 def label_text(labels: Mapping[str, str]) -> str:
-    """Return labels as they stand between braces.
+    """Return labels as the text between braces.
 
     >>> label_text({"resource": "cpu", "window": "5m"})
     'resource="cpu",window="5m"'
@@ -153,7 +153,7 @@ class Family:
     parts: list[bytes] = field(default_factory=list)
 
     def add(self, value: float, **labels: str) -> None:
-        """Add one line; a value that is not known makes none."""
+        """Add one line; none for a value that is not known."""
         if not np.isnan(value):
             braces = f"{{{label_text(labels)}}}" if labels else ""
             self.parts.append(f"{self.name}{braces} {number(value)}\n".encode())

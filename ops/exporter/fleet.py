@@ -23,7 +23,7 @@ from scorer.snapshot.arrays import Floats
 
 QUANTILES = (0.0, 0.5, 0.9, 0.99, 1.0)
 EDGES = tuple(step / 20 for step in range(1, 21))
-"""Upper ends of the heatmap's buckets: every twentieth of what is allocatable, and beyond."""
+"""Upper ends of the heatmap's buckets: every twentieth of allocatable; the last bucket has all others."""
 
 
 def families(state: State, selection: Selection) -> Iterator[Family]:
@@ -40,7 +40,7 @@ def families(state: State, selection: Selection) -> Iterator[Family]:
 
 
 def _states(state: State) -> Family:
-    """Return how many machines are fresh, stale or silent, which are all; and how many warming or cordoned."""
+    """Return the number of fresh, stale and silent machines, whose sum is all; and of warming and cordoned ones."""
     snapshot, fresh = state.snapshot, state.fresh
     family = Family(
         "windward_fleet_machines",
@@ -101,7 +101,7 @@ def _load(state: State, selection: Selection) -> Iterator[Family]:
 
 
 def _promises(state: State) -> Iterator[Family]:
-    """Return what is allocatable, promised and left on the machines that may be used: fresh and not cordoned."""
+    """Return allocatable and allocated of all machines, and the headroom on fresh ones that are not cordoned."""
     seen = state.seen
     usable = state.fresh & ~seen.cordon
     requested = Family("windward_fleet_requested_ratio", "Requests of all instances, of what all machines have.")
@@ -134,7 +134,7 @@ def _promises(state: State) -> Iterator[Family]:
 
 
 def _probe(state: State, selection: Selection) -> Iterator[Family]:
-    """Return what a probe request meets: `scorer.ranking.rank.rank` as any query, but nothing is reserved."""
+    """Return the result of ranking the probe request: feasible machines, and refusals by filter."""
     ranking = rank(selection.probe, state.snapshot, state.ledger, state.profile, state.now_s, state.kept)
     name = state.profile.name
     feasible = Family("windward_fleet_probe_feasible_machines", "Machines that would take the probe request.")

@@ -1,6 +1,6 @@
-"""The families of what instances are measured to use: sums by machine, how fresh the reports are, the largest by name.
+"""The families of usage by instance: sums by machine, age of the reports, the largest instances by name.
 
-Only what the ledger has on a machine counts as an instance of it. Sums are of the mean of about half an hour.
+Only instances that the ledger has on a machine count. Sums are of the mean of about half an hour.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DIGITS = 4
 
 
 def of_fleet(state: State) -> Iterator[Family]:
-    """Return how many instances are measured, and on how many machines reports stopped while samples go on."""
+    """Return how many instances are measured, and on how many machines reports stopped while samples arrive."""
     found = state.class_usage
     measured = Family("windward_instances_measured", "Instances of the ledger whose usage a current report has.")
     measured.add(0 if found is None else found.measured)
@@ -38,7 +38,7 @@ def of_fleet(state: State) -> Iterator[Family]:
 
 
 def of_machines(state: State, names: MachineNames, rows: Bools) -> Iterator[Family]:
-    """Return the sums of each machine's instances and its system, and when the last report was."""
+    """Return the sums of each machine's instances, its system's usage, and the time of its last report."""
     found = state.class_usage
     if found is None:
         return

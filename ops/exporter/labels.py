@@ -1,4 +1,4 @@
-"""Labels of machines as Prometheus takes them: names made valid, collisions refused."""
+"""Labels of machines for Prometheus: names made valid, collisions refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ops.exporter.exposition import escape
 from scorer.snapshot.rules import MachineRules
 
 OWN = ("machine", "instance", "job")
-"""Names that are taken: ours, and those that Prometheus itself gives."""
+"""Reserved names: the exporter's own, and those that Prometheus adds."""
 
 
 def label_name(key: str) -> str:
@@ -41,7 +41,7 @@ def label_names(keys: Sequence[str]) -> Mapping[str, str]:
 
 
 def label_columns(rules: MachineRules, names: Mapping[str, str], machines: int) -> list[bytes]:
-    """Return [M]: each machine's labels of the allow-list as they follow its name; a label it lacks is left out."""
+    """Return [M]: each machine's labels of the allow-list as text, each after a comma; absent labels are left out."""
     texts = [b""] * machines
     for key, name in names.items():
         column = rules.label(key)

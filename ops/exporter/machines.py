@@ -1,7 +1,7 @@
-"""The families of single machines: the figures of ``windward machines show``, as ratios of what is allocatable.
+"""The families of single machines: the figures of ``windward machines show``, as ratios of allocatable.
 
-A machine whose data is stale keeps its facts, its promises and the time of its last sample; its load, risk, credit and
-coverage are left out, so that Prometheus shows a gap and not the last value for ever.
+A machine whose data is stale keeps its facts, its allocated amounts and the time of its last sample; its load, risk,
+credit and coverage are left out, so that Prometheus shows a gap and not the last value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DAYS = ("today", "yesterday")
 
 
 class MachineFamilies:
-    """Makes the families; keeps what follows from the machines' names and labels alone."""
+    """Makes the families; keeps the texts of the machines' names and labels."""
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
@@ -158,7 +158,7 @@ def statistic(state: State, name: str, window_s: int) -> Floats:
 
 
 def risks(state: State) -> Floats:
-    """Return [R, M]: the profile's own risk of every resource, of a request for nothing; NaN without data."""
+    """Return [R, M]: the profile's risk of every resource for an empty request; NaN without data."""
     scores = (each.score for each in state.profile.scores)
     own = next((score for score in scores if isinstance(score, LoadVariationRisk)), LoadVariationRisk())
     resources: Any = RESOURCES

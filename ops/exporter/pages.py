@@ -1,7 +1,7 @@
 """The exporter's pages: its own ``/metrics`` on the server that all processes share (`schemas.process.pages`).
 
-``/metrics`` is text or OpenMetrics, gzip when asked for. With a user and password set all but ``/live`` want them; with
-a certificate all is TLS 1.2 or newer.
+``/metrics`` is text or OpenMetrics, gzip on request. With a user and password set all pages but ``/live`` require them;
+with a certificate all are served by TLS 1.2 or newer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from schemas.process.pages import Pages
 from schemas.process.settings import SettingsError
 
 GZIP_LEVEL = 1
-"""Higher ones take longer than the network saves: the page is one long repetition."""
+"""Higher levels cost more time than they save: the page is very repetitive."""
 
 
 def metrics_of(exporter: Exporter) -> WsgiApplication:

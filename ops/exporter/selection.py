@@ -1,4 +1,4 @@
-"""What of the state a page shows: windows, statistics, labels, and which machines are this shard's."""
+"""The selection of a page: windows, statistics, labels, and the machines of this shard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scorer.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Selection:
-    """One exporter's part."""
+    """The selection of one exporter."""
 
     windows_s: tuple[int, ...] = ()
     """Empty: all that are kept."""
@@ -31,7 +31,7 @@ class Selection:
     top_instances: int = 0
 
     def windows(self, snapshot: Snapshot) -> tuple[int, ...]:
-        """Return the windows shown: those wanted, as far as they are kept."""
+        """Return the windows shown: the selected ones that the tables have."""
         return tuple(length for length in snapshot.windows_s if not self.windows_s or length in self.windows_s)
 
     def shows_machines(self, snapshot: Snapshot) -> bool:
@@ -41,8 +41,8 @@ class Selection:
     def rows(self, snapshot: Snapshot) -> Bools:
         """Return [M]: the machines of this shard.
 
-        A machine is in the shard of the partition it is read from (the newer one, when it is in two); one that no
-        partition has, in the shard of its name. So each is in one shard, and all exporters agree.
+        A machine is in the shard of the partition it is read from (the newer one, when it is in two); one without a
+        partition, in the shard of its name's checksum. So each is in one shard, the same for all exporters.
         """
         if self.shards == 1:
             return np.ones(len(snapshot), np.bool_)

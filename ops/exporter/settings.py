@@ -21,10 +21,10 @@ DEFAULT_PORT = 9466
 
 @dataclass(frozen=True, kw_only=True)
 class ExporterSettings(LedgerSettings):
-    """Show the windowed load of every machine, and of the fleet, to Prometheus.
+    """Export the windowed load of every machine, and of the fleet, to Prometheus.
 
-    Reads the window tables, the ledger and what operators say; writes nothing. Each scrape is answered from what Redis
-    holds at that moment. Scrape it every 15 to 30 s: a window changes every 10 s.
+    It reads the window tables, the ledger and operators' rules, and writes nothing. Each scrape has the state of Redis
+    at that moment. Scrape it every 15 to 30 s: a window changes every 10 s.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
@@ -32,7 +32,7 @@ class ExporterSettings(LedgerSettings):
         "windward exporter --windows 5m --statistics mean,p95 --shard 1/4",
     )
 
-    metrics_host: str = setting("127.0.0.1", "address of the page; beyond this host, give TLS and a password too")
+    metrics_host: str = setting("127.0.0.1", "address of the page; for other hosts use TLS and a password, too")
     metrics_port: Annotated[int, Meta(ge=1, le=65_535)] = setting(DEFAULT_PORT, "port of the page")
     metrics_tls_cert_file: str | None = setting(None, "PEM file with the page's certificate: it is served by TLS")
     metrics_tls_key_file: str | None = setting(None, "PEM file with its key")
@@ -52,13 +52,13 @@ class ExporterSettings(LedgerSettings):
     )
     machines_max: Annotated[int, Meta(ge=0)] = setting(20_000, "the largest fleet whose machines auto shows")
     top_instances: Annotated[int, Meta(ge=0, le=10_000)] = setting(
-        0, "series of single instances: of so many, those that use the largest part of their machines"
+        0, "single instances with series: so many, those that use the largest part of their machines"
     )
     shard: str = setting("1/1", "I/N: this exporter shows the machines of every N-th partition", metavar="I/N")
     labels: tuple[str, ...] = setting((), "machine labels shown by windward_machine_info, such as zone,rack")
 
     profiles: tuple[Path, ...] = setting((), "TOML files with profiles, as the scorers have; read again on SIGHUP")
-    profile: str = setting("windward", "profile by which machines are fresh, risks reckoned and the probe is ranked")
+    profile: str = setting("windward", "profile that defines fresh machines and risks, and ranks the probe")
     probe: dict[str, str] = setting(
         {"cpu": "1", "memory": "1G"}, "the request whose refusals are shown, as cpu=1,memory=1G", metavar="R=AMOUNT"
     )
@@ -88,7 +88,7 @@ class ExporterSettings(LedgerSettings):
 
     @property
     def probe_request(self) -> Request:
-        """The request that the fleet is probed with."""
+        """The probe."""
         try:
             return read_request(dict(self.probe))
         except InvalidRequest as error:

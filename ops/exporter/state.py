@@ -1,7 +1,7 @@
-"""What the exporter knows at one moment, and how it is read: with the scorer's own loader and ledger follower.
+"""The state of one page, read with the scorer's own loader and ledger follower.
 
-A page shows one state. It is read anew for each scrape (a millisecond or two, when little changed), so nothing is older
-than Redis itself; while Redis is away there is no state, and no page shows an old one.
+It is read for each scrape (a millisecond or two, when little changed), so it is as new as Redis. While Redis is away
+there is no state, and no page shows an old one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Memory(NamedTuple):
 
     used: float
     limit: float
-    """What the server may take: its ``maxmemory``, or all of its host's."""
+    """The most that the server may use: its ``maxmemory``, or all of its host's."""
 
 
 class Away(Exception):
@@ -47,7 +47,7 @@ class Away(Exception):
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Windows, facts, ledger and the moment, as a decision under the profile would see them."""
+    """Windows, facts, ledger and the time, as a decision under the profile would see them."""
 
     snapshot: Snapshot
     ledger: LedgerView
@@ -56,7 +56,7 @@ class State:
     memory: Mapping[str, Memory] = field(default_factory=dict)
     """By server: ``windows``, ``ledger``."""
     kept: Kept = field(default_factory=Kept)
-    """What of the fleet is kept from one state to the next."""
+    """Columns kept from one state to the next."""
 
     @cached_property
     def seen(self) -> Machines:
@@ -81,7 +81,7 @@ class State:
 
     @cached_property
     def class_usage(self) -> ClassUsage | None:
-        """What the instances are measured to use; None where no agent reports them."""
+        """The measured usage of the instances by class; None when no agent reports it."""
         return class_usage(self.snapshot, self.ledger, self.seen.fleet.seats) if self.snapshot.usages else None
 
 
@@ -114,7 +114,7 @@ class Reader:
         return State(self._snapshot, self._follower.view, profile, now_s, known, self._kept)
 
     def _away(self, name: str, error: BaseException) -> Away:
-        """Trust nothing that was read before, and no connection: the server may come back without its data."""
+        """Drop the ledger's copy and the connections, as the server may restart with other data; return the error."""
         self._follower.forget()
         self.close()
         return Away(f"{name}: {error}")
@@ -124,7 +124,7 @@ class Reader:
         return ("windows",) if self._same_server else ("windows", "ledger")
 
     def _memory(self, name: str) -> Memory | None:
-        """Return a server's memory; None when it does not let us ask."""
+        """Return a server's memory; None when this user may not read it."""
         try:
             lines = self._wires[name].one("INFO", "memory").decode().splitlines()
         except redis.ResponseError:

@@ -1,4 +1,4 @@
-"""Apache Kafka itself as local processes: KRaft, one broker or three, durable, on loopback.
+"""Apache Kafka as local processes: KRaft, one broker or three, durable, on loopback.
 
 Each process is broker and controller at once. Three keep a topic with three replicas and two in sync through the loss
 of any one. Needs Java; the archives come from `ops.local.kafka.archives`. For a laptop and for recovery tests: heaps
@@ -28,7 +28,7 @@ from ops.local.lifetime import StartedByWith
 from ops.local.process import LOOPBACK, LocalError, LocalProcess, free_port, wait_until
 
 JAVA = ("-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
-"""Quick to start and few threads, at the cost of top speed."""
+"""Starts quickly with few threads; maximum speed is lower."""
 
 HEAP_MAX_MB = 384
 LOG_SETTINGS = Path(__file__).parents[1] / "kafka" / "log4j2.properties"
@@ -58,7 +58,7 @@ class KafkaServer(LocalProcess):
         return f"{LOOPBACK}:{self.port}"
 
     def sees(self, nodes: set[int]) -> bool:
-        """Whether this broker knows exactly these brokers to be up."""
+        """Return whether this broker has exactly these brokers registered."""
         return registered_brokers(self.port) == nodes
 
     def format(self, cluster_id: str) -> None:
@@ -152,7 +152,7 @@ class ApacheKafka(StartedByWith):
             with ThreadPoolExecutor(len(self.brokers)) as pool:
                 list(pool.map(lambda broker: broker.format(cluster_id), self.brokers))
             for broker in self.brokers:
-                broker.spawn()  # here, not in the pool: a process dies with the thread that started it
+                broker.spawn()  # not in the pool: a process ends with the thread that started it
             for broker in self.brokers:
                 broker.wait_ready()
             everyone = {broker.node for broker in self.brokers}
@@ -171,8 +171,8 @@ class ApacheKafka(StartedByWith):
     def stop(self) -> None:
         """End all brokers: SIGTERM to all at once, SIGKILL after the deadline.
 
-        The last two cannot agree any more without the others, so that an orderly end of all takes till the deadline;
-        their data are safe either way.
+        The last two have no quorum without the others, so an orderly end of all takes until the deadline. Their data
+        are safe in both cases.
         """
         for broker in self.brokers:
             broker.ask_to_stop()
@@ -180,7 +180,7 @@ class ApacheKafka(StartedByWith):
             broker.stop()
 
     def restart(self) -> Self:
-        """Kill all brokers and start them again at the same addresses, with what they had."""
+        """Kill all brokers and start them again at the same addresses, with their data."""
         self.kill()
         return self.start()
 
@@ -205,7 +205,7 @@ def new_cluster_id() -> str:
 
 
 def registered_brokers(port: int) -> set[int]:
-    """Return the ids of the brokers that the one at ``port`` knows to be up; none when it does not answer."""
+    """Return the ids of the brokers registered at the one at ``port``; none when it does not answer."""
     try:
         admin = KafkaAdminClient(
             bootstrap_servers=f"{LOOPBACK}:{port}", bootstrap_timeout_ms=2000, request_timeout_ms=2000

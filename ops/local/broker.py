@@ -1,8 +1,8 @@
 """A Kafka-compatible broker of its own (Tansu), from the wheel of the extra ``[local]``: loopback only, in memory.
 
-Good for a laptop and for tests: ready in a second, 10 MB. It keeps topics in memory only, so a restart loses them and
-gives new topic ids; for a broker that keeps them see `ops.local.apache_kafka`. Records that arrive while it makes a
-topic may be acknowledged with the offsets of others, which a reader then skips.
+For a laptop and for tests: ready in a second, 10 MB. It keeps topics in memory only, so a restart loses them and gives
+new topic ids; for a broker that keeps them see `ops.local.apache_kafka`. Records that arrive while it creates a topic
+may be acknowledged with the offsets of others, which a reader then skips.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LocalBroker(LocalProcess):
 
 
 def answers_kafka(port: int) -> bool:
-    """Whether a Kafka broker answers on a port of loopback."""
+    """Return whether a Kafka broker answers on a port of loopback."""
     return exchange(port, API_VERSIONS, 8)[4:8] == b"\0\0\0\1"
 
 

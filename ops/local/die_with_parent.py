@@ -1,4 +1,4 @@
-"""Become another program that the kernel kills as soon as the process that started it is gone.
+"""Execute another program that the kernel kills as soon as the process that started it has ended.
 
 ``python -I -S die_with_parent.py PARENT_PID PROGRAM ARGUMENT...``
 
@@ -17,7 +17,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Ask for the signal, check that the parent is not gone already, and exec."""
+    """Request the signal, check that the parent still runs, and exec."""
     parent, program, *arguments = sys.argv[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

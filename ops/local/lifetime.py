@@ -1,4 +1,4 @@
-"""What is started by ``with`` and stopped at its end, also when the block raises."""
+"""A base for servers that ``with`` starts, and stops at its end, also when the block raises."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StartedByWith(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop; nothing happens when it does not run."""
+        """Stop; no effect when it does not run."""
 
     def __enter__(self) -> Self:
         return self.start()

@@ -1,1 +1,1 @@
-"""What every process is made of: settings, command line, output for people, connections, logs, HTTP pages."""
+"""The parts that every process shares: settings, command line, output for people, connections, logs, HTTP pages."""

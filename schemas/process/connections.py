@@ -1,6 +1,7 @@
-"""How to reach Kafka and Redis: the settings every process shares, and what they mean for each client library.
+"""Connections to Kafka and Redis: their settings, and the arguments of each client library.
 
-Passwords never come from argv (`schemas.process.settings`). A URL that holds one is refused: it came as a flag would.
+Passwords are never read from argv (`schemas.process.settings`). A URL with a password is refused, since other users can
+read the command line.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CommonSettings:
-    """What all processes of one Windward agree on."""
+    """Settings that all processes of one Windward must have in common."""
 
     GROUP: ClassVar[str] = "logs"
 
@@ -131,7 +132,7 @@ _NUMBERS = (
 
 
 def _check_redis_url(given: str) -> None:
-    """Refuse a URL that redis-py does not take, or that holds a password. No part of it is shown: it may be a secret.
+    """Refuse a URL that redis-py cannot use, or that has a password. No part of it is shown: it may be a secret.
 
     Raises ValueError.
     """
@@ -197,7 +198,7 @@ class RedisSettings(CommonSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineSettings(KafkaSettings, RedisSettings):
-    """Both ends, for the processes in the middle."""
+    """Settings of Kafka and Redis, for the processes that use both."""
 
     def __post_init__(self) -> None:
         KafkaSettings.__post_init__(self)

@@ -1,10 +1,10 @@
-"""The command line of one command as an argparse parser: groups, examples, near names. Made from a settings class.
+"""The command line of one command as an argparse parser, made from a settings class.
 
-A settings class may have, beside its fields:
+A settings class may have, besides its fields:
 
     GROUP: ClassVar[str] = "Redis"       the title of the group that its fields are in; none: the command's own, first
     TITLE: ClassVar[str] = "the request" the title of the command's own group
-    EXAMPLES: ClassVar[tuple[str, ...]]  command lines, each with what it does behind a ``#``; shown before the settings
+    EXAMPLES: ClassVar[tuple[str, ...]]  command lines, each with a comment behind a ``#``; shown before the settings
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from schemas.durations import duration
 
 LAST_GROUPS = ("output", "ledger", "Redis", "Kafka", "logs")
-"""The groups of what many commands share; a command's own settings stand before them."""
+"""The groups that many commands share; a command's own settings come before them."""
 
 
 class UsageError(ValueError):
@@ -28,7 +28,7 @@ class UsageError(ValueError):
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises UsageError in place of printing its usage."""
+    """Raises UsageError instead of printing its usage."""
 
     def error(self, message: str) -> NoReturn:
         """Refuse; raises UsageError."""
@@ -42,7 +42,7 @@ def flag(name: str) -> str:
 
 
 def is_duration(name: str, field: dataclasses.Field[Any]) -> bool:
-    """Whether a setting is a time in seconds: its name ends so, or it says it is one."""
+    """Return whether a setting is a time in seconds: by the end of its name, or by ``duration``."""
     return name.endswith("_s") or bool(field.metadata.get("duration"))
 
 
@@ -79,7 +79,7 @@ def parser_of(cls: type, prog: str, description: str = "") -> Parser:
 
 
 def described(cls: type, description: str = "") -> str:
-    """Return what a command does, with its examples."""
+    """Return the description of a command, with its examples."""
     lines = (description or cls.__doc__ or "").strip().replace("``", "").splitlines()
     text = "\n".join([*lines[:1], *(line.removeprefix("    ") for line in lines[1:])])
     examples = getattr(cls, "EXAMPLES", ())
@@ -133,7 +133,7 @@ def _is_many(hint: Any) -> bool:
 
 
 def bare(kind: Any) -> Any:
-    """Strip Annotated and ``| None`` off a type."""
+    """Return a type without Annotated and ``| None``."""
     while True:
         origin = typing.get_origin(kind)
         if origin is typing.Annotated:
@@ -145,7 +145,7 @@ def bare(kind: Any) -> Any:
 
 
 def choices(kind: Any) -> str:
-    """Return the values a choice has, in words; nothing for another type."""
+    """Return the values of a Literal in words; "" for another type."""
     if typing.get_origin(kind) is not typing.Literal:
         return ""
     *others, last = map(str, filter(None, typing.get_args(kind)))
@@ -153,7 +153,7 @@ def choices(kind: Any) -> str:
 
 
 def refused(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
-    """Return what is said of words that the parser does not know: a flag by name, with near ones; others by number."""
+    """Return the error for unknown words: a flag by its name, with similar ones; others by their number."""
     from schemas.near import did_you_mean
 
     flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
@@ -164,7 +164,7 @@ def refused(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> Mapping[str, Any]:
-    """Read the command line; only what was given is in the result, as text. Raises UsageError."""
+    """Return the given settings of a command line, as text. Raises UsageError."""
     known, unknown = parser.parse_known_args(list(argv))
     if unknown:
         raise UsageError(refused(parser, unknown))

@@ -33,7 +33,7 @@ class _Formatter(logging.Formatter):
 
 
 def _event(record: logging.LogRecord) -> dict[str, Any]:
-    """Return the event of one of our lines; of a library's line who says what."""
+    """Return the event of a line; for a library's line its logger and message."""
     library, _, _ = record.name.partition(".")
     if library == "windward":
         return {"event": record.getMessage()}
@@ -46,7 +46,7 @@ def _logfmt(value: Any) -> str:
 
 
 def configure_logs(level: str, form: str) -> None:
-    """Send this process's log lines to stderr; libraries speak from warning upwards."""
+    """Send this process's log lines to stderr; those of libraries from warning upwards."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Formatter(form))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

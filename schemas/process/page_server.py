@@ -1,12 +1,12 @@
-"""Shell: the HTTP server of the pages: waitress, with a bound on everything a client can hold.
+"""Shell: the HTTP server of the pages: waitress, with bounds on the resources that clients can use.
 
 At most ``connections_max`` connections are open. One more closes the one that has been idle longest, so that a scrape
-is answered however many idle connections others hold. A connection that makes no progress for ``timeout_s`` is closed;
-half a request is no progress. An answer is one socket write, as far as the socket takes it.
+is answered however many idle connections others hold. A connection without a complete request for ``timeout_s`` is
+closed. An answer is one socket write, as far as the socket accepts it.
 
 waitress was chosen over http.server (a thread for each connection, no limit, no timeout). It was also chosen over
-cheroot (a worker waits for each connection's request, so a few idle ones stop all scrapes). It does not speak TLS:
-`_TlsChannel` does.
+cheroot (a worker waits for each connection's request, so a few idle ones stop all scrapes). It does not support TLS;
+`_TlsChannel` adds it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Task(_OneWrite, WSGITask):  # type: ignore[misc]
 
 
 class _ErrorTask(_OneWrite, ErrorTask):  # type: ignore[misc]
-    """An answer to what is not HTTP."""
+    """An answer to bytes that are not HTTP."""
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]
@@ -70,11 +70,11 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
 
 
 class _Unready(Exception):
-    """TLS has nothing for us yet."""
+    """TLS has no decrypted bytes yet."""
 
 
 class _TlsChannel(_Channel):
-    """A connection with TLS around it; it shakes hands when its bytes arrive, so a silent one blocks no other."""
+    """A connection with TLS; the handshake runs when bytes arrive, so a silent connection blocks no other."""
 
     def __init__(self, server: Any, sock: Any, *arguments: Any, **more: Any) -> None:
         sock.setblocking(False)
@@ -101,7 +101,7 @@ class _TlsChannel(_Channel):
 
 
 class _Server(TcpWSGIServer):  # type: ignore[misc]
-    """Closes the connection that is idle longest when there is one too many."""
+    """Closes the longest idle connection when there are too many."""
 
     channel_class = _Channel
     connections_max = CONNECTIONS_MAX
@@ -118,7 +118,7 @@ class _Server(TcpWSGIServer):  # type: ignore[misc]
 class PageServer:
     """A server that listens, run by a daemon thread of its own until `stop`.
 
-    ``context`` makes it TLS. Raises SettingsError naming metrics_port when the address cannot be had.
+    ``context`` makes it TLS. Raises SettingsError naming metrics_port when it cannot listen on the address.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class PageServer:
         timeout_s: int = TIMEOUT_S,
     ) -> None:
         for name in ("waitress", "waitress.queue"):
-            logging.getLogger(name).setLevel(logging.ERROR)  # a flood of connections is no flood of log lines
+            logging.getLogger(name).setLevel(logging.ERROR)  # many connections must not cause many log lines
         self._sockets: dict[int, Any] = {}
         try:
             self._server = _Server(
@@ -158,7 +158,7 @@ class PageServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on, also when any was asked for."""
+        """The port it listens on, also when ``port`` was 0."""
         return int(self._server.effective_port)
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
-"""The pages a process serves when asked to: ``/metrics``, ``/live`` (it runs), ``/ready`` (it does its work).
+"""The HTTP pages of a process: ``/metrics``, ``/live`` (it runs), ``/ready`` (it does its work).
 
-``/metrics`` is prometheus_client's: text or OpenMetrics, gzip when asked for, ``?name[]=`` for some families only. The
-process's own ``process_*`` and ``python_*`` are among them. ``_created`` is left out: it doubles the series.
+``/metrics`` is prometheus_client's: text or OpenMetrics, gzip on request, ``?name[]=`` for some families only. The
+process's own ``process_*`` and ``python_*`` are included. ``_created`` is left out: it doubles the series.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from prometheus_client import (
 from schemas.process.page_server import PageServer, StartResponse, WsgiApplication
 
 Ready = Callable[[], tuple[bool, dict[str, Any]]]
-"""Returns yes or no and details for a person; no makes the page answer 503."""
+"""Returns whether the process is ready, and details; when not, the page answers 503."""
 
 _JSON = "application/json"
 
 
 def serve_pages(registry: CollectorRegistry, host: str, port: int, ready: Ready) -> PageServer:
-    """Serve the pages from a daemon thread; return the server, whose ``port`` tells the port.
+    """Serve the pages from a daemon thread; return the server, which has the ``port``.
 
-    Raises SettingsError when the address cannot be had.
+    Raises SettingsError when it cannot listen on the address.
     """
     return PageServer(Pages(metrics_of(registry), ready), host, port)
 
@@ -51,7 +51,7 @@ def metrics_of(registry: CollectorRegistry) -> WsgiApplication:
 class Pages:
     """The pages as a WSGI application; ``metrics`` is that of ``/metrics``.
 
-    With ``credentials``, a user and a password, all but ``/live`` want them (HTTP basic authentication).
+    With ``credentials``, a user and a password, all but ``/live`` require them (HTTP basic authentication).
     """
 
     def __init__(self, metrics: WsgiApplication, ready: Ready, credentials: tuple[str, str] | None = None) -> None:

@@ -36,7 +36,7 @@ SECRET_BYTES_MAX = 65_536
 
 
 class SettingsError(ValueError):
-    """A setting that cannot be used; the message is one line and names it. It shows no secret, and little input."""
+    """A setting that cannot be used; the message is one line and names it. It shows no secret and only short input."""
 
     def __init__(self, message: str) -> None:
         super().__init__(shortened(message))
@@ -83,7 +83,7 @@ def gather(
     table: str = "",
     table_fields: Iterable[str] = (),
 ) -> dict[str, tuple[Any, str]]:
-    """Return each value that is given, as it is given, and its source in words; what is not given is not in it."""
+    """Return each given value unconverted, with its source in words; settings that are not given are not in it."""
     fields = {f.name: f for f in dataclasses.fields(cls)}
     flags = _parse_flags(fields, cls, command, argv, description)
     config = flags.pop("config", None) or environ.get("WINDWARD_CONFIG")
@@ -102,7 +102,7 @@ def gather(
 
 
 def made(cls: type[Settings], raw: Mapping[str, tuple[Any, str]]) -> Settings:
-    """Return the settings that given values make; raises SettingsError naming the setting and its source."""
+    """Return the settings made from given values; raises SettingsError naming the setting and its source."""
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     hints = typing.get_type_hints(cls, include_extras=True)
     values = {name: _convert(fields[name], value, source, hints[name]) for name, (value, source) in raw.items()}
@@ -129,7 +129,7 @@ def _parse_flags(
 
 
 def refuse_secrets(fields: Mapping[str, dataclasses.Field[Any]], argv: Sequence[str]) -> None:
-    """Refuse a flag in a secret's name before what follows it is taken for something else."""
+    """Refuse a flag with the name of a secret, before its value is read as something else."""
     given = {word.partition("=")[0].lower().replace("_", "-") for word in argv if word.startswith("--")}
     for name, field in fields.items():
         if field.metadata.get("secret") and flag(name) in given:
@@ -192,7 +192,7 @@ _ARGUMENT = "an argument"
 
 
 def _seconds(value: Any) -> Any:
-    """Return what is given for a time with its texts in seconds; a whole number stays one."""
+    """Return a given time, or a list of them, with texts converted to seconds; a whole number stays an int."""
     if isinstance(value, list | tuple):
         return [_seconds(each) for each in value]
     if not isinstance(value, str):
@@ -202,7 +202,7 @@ def _seconds(value: Any) -> Any:
 
 
 def _convert(field: dataclasses.Field[Any], value: Any, source: str, kind: Any) -> Any:
-    """Turn one raw value into its type: lists split at commas, but for arguments; pairs at ``=``, numbers from text."""
+    """Convert one raw value to its type: lists split at commas, except for arguments; pairs at ``=``."""
     name, plain = field.name, bare(kind)
     origin = typing.get_origin(plain)
     if origin in (tuple, dict) and (isinstance(value, str) or (isinstance(value, list) and origin is dict)):
@@ -234,7 +234,7 @@ def _convert(field: dataclasses.Field[Any], value: Any, source: str, kind: Any) 
 
 
 def _path(kind: type[Any], value: Any) -> Any:
-    """Make a path of text; the one type of a setting that msgspec does not make itself."""
+    """Convert a text to a path, the only type of a setting that msgspec does not convert."""
     if kind is Path and isinstance(value, str):
         return Path(value)
     raise NotImplementedError(kind)

@@ -1,7 +1,7 @@
-"""Tables for people: the one style of every command. Pure: the caller says how wide the terminal is.
+"""Tables for people, in one style for every command. Pure: the width of the terminal is an argument.
 
-Each column has a priority: those that do not fit go, the highest number first, and are named below the table. Columns
-of priority 0 stay, and no cell is ever cut: a name that is longer than the terminal is written whole.
+Each column has a priority: columns that do not fit are left out, the highest number first, and named below the table.
+Columns of priority 0 stay, and no cell is cut: a name that is longer than the terminal is written in full.
 
 The look is that of a `rich` table without a box. It is made here because importing rich costs more than the rest of a
 command together: 25 of the 150 ms that `windward place` may take.
@@ -18,7 +18,7 @@ BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, when it goes, and on which side it stands."""
+    """A column: its heading, its priority, and whether it is aligned to the left."""
 
     title: str
     priority: int = 0
@@ -27,14 +27,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Screen:
-    """Where a table is shown: how many columns it has (None: as many as it takes), and whether it knows styles."""
+    """The output of a table: its width in characters (None: no limit), and whether it supports styles."""
 
     width: int | None = None
     styled: bool = False
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], screen: Screen | None = None) -> str:
-    """Return aligned columns; the first is to the left.
+    """Return aligned columns; the first is aligned to the left.
 
     >>> print(table([Column("machine"), Column("score"), Column("age", 1)], [["a", "9.5", "3s"]]))
     machine  score  age

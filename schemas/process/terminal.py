@@ -1,4 +1,4 @@
-"""What standard output is: a terminal of some width, or a file or pipe, where nothing is left out."""
+"""Standard output: a terminal of some width, or a file or pipe, where no column is left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schemas.process.tables import Screen
 
 
 def screen(*, wide: bool = False) -> Screen:
-    """Return how tables are shown: as wide as the terminal, or whole with ``wide`` and where there is none."""
+    """Return the screen for tables: the terminal's width; no limit with ``wide`` or without a terminal."""
     if not sys.stdout.isatty():
         return Screen()
     import shutil

@@ -1,4 +1,4 @@
-"""The second word of a command, as in ``windward machines cordon``: each has settings and a help of its own."""
+"""Subcommands, as in ``windward machines cordon``: each has its own settings and help."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from schemas.process.settings import SettingsError, refuse_secrets
 def chosen(
     command: str, verbs: Mapping[str, type], argv: Sequence[str], environ: Mapping[str, str], default: str = ""
 ) -> tuple[str, list[str]]:
-    """Return the second word and what is left of the line; flags may stand before it.
+    """Return the subcommand and the other arguments; flags may come before it.
 
-    Prints help and exits on ``--help``. ``default``: the word that holds where none is given.
+    Prints help and exits on ``--help``. ``default``: the subcommand when none is given.
     Raises SettingsError for an unknown word.
     """
     place = _first_word(argv, verbs)
@@ -38,7 +38,7 @@ def chosen(
 
 
 def overview(command: str, verbs: Mapping[str, type], default: str = "") -> str:
-    """Return the help of a command with second words: each with what it does, and its examples."""
+    """Return the help of a command with subcommands: the summary and the examples of each."""
     width = max(map(len, verbs))
     lines = [f"usage: windward {command} {'[' if default else ''}{'|'.join(verbs)}{']' if default else ''} ...", ""]
     for verb, cls in verbs.items():
@@ -72,7 +72,7 @@ def _takes_value(verbs: Mapping[str, type]) -> dict[str, bool]:
 
 
 def _refuse_flags(argv: Sequence[str], verbs: Mapping[str, type]) -> None:
-    """Refuse a secret's flag, or one that no second word has, without showing a value."""
+    """Refuse a secret's flag, or one that no subcommand has, without showing a value."""
     fields = {field.name: field for cls in verbs.values() for field in dataclasses.fields(cls)}
     refuse_secrets(fields, argv)
     known = _takes_value(verbs)

@@ -1,4 +1,4 @@
-"""Version: which release this is, by whichever distribution brought these modules."""
+"""The version of the installed distribution that these modules belong to."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 def product_version() -> str:
     """Return the version of `windward`, or of `windward-agent` where that is installed alone.
 
-    It is in the name of the folder that an installation leaves. Importing what reads it in general takes ten times as
-    long as all else that ``windward --version`` does.
+    It is read from the name of the ``.dist-info`` folder. To import `importlib.metadata` takes ten times as long as the
+    rest of ``windward --version``.
     """
     for name in ("windward", "windward_agent"):
         for folder in sys.path:

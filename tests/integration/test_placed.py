@@ -87,7 +87,7 @@ def test_doctor_finds_a_ghost_and_says_what_to_do(
     said = json.loads(capsys.readouterr().out)
     ghost = next(one for one in said["findings"] if one["area"] == "machines")
     assert "ghost-1" in ghost["found"]
-    assert ghost["do"].endswith("`windward machines forget ghost-1` takes it back")
+    assert ghost["do"].endswith("`windward machines forget ghost-1` deletes the rules")
     assert {"Redis", "scorer", "clocks", "versions"} <= {one["area"] for one in said["findings"]}
     assert cli.main(["machines", "forget", "ghost-1"]) == 0
     assert cli.main(["top", "--once", "--limit", "3"]) == 0

@@ -54,7 +54,7 @@ HEALTH: dict[str, Any] = {
         pytest.param(machine_findings({"a": 5.0, "b": 61.0}, [], [], {}), "warning", "1 of 2 machines have stale data",
                      "agents there", id="a stale agent"),
         pytest.param(machine_findings({"a": 500.0}, [], [], {}), "error", "1 of 1", "broker", id="all stale"),
-        pytest.param(machine_findings({"a": 5.0}, [], ["a", "b"], {}), "warning", "operators spoke of 1 machines",
+        pytest.param(machine_findings({"a": 5.0}, [], ["a", "b"], {}), "warning", "1 machines with operators' rules",
                      "machines forget b", id="a ghost"),
         pytest.param(machine_findings({"a": 5.0}, [], [], {"x": 3}), "warning", "3 instances are on 1 machines",
                      "--machine x", id="instances on a ghost"),

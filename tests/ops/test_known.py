@@ -30,7 +30,7 @@ def test_the_file_of_names_is_current() -> None:
     ("text", "wanted"),
     [
         pytest.param("[rnak]\ntop = 3", "rnak in {}: no such table; did you mean rank?", id="table"),
-        pytest.param("timeout = 3", "timeout in {}: stands outside of every table; did you mean timeout", id="outside"),
+        pytest.param("timeout = 3", "timeout in {}: is outside of every table; did you mean timeout", id="outside"),
         pytest.param(
             "[all]\nlog_fromat = 'json'", "log_fromat: no such setting in [all] of {}; did you mean", id="all"
         ),

@@ -1,1 +1,1 @@
-"""Real Apache Kafka on this machine: the archives to get, and how the servers are set up."""
+"""Apache Kafka on this machine: fetches the archives, and writes the servers' settings."""

@@ -33,7 +33,7 @@ def kafka_version() -> str:
 
 
 def missing_tools() -> str:
-    """Return what this machine lacks to run Apache Kafka, empty when nothing."""
+    """Return which tool for Apache Kafka is missing on this machine; "" when none is."""
     if not shutil.which("java"):
         return f"no java on the PATH; Apache Kafka needs Java {JAVA_MAJOR} or newer"
     said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
@@ -54,8 +54,8 @@ def archives_folder(environ: Mapping[str, str]) -> Path:
 def fetch_archives() -> Path:
     """Return the folder with the archives, fetching them when they are not there yet.
 
-    They are copied beside it first and moved in place at once, so that a fetch cut short leaves nothing half done.
-    Raises LocalError naming what is missing or what Maven said.
+    They are copied to a folder beside it and then moved, so that an interrupted fetch leaves no incomplete folder.
+    Raises LocalError naming the missing tool or Maven's error.
     """
     if missing := missing_tools():
         raise LocalError(missing)

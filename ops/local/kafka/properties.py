@@ -1,4 +1,4 @@
-"""The settings files of Apache Kafka's local processes: durable, small, and quick to notice that one is gone."""
+"""The settings files of Apache Kafka's local processes: durable, small, with short timeouts for a lost broker."""
 
 from __future__ import annotations
 
