@@ -60,7 +60,7 @@ class Verdict:
 
 @dataclass(eq=False)
 class ScoreTerm:
-    """The values of one score: its part of the total is ``slope * raw + start``, times the weight's share. Read-only."""
+    """One score's values: its part of the total is ``slope * raw + start``, times the weight's share. Read-only."""
 
     weighted: WeightedScore
     seen: Machines
