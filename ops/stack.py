@@ -1,8 +1,8 @@
-"""The whole stack as processes of this machine: broker, Valkey, stream app, scorer, exporter, agent, others if wanted.
+"""The whole stack as processes of this machine: broker, Valkey, stream app, scorer, exporter, agent, and optional ones.
 
     broker, Valkey -> topics -> stream app, scorer, exporter -> agent, fleet -> Prometheus
 
-What depends on others starts after them and ends before them. Settings that all processes share go to them through
+A process that depends on others starts after them and ends before them. Settings that all share go to them through
 their environment, so that no password is ever an argument; ports and names of one process are its arguments.
 """
 
@@ -44,7 +44,7 @@ SESSION_TIMEOUT_S = 6
 
 
 class Stack(StartedByWith):
-    """All processes; ``with`` starts and stops them. ``say`` gets one line for each thing that happens."""
+    """All processes; ``with`` starts and stops them. ``say`` gets one line for each step."""
 
     def __init__(
         self, settings: StackSettings, environ: Mapping[str, str], say: Callable[[str], None] = lambda _: None
@@ -64,7 +64,7 @@ class Stack(StartedByWith):
         self._lock: IO[str] | None = None
 
     def start(self) -> Self:
-        """Start everything and wait until all of it is ready; LocalError names what is not."""
+        """Start everything and wait until all is ready. Raises LocalError, which names what is not."""
         try:
             self._take_state_dir()
             self._check_redis()
@@ -101,7 +101,7 @@ class Stack(StartedByWith):
     # ---- steps of the start
 
     def _take_state_dir(self) -> None:
-        """Make the folder and hold it, so that no second stack uses the same."""
+        """Make the folder and lock it, so that no second stack uses the same."""
         self.settings.state_dir.mkdir(parents=True, exist_ok=True)
         self._lock = (self.settings.state_dir / "lock").open("w")
         try:
@@ -110,7 +110,7 @@ class Stack(StartedByWith):
             raise LocalError(f"another stack runs in {self.settings.state_dir}: give --state-dir") from None
 
     def _check_redis(self) -> None:
-        """Refuse a Redis that does not answer within 2 s, before anything is started that would wait for it."""
+        """Refuse a Redis that does not answer within 2 s, before a process is started that would wait for it."""
         if not self.redis_url:
             return
         arguments = self.settings.redis_arguments()
@@ -197,7 +197,7 @@ class Stack(StartedByWith):
         edge = [self._process("agent", 0, ["--machine", name])] if settings.agent else []
         if settings.machines:
             fleet = ["--machines", settings.machines, "--backfill-s", settings.backfill_s]
-            fleet += ["--instances-interval-s", SLOT_S]  # what an instance uses is seen at once
+            fleet += ["--instances-interval-s", SLOT_S]  # so that the usage of an instance is seen at once
             edge.append(self._process("fleet", 0, fleet, pages=False))
         for tier in (middle, edge):
             self.supervisor.add(tier, time.monotonic())
@@ -223,7 +223,7 @@ class Stack(StartedByWith):
     def _process(
         self, command: str, number: int, arguments: Sequence[object] = (), *, pages: bool = True
     ) -> LocalProcess:
-        """Return one of our own processes, to be started; ``number`` 0 for the only one of its kind."""
+        """Return a process of a windward command, to be started; ``number`` 0 for the only one of its kind."""
         name = f"{command}-{number}" if number else command
         page: list[object] = []
         if pages:
@@ -239,7 +239,7 @@ class Stack(StartedByWith):
         )
 
     def _shared_environ(self) -> dict[str, str]:
-        """Return the environment of the processes: this one's, with what all must agree on."""
+        """Return the environment of the processes: this one's, with the settings that all share."""
         shared = {field.name: getattr(self.settings, field.name) for field in fields(PipelineSettings)}
         shared |= {"kafka": self.kafka, "redis_url": self.redis_url}
         given = {f"WINDWARD_{name.upper()}": str(value) for name, value in shared.items() if value is not None}

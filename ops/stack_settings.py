@@ -28,7 +28,7 @@ class StackSettings(PipelineSettings):
     kafka_port: Port = setting(9092, "port of the broker that is started (the first of three); 0: any free one")
     redis_port: Port = setting(6379, "port of the Valkey that is started; 0: any free one")
     metrics_port: Port = setting(9464, "first port looked at for the processes' metrics pages")
-    state_dir: Path = setting(Path(".windward"), "folder of the logs, and of what the servers started here keep")
+    state_dir: Path = setting(Path(".windward"), "folder of the logs, and of the data of the servers started here")
     partitions: Annotated[int, Meta(ge=1, le=1_000)] = setting(8, "partitions of the samples topic, if it is made here")
     streams: Count = setting(1, "stream app workers")
     scorers: Count = setting(1, "scorers")
@@ -36,11 +36,11 @@ class StackSettings(PipelineSettings):
     exporter: bool = setting(True, "show the windowed load of all machines to Prometheus")
     record: bool = setting(False, "record the fleet into the folder recording of state_dir, for `windward replay`")
     rebalancer: bool = setting(False, "propose moves on a Redis list; nothing moves unless a program takes them")
-    prometheus: bool = setting(False, "start the Prometheus that is installed here, on the processes' pages")
+    prometheus: bool = setting(False, "start the Prometheus that is installed here; it scrapes the processes' pages")
     prometheus_port: Port = setting(9090, "its port; 0: any free one")
     prometheus_interval_s: Annotated[int, Meta(ge=1, le=300)] = setting(5, "how often it looks")
     machines: Annotated[int, Meta(ge=0, le=100_000)] = setting(0, "machines of a simulated fleet beside it")
-    backfill_s: Annotated[int, Meta(ge=0)] = setting(3600, "how long a past the fleet publishes first")
+    backfill_s: Annotated[int, Meta(ge=0)] = setting(3600, "length of the past that the fleet publishes first")
 
     def __post_init__(self) -> None:
         if self.kafka:

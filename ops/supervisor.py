@@ -1,4 +1,4 @@
-"""Keeps a set of processes running: one that ends is reported and started again, later each time it ends soon."""
+"""Keeps processes running: one that ends is reported and started again, after a pause that grows with quick ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ops.local.process import LocalError, LocalProcess
 
 BACKOFF_S_MAX = 30.0
 STEADY_S = 60.0
-"""A process that lived this long has recovered: its next restart is quick again."""
+"""A process that ran this long has recovered: the pause before its next restart is short again, s."""
 
 
 def backoff_s(failures: int) -> float:
@@ -33,7 +33,7 @@ class _Watched:
 class Supervisor:
     """Watches processes that were started elsewhere, in the order in which they depend on each other.
 
-    ``report`` gets one line for each event. Nothing here sleeps: call `watch` as often as an end should be noticed.
+    ``report`` gets one line for each event. Nothing here sleeps; the caller calls `watch` at an interval.
     """
 
     def __init__(self, report: Callable[[str], None]) -> None:
@@ -41,7 +41,7 @@ class Supervisor:
         self._tiers: list[list[_Watched]] = []
 
     def add(self, processes: Iterable[LocalProcess], now_s: float) -> None:
-        """Watch processes that depend on all those added before."""
+        """Watch further processes, which may depend on those added before."""
         self._tiers.append([_Watched(process, now_s) for process in processes])
 
     @property

@@ -1,4 +1,4 @@
-"""``windward top``: the hottest machines, the fleet's figures and the decisions as they come, in a terminal."""
+"""``windward top``: the machines of highest load, the fleet's figures and the newest decisions, in a terminal."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _once(settings: TopSettings) -> int:
 
 
 class Reader:
-    """Reads one moment after the other from Redis: window tables, decisions, the queue. It asks no scorer."""
+    """Reads the state of the fleet from Redis: window tables, decisions, the queue. It asks no scorer."""
 
     def __init__(self, settings: TopSettings) -> None:
         self._settings, self._names = settings, settings.names
@@ -72,7 +72,7 @@ class Reader:
         self._server.close()
 
     def read(self) -> Moment:
-        """Return what is there now; raises redis.RedisError when the server is away."""
+        """Return the present state; raises redis.RedisError when the server is away."""
         names, server, now_s = self._names, self._server, time.time()
         partitions = partition_count(server.get(names.partitions)) or 0
         raw: Any = server.mget([names.windows(p) for p in range(partitions)]) if partitions else []

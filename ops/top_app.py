@@ -21,7 +21,7 @@ _DECISIONS = 5
 
 
 class TopApp(App[None]):
-    """Shows one moment after the other; ``read`` returns the next one and may take a while, so a thread calls it."""
+    """Shows the fleet again and again; ``read`` returns its present state and may be slow, so a thread calls it."""
 
     CSS = """
     #heading { height: auto; text-style: bold; }
@@ -60,7 +60,7 @@ class TopApp(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Look now, and then again and again."""
+        """Read now, and then at the interval of the settings."""
         self.query_one(DataTable).focus()
         self.look()
         self.set_interval(self.interval_s, self.look)
@@ -81,10 +81,10 @@ class TopApp(App[None]):
         self.call_from_thread(self.show, moment)
 
     def show(self, moment: Moment) -> None:
-        """Show a moment; the machine under the cursor stays under it."""
+        """Show a state; the cursor stays on its machine."""
         self.moment = moment
         lines = heading(moment)
-        order = f"by {self.by}{', turned' if self.turned else ''}"
+        order = f"by {self.by}{', reversed' if self.turned else ''}"
         narrowed = f", named *{self.text}*" * bool(self.text) + ", stale only" * self.stale_only
         self.query_one("#heading", Static).update("\n".join([*lines, order + narrowed]))
         self.query_one("#decisions", Static).update("\n".join(decision_lines(moment, _DECISIONS)))

@@ -13,9 +13,9 @@ from scorer.settings import ClientSettings
 
 @dataclass(frozen=True, kw_only=True)
 class TopSettings(ClientSettings):
-    """Watch the fleet: hottest machines, their windows side by side, risk, the fleet's spread, decisions as they come.
+    """Watch the fleet: machines of highest load, their windows, risk, the fleet's spread, the newest decisions.
 
-    Keys: c m n k a sort by cpu, memory, nic, risk, age; N by name; r turns the order round; / filters by name; s shows
+    Keys: c m n k a sort by cpu, memory, nic, risk, age; N by name; r reverses the order; / filters by name; s shows
     stale machines only; q ends.
     """
 
@@ -27,6 +27,6 @@ class TopSettings(ClientSettings):
     once: bool = setting(False, "print one frame and exit")
     sort: Literal["cpu", "memory", "nic", "risk", "age", "machine"] = setting("cpu", "order by", metavar="COLUMN")
     reverse: bool = setting(False, "the other way round")
-    filter: str = setting("", "only machines whose name holds this", metavar="TEXT")
-    limit: Annotated[int, Meta(ge=1, le=10_000)] = setting(20, "with --once: at most so many machines")
+    filter: str = setting("", "only machines whose name contains this", metavar="TEXT")
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = setting(20, "with --once: the most machines printed")
     interval_s: Annotated[float, Meta(ge=0.2, le=3600)] = setting(2.0, "how often it looks")

@@ -1,4 +1,4 @@
-"""What ``windward top`` shows: the fleet at one moment as rows, its figures, the newest decisions. Pure."""
+"""The content of ``windward top``: the fleet at one moment as rows, its figures, the newest decisions. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Row:
 
     @property
     def stale(self) -> bool:
-        """Whether its data is too old to be used."""
+        """Return whether its data is too old to be used."""
         return self.age_s > STALE_S
 
 
@@ -49,7 +49,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Moment:
-    """Everything at one moment."""
+    """The state of the fleet at one moment."""
 
     now_s: float
     windows_s: Sequence[int] = ()
@@ -63,10 +63,10 @@ class Moment:
 
 
 def risks_of(view: FleetView) -> FloatArray:
-    """Return the risk of each machine, 0 to 1: of CPU, memory and NIC the worst, over the longest window, [M].
+    """Return [M] the risk of each machine, 0 to 1: the highest of CPU, memory and NIC, over the longest window.
 
-    It is `load_variation_risk` of the measured load against capacity, without credits or what operators keep free; so
-    every machine has one, whether a scorer would offer it or not. NaN where nothing is known.
+    It is `load_variation_risk` of the measured load against capacity, without credits and operators' reserves. So every
+    machine has one, whether a scorer would offer it or not. NaN where no load is known.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         sigma = np.nan_to_num(view.std[-1] / view.capacity)[[CPU, MEMORY, NIC]]
@@ -110,7 +110,7 @@ def spread_of(view: FleetView) -> dict[str, tuple[float | None, ...]]:
 
 
 def chosen(moment: Moment, by: str, *, reverse: bool = False, text: str = "", stale_only: bool = False) -> list[Row]:
-    """Return the rows whose name holds ``text``, the highest first (by name: the first)."""
+    """Return the rows whose name contains ``text``, the highest value of column ``by`` first; names in their order."""
     found = [row for row in moment.rows if text.lower() in row.machine.lower() and (row.stale or not stale_only)]
     if by == "machine":
         return sorted(found, key=lambda row: row.machine, reverse=reverse)

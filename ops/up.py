@@ -43,9 +43,9 @@ SETTINGS = UpSettings
 
 
 class Interrupts:
-    """Ctrl-C, SIGTERM and SIGHUP: the first one ends a start that is under way, or the wait after it; more are ignored.
+    """Ctrl-C, SIGTERM and SIGHUP: the first one ends a running start, or the wait after it; later ones are ignored.
 
-    What ends the processes must not be interrupted itself.
+    So the end of the processes is not interrupted.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Interrupts:
         self._starting = False
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait; return whether one came."""
+        """Wait; return whether an interrupt came."""
         return self._seen.wait(timeout_s)
 
 
@@ -95,7 +95,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def announce(stack: Stack, settings: UpSettings) -> None:
-    """Print where everything is, and what to do next."""
+    """Print every process's address, and a command to try next."""
     if settings.json:
         rows = [{"name": name, "address": address, "log": log} for name, address, log in stack.rows()]
         print(json.dumps({"kafka": stack.kafka, "redis_url": stack.redis_url, "processes": rows}), flush=True)  # noqa: T201

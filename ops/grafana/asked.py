@@ -1,4 +1,4 @@
-"""Everything a dashboard asks Prometheus, as Grafana would send it: the queries of panels, variables and annotations."""
+"""The queries of a dashboard to Prometheus, as Grafana sends them: of panels, variables and annotations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Asked:
 
     kind: Kind
     title: str
-    """Of the panel, variable or annotation."""
+    """Title of the panel, name of the variable or annotation."""
     type: str
     """The panel's: ``timeseries``, ``stat``, ...; else empty."""
     expression: str

@@ -1,4 +1,4 @@
-"""The fleet: how even its load is, what is left, which machines are hot, what a request meets."""
+"""The dashboard of the fleet: balance of load, headroom, machines of highest load, refusals of a small request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schemas.resources import ABOUT, RESOURCES, UNITS
 
 HERE = '{resource="$resource",window="$window"}'
 GRAFANA_UNITS = {"cores": "suffix: cores", "bytes": "bytes", "bytes/s": "Bps", "share of time": "percentunit"}
-"""A unit of another resource is shown as a plain number."""
+"""Grafana's units; another resource is shown as a plain number."""
 
 
 def dashboard() -> Dashboard:
@@ -180,7 +180,7 @@ def _room() -> list[object]:
 
 
 def _classes() -> list[object]:
-    """Return what is empty unless the exporter's profile counts by class."""
+    """Return the panels by priority class, which are empty unless the exporter's profile counts by class."""
     of = '{resource="$resource"}'
     return [
         parts.lines(

@@ -42,7 +42,7 @@ def dashboard() -> builders.Dashboard:
 
 
 AT_VALUE = ("Placements",)
-"""Annotations that stand at the time that is their value, in ms: not at that of the sample."""
+"""Annotations whose time is their value, in ms, not the time of the sample."""
 
 
 def _now() -> list[object]:

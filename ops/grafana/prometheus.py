@@ -1,4 +1,4 @@
-"""Ask a Prometheus, as Grafana does: over its HTTP interface."""
+"""Queries to a Prometheus over its HTTP interface, as Grafana makes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorder's panels: how far back the recording goes, how large it is, and what it lacks."""
+"""The recorder's panels: start, size and gaps of the recording."""
 
 from __future__ import annotations
 

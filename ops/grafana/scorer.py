@@ -1,4 +1,4 @@
-"""Scorers and ledger: answers by code, latency, conflicts, reservations, what a decision works on."""
+"""The dashboard of scorers and ledger: answers by code, latency, conflicts, reservations, the state decided on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream app's panels: what it reads, folds and writes, how far behind it is, and what it lost and rebuilt."""
+"""The stream app's panels: messages read, folded and written, lag, and state lost and rebuilt."""
 
 from __future__ import annotations
 

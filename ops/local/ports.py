@@ -1,4 +1,4 @@
-"""Ports of this machine: what listens, what is ready, which are free."""
+"""Ports of this machine: which have a listener, which of these are ready, which are free."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ops.local.process import LOOPBACK, LocalError, free_port
 
 
 def says_ready(port: int) -> bool:
-    """Whether the page ``/ready`` at a port of loopback answers yes; one without that page is ready when it answers."""
+    """Return whether the page ``/ready`` at a port of loopback has status 200; a server without that page is ready."""
     try:
         with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/ready", timeout=1) as answer:
             return bool(answer.status == 200)
@@ -22,7 +22,7 @@ def says_ready(port: int) -> bool:
 
 
 def accepts(address: str) -> bool:
-    """Whether something at HOST:PORT accepts connections."""
+    """Return whether a server at HOST:PORT accepts connections."""
     host, _, port = address.strip().rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=2).close()
@@ -32,14 +32,14 @@ def accepts(address: str) -> bool:
 
 
 def listens(port: int) -> bool:
-    """Whether something listens on a port of loopback."""
+    """Return whether a server listens on a port of loopback."""
     with socket.socket() as probe:
         probe.settimeout(0.2)
         return probe.connect_ex((LOOPBACK, port)) == 0
 
 
 def own_port(port: int, what: str) -> int:
-    """Return the port to start a server on; LocalError when something listens there already."""
+    """Return the port to start a server on; raises LocalError when another server listens there."""
     if not port:
         return free_port()
     if listens(port):

@@ -78,7 +78,7 @@ def exchange(port: int, request: bytes, reply_bytes: int, timeout_s: float = 1.0
 class LocalProcess(StartedByWith):
     """A child process; a context manager that starts it and awaits it, and stops it at the end.
 
-    ``ready`` says whether it can be used (by default: as soon as it runs). Its output goes to ``log``, by default a
+    ``ready`` tells whether it can be used (by default: as soon as it runs). Its output goes to ``log``, by default a
     file in a temporary folder, and is appended over restarts.
     """
 
@@ -142,7 +142,7 @@ class LocalProcess(StartedByWith):
         return self
 
     def start(self) -> Self:
-        """Start and wait until ready. Raises LocalError with the end of its output when it does not become so."""
+        """Start and wait until ready. Raises LocalError with the end of its output when it does not become ready."""
         self.spawn()
         try:
             self.wait_ready()
@@ -152,7 +152,7 @@ class LocalProcess(StartedByWith):
         return self
 
     def wait_ready(self) -> None:
-        """Wait until ready; LocalError when it ends before, or at the deadline."""
+        """Wait until ready. Raises LocalError when it ends before that, or at the deadline."""
         wait_until(lambda: not self.running or self.ready, self.ready_deadline_s, f"{self.name} is not ready")
         if not self.running:
             raise LocalError(f"{self.name} ended with {self.exit_code} before it was ready: {self.output_end()}")
@@ -183,11 +183,11 @@ class LocalProcess(StartedByWith):
         self.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused process go on."""
+        """Continue a paused process (SIGCONT)."""
         self.signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End it as a power cut would (SIGKILL) and reap it."""
+        """End it at once (SIGKILL) and reap it."""
         self.signal(signal.SIGKILL)
         if self._process is not None:
             self._process.wait()

@@ -1,4 +1,4 @@
-"""The Prometheus of this machine, on the pages of a local stack, with the rules that are shipped."""
+"""The Prometheus of this machine, scraping the pages of a local stack, with the shipped rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ READY_DEADLINE_S = 60.0
 
 
 class LocalPrometheus(LocalProcess):
-    """A Prometheus at ``url``, started by ``with``; what it has seen is kept in ``directory`` for some hours.
+    """A Prometheus at ``url``, started by ``with``; its data is kept in ``directory`` for 12 hours.
 
     ``pages`` are the ports of loopback to scrape by the process's name (``scorer-1``); the job is
     ``windward-`` and the command (``windward-scorer``), as in the shipped configuration.
@@ -42,7 +42,7 @@ class LocalPrometheus(LocalProcess):
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The server's address."""
         return f"http://{LOOPBACK}:{self.port}"
 
 

@@ -1,4 +1,4 @@
-"""A Valkey server of its own, from the wheel of the extra ``[local]``: loopback only, in memory unless told not to."""
+"""A Valkey server from the wheel of the extra ``[local]``: on loopback only, in memory unless ``append_only``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class LocalValkey(LocalProcess):
     """A Valkey server at ``url``, started by ``with``.
 
     With ``append_only`` every write is kept in ``directory``, so that the data survive ``kill`` and ``start``. Without,
-    a start loads the `dump_file` there, if any: write it with SAVE, or put an older one back; else it starts empty.
+    a start loads the `dump_file` there, if any (SAVE writes it); else it starts empty.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class LocalValkey(LocalProcess):
         return "\n".join(lines) + "\n"
 
     def _answers(self) -> bool:
-        """Whether it answers PING; while it loads a dump it says LOADING instead."""
+        """Return whether it answers PING; while it loads a dump it answers LOADING instead."""
         return exchange(self.port, b"PING\r\n", 64).startswith(b"-NOAUTH" if self._password else b"+PONG")
 
 

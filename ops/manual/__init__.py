@@ -1,1 +1,1 @@
-"""Man pages and completions, made from the commands' own parsers and shipped in the wheels; none of it runs there."""
+"""Man pages and completions, made from the commands' parsers; the wheels ship the files, not this package's code."""

@@ -1,7 +1,7 @@
 """``python -m ops.manual``: write man pages and completions beside this module; a test checks that they are current.
 
-They are kept as files, as the JSON Schemas are: made at the build of a wheel they would need every package that any
-command imports. What the agent's wheel ships is in ``agent/``. Shell.
+They are kept as files, as the JSON Schemas are: to make them when a wheel is built would need every package that any
+command imports. The files of the agent's wheel are in ``agent/``. Shell.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PLACES = {"bash": "bash/{}", "zsh": "zsh/_{}", "fish": "fish/{}.fish"}
 
 
 def files() -> dict[str, str]:
-    """Return every file by its path below this folder."""
+    """Return the text of every file by its path below this folder."""
     found = {f"man/{name}": text for name, text in pages.pages().items()}
     found[f"agent/man/{AGENT}.1"] = found.pop(f"man/{AGENT}.1")
     agent = tree.command("agent")
@@ -40,7 +40,7 @@ def completion(parser: Parser, shell: str) -> str:
 
 
 def main() -> int:
-    """Write them; what was there before is gone."""
+    """Replace the files."""
     for name in ("man", "bash", "zsh", "fish", "agent"):
         shutil.rmtree(HERE / name, ignore_errors=True)
     for name, text in files().items():

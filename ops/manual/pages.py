@@ -1,4 +1,4 @@
-"""Man pages of the commands, one a command; argparse-manpage writes the settings, this adds what all pages have."""
+"""Man pages, one for each command: argparse-manpage writes the settings, this module the sections of all pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ops.manual import tree
 from schemas.process.flags import Parser
 
 EXIT = (("0", "done"), ("1", "failed"), ("2", "wrong usage or setting"), ("3", "no machine fits"),
-        ("4", "no answer before the deadline"), ("141", "the reader of the output has left"))  # fmt: skip
+        ("4", "no answer before the deadline"), ("141", "the reader of the output has closed it"))  # fmt: skip
 SOURCES = """Each setting is a flag, a key of a TOML file and a variable. The weakest is first: its default, the file of
 \\fB\\-\\-config\\fR (in the table of the command, or in \\fB[all]\\fR), the variable, the flag.
 Times are \\fB90s\\fR, \\fB5m\\fR, \\fB2h\\fR or seconds.
@@ -53,7 +53,7 @@ def page(name: str) -> str:
     examples = parts(parser)
     for each in below(parser):
         examples += parts(each)
-        each.description = (each.description or "").partition("\n")[2].strip()  # the first line is said above it
+        each.description = (each.description or "").partition("\n")[2].strip()  # the first line is its heading
     if name == "agent":
         parser.usage = str(parser.usage).replace("windward agent", "windward-agent")
     see = ["windward", "windward-config", *(["windward-agent"] if name in ("up", "fleet") else [])]
@@ -66,12 +66,12 @@ def page(name: str) -> str:
 
 
 def below(parser: Parser) -> list[Parser]:
-    """Return the parsers of the second words."""
+    """Return the parsers of the subcommands."""
     return [each for action in parser._actions if isinstance(action.choices, dict) for each in action.choices.values()]
 
 
 def parts(parser: Parser) -> list[str]:
-    """Return the examples of a description, and leave the rest of it."""
+    """Remove the examples from a parser's description and return them, a line each."""
     text, _, examples = (parser.description or "").partition("\nexamples:\n")
     parser.description = text.strip()
     return [line.removeprefix("  ") for line in examples.splitlines() if line.strip()]
@@ -91,7 +91,7 @@ def written(parser: Parser, name: str, about: str, sections: dict[str, str]) -> 
 
 
 def roff(text: str) -> str:
-    r"""Return a text in which no sign means something to roff.
+    r"""Return a text with the characters escaped that roff would interpret.
 
     >>> print(roff(".a-b"))
     \&.a\-b

@@ -1,4 +1,4 @@
-"""The whole command line as one tree of argparse parsers, of which completions and man pages are made."""
+"""The whole command line as one tree of argparse parsers; completions and man pages are made from it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from schemas.process.flags import Parser, bare, parser_of
 from streams.bridge.settings import AGENTS
 
 WORDS = {"bridge": ("agent", AGENTS, "whose messages to read")}
-"""A first word that is no setting: its name, what it may be, what it says."""
+"""By command, a positional argument that is no setting: its name, its choices, its description."""
 
 
 def whole() -> Parser:
-    """Return the parser of `windward` with one below it for each command, and below those for each second word."""
+    """Return the parser of `windward`, with a subparser for each command, and these with one for each subcommand."""
     root = Parser(prog="windward", add_help=False, description="Tells which machine takes the next instance.")
     root.add_argument("--version", action="store_true", help="show the version and exit")
     root.add_argument("-h", "--help", action="help", help="show the commands and exit")
@@ -41,14 +41,14 @@ def command(name: str) -> Parser:
     about = COMMANDS[name][1]
     parser = Parser(prog=f"windward {name}", usage=usage, add_help=False, description=f"{about[0].upper()}{about[1:]}.")
     parser.add_argument("-h", "--help", action="help", help="show this and exit")
-    verbs = parser.add_subparsers(title="second words", metavar="WORD")
+    verbs = parser.add_subparsers(title="subcommands", metavar="WORD")
     for verb, cls in found.items():
         put(verbs, verb, one(cls, f"windward {name} {verb}"), about_of(cls))
     return parser
 
 
 def one(cls: type, prog: str, word: tuple[str, tuple[str, ...], str] | None = None) -> Parser:
-    """Return the parser of a settings class; what a value may be is with it."""
+    """Return the parser of a settings class, with the choices of values for completions."""
     parser = parser_of(cls, prog)
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}
@@ -65,7 +65,7 @@ def one(cls: type, prog: str, word: tuple[str, tuple[str, ...], str] | None = No
 
 
 def complete(action: argparse.Action, kind: Any) -> None:
-    """Say what a value may be: one of a choice, a file, a folder."""
+    """Set what completes a value: its choices, a file or a folder."""
     if typing.get_origin(kind) is tuple:
         kind = typing.get_args(kind)[0]
     if typing.get_origin(kind) is typing.Literal and action.nargs != 0:
@@ -78,11 +78,11 @@ def complete(action: argparse.Action, kind: Any) -> None:
 
 
 def put(below: Any, name: str, parser: Parser, about: str) -> None:
-    """Put a parser that is made already under a name of another one."""
+    """Add a finished parser to subparsers, under a name."""
     below._name_parser_map[name] = parser
     below._choices_actions.append(below._ChoicesPseudoAction(name, (), about))
 
 
 def about_of(cls: type) -> str:
-    """Return what a settings class says it does, in one line."""
+    """Return the first line of a settings class's docstring, as a description."""
     return inspect.cleandoc(cls.__doc__ or "").partition("\n")[0].replace("``", "").rstrip(".")

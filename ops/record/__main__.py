@@ -34,7 +34,7 @@ SETTINGS = RecordSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the recorder; 2 where its folder cannot be used."""
+    """Run the recorder; return 2 when its folder cannot be used."""
     settings = load_settings(RecordSettings, "record", argv, environ)
     configure_logs(settings.log_level, settings.log_format)
     quieten("kafka")

@@ -1,8 +1,8 @@
 """An entry: what one round of the recorder writes, all or nothing.
 
-Entries are MessagePack maps; a reader passes over names that it does not know, and what is absent has its default. The
-first entry of a file has the whole state: ``resources``, every machine in ``facts``, ``operator``, and all live
-instances (``full``); its tables of names begin anew. Later ones have what changed.
+Entries are MessagePack maps; a reader ignores unknown names, and an absent field has its default. The first entry of a
+file has the whole state: ``resources``, every machine in ``facts``, ``operator``, and all live instances (``full``);
+its tables of names begin anew. Later entries have what changed.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Gap(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a source had no longer when it was read."""
+    """Data that a source no longer had when it was read."""
 
     source: str
     """samples, ledger or decisions."""
     since: float
     until: float
     lost: int = 0
-    """Messages or changes; 0: how many is not known."""
+    """Messages or changes lost; 0: how many is not known."""
     why: str = ""
 
 
 class Position(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far the entries go in each source."""
+    """The position reached in each source."""
 
     topic_id: str = ""
     offsets: dict[str, int] = {}
@@ -64,16 +64,16 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     resources: list[str] = []
     facts: dict[str, Facts] = {}
     gone: list[str] = []
-    """Machines that are known no longer."""
+    """Machines that are no longer known."""
     operator: dict[str, bytes] | None = None
-    """What operators say, by machine, JSON; None: as before."""
+    """Operators' rules by machine, JSON; None: unchanged."""
     full: bool = False
-    """``instances`` has all that live, after those that changed; else these alone."""
+    """``instances`` has all live instances after the changed ones; else the changed ones only."""
     instances: list[bytes] = []
     """Records of the ledger, JSON (`scorer.ledger.instance`), in the order of their changes."""
     decisions: list[Decision] = []
     pairs: list[str] = []
-    """Further rows of ``usage``: machine, tab, instance; without an instance what belongs to none."""
+    """Further rows of ``usage``: machine, tab, instance; an empty instance: usage of none of them."""
     usage: Packed = Packed()
     machines: list[str] = []
     """Further rows of ``load``."""

@@ -2,8 +2,8 @@
 
 A figure says that row ``row`` had the mean ``values`` (one a resource, NaN: not known) over the ``seconds`` that end at
 ``until``. Values are kept to 11 binary digits (0.05 %), times to a thousandth of a second. Bytes of equal significance
-stand together, so that they compress: 1,000 machines with 15 instances each take 136 MB a day, 6 bytes a figure of four
-resources, and 2.3 % of the messages they come from (`tests/bench/bench_record.py`).
+are stored next to each other, which compresses better: 1,000 machines with 15 instances each take 136 MB a day, 6 bytes
+a figure of four resources, and 2.3 % of the messages they come from (`tests/bench/bench_record.py`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 SPAN_S = 2**32 / 1000
-"""How far a time may be from the first one of its columns."""
+"""The largest distance of a time from the first one of its columns, s."""
 _KEPT = np.uint32(0xFFFFE000)
 _HALF = np.uint32(0x1000)
 
 
 class Packed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Figures as they are written."""
+    """Figures as they are stored."""
 
     origin_s: float = 0.0
     row: bytes = b""

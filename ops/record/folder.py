@@ -57,7 +57,7 @@ class Folder:
         self.path = path
         self.bytes_max = bytes_max
         self.removed = 0
-        """Files that were removed for room."""
+        """Files that were removed to make room."""
         self._file: FileIO | None = None
         self._lock: IO[str] | None = None
         self._open_path: Path | None = None
@@ -65,7 +65,7 @@ class Folder:
         self._end = 0
 
     def take(self) -> Entry | None:
-        """Make the folder ours, complete what was left open, and return the last entry there is.
+        """Lock the folder, complete files left open, and return the last entry, None without one.
 
         Raises RecordingError when another process has it or it cannot be written.
         """
@@ -91,9 +91,9 @@ class Folder:
         return None
 
     def begins(self, at: float) -> bool:
-        """Return whether the next entry is the first of a file: it has to have the whole state.
+        """Return whether the next entry is the first of a file, which must have the whole state.
 
-        A file is complete when its hour is over, or when it has a quarter of what all may have.
+        A file is complete when its hour is over, or when it has a quarter of the bytes that all may have.
         """
         if self._file is None or int(at // HOUR_S) != self._hour:
             return True
@@ -102,7 +102,7 @@ class Folder:
     def write(self, entry: Entry) -> int:
         """Append an entry and sync it; return its bytes. After an error the same entry may be written again.
 
-        Raises OSError; RecordingError for an entry that is more than half of what all files may have.
+        Raises OSError; RecordingError for an entry of more than half of the bytes that all files may have.
         """
         data = frame(entry)
         if len(HEADER) + len(data) > self.bytes_max // 2:
@@ -114,7 +114,7 @@ class Folder:
         else:
             self._make_room(len(data))
         assert self._file is not None
-        self._file.truncate(self._end)  # what is left of a try that failed
+        self._file.truncate(self._end)  # a write that failed may have left a part
         self._file.seek(self._end)
         left = memoryview(data)
         while left:
@@ -136,14 +136,14 @@ class Folder:
         self._file = self._open_path = None
 
     def release(self) -> None:
-        """Complete the open file and give the folder up."""
+        """Complete the open file and unlock the folder."""
         self.close()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def _make_room(self, more: int) -> None:
-        """Remove the oldest complete files until so many bytes more are within the bound."""
+        """Remove the oldest complete files until ``more`` bytes fit within the bound."""
         sizes = {path: path.stat().st_size for path in files(self.path)}
         total = sum(sizes.values()) + more
         for path, size in sizes.items():

@@ -18,13 +18,13 @@ from ops.record.entry import Entry, decode, encode
 
 HEADER = b"windward recording 1\n"
 ENTRY_BYTES_MAX = 2**30
-"""An entry is not larger, neither compressed nor as it is."""
+"""The largest size of an entry, compressed and uncompressed, bytes."""
 _LEVEL = 6
 _FRAME = struct.Struct("<II")
 
 
 class RecordingError(ValueError):
-    """What is no recording, or a damaged one; the message names the file."""
+    """A file is no recording, or a damaged one; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def frame(entry: Entry) -> bytes:
 def read_frames(raw: bytes, name: str) -> Iterator[Read]:
     """Yield the whole frames in a file's bytes; raises RecordingError for a file of another kind or a foreign frame."""
     if raw[: len(HEADER)] != HEADER:
-        if HEADER.startswith(raw):  # it was begun and no more
+        if HEADER.startswith(raw):  # the process was killed while it wrote the header
             return
         raise RecordingError(f"{name}: is no recording of this format")
     at = len(HEADER)

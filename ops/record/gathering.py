@@ -1,12 +1,12 @@
 """From samples and reports to the figures of an entry. Pure.
 
-A sample counts for the minute in which the middle of its interval lies: the figure of a machine and minute is the mean
-of its samples weighted by their length, of each resource those that have it. A part of a report gives a figure for each
-of its instances, over the report's own interval. A sample or report repeated by its agent gives the same figure again,
-which changes no mean.
+A sample counts for the minute in which the middle of its interval lies. The figure of a machine and minute is the mean
+of its samples weighted by their length; each resource has the samples that measure it. A part of a report gives a
+figure for each of its instances, over the report's own interval. A sample or report repeated by its agent gives the
+same figure again, which changes no mean.
 
-Names become rows of a file's tables. A file has `NAMES_MAX` names at most: an agent that makes up names without end
-fills no disk; what it says beyond is counted.
+Names become rows of a file's tables. A file has `NAMES_MAX` names at most, so that an agent with ever new names cannot
+fill the disk; figures of further names are counted as refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from streams.batch import read_messages, to_batch
 MINUTE_S = 60.0
 NAMES_MAX = 2_000_000
 AROUND_S = 2 * 86_400.0
-"""What is so far from now is not recorded: a clock is wrong."""
+"""A figure further from now than this is not recorded: a clock is wrong."""
 _UNKNOWN = (np.nan,) * len(RESOURCES)
 
 
@@ -61,19 +61,19 @@ class Gathering:
         self._samples: list[Sample] = []
         self.refused: Counter[str] = Counter()
         self.capacity: dict[str, dict[str, float]] = {}
-        """By machine, as its last sample had it."""
+        """By machine, from its last sample."""
 
     def __len__(self) -> int:
         return len(self._samples)
 
     def take(self, raw: Sequence[bytes | None], recorded_at: Sequence[float], keys: Sequence[bytes | None]) -> None:
-        """Take messages as they came off the log."""
+        """Add messages, in the order of the topic."""
         samples, _, _, refused = read_messages(raw, recorded_at, keys=keys, admission=self._admission)
         self._samples += samples
         self.refused.update(one.reason for one in refused)
 
     def take_refused(self) -> dict[str, int]:
-        """Return what was not used since the last call, by reason."""
+        """Return the number of messages and figures not used since the last call, by reason."""
         refused, self.refused = +self.refused, Counter()
         return dict(refused)
 

@@ -1,7 +1,7 @@
 """Source: the ledger's change log. Records pass through as they are stored, in the order of their changes.
 
-The first time, and whenever the log does not join on (trimmed past us, another epoch, an earlier change), all live
-instances are read: what began and ended in between is a gap.
+All live instances are read at first, and whenever the log does not continue from our change: trimmed beyond it, another
+epoch, or an earlier last change. Instances that began and ended in between are a gap.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _AT_ONCE = 2_000
 
 @dataclass
 class News:
-    """What is new in the ledger."""
+    """The changes of one read."""
 
     records: list[bytes] = field(default_factory=list)
     full: bool = False
@@ -42,7 +42,7 @@ class LedgerLog:
     def read(self, now_s: float) -> News:
         """Return what changed since the last call. After an error nothing is lost: the next call returns all of it.
 
-        Raises one of `scorer.wire.AWAY`, UnknownFormat, and Migrating while a scorer takes an old ledger over.
+        Raises one of `scorer.wire.AWAY`, UnknownFormat, and Migrating while a scorer migrates a ledger of format 1.
         """
         if not self._loaded:
             self._join(now_s)
@@ -66,7 +66,7 @@ class LedgerLog:
         return news
 
     def _join(self, now_s: float) -> None:
-        """Begin: the live instances are needed, and the changes since the last recorder stopped, if they are there."""
+        """Read the live instances, and the changes since the last recorder stopped if the log has them."""
         epoch, change = self.epoch, self.change
         loaded = self._load(now_s)
         if not epoch:
@@ -77,7 +77,7 @@ class LedgerLog:
             self.change = change
             _, _, raws = self._log()
             if (raws and read_record(raws[0]).version == change + 1) or change == now:
-                return  # `read` goes on from there
+                return  # `read` continues from there
             self.change = now
         self._news = News(loaded.records, full=True, gap=self._gap(now_s))
 
@@ -103,4 +103,4 @@ class LedgerLog:
 
 
 REFUSED = (*AWAY, Migrating)
-"""The ledger cannot be read now: later."""
+"""Errors of a ledger that cannot be read now; it is read again later."""

@@ -1,4 +1,4 @@
-"""What the recorder counts."""
+"""The recorder's metrics."""
 
 from __future__ import annotations
 

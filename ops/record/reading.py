@@ -1,4 +1,4 @@
-"""A recording read again: the entries from one moment to another, each with its figures and their names."""
+"""Reads a recording: the entries from one moment to another, each with its figures and their names."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ops.record.frames import RecordingError, read_frames
 from schemas.resources import RESOURCES
 
 LATE_S = 4 * 3_600.0
-"""Figures are written so much later than they are of at most: Kafka keeps samples for 3 hours."""
+"""The longest time from a figure to its entry: Kafka keeps samples for 3 hours."""
 
 VALUE_MAX = 1e16
-"""The largest that a sample may hold: `schemas.sample`."""
+"""The largest value that a sample may have: `schemas.sample`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Step:
 
 
 def extent(folder: Path) -> tuple[float, float]:
-    """Return when the first and the last entry were written, epoch s; raises RecordingError where there is none."""
+    """Return when the first and the last entry were written, epoch s; raises RecordingError without any."""
     found = files(folder)
     first = next((read.entry.at for path in found for read in read_frames(path.read_bytes(), path.name)), None)
     if first is None:
@@ -50,9 +50,9 @@ def extent(folder: Path) -> tuple[float, float]:
 
 
 def steps(folder: Path, since_s: float, until_s: float) -> Iterator[Step]:
-    """Yield the entries that say what was between two moments, from the last whole state before the first on.
+    """Yield the entries with the data of a time range, beginning with the last whole state before it.
 
-    Raises RecordingError for a file that is damaged otherwise than at its end.
+    Raises RecordingError for a file that is damaged before its end.
     """
     found = files(folder)
     begin = max((at for at, path in enumerate(found) if hour_of(path) <= since_s), default=0)
@@ -86,7 +86,7 @@ def _of_file(path: Path) -> Iterator[Step]:
 
 
 def _figures(packed: Packed, resources: list[str], names: list[str]) -> Figures:
-    """Return the figures by this release's resources: one that was not recorded is NaN, one not known is left out."""
+    """Return the figures by this release's resources: NaN for one not recorded; an unknown one is left out."""
     found = unpack(packed, len(resources))
     if not abs(packed.origin_s) < 1e11 or not np.isfinite(found.until_s).all():
         raise ValueError(f"origin_s is {packed.origin_s}")

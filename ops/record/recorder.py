@@ -1,7 +1,7 @@
-"""One round after another: take messages; when it is time, read the ledger and the state, and write one entry.
+"""The rounds of the recorder: take messages; when it is time, read the ledger and the state, and write one entry.
 
-A source that is away is asked again in the next round; the others go on. While the disk takes nothing the entry is
-kept, and no message is taken: they wait in Kafka.
+A source that is away is asked again in the next round; the others are read. While the entry cannot be written it is
+kept in memory, and no message is taken: they wait in Kafka.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger("windward.record")
 POLL_S = 0.5
 AGAIN_S = 1.0
 SAMPLES_MAX = 200_000
-"""So many samples end a round early."""
+"""The number of samples that ends a round early."""
 
 
 class Recorder:
@@ -66,12 +66,12 @@ class Recorder:
         self.last_entry_s = 0.0
 
     def ready(self) -> tuple[bool, dict[str, object]]:
-        """Return whether an entry was written lately, and what is wrong."""
+        """Return whether an entry was written lately, and the errors by part."""
         age_s = self._clock() - self.last_entry_s
         return age_s <= 3 * self._write_s + 10 and not self._said, {"trouble": "; ".join(self._said.values())}
 
     def run(self, stop: threading.Event) -> None:
-        """Record until told to stop; what came until then is written."""
+        """Record until ``stop`` is set; the messages taken until then are written."""
         self.write()
         while not stop.is_set():
             if self._kept is not None or not self.take():
@@ -84,7 +84,7 @@ class Recorder:
             self._samples.close()
 
     def take(self) -> bool:
-        """Take the messages that came; return whether the broker is there."""
+        """Take new messages; return whether the broker answered."""
         now_s = self._clock()
         try:
             if self._samples is None:
@@ -106,7 +106,7 @@ class Recorder:
         return True
 
     def write(self) -> None:
-        """Write one entry: the one that was kept, or what came since the last."""
+        """Write one entry: the one kept after a failed write, or a new one."""
         now_s = self._clock()
         self._due_s = now_s + self._write_s
         entry = self._kept if self._kept is not None else self._entry(now_s)
@@ -175,7 +175,7 @@ class Recorder:
         self.position = msgspec.structs.replace(self.position, topic_id=samples.topic_id, offsets=offsets)
 
     def _go_on(self) -> Position:
-        """Return how far everything goes that was taken."""
+        """Return the position reached in each source."""
         if self._samples is not None:
             self._remember(self._samples)
         self.position = msgspec.structs.replace(

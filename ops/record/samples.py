@@ -1,4 +1,4 @@
-"""Source: the samples topic, all partitions, read without a group: nobody else's place is moved."""
+"""Source: the samples topic, all partitions, read without a group, so that no other reader's offsets change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOOK_S = 60.0
 
 
 class Samples:
-    """``offsets``: by partition the next message; ``gaps``: what the topic had no longer, since `take_gaps`."""
+    """``offsets``: by partition the next message; gaps are messages that the topic no longer had."""
 
     def __init__(self, settings: KafkaSettings, position: Position, at: float, now_s: float) -> None:
         """Connect; raises KafkaError. ``at``: when the position was written."""
@@ -39,7 +39,7 @@ class Samples:
         self._look(now_s, begin=bool(position.topic_id))
 
     def _look(self, now_s: float, *, begin: bool = True) -> None:
-        """Take partitions that are new; ``begin``: from their beginning, else from their end."""
+        """Assign new partitions; ``begin``: from their beginning, else from their end."""
         self._looked_s = now_s
         found = self._consumer.partitions_for_topic(self._topic) or set()
         fresh = [TopicPartition(self._topic, number) for number in sorted(found - self.offsets.keys())]
@@ -50,11 +50,11 @@ class Samples:
             known = self._known.get(str(one.partition))
             start = (first if begin else last)[one] if known is None else known
             if start < first[one]:
-                why = "the topic keeps them no longer: raise its retention, or restart the recorder sooner"
+                why = "the topic no longer has them: raise its retention, or restart the recorder sooner"
                 self._gaps.append(Gap("samples", self._at, now_s, first[one] - start, why))
                 start = first[one]
             elif start > last[one]:
-                self._gaps.append(Gap("samples", self._at, now_s, 0, "the broker came back with less"))
+                self._gaps.append(Gap("samples", self._at, now_s, 0, "the broker lost messages"))
                 start = first[one]
             self.offsets[one.partition] = start
         self._consumer.assign([TopicPartition(self._topic, number) for number in self.offsets])
@@ -62,7 +62,7 @@ class Samples:
             self._consumer.seek(TopicPartition(self._topic, number), offset)
 
     def poll(self, timeout_s: float, now_s: float) -> list[Any]:
-        """Return the messages that came; raises KafkaError."""
+        """Return new messages; raises KafkaError."""
         if now_s - self._looked_s >= _LOOK_S:
             self._look(now_s)
         found: list[Any] = []
@@ -70,7 +70,7 @@ class Samples:
             expected = self.offsets.get(partition.partition, records[0].offset)
             if records[0].offset > expected:  # the broker dropped them while they waited
                 lost = records[0].offset - expected
-                self._gaps.append(Gap("samples", self._at, now_s, lost, "the topic kept them no longer"))
+                self._gaps.append(Gap("samples", self._at, now_s, lost, "the topic no longer has them"))
             self.offsets[partition.partition] = records[-1].offset + 1
             found += records
         return found

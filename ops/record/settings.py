@@ -17,10 +17,10 @@ RECORD_DIR = Path("recording")
 
 @dataclass(frozen=True, kw_only=True)
 class RecordSettings(LedgerSettings, PipelineSettings):
-    """Record a live fleet, for `windward replay --last 7d`: what instances use, where they are, what was decided.
+    """Record a live fleet, for `windward replay --last 7d`: usage and machines of instances, and decisions.
 
     Files by hour in one folder, compressed, bounded in size: the oldest are removed. Writes nothing elsewhere. One
-    recorder is enough; it goes on where the last one stopped, as far as Kafka and the ledger's change log reach back.
+    recorder is enough; it continues where the last one stopped, as far as Kafka and the ledger's change log reach back.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
@@ -33,7 +33,7 @@ class RecordSettings(LedgerSettings, PipelineSettings):
         10 * 2**30, "bytes that all files together have at most; the oldest are removed"
     )
     write_s: Annotated[float, Meta(ge=1, le=600)] = setting(
-        60.0, "how often what came is written; a process that is killed loses what it had not written"
+        60.0, "how often an entry is written; a process that is killed loses what it had not written"
     )
     metrics_host: str = setting("127.0.0.1", "address of the metrics and health pages")
     metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = setting(0, "their port; 0: none")

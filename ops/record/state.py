@@ -1,4 +1,4 @@
-"""Source: what Redis has of the machines and the decisions: facts, what operators say, the list of decisions."""
+"""Source: facts of the machines, operators' rules and the list of decisions, in Redis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scorer.wire import Wire
 
 _AT_ONCE = 1_000
 _MOST = 20_000
-"""Decisions taken at once; more wait for the next round."""
+"""Decisions read at once; more wait for the next round."""
 ANSWER_BYTES_MAX = 4_096
 
 
@@ -31,7 +31,7 @@ class State:
         self.operator: dict[str, bytes] = {}
 
     def read_machines(self) -> None:
-        """Read facts and what operators say; raises one of `scorer.wire.AWAY`."""
+        """Read facts and operators' rules; raises one of `scorer.wire.AWAY`."""
         (count,) = self._ask(("GET", self._names.partitions))
         found = self._ask(
             *[("HGETALL", self._names.facts(partition)) for partition in range(partition_count(count) or 0)]

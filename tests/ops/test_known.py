@@ -1,4 +1,4 @@
-"""Unknown names in settings files and variables; `config`; errors as JSON; near names; second words."""
+"""Unknown names in settings files and variables; `config`; errors as JSON; near names; subcommands."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_an_error_under_json_is_json(capsys: Caught) -> None:
 
 
 def test_flags_may_stand_before_the_second_word(capsys: Caught) -> None:
-    """As they could before second words had settings of their own."""
+    """As they could before subcommands had settings of their own."""
     assert cli.main(["profiles", "--json", "show", "seed"]) == 0
     assert json.loads(capsys.readouterr().out)["name"] == "seed"
 

@@ -17,7 +17,7 @@ def test_every_mutated_query_is_answered_in_words(seed: int) -> None:
     counts = fuzz_queries.fuzz(queries, seed)["counts"]
     assert sum(counts.values()) == queries
     for outcome in ("answered:place", "answered:rank", "answered:instances", "refused:INVALID_ARGUMENT"):
-        assert counts[outcome] > queries // 200, outcome
+        assert counts[outcome] > queries // 500, outcome
 
 
 @pytest.mark.long

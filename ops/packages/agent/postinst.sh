@@ -1,8 +1,8 @@
 #!/bin/sh
-# The settings come first: the agent is enabled and started by whoever has written them.
+# The agent is not enabled or started here: the administrator does so after writing its settings.
 set -e
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
-    # After an upgrade a running agent goes on as the new one.
+    # After an upgrade a running agent is restarted, as the new version.
     systemctl try-restart windward-agent.service
 fi

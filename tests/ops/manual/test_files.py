@@ -63,7 +63,7 @@ def test_the_page_of_a_command_has_its_settings(command: str) -> None:
     ],
 )
 def test_bash_completes(words: str, expected: str, tmp_path: Path) -> None:
-    """Commands, second words, flags, values of a choice; a secret has no flag."""
+    """Commands, subcommands, flags, values of a choice; a secret has no flag."""
     name = words.partition(" ")[0]
     file = manual.HERE / ("agent/bash" if name == "windward-agent" else "bash") / name
     done = subprocess.run(
