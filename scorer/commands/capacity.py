@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from scorer.ranking.profile import Profile
 
 SHAPES_MAX = 5
-"""So many sizes of machines are tried as one more machine: the most frequent."""
+"""The number of machine sizes tried as one more machine: the most frequent ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CapacitySettings(RequestSettings, LedgerSettings):
-    """Say how many more instances of a kind fit, and what then limits them; nothing is reserved.
+    """Print how many more instances of a kind fit, and what then limits them; nothing is reserved.
 
-    They fit as they would be placed: by the filters of the profile, on promises and on measured load. One more machine
-    is one of each size that the fleet has, idle and empty. What --if-lost loses is placed anew first. --mix counts
-    instances of the kinds that were placed lately, in their shares, until the first kind no longer fits.
+    They fit as they would be placed: by the filters of the profile, on allocated amounts and measured load. One more
+    machine is tried idle and empty, in each size of the fleet. The instances of --if-lost are placed anew first. --mix
+    counts instances of the kinds that were placed lately, in their shares, until the first kind no longer fits.
     Exit codes: 0 at least one fits, 2 wrong usage or file, 3 none fits, 4 the running fleet cannot be read.
     """
 
@@ -54,7 +54,7 @@ class CapacitySettings(RequestSettings, LedgerSettings):
                                    metavar="FILE")  # fmt: skip
     profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     by: str = setting("", "count by the values of this label, or by machine", metavar="LABEL")
-    if_lost: dict[str, str] = setting({}, "as if the machines with this label were lost", metavar="LABEL=VALUE")
+    if_lost: dict[str, str] = setting({}, "assume that the machines with this label are lost", metavar="LABEL=VALUE")
 
     mix: bool = setting(False, "count the kinds of instances that were placed lately, in their shares")
     mix_since: Annotated[float, Meta(gt=0, le=366 * 86_400)] = setting(
@@ -115,7 +115,7 @@ def _answer(settings: CapacitySettings, request: Request, fleet: OfflineFleet, p
 def _lost(
     label: Mapping[str, str], request: Request, fleet: OfflineFleet, profile: Profile
 ) -> tuple[dict[str, Any], Room]:
-    """Return what became of the lost machines' instances, and the room that is left."""
+    """Return the counts of the lost machines' instances, and the room on the other machines."""
     import msgspec
 
     from scorer.placement.loss import lose
@@ -136,7 +136,7 @@ def _lost(
 
 
 def _by(key: str, here: Room, fleet: OfflineFleet) -> dict[str, int]:
-    """Return copies by the values of a label, most first; "" is where it is missing."""
+    """Return copies by the values of a label, most first; "" for machines without it."""
     found: dict[str, int] = {}
     for row, (name, count) in enumerate(zip(here.machines, here.copies.tolist(), strict=True)):
         value = name if key == "machine" else fleet.snapshot.rules.labels(row).get(key, "")
@@ -155,7 +155,7 @@ def _one_more(request: Request, fleet: OfflineFleet, profile: Profile) -> list[d
     known = np.flatnonzero(np.isfinite(sizes).any(axis=1))
     if not known.size:
         return []
-    as_numbers = np.nan_to_num(sizes[known], nan=-1.0)  # an unknown capacity is like another
+    as_numbers = np.nan_to_num(sizes[known], nan=-1.0)  # two unknown capacities are equal
     _, first, counts = np.unique(as_numbers, axis=0, return_index=True, return_counts=True)
     found = []
     for place in np.argsort(-counts, kind="stable")[:SHAPES_MAX]:
@@ -190,7 +190,7 @@ def _lost_line(answer: Mapping[str, Any]) -> list[str]:
 
 
 def _tables(answer: Mapping[str, Any], screen: Screen | None) -> list[str]:
-    """Return where they fit, and what limits them."""
+    """Return the tables of where they fit, and of what limits them."""
     lines = []
     if answer["by"]:
         lines.append(

@@ -22,9 +22,9 @@ _SHOWN = ("cpu", "memory")
 def mix_answer(
     since_s: float, by: str, lost: Mapping[str, str], fleet: OfflineFleet, profile: Profile
 ) -> dict[str, Any]:
-    """Return the answer as JSON has it; ``lost``: the label whose machines are lost first, or none.
+    """Return the answer for JSON; ``lost``: the label whose machines are lost first, or none.
 
-    Raises SettingsError where nothing was placed lately, or no machine has the label.
+    Raises SettingsError when nothing was placed lately, or no machine has the label.
     """
     from scorer.ledger.overlay import Overlay
     from scorer.placement.loss import lose
@@ -80,7 +80,7 @@ def _by(key: str, copies: Mapping[str, int], fleet: OfflineFleet) -> dict[str, i
 
 
 def show_mix(answer: Mapping[str, Any]) -> str:
-    """Return the first line: how many fit, and of what."""
+    """Return the first line: how many fit, and what the mix was made from."""
     number = f"{'at least ' if answer['at_least'] else ''}{answer['fit']}"
     about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
     of = f"{answer['placed']} instances of the last {duration(answer['since_s'])}"

@@ -1,4 +1,4 @@
-"""``windward drain``: take machines out of service: cordon them, and say where their instances go.
+"""``windward drain``: take machines out of service: cordon them, and print a target for each instance.
 
 It reads windows and ledger itself (`scorer.commands.whole_fleet`), so that no scorer waits for the plan.
 """
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DrainSettings(ClientSettings, LedgerSettings):
-    """Cordon machines, and say where all their instances go; each move sees the ones before it.
+    """Cordon machines, and print where all their instances go; each move sees the ones before it.
 
-    The instances go where the profile would place them, the largest first. One that finds no machine is told why, and
-    stays. An instance with the label movable=false stays unless --force. --apply reserves the targets: each instance
-    holds both machines until `windward confirm ID --machine TARGET` says that it runs there, or --ttl-s is over. --undo
-    cancels such moves, and lets the machines take instances again. --consolidate empties the machines with the least
-    memory to copy, where all they hold fits elsewhere without overload.
+    The instances go where the profile would place them, the largest first. One that finds no machine stays, and the
+    reason is printed. An instance with the label movable=false stays unless --force. --apply reserves the targets: each
+    instance holds both machines until `windward confirm ID --machine TARGET`, or until --ttl-s is over. --undo cancels
+    such moves and uncordons the machines. --consolidate empties the machines with the least memory to copy whose
+    instances all fit elsewhere without overload.
     Exit codes: 0 every instance finds a machine, 3 some find none, or fewer machines than wanted can be emptied, 4 the
     running fleet cannot be read, no scorer answers, or --wait-s passed.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward drain sim-00001 --dry-run                          # where would its instances go?",
-        "windward drain sim-00001 'sim-0001*'                        # cordon them, and say it",
+        "windward drain sim-00001 'sim-0001*'                        # cordon them, print the targets",
         "windward drain sim-00001 --apply                            # and reserve the targets",
         "windward drain --consolidate 3 --dry-run                    # which three are the cheapest to empty?",
         "windward drain --undo sim-00001 'sim-0001*'                 # they take instances again",
@@ -51,7 +51,7 @@ class DrainSettings(ClientSettings, LedgerSettings):
     words: tuple[str, ...] = setting((), "machines, or globs", positional=True, metavar="MACHINE")
     selector: str = setting("", "the machines whose labels this selects", group="machines")
     consolidate: Annotated[int, Meta(ge=0, le=10_000)] = setting(
-        0, "so many machines instead: those that are the cheapest to empty", group="machines", metavar="COUNT"
+        0, "instead, this many machines: the cheapest to empty", group="machines", metavar="COUNT"
     )
     machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
                                    metavar="FILE")  # fmt: skip
@@ -59,13 +59,13 @@ class DrainSettings(ClientSettings, LedgerSettings):
                            metavar="NAME")  # fmt: skip
     profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     same: tuple[str, ...] = setting((), "labels whose value source and target must share", metavar="LABEL")
-    force: bool = setting(False, "instances with the label movable=false move, too")
-    dry_run: bool = setting(False, "cordon nothing: only say where the instances would go")
+    force: bool = setting(False, "also move instances with the label movable=false")
+    dry_run: bool = setting(False, "cordon nothing: only print where the instances would go")
     apply: bool = setting(False, "reserve the target of each move, until it is confirmed there")
     ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = setting(
         3600.0, "how long each move may take; then it ends by itself", duration=True
     )
-    undo: bool = setting(False, "cancel the moves that leave the machines, and let these take instances again")
+    undo: bool = setting(False, "cancel the moves away from the machines, and uncordon these")
     wait: bool = setting(False, "wait until the machines hold no instance; progress goes to stderr")
     wait_s: Annotated[float, Meta(gt=0, le=31 * 86_400)] = setting(3600.0, "how long --wait waits", duration=True)
 
@@ -78,7 +78,7 @@ class DrainSettings(ClientSettings, LedgerSettings):
         if self.apply and self.dry_run:
             raise ValueError("apply: does not go together with --dry-run")
         if self.apply and self.profile.endswith(".toml"):
-            raise ValueError("profile: --apply goes by a profile of the scorer; give its name")
+            raise ValueError("profile: --apply needs a profile of the scorer; give its name")
         if self.consolidate and (self.words or self.selector or self.undo):
             raise ValueError("consolidate: chooses the machines itself; goes without names, --selector and --undo")
         if not self.words and not self.selector and not self.consolidate:

@@ -1,4 +1,4 @@
-"""Shell: the parts of a drain that touch the running fleet: which machines there are, cordons, waiting."""
+"""Shell: the parts of a drain that touch the running fleet: machine names, cordons, moves, waiting."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scorer.settings import ClientSettings, LedgerSettings
 from scorer.wire import Wire
 
 POLL_S = 1.0
-"""So often the ledger is asked what is left."""
+"""The interval at which `await_empty` reads the ledger, s."""
 _PAGE = 1000
 _AWAY = ("DEADLINE_EXCEEDED", "UNAVAILABLE")
 
@@ -29,7 +29,7 @@ def machines_meant(settings: ClientSettings, words: Sequence[str], selector: str
 
 
 def cordon(settings: ClientSettings, machines: Sequence[str], *, off: bool = False) -> dict[str, dict[str, Any]]:
-    """Cordon machines, or uncordon them; return what operators say of each now."""
+    """Cordon machines, or uncordon them; return the operators' rules of each."""
     with ask.server(settings) as server:
         return {
             machine: change_operator_facts(server, settings.names, machine, lambda facts: facts | {"cordon": not off})
@@ -38,9 +38,9 @@ def cordon(settings: ClientSettings, machines: Sequence[str], *, off: bool = Fal
 
 
 def reserve(settings: ClientSettings, moves: Sequence[dict[str, Any]], ttl_s: float, profile: str = "") -> None:
-    """Reserve the target of each move, telling on stderr; ``state`` of each says what became of it, ``reason`` why not.
+    """Reserve the target of each move, with a line on stderr; set its ``state``, and ``reason`` when it is refused.
 
-    A move that is refused is passed over: the others are still worth it. Raises WindwardError when no scorer answers.
+    After a refused move the others are still made. Raises WindwardError when no scorer answers.
     """
     for number, one in enumerate(moves, 1):
         params = {"id": one["id"], "machine": one["target"], "move": True, "ttl_s": ttl_s}
@@ -57,7 +57,7 @@ def reserve(settings: ClientSettings, moves: Sequence[dict[str, Any]], ttl_s: fl
 
 
 def cancel(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
-    """End the moves that leave these machines and are not confirmed; return the ids. Raises WindwardError."""
+    """Cancel the unconfirmed moves away from these machines; return the ids. Raises WindwardError."""
     found = []
     for machine in machines:
         after, more = "", True
@@ -74,7 +74,7 @@ def cancel(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
 
 
 def await_empty(settings: LedgerSettings, machines: Sequence[str], wait_s: float) -> int:
-    """Wait until the ledger has no instance on these machines, telling on stderr what is left; return the exit code."""
+    """Wait until the ledger has no instance on these machines, with the counts on stderr; return the exit code."""
     wire, told = Wire(settings.ledger_arguments()), ""
     end_s = time.monotonic() + wait_s
     try:

@@ -1,4 +1,4 @@
-"""What ``windward drain`` says: as JSON, and for people. Pure."""
+"""The output of ``windward drain``, as JSON and as text. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = ("cpu", "memory")
 
 
 def drain_answer(drained: Drained, profile: Profile, fleet: OfflineFleet) -> dict[str, Any]:
-    """Return the plan as JSON has it: the moves in their order, and what is blocked, with why."""
+    """Return the plan for JSON: the moves in their order, and the blocked instances with their reasons."""
     return {
         "drained": list(drained.machines),
         "cordoned": False,
@@ -37,7 +37,7 @@ def drain_answer(drained: Drained, profile: Profile, fleet: OfflineFleet) -> dic
 
 
 def consolidate_answer(found: Consolidated, wanted: int) -> dict[str, Any]:
-    """Return what a consolidation adds: each machine that would be empty, with what that costs."""
+    """Return what a consolidation adds for JSON: each machine that would be empty, with the cost of its moves."""
     emptied = [
         {"machine": one.machine, "memory": one.memory_bytes, "instances": one.instances} for one in found.machines
     ]
@@ -51,7 +51,7 @@ def _line(instance: Instance) -> dict[str, Any]:
 
 
 def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
-    """Return a table of the moves, what is blocked, and the sums."""
+    """Return the tables of moves and blocked instances, and the counts."""
     names, moves, blocked = answer["drained"], answer["moves"], answer["blocked"]
     of = names[0] if len(names) == 1 else f"{len(names)} machines"
     state = "cordoned" if answer["cordoned"] else "not cordoned: only planned"
@@ -80,7 +80,7 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
 
 
 def _emptied(found: Mapping[str, Any], screen: Screen | None) -> list[str]:
-    """Return the machines that would be empty; or that there is none."""
+    """Return the table of machines that would be empty, or a line that there is none."""
     machines, wanted = found["machines"], found["wanted"]
     if not machines:
         return [f"no machine can be emptied: {found['tried']} were tried"]
@@ -99,6 +99,6 @@ def _counts(moves: Sequence[Mapping[str, Any]], blocked: Sequence[object]) -> st
 
 
 def show_undone(answer: Mapping[str, Any]) -> str:
-    """Return what operators say of the machines now, and which moves were cancelled."""
+    """Return the machines' operators' rules, and the cancelled moves, a line each."""
     lines = [f"{name}: {in_words(said)}" for name, said in answer["uncordoned"].items()]
     return "\n".join([*lines, *(f"{one}: its move is cancelled" for one in answer["cancelled"])])

@@ -1,4 +1,4 @@
-"""``windward plan``: wanted instances against what is there, and with ``--apply`` made so.
+"""``windward plan``: compare wanted instances with the ledger; with ``--apply``, carry out the differences.
 
 It reads windows and ledger itself (`scorer.commands.whole_fleet`); what is applied goes through a scorer, which checks
 each step again.
@@ -36,12 +36,12 @@ CHANGES, UNKNOWN = 1, 255
 
 @dataclass(frozen=True, kw_only=True)
 class PlanSettings(ClientSettings, LedgerSettings):
-    """Compare the instances of a file with what is there: what would be placed, moved, changed, released or refused.
+    """Compare the instances of a file with the ledger: print what would be placed, moved, changed, released or refused.
 
     The file has JSON lines, or one JSON list, of objects with `id` and the fields of a request (`cpu`, `memory`,
-    `machine`, `selector`, ...), as `place --query` takes them. What the file does not name is left alone unless
-    --prune. With --apply a scorer carries the steps out, and stops at the first one that it refuses; run again, the
-    command does what is left. With --all-or-nothing the steps before that one are undone.
+    `machine`, `selector`, ...), as `place --query` takes them. Other instances are left alone unless --prune. With
+    --apply a scorer carries the steps out, and stops at the first one that it refuses; run again, the command does the
+    others. With --all-or-nothing the steps before that one are undone.
     Exit codes: 0 nothing to change, or all applied; 1 there are changes, or --apply stopped; 3 some find no machine; 4
     no answer to --apply; 255 the plan could not be made.
     """
@@ -67,7 +67,7 @@ class PlanSettings(ClientSettings, LedgerSettings):
         if self.apply and self.machines is not None:
             raise ValueError("apply: a file is only planned on")
         if self.apply and self.profile.endswith(".toml"):
-            raise ValueError("profile: --apply goes by a profile of the scorer; give its name")
+            raise ValueError("profile: --apply needs a profile of the scorer; give its name")
         if self.prune_labels and not self.prune:
             raise ValueError("prune_labels: goes with --prune")
 
@@ -115,7 +115,7 @@ def _found(settings: PlanSettings, profile: Profile) -> tuple[OfflineFleet, Want
     )  # fmt: skip
     try:
         found = find()
-        if settings.all_or_nothing and found.count("release"):  # what is released last has not to be placed again
+        if settings.all_or_nothing and found.count("release"):  # releases come last: none has to be undone
             last = find(release_last=True)
             found = last if last.count("refuse") <= found.count("refuse") else found
     except InvalidRequest as error:

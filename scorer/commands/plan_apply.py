@@ -1,8 +1,8 @@
-"""Carries out a plan, one step after the other through a scorer, and stops at the first one that is refused.
+"""Carries out a plan step by step through a scorer, and stops at the first step that is refused.
 
 Each call is sent again under its own query id while the connection is away, so it acts once. A step names the
-generation that it was planned for: an instance that was replaced meanwhile is not touched. What was carried out is not
-planned again, so a plan that stopped goes on when the command is run again.
+generation that it was planned for: an instance that was replaced meanwhile is not touched. A step that was carried out
+is not planned again, so after a stop the command can be run again.
 
 A move is begun: the target is reserved with the amounts and rules that the instance is to have, and it holds both
 machines until it is confirmed there. Ports, role and labels change at once (`NOT_MOVED`), after the target is reserved.
@@ -21,17 +21,17 @@ from scorer.placement.differences import NOT_MOVED
 from scorer.placement.wanted import Step
 
 PLACED_AT_ONCE = 500
-"""Instances in one call: a scorer answers others between two."""
+"""Instances in one call: a scorer answers other queries between two calls."""
 
 Call = Callable[[str, dict[str, Any]], Any]
 """Method and parameters; raises WindwardError."""
 
 TRIES = 5
-"""How often a call is made whose answer says that it may succeed later: others changed the same machine meanwhile."""
+"""How often a call is made that fails because other callers changed the same machine."""
 
 
 def tried_again(call: Call) -> Call:
-    """Return the call, made again while its answer is UNAVAILABLE and may be another later; no step acts twice."""
+    """Return the call, made again while its answer is UNAVAILABLE and may succeed later; no step acts twice."""
 
     def patient(method: str, params: dict[str, Any]) -> Any:
         for left in reversed(range(TRIES)):
@@ -65,10 +65,10 @@ class Done(NamedTuple):
 
 
 def apply(call: Call, steps: Sequence[Step], *, profile: str = "", all_or_nothing: bool = False) -> Iterator[Done]:
-    """Carry out the steps, those that are refused left out; yield each that is done.
+    """Carry out the steps except refused ones; yield each that is done.
 
-    A move that also changes what no move does is yielded twice: a stop may come between. ``all_or_nothing``: of new
-    instances of one call all are reserved, or none. Raises Stopped.
+    A move with changes that no move makes is yielded twice, since a stop may come between. ``all_or_nothing``: the new
+    instances of one call are reserved all or none. Raises Stopped.
     """
     ready = [(n, step) for n, step in enumerate(steps) if step.action != "refuse"]
     for is_new, group in groupby(ready, key=lambda one: one[1].action == "place"):

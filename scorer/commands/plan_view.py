@@ -1,4 +1,4 @@
-"""What ``windward plan`` says: as JSON, and for people. Pure."""
+"""The output of ``windward plan``, as JSON and as text. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Instances placed anew on other machines, each seeing the ones before, with why where none takes one. Pure.
+"""Instances placed anew on other machines, each seeing the ones before; with the reason where none is feasible. Pure.
 
-The largest come first, by cpu and then by memory: what is hard to place finds the room it needs. Alike ones are placed
+The largest come first, by cpu and then by memory, since they are the hardest to place. Alike ones are placed
 together where nothing but a machine's own load decides (`scorer.placement.copies`).
 """
 
@@ -27,13 +27,13 @@ from scorer.snapshot.snapshot import Snapshot
 
 
 class Condition(Protocol):
-    """What must hold of a target beside what the filters say."""
+    """A condition on a target, in addition to the filters."""
 
     def concerns(self, instance: Instance) -> bool:
-        """Whether there is any for this instance; the others can be placed together."""
+        """Return whether it concerns this instance; instances without a condition can be placed together."""
 
     def allowed(self, instance: Instance, ranking: Ranking) -> Bools:
-        """Return [M]: the machines of which it holds."""
+        """Return [M]: whether it holds on each machine."""
 
     def words(self, instance: Instance) -> str:
         """Return the condition, as the end of "3/5 feasible, none of them ..."."""
@@ -41,7 +41,7 @@ class Condition(Protocol):
 
 @dataclass(frozen=True)
 class Anew:
-    """An instance as it was, where it would go (None: nowhere), and why not."""
+    """An instance before the move, its target (None: no machine is feasible), and the reason for None."""
 
     instance: Instance
     target: str | None
@@ -60,10 +60,10 @@ def place_anew(
     left: str = "",
     condition: Condition | None = None,
 ) -> list[Anew]:
-    """Return where each instance would go, in the order in which they are placed; the overlay has them there.
+    """Return the target of each instance, in the order in which they are placed; the overlay then has them there.
 
-    ``gone``: their machines are lost, so none of them is anywhere before it is placed; otherwise each is where it was
-    until its turn comes, and stays there when nothing takes it. ``left``: a selector of the machines that are left.
+    ``gone``: their machines are lost, so that none is in the overlay before it is placed. Otherwise each stays on its
+    machine until its turn, and afterwards when no machine is feasible. ``left``: a selector of the remaining machines.
 
     Raises InvalidRequest where `rank` does.
     """
@@ -98,7 +98,7 @@ class _Placing:
                 for instance, target in zip(group, targets, strict=True):
                     yield Anew(instance, target, "" if target else why)
                 return
-            if not self.gone:  # each is where it was until its turn comes
+            if not self.gone:  # each stays on its machine until its turn
                 for instance in group:
                     self.overlay.propose(instance)
         for instance in group:
@@ -115,7 +115,7 @@ class _Placing:
             self.overlay.leave(instance.id)
 
     def _put(self, instance: Instance, target: str | None) -> None:
-        """Have the next ones see it where it goes, or where it stays."""
+        """Propose the instance on its target, or on its own machine without one, for those placed after it."""
         if target is not None:
             self.overlay.propose(moved_to(instance, target, self.now_s))
         elif not self.gone:
@@ -123,7 +123,7 @@ class _Placing:
 
 
 def best(ranking: Ranking, instance: Instance, condition: Condition | None) -> tuple[str | None, str]:
-    """Return the best machine of a ranking on which a condition holds (None: any); or None, and why there is none."""
+    """Return the best machine of a ranking on which a condition holds (None: any), or None and the reason."""
     rows = ranking.best(1) if condition is None else ranking.best_among(condition.allowed(instance, ranking), 1)
     if rows.size:
         return ranking.machines.name(int(rows[0])), ""
@@ -132,12 +132,12 @@ def best(ranking: Ranking, instance: Instance, condition: Condition | None) -> t
 
 
 def moved_to(instance: Instance, target: str, now_s: float) -> Instance:
-    """Return the instance as it is reserved elsewhere."""
+    """Return the instance as reserved on another machine."""
     return copy_with(instance, machine=target, state="reserved", reserved_at=now_s, started_at=0.0)
 
 
 def _alike(instances: Sequence[Instance], left: str) -> list[tuple[Request, list[Instance]]]:
-    """Return the instances by what they ask for, the largest first."""
+    """Return the instances grouped by equal requests, the largest first."""
     groups: dict[bytes, tuple[Request, list[Instance]]] = {}
     for instance in instances:
         request = msgspec.structs.replace(as_request(instance), id="")
@@ -154,7 +154,7 @@ def _alike(instances: Sequence[Instance], left: str) -> list[tuple[Request, list
 
 
 def size(instance: Instance) -> tuple[float, ...]:
-    """Return what instances are ordered by: cpu, then memory; 0 where not given."""
+    """Return the sort key of an instance: cpu, then memory; 0 where not given."""
     return tuple(amount or 0.0 for amount in instance.amounts[:2])
 
 

@@ -1,4 +1,4 @@
-"""The request that a placed instance stands for, when it is to be placed again."""
+"""The request of a placed instance, to place it again."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ def as_request(instance: Instance, machine: str = "") -> Request:
 IN_BOTH = sorted(
     {*Request.__struct_fields__} & {*Instance.__struct_fields__} - {*RESOURCES, "limits", "expected", "machine"}
 )
-"""What a request and its instance say alike."""
+"""The fields that a request and its instance share."""

@@ -25,13 +25,13 @@ SCRIPT_INSTANCES_MAX = 64
 FIRST_STEP = 8
 """Instances of a batch in its first step; the next ones follow from how long it took."""
 STEP_S = 0.008
-"""How long a step of a batch should last, with its script: other queries wait meanwhile."""
+"""How long a step of a batch should last with its script, s: other queries wait meanwhile."""
 STEP_MIN = 4
-"""Instances of a step at least: on a busy machine smaller steps would make the batch longer, not the others faster."""
+"""Fewest instances of a step: smaller steps would make the batch slower and the other queries no faster."""
 
 
 class BatchPlacing:
-    """Places what is pending of a batch; ``clock`` tells the time that deadlines are compared with."""
+    """Places the pending instances of a batch; ``clock`` returns the time that deadlines are compared with."""
 
     def __init__(self, ledger: Ledger, follower: Follower, reuse: Reuse, clock: Callable[[], float]) -> None:
         self._ledger = ledger
@@ -76,16 +76,16 @@ class BatchPlacing:
         return lost
 
     def _in_time(self, placement: Placement, deadline: float) -> None:
-        """Reserve nothing after the deadline: the caller has gone."""
+        """Raise Late after the deadline: the caller no longer waits."""
         if deadline and self._clock() > deadline:
             raise Late(sum(record is not None for record in placement.records), len(placement.asked))
 
     def _reserve(self, placement: Placement, planned: Mapping[int, Wanted]) -> Steps[list[int]]:
-        """Reserve what was planned; return the positions that were lost to others."""
+        """Reserve the planned instances; return the positions whose machine was lost to another scorer."""
         head, positions = placement.asked[0], list(planned)
         as_one = bool(together(head))
         lost: list[int] = []
-        own: dict[str, int] = {}  # the versions that our own scripts left behind
+        own: dict[str, int] = {}  # the versions after our own scripts
         step = len(positions) if as_one else SCRIPT_INSTANCES_MAX
         for first in range(0, len(positions), max(1, step)):
             part = positions[first : first + step]
@@ -111,9 +111,9 @@ class BatchPlacing:
         self, placement: Placement, pending: list[int], snapshot: Snapshot, profile: Profile, digests: Sequence[str],
         calls: Sequence[Call],
     ) -> Steps[dict[int, Wanted]]:  # fmt: skip
-        """Return what to reserve, by position; an instance without a machine is noted as missing.
+        """Return the instances to reserve, by position; one without a machine is noted as missing.
 
-        It is asked for all the same, without candidates: its id may be known to the ledger.
+        It is still sent to the script, without candidates: its id may be known to the ledger.
         """
         view, now_s = self._follower.view, self._clock()
         fresh = [position for position in pending if placement.asked[position].id not in view.instances]
@@ -135,14 +135,14 @@ class BatchPlacing:
             if machines.get(position, "") is None:
                 placement.missing[position] = reasons.get(position, "")
                 if request.machines_max or request.machines_min:
-                    continue  # the others are reserved together: this one must not stand in their way
+                    continue  # the others are reserved together, and this one must not make that fail
             found[position] = wanted(request, digests[position], calls[position], now_s, offers.get(position, ()))
         return found
 
     def _offers(
         self, plan: Plan, machines: Mapping[int, str | None], placement: Placement
     ) -> dict[int, Sequence[Candidate]]:
-        """Return the candidates of each position that has a machine; alike requests on end are looked at together."""
+        """Return the candidates of each position that has a machine; runs of alike requests are handled together."""
         index, found = plan.ranking.machines.roster.index, dict[int, Sequence[Candidate]]()
         chosen = ((position, machine) for position, machine in machines.items() if machine is not None)
         for _, alike in groupby(chosen, lambda one: without_id(placement.asked[one[0]])):
@@ -154,7 +154,7 @@ class BatchPlacing:
 
     @staticmethod
     def _nothing(placement: Placement) -> list[int]:
-        """Give up a batch of which all or none were wanted."""
+        """Note all instances of an all-or-nothing batch as missing."""
         reason = next((why for why in placement.missing.values() if why), "")
         for position, record in enumerate(placement.records):
             if record is None:
@@ -163,7 +163,7 @@ class BatchPlacing:
 
 
 def next_size(size: int, elapsed_s: float) -> int:
-    """Return how many instances the next step has, when one of ``size`` took so long.
+    """Return the number of instances of the next step, when one of ``size`` took ``elapsed_s``.
 
     >>> next_size(8, 0.001), next_size(32, 0.016), next_size(8, 1.0)
     (16, 16, 4)
@@ -172,6 +172,6 @@ def next_size(size: int, elapsed_s: float) -> int:
 
 
 def together(head: Request) -> str:
-    """Return the field for whose sake a batch must be reserved in one script; "" for none."""
+    """Return the field that requires a batch to be reserved in one script; "" for none."""
     fields = ("all_or_nothing", "machines_max", "machines_min")
     return next((name for name in fields if getattr(head, name)), "")

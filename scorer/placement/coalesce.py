@@ -1,9 +1,9 @@
 """Queries taken together: alike ones in a row are placed as one batch, and each gets its own answer.
 
 Eight deployers that place the same kind of instance at once cost one script and at most one ranking, not eight. A batch
-goes on where the last one of its kind ended (`scorer.placement.reuse`). The machines are those that one query after the
-other would get (`scorer.placement.plan`), and an id is reserved once, whichever query asks for it. Only the terms in an
-answer differ: they are those of the ranking that the row of batches began with.
+continues where the last one of its kind ended (`scorer.placement.reuse`). The machines are those that the queries would
+get one after the other (`scorer.placement.plan`), and an id is reserved once, whichever query asks for it. Only the
+terms in an answer differ: they are those of the ranking that the first of the batches began with.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _alike(run: Sequence[Asked], asked: Asked) -> bool:
 
 
 def owns(placement: Placement) -> dict[int, Placement]:
-    """Return what became of each instance of a batch that has a machine, as if it had been asked for alone."""
+    """Return the placement of each instance of a batch that has a machine, as if it had been asked for alone."""
     ranking, records = placement.ranking, placement.records
     index: Mapping[str, int] = {} if ranking is None else ranking.machines.roster.index
     rows = {

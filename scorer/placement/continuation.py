@@ -1,4 +1,4 @@
-"""A ranking that is kept, all it was made from, and where the next instances of its request go.
+"""A kept ranking with its inputs, and the machines of the next instances of its request.
 
 While only those instances are placed, each on the machine chosen for it, no new ranking is needed. The next machine is
 found as inside a batch (`scorer.placement.copies`).
@@ -21,17 +21,17 @@ from scorer.ranking.ranking import ContinuedRanking, Ranking
 from scorer.snapshot.snapshot import Snapshot
 
 AGE_S_MAX = 0.25
-"""A ranking older than this is made anew, though the snapshot be the same: its data have aged."""
+"""A ranking older than this is made anew even on the same snapshot, since its data have aged, s."""
 
 COUNT_MIN = 16
-"""Filters and scores are asked about the machines of at least so many further instances at once."""
+"""The least number of further instances for which filters and scores are asked at once."""
 
 
 class Continuation:
-    """What `Reuse` keeps of the last ranking.
+    """The last ranking as `Reuse` keeps it.
 
-    ``ended``: why it serves only until its own choice is placed; None: it goes on. ``placed``: how many instances of
-    its request the ledger took in on end before it.
+    ``ended``: why it serves only until its own choice is placed; None: it can be continued. ``placed``: how many
+    instances of its request came into the ledger in a row before it.
     """
 
     def __init__(
@@ -46,9 +46,9 @@ class Continuation:
         placed: int = 0,
     ) -> None:
         self.placed = placed
-        """How many instances of its request the ledger took in on end."""
+        """How many instances of its request came into the ledger in a row."""
         self.fresh = True
-        """Whether nothing was placed since the ranking."""
+        """True while nothing was placed since the ranking."""
         self._ranking, self._snapshot, self._ledger, self._now_s = ranking, snapshot, ledger, now_s
         self._request = without_id(ranking.request)
         self._record = _plain(instance_of(ranking.request, "", 0.0))
@@ -61,9 +61,9 @@ class Continuation:
     def outdated(
         self, request: Request, snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float
     ) -> Reason | None:
-        """Return why it does not hold for this request, without its id; None: it does.
+        """Return why it does not hold for this request, given without its id; None: it holds.
 
-        What was placed of its own choice since is followed.
+        Instances placed since on the chosen machines are taken into account.
         """
         if self._request != request:
             return "other_request"
@@ -78,7 +78,7 @@ class Continuation:
         return self._follow()
 
     def _follow(self) -> Reason | None:
-        """Return what else changed than that such instances came where they were chosen to go."""
+        """Return None when only such instances came since, on the chosen machines; else the reason."""
         many = self._ledger.version - self._version
         if many == 0:
             return None
@@ -112,12 +112,12 @@ class Continuation:
         return self._ended or (self._copies.obstacle if self._copies is not None else None) or "no_room"
 
     def machines(self, count: int) -> tuple[str, ...]:
-        """Return where the next ``count`` go, as far as it was extended."""
+        """Return the machines of the next ``count``, as far as it was extended."""
         names = self._ranking.machines.roster.names
         return tuple(names[row] for row in self._next[:count])
 
     def ranking(self) -> Ranking:
-        """Return the ranking for the next instance; where it is not fresh, it was extended."""
+        """Return the ranking for the next instance; one that is not fresh must have been extended."""
         of = self._ranking
         if self.fresh:
             return of
@@ -127,12 +127,12 @@ class Continuation:
 
 
 def without_id(request: Request) -> Request:
-    """Return the request as it is compared: ids differ between instances that are alike."""
+    """Return the request without its id, for comparison: the ids of alike instances differ."""
     return msgspec.structs.replace(request, id="") if request.id else request
 
 
 def _plain(record: Instance) -> Instance:
-    """Return the record without what differs between two instances of one request, and without what adds nothing."""
+    """Return the record without the fields that differ between instances of one request, for comparison."""
     return msgspec.structs.replace(
         record, id="", machine="", version=0, generation=0, request="", reserved_at=0.0, expires_at=0.0, rules=None
     )

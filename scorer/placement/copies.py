@@ -1,8 +1,8 @@
-"""Many identical instances: the same machines as one ranking after another, at a fraction of the cost.
+"""Many identical instances: the same machines as by one ranking after another, at a fraction of the cost.
 
-What a machine scores depends on its own load and on how many copies of the instance it has. Only means over the fleet,
-and the least and largest score that min-max spreads over, tie machines together. Where more than that does (spread over
-a topology, affinity, a score by rank), there is no short way, and `Copies.obstacle` states why.
+A machine's scores depend on its own load and on how many copies of the instance it has. Other machines enter only by
+means over the fleet, and by the least and largest score of min-max. Where they enter otherwise (spread over a topology,
+affinity, a score by rank), the method does not apply, and `Copies.obstacle` is the reason.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ STEP = 64
 
 
 def place_identical(first: Ranking, count: int) -> list[str | None] | None:
-    """Return the machine of each of ``count`` instances like the first's request; None where there is no short way.
+    """Return the machine of each of ``count`` instances of the first's request; None where the method does not apply.
 
-    An instance for which no machine is left has None; those are the last.
+    An instance without a feasible machine has None; these are the last.
     """
     return drain(identical_steps(first, count))
 
 
 def identical_steps(first: Ranking, count: int) -> Steps[list[str | None] | None]:
-    """Return the same in steps of a few instances."""
+    """Return `place_identical` in steps of a few instances."""
     copies, rows = Copies(first, count), list[int]()
     while copies.obstacle is None and len(rows) < count:
         more = copies.next(min(STEP, count - len(rows)))
@@ -48,20 +48,20 @@ def identical_steps(first: Ranking, count: int) -> Steps[list[str | None] | None
 class Copies:
     """The machines of identical instances, a few at a time.
 
-    ``while_reserved``: the ledger takes in what was chosen before the next are asked for. Which instances are on a
-    machine is then read from a ledger that has the copies already, so scope ``instances`` is an obstacle too.
+    ``while_reserved``: the chosen instances are in the ledger before the next are asked for. A plugin of scope
+    ``instances`` then reads a ledger that has the copies already, so that scope is an obstacle too.
     """
 
     def __init__(self, first: Ranking, count: int, *, while_reserved: bool = False) -> None:
         self.obstacle = _obstacle(first, ("fleet", "instances") if while_reserved else ("fleet",))
-        """Why there is no short way, or none any more; None: there is."""
+        """Why the method does not apply, or no longer; None: it does."""
         self._shortlist: Shortlist | None = None
         if self.obstacle is None:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 self._shortlist = Shortlist(first, count)
 
     def next(self, count: int) -> list[int]:
-        """Return the rows of the next ``count``; fewer where no machine is left, none where there is an obstacle."""
+        """Return the rows of the next ``count``; fewer where no more is feasible, none with an obstacle."""
         if self._shortlist is None:
             return []
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -73,7 +73,7 @@ class Copies:
 
 
 def _obstacle(first: Ranking, closed: tuple[Scope, ...]) -> Reason | None:
-    """Return what in the profile, or in what ran of it, stands in the way; ``closed``: the scopes that do."""
+    """Return the obstacle in the profile or its plugins; ``closed``: the scopes that are obstacles."""
     if first.profile.ties == "draw":
         return "ties_drawn"
     filters = [scope_for(verdict.filter, first.request, verdict.machines) for verdict in first.verdicts]

@@ -1,4 +1,4 @@
-"""What differs between an instance of the ledger and what is wanted of it, as the parameters of an update. Pure."""
+"""The differences between an instance of the ledger and its wanted request, as parameters of an update. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def as_wanted(old: Instance, request: Request) -> Instance:
 
 
 def changes(old: Instance, new: Instance) -> dict[str, Any]:
-    """Return the parameters of the update that makes the one of the other; amounts in base units, 0 for none."""
+    """Return the parameters of the update that changes ``old`` to ``new``; amounts in base units, 0 for none."""
     found: dict[str, Any] = {}
     for name in CHANGEABLE:
         if getattr(old, name) == getattr(new, name):
@@ -75,7 +75,7 @@ def fixed(old: Instance, request: Request) -> list[str]:
 
 
 def in_words(old: Instance, new: Instance) -> str:
-    """Return the changes for people; amounts by resource.
+    """Return the changes as text; amounts by resource.
 
     >>> one = Instance(id="a", machine="m", state="confirmed", amounts=(1.0, None, None, None), role="replica")
     >>> in_words(one, msgspec.structs.replace(one, amounts=(2.0, 1e9, None, None), role="master"))
@@ -105,7 +105,7 @@ def only_rules(parameters: Collection[str]) -> bool:
 
 
 def grows(old: Instance, new: Instance) -> bool:
-    """Return whether anything is promised more, or a port or a role comes."""
+    """Return whether any amount or maxmemory rises, or a port is new."""
     more = any((b or 0.0) > (a or 0.0) for a, b in zip(old.amounts, new.amounts, strict=True))
     return more or new.maxmemory > old.maxmemory or bool({*new.ports} - {*old.ports})
 
@@ -115,7 +115,7 @@ def _declared(amounts: Sequence[float]) -> dict[str, float]:
 
 
 def _plain(name: str, instance: Instance) -> Any:
-    """Return a field as it is compared: an amount of 0 promises what none given does."""
+    """Return a field's value for comparison: an amount of 0 is equal to none."""
     value = getattr(instance, name)
     if name == "amounts":
         return tuple(amount or 0.0 for amount in value)

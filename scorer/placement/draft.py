@@ -1,4 +1,4 @@
-"""A plan in the making: a machine for one instance after the other, and again where one has changed meanwhile."""
+"""A plan that is being made: a machine for each instance in turn, chosen again when that machine has changed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from scorer.snapshot.arrays import Bools
 from scorer.snapshot.snapshot import Snapshot
 
 _TOGETHER_MAX = 8
-"""So many are chosen again in one step: the plan is then of the ledger as it is."""
+"""The most instances that are chosen again in one step, so that the plan fits the ledger at one moment."""
 
 
 class Draft:
-    """Ranks each request on the ledger with the ones before proposed."""
+    """Ranks each request on the ledger plus the proposed instances before it."""
 
     def __init__(
         self,
@@ -46,18 +46,18 @@ class Draft:
         self._roster = first.machines.roster
         self._used = Counter(row for machine in held if (row := self._roster.index.get(machine)) is not None)
         self._chosen_at = [ledger.position] * len(requests)
-        """The ledger's position when each was chosen."""
+        """By instance, the ledger's position when its machine was chosen."""
         self._overlay, self._overlay_at = Overlay(ledger), ledger.position
         self._next = list(range(len(requests)))
 
     def take(self, found: Sequence[str | None], position: int) -> None:
-        """Begin with machines that were chosen when the ledger was at this position."""
+        """Begin with machines chosen at this position of the ledger."""
         self.found, self._chosen_at = list(found), [position] * len(found)
         self._used.update(self._roster.index[machine] for machine in found if machine is not None)
         self._first, self._next = None, self._outdated()
 
     def steps(self) -> Steps[None]:
-        """Choose for each, and again for those whose machine has changed since."""
+        """Choose a machine for each, and again for those whose machine has changed since."""
         while self._next:
             few = len(self._next) <= _TOGETHER_MAX
             for position in self._next:
@@ -83,7 +83,7 @@ class Draft:
         ranking = self._rank(request, ledger=proposed) if self._first is None or position else self._first
         self._first = None
         row, why = _choose(ranking, self._requests[0], self._used.keys(), left)
-        del ranking  # while it is held, what is kept for it is copied
+        del ranking  # a held ranking makes the next change copy its columns
         self._chosen_at[position] = self._overlay_at
         if row is None:
             self.reasons[position] = why
@@ -93,7 +93,7 @@ class Draft:
         proposed.propose(instance_of(request, machine, self._now_s, proposed_id(position)))
 
     def _proposed(self) -> Overlay:
-        """Return the ledger as it is now with what was chosen proposed."""
+        """Return an overlay of the present ledger with the chosen instances."""
         if self._overlay_at != self._ledger.position:
             self._overlay, self._overlay_at = Overlay(self._ledger), self._ledger.position
             for position, machine in enumerate(self.found):
@@ -119,12 +119,12 @@ class Draft:
 
 
 def proposed_id(position: int) -> str:
-    """Return the id of what is proposed for a position of the batch; no instance can have it."""
+    """Return the id of the proposed instance at a position of the batch; no real instance can have it."""
     return f"\0batch-{position}"
 
 
 def _choose(ranking: Ranking, wanted: Request, used: Collection[int], left: int) -> tuple[int | None, str]:
-    """Return the best row that keeps to the number of different machines, or why there is none."""
+    """Return the best row within the bounds on different machines, or the reason why there is none."""
     only: Bools | None = None
     why = ""
     if wanted.machines_max and len(used) >= wanted.machines_max:

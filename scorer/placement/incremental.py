@@ -1,8 +1,8 @@
 """Feasibility and scores of all machines, kept current while copies of the requested instance are placed one by one.
 
-A copy changes its own machine, and the means of scores of scope ``means``. So filters and scores are asked about many
-machines at once (`Machines.take`): those that are likely to be next, with one copy more, two more and so on. Placing a
-copy then only reads what they answered.
+A copy changes the columns of its own machine, and the means of scores of scope ``means``. So filters and scores are
+asked about many machines at once (`Machines.take`): those that are likely to be next, with one copy more, two more and
+so on. To place a copy then only reads their answers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scorer.ranking.ranking import Ranking, ScoreTerm
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 DEPTH = 4
-"""Filters and scores are asked about a machine with one to so many copies more, at once."""
+"""Filters and scores are asked about a machine with one to this many more copies at once."""
 
 
 @dataclass
@@ -32,15 +32,15 @@ class Part:
     own: Floats
     """[M]"""
     slopes: Floats
-    """[K, M]; K 0 for a score that knows no fleet."""
+    """[K, M]; K is 0 for a score that uses no mean of the fleet."""
     means: list[float]
     """[K]"""
     steps: Floats
-    """[K, M] What a copy on a machine adds to the means."""
+    """[K, M] How much a copy on a machine adds to the means."""
     separable: bool
     """Whether the score is of scope ``means``."""
     spread: bool
-    """Whether the total has it spread over the feasible machines by min-max."""
+    """Whether the profile normalises it over the feasible machines by min-max."""
     low: float = 0.0
     high: float = 0.0
 
@@ -50,14 +50,14 @@ class Part:
         return self.spread or bool(self.means)
 
     def raw(self, rows: Integers) -> Floats:
-        """Return [n]: the score as it is now."""
+        """Return [n]: the score with the copies placed so far."""
         raw = self.own[rows]
         for slope, mean in zip(self.slopes, self.means, strict=True):
             raw = raw - slope[rows] * mean
         return raw
 
     def line(self, low: float, high: float) -> tuple[float, float]:
-        """Return slope and start: this score adds ``slope * raw + start`` to the total, between these ends."""
+        """Return slope and start: this score adds ``slope * raw + start`` to the total, given the ends of min-max."""
         if not self.spread:
             return self.share, 0.0
         if high - low <= EQUAL * max(abs(low), abs(high)):
@@ -67,7 +67,7 @@ class Part:
 
 
 class IncrementalScores:
-    """All machines of a ranking, with the copies of its requested instance that were placed since."""
+    """Feasibility and scores of a ranking's machines, with the copies of its requested instance placed since."""
 
     def __init__(self, first: Ranking, count: int) -> None:
         machines = len(first.machines)
@@ -78,7 +78,7 @@ class IncrementalScores:
         self.parts = [_part(term, term.weighted.weight / weights) for term in first.terms]
         self.moving = [part for part in self.parts if part.moves]
         self.rest: Floats = np.zeros(machines)
-        """[M] What all other scores give together."""
+        """[M] The sum of all other scores' parts of the total."""
         for part in self.parts:
             if not part.moves:
                 self.rest += part.share * part.own
@@ -87,12 +87,12 @@ class IncrementalScores:
         self._depth = min(DEPTH, count)
         self._copies = np.zeros(machines, np.int64)
         self._answers: dict[int, list[tuple[bool, list[float]]]] = {}
-        """By row, for one more copy last: whether yet another would be feasible then, and the scores."""
+        """By row, a list, the last entry for one more copy: whether another is feasible after it, and the scores."""
         self.known: KeysView[int] = self._answers.keys()
-        """The rows that filters and scores were asked about: one more copy can be placed there."""
+        """The rows that filters and scores were asked about: `place` may be called for these."""
 
     def look_ahead(self, rows: Integers) -> None:
-        """Ask filters and scores about these machines with one to `DEPTH` copies more than they have."""
+        """Ask filters and scores about these machines with one to `DEPTH` more copies than they have."""
         depths = np.arange(self._depth, 0, -1)
         copies = (self._copies[rows][:, None] + depths).reshape(-1)
         again = np.repeat(rows, self._depth)
@@ -109,7 +109,7 @@ class IncrementalScores:
             self._answers[row] = answers[place * self._depth : (place + 1) * self._depth]
 
     def place(self, row: int) -> bool:
-        """Place one copy on a machine that is known; return whether one more is feasible there."""
+        """Place one copy on a machine of `known`; return whether one more is feasible there."""
         answers = self._answers[row]
         feasible, scores = answers.pop()
         if not answers:

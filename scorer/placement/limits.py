@@ -1,4 +1,4 @@
-"""Which limits the ledger must uphold for a request: those of the profile's filters, and one instance to a port."""
+"""The limits that the ledger must uphold for a request: those of the profile's filters, and one instance a port."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from scorer.ranking.ranking import ContinuedRanking, Ranking
 
 
 def limits(ranking: Ranking, rows: Sequence[int], request: Request) -> list[tuple[Limit, ...]]:
-    """Return, for each of some machines, what its sums and counts may be at most with the request.
+    """Return, for each of some machines, the upper limits of its sums and counts with the request.
 
-    Of two limits on one measure both hold. A machine has each port once, whatever the profile says. The filters are
-    asked once for all placements that a ranking serves; ``request`` may also be another than the ranking's own.
+    Of two limits on one measure both hold. Each port of a machine is used once, whatever the profile says. The filters
+    are asked once for all placements that a ranking serves; ``request`` may differ from the ranking's own.
     """
     made = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
     asked = without_id(request)
@@ -45,9 +45,9 @@ def _at(limit: Limit, row: int) -> Limit:
 
 
 def of_growth(limits: Sequence[Limit], old: Instance, new: Instance) -> tuple[Limit, ...]:
-    """Return the limits on what an instance that stays where it is will hold more of than before.
+    """Return the limits on the measures in which an instance that stays on its machine grows.
 
-    What it holds already is not refused, nor is its role: both are facts.
+    Amounts that it holds already are not checked again, nor is its role.
     """
     role = in_role(new.cluster, new.role)
     return tuple(

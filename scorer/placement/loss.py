@@ -1,4 +1,4 @@
-"""What if machines were lost: their instances placed anew on the others. Pure."""
+"""The ledger after the loss of machines, with their instances placed anew on the others. Pure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from scorer.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Loss:
-    """What became of the instances of the machines that were lost."""
+    """The placement of the instances of lost machines."""
 
     overlay: Overlay
-    """The ledger without them, and with those that found a place."""
+    """The ledger with those that found a machine there, and without the others."""
     placed: int
     homeless: tuple[str, ...]
-    """Ids of those that found none."""
+    """Ids of those that found no machine."""
 
 
 def lose(
     machines: Iterable[str], left: str, snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float
 ) -> Loss:
-    """Return the ledger after these machines are gone; ``left`` is a selector of the machines that are left.
+    """Return the ledger after the loss of these machines; ``left`` is a selector of the remaining machines.
 
     The largest instances are placed first, by cpu and then by memory; alike ones together.
     """

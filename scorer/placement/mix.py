@@ -1,8 +1,8 @@
 """The mix: the kinds of instances that were placed lately, as a repeating cycle of requests. Pure.
 
-Instances are of one kind when they ask for the same: kind, class and amounts. Where that makes more than `KINDS_MAX`,
+Instances are of one kind when they have the same kind, class and amounts. Where that makes more than `KINDS_MAX` kinds,
 amounts within a factor of about two are one kind, with their mean. Ports, cluster, labels and rules of single instances
-are left out: they say little of what comes next.
+are ignored: they do not predict the next instances.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from schemas.resources import RESOURCES
 from scorer.ledger.instance import Instance
 
 KINDS_MAX = 8
-"""Kinds of a mix at most: the most frequent."""
+"""The most kinds of a mix; rarer ones are left out."""
 CYCLE_MAX = 100
-"""Instances of one cycle at most."""
+"""The most instances of one cycle."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Kind:
 
     request: Request
     instances: int
-    """How many there were."""
+    """How many were placed lately."""
     cycle: int
-    """How many there are in one cycle."""
+    """How many a cycle has."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Mix:
 
     kinds: tuple[Kind, ...]
     instances: int
-    """How many were placed lately, those of rarer kinds too."""
+    """How many were placed lately, of rarer kinds too."""
 
     @property
     def covered(self) -> int:
-        """How many of them the kinds stand for."""
+        """How many of them are of these kinds."""
         return sum(kind.instances for kind in self.kinds)
 
 
@@ -85,7 +85,7 @@ def _grouped(instances: Sequence[Instance], *, exact: bool) -> list[list[Instanc
 
 
 def _rough(amount: float | None) -> int | None:
-    """Return the nearest power of two of an amount; None for none."""
+    """Return the exponent of the nearest power of two of an amount; None for none."""
     return round(math.log2(amount)) if amount else None
 
 
@@ -110,7 +110,7 @@ def _mean(group: Sequence[Instance]) -> Request:
 
 
 def _cycle(counts: Sequence[int]) -> list[int]:
-    """Return how many of each kind are in a cycle: as they were, or their shares of `CYCLE_MAX`, at least one.
+    """Return how many of each kind a cycle has: the counts in lowest terms, or shares of `CYCLE_MAX`, at least one.
 
     >>> _cycle([6, 4, 2]), _cycle([900, 99, 1])
     ([3, 2, 1], [90, 10, 1])

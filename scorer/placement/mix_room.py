@@ -1,9 +1,8 @@
 """Room for a mix: how many more instances fit, cycle by cycle, until the first kind finds no machine. Pure.
 
-The last `GREEDY_MAX` are placed as the profile would place them, kind by kind, in ever smaller batches of cycles. It
-ends when one more instance of the cycle is refused. To place 300,000 copies so would take a minute. Where so many fit,
-those before the last are spread over the machines at once, as mean instances of the mix. Each machine gets them in
-proportion to how many it takes.
+The last `GREEDY_MAX` are placed as the profile would place them, kind by kind, in ever smaller batches of cycles, until
+one more instance of the cycle is refused. To place 300,000 copies in this way would take a minute. So where more fit,
+the first ones are spread over the machines at once, as mean instances of the mix, in proportion to each machine's room.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from scorer.snapshot.arrays import Integers
 from scorer.snapshot.snapshot import Snapshot
 
 GREEDY_MAX = 1_500
-"""So many are placed as a placement is; four times as many where the estimate was too low."""
+"""Instances placed by ranking; up to four times as many where the estimate was too low."""
 ONE_BY_ONE_MAX = 500
-"""So many of these one by one, after the last batch of cycles."""
+"""The most of these that are placed one by one, after the last batch of cycles."""
 BULKS_MAX = 8
-"""The rest is spread in so many steps at most: with several classes each step takes half of what seems to fit."""
+"""The most steps of spreading: with several classes each step takes half of what seems to fit."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,9 @@ class MixRoom:
     """Of each kind."""
     by_machine: Counter[str]
     spread: int
-    """So many of all were spread over the machines at once."""
+    """How many of all were spread over the machines at once."""
     first: Kind | None
-    """The kind that no longer fits; None: counting ended before."""
+    """The first kind that no longer fits; None: counting ended before."""
     limits: tuple[Refusal, ...]
     """How many machines refuse it, and why."""
 
@@ -91,7 +90,7 @@ class _Filling:
     def __post_init__(self) -> None:
         self.fit = [0] * len(self.kinds)
         self.largest_first = sorted(self.kinds, key=lambda kind: kind.request.amounts()[:2], reverse=True)
-        """By cpu and then by memory: what is hard to place finds the room it needs."""
+        """By cpu and then by memory: the largest are the hardest to place."""
 
     def spread(self) -> None:
         """Spread mean instances over the machines while more fit than are placed one after the other."""
@@ -110,7 +109,9 @@ class _Filling:
                 return
             more = (most - self.greedy_max) / (1 if len(classes) == 1 else 2)
             for places, mean, share, found in rooms:
-                parts = np.cumsum(found.copies * (more * share / found.total))  # rounded along, so that the sum holds
+                parts = np.cumsum(
+                    found.copies * (more * share / found.total)
+                )  # rounded as running sums, to keep the total
                 self._spread(places, mean, np.diff(np.floor(parts), prepend=0.0).astype(np.int64))
 
     def _spread(self, places: Sequence[int], mean: Request, copies: Integers) -> None:
@@ -133,7 +134,7 @@ class _Filling:
             before = upto
 
     def cycles(self) -> None:
-        """Place whole cycles: twice as many each time, and from the first time that fails half as many."""
+        """Place whole cycles: twice as many each time, and half as many after the first failure."""
         batch, growing, placed = 1, True, 0
         copies = sum(kind.cycle for kind in self.kinds)
         while batch and placed < 4 * self.greedy_max:
@@ -144,7 +145,7 @@ class _Filling:
                 growing, batch = False, batch // 2
 
     def _placed(self, batch: int) -> bool:
-        """Place so many cycles, all or none."""
+        """Place a number of cycles, all or none; return whether they fit."""
         done: list[tuple[str, str]] = []
         for kind in self.largest_first:
             targets = self._identical(kind.request, batch * kind.cycle)
@@ -160,10 +161,10 @@ class _Filling:
         return True
 
     def _identical(self, request: Request, count: int) -> Iterator[str | None]:
-        """Yield where copies go: together where that is possible, else each on the ledger with those before."""
+        """Yield the target of each copy: chosen together where possible, else by one ranking after another."""
         ranking = rank(request, self.snapshot, self.overlay, self.profile, self.now_s, self.kept)
         found = place_identical(ranking, count)
-        del ranking  # while it is held, what is kept for it is copied
+        del ranking  # a held ranking makes the next change copy its columns
         if found is not None:
             yield from found
             return
@@ -171,7 +172,7 @@ class _Filling:
             yield rank(request, self.snapshot, self.overlay, self.profile, self.now_s, self.kept).chosen
 
     def one_by_one(self) -> tuple[Kind | None, list[Refusal]]:
-        """Place one instance after the other until one finds no machine; return its kind, and why."""
+        """Place one instance after the other until one finds no machine; return its kind and the refusals."""
         turns = in_turn([kind.cycle for kind in self.kinds])
         for at in islice(cycle(turns), ONE_BY_ONE_MAX):
             kind = self.kinds[at]
@@ -196,7 +197,7 @@ class _Filling:
 
 
 def in_turn(cycle: Sequence[int]) -> list[int]:
-    """Return the places of the kinds in one cycle, each spread evenly over it.
+    """Return the indices of the kinds in one cycle, each kind spread evenly over it.
 
     >>> in_turn([3, 1])
     [0, 0, 1, 0]

@@ -1,4 +1,4 @@
-"""What the reserve script is offered for an instance: its record, the machines it may go to, their limits."""
+"""The arguments of the reserve script for an instance: its record, its candidates, their limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scorer.ranking.ranking import Ranking
 
 
 def wanted(request: Request, digests: str, call: Call, now_s: float, candidates: Sequence[Candidate]) -> Wanted:
-    """Return the instance that the script is to reserve; ``digests``: what the record of an equal request may have."""
+    """Return the instance that the script is to reserve; ``digests``: those that an equal request's record may have."""
     record = msgspec.structs.replace(instance_of(request, "", now_s), request=digests.partition(" ")[0])
     return Wanted(record, request.ttl_s, candidates, call, digests)
 
@@ -30,12 +30,12 @@ def candidates(version: Callable[[str], int], ranking: Ranking, rows: list[int],
 
 
 def expected_change(change: int, request: Request) -> int:
-    """Return the change the whole ledger must still be at: for rules that look beyond the one machine; -1: any."""
+    """Return the change that the whole ledger must still have, for rules beyond one machine; -1: any."""
     far = any(rule.topology != "machine" for rule in (*request.affinity, *request.anti_affinity))
     return change if far else -1
 
 
 def as_of(own: dict[str, int], wanted: Wanted) -> Wanted:
-    """Expect the versions that our own scripts left, where they came after the plan."""
+    """Return the instance with candidates at the versions after our own scripts, where these came after the plan."""
     candidates = [one._replace(version=own.get(one.machine, one.version)) for one in wanted.candidates]
     return wanted._replace(candidates=candidates)

@@ -1,4 +1,4 @@
-"""What the script's outcome of one instance means for its placement: settled, hopeless, or to be tried again."""
+"""How the script's outcome of one instance enters its placement: settled, hopeless, or to be tried again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GONE = "this query reserved it before, and that has ended"
 
 
 def settle(placement: Placement, position: int, outcome: Outcome) -> bool:
-    """Note an outcome that is final and good; raise IdTaken for one that is final and bad."""
+    """Return whether the instance is reserved, and note it; raise IdTaken when another request has its id."""
     if outcome.kind == "other" and outcome.instance is not None:
         raise IdTaken(outcome.instance)
     if outcome.kind not in ("placed", "known"):
@@ -25,7 +25,7 @@ def settle(placement: Placement, position: int, outcome: Outcome) -> bool:
 
 
 def hopeless(placement: Placement, position: int, outcome: Outcome, current: bool) -> bool:
-    """Note an outcome that another try would not change; count the others as conflicts."""
+    """Return whether another try would not help, and note the reason; else count a conflict."""
     if outcome.kind in ("gone", "late"):
         refused(placement, position, outcome)
         return True
@@ -41,7 +41,7 @@ def hopeless(placement: Placement, position: int, outcome: Outcome, current: boo
 
 
 def refused(placement: Placement, position: int, outcome: Outcome) -> None:
-    """Note why the script reserved nothing, for good."""
+    """Note why the script reserved nothing and never will."""
     if outcome.kind == "gone":
         placement.gone.add(position)
         placement.missing[position] = GONE

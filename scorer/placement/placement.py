@@ -1,4 +1,4 @@
-"""What became of a query for instances."""
+"""The result of a query for instances."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from scorer.ranking.explain import answer, best_first, told, with_candidates_in_
 from scorer.ranking.ranking import Ranking
 
 TOLD_MAX = 500
-"""Machines on which the verdicts are told with `explain`."""
+"""The most machines whose verdicts are in an answer with `explain`."""
 
 
 class Conflict(Exception):
-    """Other scorers were faster every time."""
+    """All tries lost their candidates to other scorers."""
 
 
 class Late(Exception):
@@ -25,7 +25,7 @@ class Late(Exception):
     def __init__(self, reserved: int, asked: int) -> None:
         super().__init__(
             f"the deadline passed when {reserved} of {asked} instances were placed; "
-            "the same query with more time goes on from there"
+            "the same query with more time continues from there"
         )
 
 
@@ -38,7 +38,7 @@ class IdTaken(Exception):
 
 @dataclass
 class Placement:
-    """What became of a query for instances."""
+    """The result of a query for instances."""
 
     asked: list[Request]
     records: list[Instance | None]
@@ -46,15 +46,15 @@ class Placement:
     ranking: Ranking | None = None
     """The ranking of the first instance, when one was made."""
     answer: dict[str, Any] = field(default_factory=dict)
-    """That ranking in words, made before the ledger's view changed; its candidates are JSON already."""
+    """That ranking's part of the answer, made before the ledger's view changed; its candidates are JSON already."""
     missing: dict[int, str] = field(default_factory=dict)
-    """Why, by position, of those without a machine."""
+    """The reason, by position, of instances without a machine."""
     known: set[int] = field(default_factory=set)
-    """Positions of the instances that were there before."""
+    """Positions of instances that had been reserved before this query."""
     gone: set[int] = field(default_factory=set)
-    """Positions of those that this query reserved before and that have ended: they are missing, and stay so."""
+    """Positions of instances that this query reserved before and that have ended: they stay missing."""
     late: bool = False
-    """The ledger met the query after its deadline: no more was reserved."""
+    """The reserve script ran after the query's deadline and reserved no more."""
     lost: Counter[int] = field(default_factory=Counter)
     """Candidates that were lost to another scorer, by position."""
 
@@ -65,18 +65,18 @@ class Placement:
 
     @property
     def repeated(self) -> int:
-        """How many instances were there before."""
+        """How many instances had been reserved before this query."""
         return len(self.known)
 
     def explain(self) -> None:
-        """Put the ranking into words; done while the server reserves, so that it costs next to nothing."""
+        """Make the ranking's part of the answer; called while the server reserves, so that it takes no extra time."""
         if self.ranking is not None:
             self.answer = with_candidates_in_json(self.ranking, answer(self.ranking, explain_all=False))
             if self.asked[0].explain:
                 self._tell(self.ranking)
 
     def _tell(self, ranking: Ranking) -> None:
-        """Add the verdicts on the best machines: this is done in one step."""
+        """Add the verdicts on the best machines, in one step."""
         rows = best_first(ranking)
         self.answer["machines"] = told(ranking, rows[:TOLD_MAX])
         if len(rows) > TOLD_MAX:

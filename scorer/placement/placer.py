@@ -1,9 +1,9 @@
-"""Shell: rank, reserve, and again where another scorer was faster. One instance or many.
+"""Shell: rank and reserve, again when another scorer was faster. One instance or many.
 
-The view is current when a query is taken. The reserve script compares versions and limits once more; it is given the
-best few machines, so that losing one costs no second round trip. When all of them were lost, the log is read and the
-machines ranked anew. When they were lost to limits that no version explains (a port, say, that no filter looks at),
-more machines are given.
+The view is current when a query is taken. The reserve script compares versions and limits once more. It gets the best
+few machines, so that the loss of one costs no second round trip. When all of them are lost, the log is read and the
+machines are ranked anew. When they are lost to limits and not to changed versions (for example a port that no filter
+looks at), the script gets more machines.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class Placing:
         calls: Sequence[Call] = (),
         deadline: float = 0.0,
     ) -> Placement:
-        """Reserve a machine for each request, which has its id and stands for one instance.
+        """Reserve a machine for each request, which has an id and stands for one instance.
 
-        ``digests``, ``calls``: by position, or empty. The script alone decides on an id that is live or was: only it
-        knows what the query did before, and the time.
+        ``digests``, ``calls``: by position, or empty. Only the script decides on an id that is live or has ended: it
+        knows what the query did before, and the server's time.
 
         Raises IdTaken, Conflict, Late, InvalidRequest.
         """
@@ -79,7 +79,7 @@ class Placing:
         calls: Sequence[Call] = (),
         deadline: float = 0.0,
     ) -> Steps[Placement]:
-        """Do the same in steps of about `STEP_S`; a step takes the newest snapshot, and the ledger as it is."""
+        """Do the same in steps of about `STEP_S`; each step uses the newest snapshot and the present ledger."""
         digests = digests or [request_digests(request) for request in requests]
         calls = calls or [NO_QUERY] * len(requests)
         placement = Placement(list(requests), [None] * len(requests))

@@ -1,8 +1,8 @@
-"""Batches: many instances in one query, each seeing the ones before, exactly as if they were placed one at a time.
+"""Batches: many instances in one query, each seeing the ones before, as if they were placed one at a time.
 
-Unlike instances are ranked one after the other, each on an overlay that proposes the ones before. Identical
-ones go a faster way where nothing but a machine's own load decides (`scorer.placement.copies`): 1,000 on 5,000 machines
-take about as long as 50 single ones.
+Unlike instances are ranked one after the other, each on an overlay with the ones before. For identical ones there is a
+faster method where only a machine's own load decides (`scorer.placement.copies`): 1,000 on 5,000 machines take about as
+long as 50 single ones.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from scorer.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Plan:
-    """Where each instance of a batch would go."""
+    """The target of each instance of a batch."""
 
     machines: tuple[str | None, ...]
-    """By position in the batch; None where none was feasible, or nothing is placed because not all could be."""
+    """By position in the batch; None when none is feasible, or for all of an all-or-nothing batch that does not fit."""
     ranking: Ranking
-    """The ranking that the first instance saw."""
+    """The ranking of the first instance."""
     reasons: dict[int, str] = field(default_factory=dict)
-    """Why, one line each, by position, of the instances without a machine."""
+    """By position, the reason of each instance without a machine, one line."""
 
 
 def plan(
@@ -48,7 +48,7 @@ def plan(
     first: Ranking | None = None,
     kept: Kept | None = None,
 ) -> Plan:
-    """Return where the instances go, as `plan_steps` finds it while nothing else happens."""
+    """Return the plan of `plan_steps`, made without pauses between its steps."""
     return drain(plan_steps(requests, snapshot, ledger, profile, now_s, held, first, kept))
 
 
@@ -62,14 +62,14 @@ def plan_steps(
     first: Ranking | None = None,
     kept: Kept | None = None,
 ) -> Steps[Plan]:
-    """Return where the instances go; ``requests`` holds each instance's own (``count`` is expanded by `expand`).
+    """Return the plan of a batch; ``requests`` has one for each instance (``count`` is expanded by `expand`).
 
     ``all_or_nothing``, ``machines_max`` and ``machines_min`` are those of the first request: at most, or at least, so
-    many different machines. ``held`` has the machine of each instance of the same batch that is placed already, by an
-    earlier call or try: those machines count. ``first``: the ranking of the first request on this ledger, where it is
-    made already. Nothing is reserved and the ledger is not touched; ``kept`` as for `scorer.ranking.rank.rank`.
+    many different machines. ``held`` has the machine of each instance of the same batch that an earlier call or try has
+    placed: those machines count. ``first``: the ranking of the first request on this ledger, if it exists. Nothing is
+    reserved and the ledger is not changed; ``kept`` as for `scorer.ranking.rank.rank`.
 
-    The ledger may change between two steps: what was chosen on a machine that changed since is chosen again.
+    The ledger may change between two steps: an instance whose chosen machine changed since gets a new choice.
 
     Raises InvalidRequest where `rank` does, or for more different machines than instances.
     """
@@ -110,7 +110,7 @@ def expand(request: Request) -> list[Request]:
 
 
 def identical(requests: Sequence[Request]) -> bool:
-    """Return whether the requests differ by their ids at most."""
+    """Return whether the requests are equal except for their ids."""
     first = requests[0]
     plain = msgspec.structs.replace(first, id="")
     return all(request is first or msgspec.structs.replace(request, id="") == plain for request in requests)
@@ -125,7 +125,7 @@ def _why_missing(
     now_s: float,
     kept: Kept,
 ) -> dict[int, str]:
-    """Return why the last ones have no machine: how a ranking after all that were placed sums it up."""
+    """Return why the last ones have no machine: the summary of a ranking after all that were placed."""
     proposed = Overlay(ledger)
     for position, (request, machine) in enumerate(zip(requests, found, strict=True)):
         if machine is not None:

@@ -1,4 +1,4 @@
-"""Why the last ranking did or did not serve the next placement: one reason for each way in and each way out.
+"""Why the kept ranking served the next placement, or did not: one reason for each case.
 
 Reasons are values here; the service counts them (``windward_scorer_ranking_reuse_total``).
 """
@@ -22,7 +22,7 @@ REUSED: Mapping[Reason, str] = MappingProxyType(
         "continued": "what was placed since is what the ranking chose, and the next machine is known",
     }
 )
-"""Reasons for taking the ranking that is kept."""
+"""Reasons for using the kept ranking."""
 
 RANKED: Mapping[Reason, str] = MappingProxyType(
     {
@@ -50,9 +50,9 @@ RANKED: Mapping[Reason, str] = MappingProxyType(
 """Reasons for a new ranking."""
 
 LASTING: frozenset[Reason] = frozenset({"scope", "normalisation", "out_of_range"})
-"""Those that hold for the request whatever is kept."""
+"""Reasons that hold for the request, whatever is kept."""
 
 
 def result(reason: Reason) -> Literal["reused", "ranked"]:
-    """Return what was done for this reason."""
+    """Return the result that goes with this reason."""
     return "reused" if reason in REUSED else "ranked"

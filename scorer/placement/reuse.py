@@ -1,9 +1,9 @@
-"""Reuse: what the last ranking found serves the next placement, while it is what a new ranking would find.
+"""Reuse: the last ranking serves the next placement while a new ranking would choose the same machines.
 
 Deployers place the same kind of instance again and again, one after the other or many at once. After each the ledger
-has changed by just what was chosen, so the next best machine is known (`scorer.placement.continuation`). While no query
-waits the next ranking is made beforehand (`Reuse.prepare`). Both use the code and the data that the next query would
-use, so a choice never depends on it. An answer has the terms of the ranking that the row of placements began with.
+has changed only by the chosen instance, so the next best machine is known (`scorer.placement.continuation`). While no
+query waits the next ranking is made beforehand (`Reuse.prepare`). Both use the code and the data that the next query
+would use, so a choice never depends on reuse. An answer has the terms of the ranking that the placements began with.
 
 The shape is that of kube-scheduler's OpportunisticBatch: one ranking is kept, and the request without its id is the
 signature. Plugins state whether they allow it (`scorer.ranking.scope`). Each way out has a reason, which is counted
@@ -31,10 +31,10 @@ from scorer.ranking.ranking import Ranking
 from scorer.snapshot.snapshot import Snapshot
 
 ALIKE_MIN = 2
-"""After so many alike placements with nothing else between them more are expected, and the next are chosen ahead."""
+"""After this many alike placements in a row more are expected, and the next machines are chosen ahead."""
 
 ALIKE_STEP, UNLIKE_STEP = 64, 8
-"""So many instances are planned in one step."""
+"""The most instances planned in one step: identical ones, and others."""
 
 
 class Reuse:
@@ -42,14 +42,14 @@ class Reuse:
 
     def __init__(self, columns: Kept | None = None) -> None:
         self._columns = Kept() if columns is None else columns
-        """What `rank` keeps from one decision to the next."""
+        """The columns that `rank` keeps from one decision to the next."""
         self.reasons: Counter[Reason] = Counter()
-        """Why each ranking or plan asked for was a new one or not; who counts them clears them."""
+        """The reason of each ranking or plan since the caller last counted and cleared them."""
         self._kept: Continuation | None = None
         self._last: tuple[Request, Profile] | None = None
-        """What was ranked last, without its id."""
+        """The last ranked request, without its id, and its profile."""
         self._repeated = False
-        """Whether that was asked for twice on end."""
+        """Whether it was asked for twice in a row."""
 
     def rank(
         self,
@@ -61,7 +61,7 @@ class Reuse:
         *,
         whole: bool = False,
     ) -> Ranking:
-        """Return the ranking that is kept, if it holds for this request, or a new one. Raises what `rank` raises.
+        """Return the kept ranking, if it holds for this request, or a new one. Raises what `rank` raises.
 
         ``whole``: more than the best machine is asked for. Otherwise it may be a `ContinuedRanking`.
         """
@@ -92,7 +92,7 @@ class Reuse:
         now_s: float,
         held: Sequence[str] = (),
     ) -> Plan:
-        """Return the plan of a batch: from the ranking that is kept, or a new one. Raises what `plan` raises."""
+        """Return the plan of a batch: from the kept ranking, or a new one. Raises what `plan` raises."""
         asked, count = without_id(requests[0]), len(requests)
         unfit = _unfit(requests, held) or ("ties_drawn" if profile.ties == "draw" else None)
         reason = unfit or self._check(asked, count, snapshot, ledger, profile, now_s)
@@ -122,7 +122,7 @@ class Reuse:
         now_s: float,
         held: Sequence[str] = (),
     ) -> Steps[Plan]:
-        """Return the same in steps; a plan of many steps is not made from the ranking that is kept, nor keeps one."""
+        """Return `plan` in steps; a plan of several steps neither uses the kept ranking nor keeps one."""
         alike = identical(requests)
         if len(requests) <= (ALIKE_STEP if alike else UNLIKE_STEP):
             return self.plan(requests, snapshot, ledger, profile, now_s, held)
@@ -132,7 +132,7 @@ class Reuse:
         return found
 
     def prepare(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
-        """Bring the columns up to date; rank the last request again if it was asked for twice on end."""
+        """Bring the columns up to date; rank the last request again if it was asked for twice in a row."""
         if self._last is None:
             return
         kept, (request, profile) = self._kept, self._last
@@ -149,15 +149,15 @@ class Reuse:
                 self._kept.extend(1)
             else:
                 see(request, snapshot, ledger, profile, now_s, self._columns)
-        except Exception:  # the next equal query is answered with it; there is no query yet
+        except Exception:  # the next equal query will raise it and be answered with it
             self._last = None
 
     def _check(
         self, asked: Request, count: int, snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float
     ) -> Reason:
-        """Return ``unchanged`` or ``continued`` if what is kept serves the next ``count`` instances, or why not.
+        """Return ``unchanged`` or ``continued`` if the kept ranking serves the next ``count`` instances, or why not.
 
-        ``count`` 0: one instance, and a ranking that found no machine for it serves too.
+        ``count`` 0: one instance; a ranking without a feasible machine serves too.
         """
         kept = self._kept
         if kept is None:
@@ -168,15 +168,15 @@ class Reuse:
         return reason or ("unchanged" if kept.fresh else "continued")
 
     def _forget(self) -> None:
-        """Let go of the ranking that is kept: it would make the next change of the ledger copy the fleet.
+        """Drop the kept ranking, which would make the next change of the ledger copy the fleet's columns.
 
-        And of the last request: what cannot be ranked is not tried again.
+        The last request is dropped too: one that cannot be ranked is not tried again.
         """
         self._kept = self._last = None
 
 
 def _unfit(requests: Sequence[Request], held: Sequence[str], alike: bool | None = None) -> Reason | None:
-    """Return what in a batch itself calls for a plan of its own."""
+    """Return the property of a batch that requires a plan of its own, None without one."""
     first = requests[0]
     if held:
         return "retried"

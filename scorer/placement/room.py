@@ -1,9 +1,9 @@
-"""Room: how many more instances of a kind every machine takes, and what then limits it. Pure.
+"""Room: how many more instances of a kind each machine takes, and what then limits it. Pure.
 
 A machine takes copies until a filter refuses the next one. Each filter that ran is asked about all machines at once,
-with so many copies on each (`Machines.take`). The number is found by doubling and halving: some thirty passes, however
-many copies fit. That is what placing them one by one would find while filters look at one machine at a time. Where one
-looks at others too (anti-affinity over a topology), the copies are placed one by one.
+with a number of copies on each (`Machines.take`). The number is found by doubling and halving: about thirty passes,
+however many copies fit. The result is that of placing them one by one, while each filter looks at one machine only.
+Where one looks at others too (anti-affinity over a topology), the copies are placed one by one.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from scorer.snapshot.arrays import Bools, Integers
 from scorer.snapshot.snapshot import Snapshot
 
 MACHINE_MAX = 4_096
-"""Copies on one machine at most: where nothing limits them, this does."""
+"""The most copies counted on one machine."""
 ONE_BY_ONE_MAX = 10_000
-"""Copies that are placed one by one at most."""
+"""The most copies that are placed one by one."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Room:
     copies: Integers
     """[M] On each machine."""
     limits: tuple[Refusal, ...]
-    """How many machines each filter keeps from one copy more, most first."""
+    """How many machines each filter keeps from one more copy, most first."""
     at_least: bool = False
-    """Whether counting ended before anything limited it."""
+    """Whether counting ended at a bound before a filter refused."""
 
     @property
     def total(self) -> int:
@@ -63,7 +63,7 @@ def room(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         scopes = {scope_for(verdict.filter, request, verdict.machines) for verdict in ranking.verdicts}
         if "fleet" in scopes:
-            del ranking  # while it is held, what is kept for it is copied
+            del ranking  # a held ranking makes the next change copy its columns
             return _one_by_one(request, snapshot, ledger, profile, now_s, kept)
         copies = _most(ranking)
         at_least = bool((copies >= MACHINE_MAX).any())
@@ -71,7 +71,7 @@ def room(
 
 
 def _most(ranking: Ranking) -> Integers:
-    """Return [M]: the copies that each machine takes, the least number with which one more is refused."""
+    """Return [M]: the copies that each machine takes: the least number with which one more is refused."""
     low = ranking.feasible.astype(np.int64)
     high = low.copy()
     rows, copies = np.flatnonzero(ranking.feasible), 1
@@ -89,7 +89,7 @@ def _most(ranking: Ranking) -> Integers:
 
 
 def _allowed(ranking: Ranking, rows: Integers, copies: Integers) -> Bools:
-    """Return whether each of some machines, with so many copies on it, takes one more."""
+    """Return whether each of some machines, with the given copies on it, takes one more."""
     allowed = np.ones(len(rows), np.bool_)
     for verdict in ranking.verdicts:
         allowed &= verdict.filter(ranking.request, _with(verdict, rows, copies))
@@ -101,7 +101,7 @@ def _with(verdict: Verdict, rows: Integers, copies: Integers) -> Machines:
 
 
 def _limits(ranking: Ranking, copies: Integers) -> list[Refusal]:
-    """Return what refuses the next copy; each machine counts once, for the first filter that does."""
+    """Return the refusals of the next copy; each machine counts once, for the first filter that refuses."""
     left = np.arange(len(copies))
     found: Counter[tuple[str, str]] = Counter()
     for verdict in ranking.verdicts:
@@ -124,7 +124,7 @@ def _limits(ranking: Ranking, copies: Integers) -> list[Refusal]:
 def _one_by_one(
     request: Request, snapshot: Snapshot, ledger: Readable, profile: Profile, now_s: float, kept: Kept
 ) -> Room:
-    """Place copies until none fits; an overlay that is given keeps them."""
+    """Place copies until none fits; a given overlay keeps them."""
     overlay = Overlay(ledger) if isinstance(ledger, LedgerView) else ledger
     copies = np.zeros(len(snapshot), np.int64)
     for number in range(ONE_BY_ONE_MAX):

@@ -1,4 +1,4 @@
-"""The next best machine, found among a few: how much the total of any other can have changed is bounded.
+"""The next best machine, found among a few: the change of all other machines' totals is bounded.
 
 Between two looks at the whole fleet only a shortlist is compared: the best machines, and those that mark the ends of
 each min-max. The totals of other machines depend on what is placed only by means and ends. So none of them can have
@@ -17,11 +17,11 @@ from scorer.snapshot.arrays import Floats, Integers
 _count = np.count_nonzero
 
 SHORTLIST = 256
-"""So many of the best machines are compared."""
+"""The number of best machines that are compared."""
 ENDS = 16
-"""So many machines at either end of each min-max are compared beside them."""
+"""The number of machines at either end of each min-max that are compared, too."""
 LOOK_AHEAD = 256
-"""Filters and scores are asked about at most so many machines at once."""
+"""The most machines that filters and scores are asked about at once."""
 
 
 class OutOfRangeError(Exception):
@@ -39,7 +39,7 @@ class Shortlist:
         self._rows: Integers = np.empty(0, np.int64)
         """The shortlist."""
         self._out_of_order: set[int] = set()
-        """Those of it that an equal machine beside it may precede by name: they got a copy since, or mark an end."""
+        """Its machines that an equal one outside it may precede by name: they got a copy since, or are at an end."""
         self._slope_ends: list[tuple[list[float], list[float]]] = [
             (part.slopes.min(axis=1).tolist(), part.slopes.max(axis=1).tolist()) if len(first.machines) else ([], [])
             for part in self._moving
@@ -60,7 +60,7 @@ class Shortlist:
         return chosen
 
     def _renew(self, alive: Integers) -> None:
-        """Look at the whole fleet: choose the shortlist, and note what the others have."""
+        """Look at the whole fleet: choose the shortlist, and note the totals of the others."""
         total = self._scores.rest[alive].copy()
         keep = np.zeros(alive.size, np.bool_)
         raws = []
@@ -95,7 +95,7 @@ class Shortlist:
         self._noted = [(list(part.means), *part.line(part.low, part.high)) for part in self._moving]
 
     def _bound(self, ends: list[tuple[float, float]], lines: list[tuple[float, float]]) -> float | None:
-        """Return what no machine outside the shortlist can exceed now; None when an end may lie among them."""
+        """Return an upper bound of all totals outside the shortlist; None when an end of min-max may lie there."""
         bound = self._best_other
         for place, part in enumerate(self._moving):
             means, slope_then, start_then = self._noted[place]
@@ -113,7 +113,7 @@ class Shortlist:
         return bound
 
     def _choose(self, count: int, renewed: bool) -> list[int]:
-        """Place copies while the shortlist is sure to hold the best machine; ``renewed``: it was just made."""
+        """Place copies while the shortlist certainly has the best machine; ``renewed``: it was just made."""
         scores, moving, rows, out_of_order = self._scores, self._moving, self._rows, self._out_of_order
         own = [part.own[rows] for part in moving]
         slopes = [part.slopes[:, rows] for part in moving]
@@ -159,7 +159,7 @@ class Shortlist:
         return chosen
 
     def _best(self, rows: Integers, total: Floats, constant: float) -> tuple[int, float]:
-        """Return the position of the largest total, of equals the one whose name sorts first; and that total."""
+        """Return the position of the largest total, by name among equal ones, and that total."""
         at = int(total.argmax())
         top = float(total[at])
         equals = total >= top - TIE

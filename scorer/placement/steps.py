@@ -1,4 +1,4 @@
-"""Long work in steps: a generator that yields where others may be served, and returns its result."""
+"""Long work in steps: a generator that yields where other queries may be answered, and returns its result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
-"""Work that may be left between two of its steps, or given up by closing it."""
+"""Work that may pause between two steps, or be given up by closing the generator."""
 
 
 def drain(steps: Steps[Result]) -> Result:

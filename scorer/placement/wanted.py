@@ -1,13 +1,13 @@
-"""Wanted instances against what is there: what would be placed, moved, changed, refused, released, or stays. Pure.
+"""Wanted instances compared with the ledger: what would be placed, moved, changed, refused, released, or stays. Pure.
 
-An instance that is there stays where it is while the rules of the profile let it be there. It moves when the file names
-another machine, or when a rule refuses it where it is. It also moves when it grows beyond a limit of its machine.
-Filters that say only that nothing new should come now (`NEWCOMERS`: a cordon, old data, high load) do not make it move.
-What is promised already is a fact, as in an update.
+An instance of the ledger stays on its machine while the filters of the profile allow it there. It moves when the file
+names another machine, when a filter refuses it on its machine, or when it grows beyond a limit of its machine. Filters
+against new instances (`NEW_ONLY`: a cordon, old data, high load) do not make it move. Amounts that it holds already are
+not checked again, as in an update.
 
-Each step sees the ones before, in the order in which they are carried out: releases, what shrinks, what grows in its
-place, moves, new instances in the order of the file. A move holds both machines until it is confirmed, so the room that
-it leaves is for a later plan.
+Each step sees the ones before, in the order in which they are carried out: releases, instances that shrink, instances
+that grow on their machine, moves, new instances in the order of the file. A move holds both machines until it is
+confirmed, so the room that it leaves is for a later plan.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from scorer.ranking.seen import Seen
 from scorer.snapshot.snapshot import Snapshot
 
 Action = Literal["release", "change", "update", "move", "place", "refuse", "same"]
-NEWCOMERS = frozenset({"cordon", "fresh", "warming", "usage_threshold", "daily_peak", "memory_pressure"})
-"""Filters that keep new instances away for now; what is there stays."""
+NEW_ONLY = frozenset({"cordon", "fresh", "warming", "usage_threshold", "daily_peak", "memory_pressure"})
+"""Filters that keep new instances away for now; instances that are there stay."""
 
 _ARRIVING = "\n"
-"""At the end of the id under which the draft has a moving instance on its target: no id ends so."""
+"""The end of the id under which the draft has a moving instance on its target; no instance's id ends so."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What becomes of one instance."""
+    """The step of one instance."""
 
     action: Action
     id: str
     source: str | None = None
-    """Where it is; None where it is not yet."""
+    """Its machine; None for a new instance."""
     target: str | None = None
-    """Where it will be; None where it will not."""
+    """Its machine after the step; None when it is released or refused."""
     why: str = ""
     """What changes, or why it is refused."""
     generation: int = 0
@@ -61,7 +61,7 @@ class Step:
     request: Request | None = None
     """Of what is placed."""
     old: Instance | None = None
-    """The record that it was decided on; None where there is none yet."""
+    """The record that it was decided on; None for a new instance."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ def compare(
     release_last: bool = False,
     kept: Kept | None = None,
 ) -> Wanted:
-    """Return what to do so that the instances of these requests are there; each request has an id of its own.
+    """Return the steps that give the ledger the instances of these requests, each of which has an id of its own.
 
     ``prune``: confirmed instances that no request names are released, those with ``prune_labels`` only.
-    ``release_last``: after all other steps, none of which then has the room that the releases make.
+    ``release_last``: releases come after all other steps, which then do not have the room of the released ones.
     Raises InvalidRequest where `rank` does.
     """
     draft = _Draft(snapshot, Overlay(ledger), profile, now_s, Kept() if kept is None else kept)
@@ -134,7 +134,7 @@ class _Draft:
         return Step("release", old.id, old.machine, None, "not in the file", old.generation, old=old)
 
     def shrunk(self, old: Instance, request: Request) -> Step | None:
-        """Return the step of one that stays and grows in nothing, or that cannot be changed; None for any other."""
+        """Return the step of an instance that stays and grows in nothing, or that cannot be changed; else None."""
         new = as_wanted(old, request)
         moves, differs = bool(request.machine) and request.machine != old.machine, changes(old, new)
         if why := fixed(old, request):
@@ -163,19 +163,19 @@ class _Draft:
         return self._changed(there, new)
 
     def grown(self, old: Instance, request: Request) -> Step | None:
-        """Return the step of one that stays where it is; None where it has to move."""
+        """Return the step of an instance that stays on its machine; None when it has to move."""
         if request.machine and request.machine != old.machine:
             return None
         return self._in_place(old, as_wanted(old, request), request)
 
     def moved(self, old: Instance, request: Request) -> Step:
-        """Return the step of one that goes elsewhere, or finds no place."""
+        """Return the step of an instance that moves, or finds no machine."""
         new = as_wanted(old, request)
         self.overlay.leave(old.id)
         ranking = rank(msgspec.structs.replace(request, id=""), self.snapshot, self.overlay, self.profile, self.now_s,
                        self.kept)  # fmt: skip
         target, why = ranking.chosen, "" if ranking.feasible_count else summary(ranking)
-        del ranking  # while it is held, what is kept for it is copied
+        del ranking  # a held ranking makes the next change copy its columns
         because = "the file names the machine" if request.machine else self._refusal(old, new, request)
         if target is None or target == old.machine:
             self.overlay.propose(old)
@@ -186,7 +186,7 @@ class _Draft:
         return Step("move", old.id, old.machine, target, words, old.generation, changes(old, new), old=old)
 
     def placed(self, request: Request) -> Step:
-        """Return the step of one that is not there yet."""
+        """Return the step of a new instance."""
         ranking = rank(request, self.snapshot, self.overlay, self.profile, self.now_s, self.kept)
         target, why = ranking.chosen, "" if ranking.feasible_count else summary(ranking)
         del ranking
@@ -204,7 +204,7 @@ class _Draft:
         return self._changed(old, new)
 
     def _changed(self, old: Instance, new: Instance) -> Step:
-        """Return the step of one that stays where it is."""
+        """Return the step of an instance that stays on its machine."""
         differs = changes(old, new)
         action: Action = "update" if only_rules(differs) else "change" if differs else "same"
         return Step(action, old.id, old.machine, old.machine, in_words(old, new), old.generation, differs, old=old)
@@ -213,7 +213,7 @@ class _Draft:
         return Step("refuse", old.id, old.machine, old.machine, why, old.generation)
 
     def _refusal(self, old: Instance, new: Instance, request: Request) -> str:
-        """Return why an instance may not stay where it is; it is out of the overlay meanwhile. "": it may."""
+        """Return why an instance, which the overlay does not have now, may not stay on its machine; "": it may."""
         row = self.snapshot.roster.index.get(old.machine)
         if row is None:
             return f"{old.machine} is not known"
@@ -221,10 +221,10 @@ class _Draft:
         limits: list[Limit] = one_to_a_port(request.ports)
         for each in self.profile.filters:
             machines = seen.machines(each.load_model, each.owner)
-            if each.filter.name in NEWCOMERS or not plugins.wanted(each.filter, request, machines):
+            if each.filter.name in NEW_ONLY or not plugins.wanted(each.filter, request, machines):
                 continue
             here = machines.take(np.array([row]))
-            if hasattr(each.filter, "limit"):  # what it holds already is a fact: only what grows is compared
+            if hasattr(each.filter, "limit"):  # amounts that it holds already are not checked: only what grows
                 limits += [_of_one(limit) for limit in plugins.limits(each.filter, request, here)]
             elif not (allowed := each.filter(request, here))[0]:
                 why = plugins.reasons(each.filter, request, here, allowed)
@@ -232,7 +232,7 @@ class _Draft:
         return self._exceeded(of_growth(limits, old, new), new)
 
     def _exceeded(self, limits: Sequence[Limit], new: Instance) -> str:
-        """Return the reason of the first limit that an instance exceeds beside the others of its machine."""
+        """Return the reason of the first limit that an instance exceeds together with the others of its machine."""
         others = [as_held(one, new.machine) for one in self.overlay.held_on(new.machine)] if limits else []
         measures = measures_in_script(new, limits)
         for limit, most in zip(limits, mosts_in_script(limits, scales_in_script(measures)), strict=True):

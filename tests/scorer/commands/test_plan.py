@@ -63,7 +63,7 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     [
         (["--apply", "--machines", FLEET], "apply: a file is only planned on"),
         (["--prune-labels", "a=b"], "prune_labels: goes with --prune"),
-        (["--apply", "--profile", "mine.toml"], "profile: --apply goes by a profile of the scorer"),
+        (["--apply", "--profile", "mine.toml"], "profile: --apply needs a profile of the scorer"),
     ],
 )
 def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:
