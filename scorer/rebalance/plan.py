@@ -30,6 +30,8 @@ __all__ = ["Allowed", "Bounds", "Hosts", "Movable", "Moved", "Step", "plan"]
 
 CANDIDATES = 4
 """So many instances of a source are tried on all machines in one step: those that relieve it the most."""
+FINALISTS = 16
+"""For so many targets of an instance it is worked out what the copying costs there."""
 TIE = 0.01
 """The part of the best gain within which moves are equal."""
 
@@ -107,7 +109,7 @@ class _Search:
         fits &= self.allowed(instance)
         if not fits.any():
             return None
-        machines = np.flatnonzero(fits)
+        machines = self._finalists(instance, cut, gain, np.flatnonzero(fits))
         cost = self._cost(instance, cut, machines)
         net = gain[machines] - cost
         if net.max() < self.bounds.gain_min or net.max() <= 0:
@@ -116,6 +118,20 @@ class _Search:
         best = int(near[self._unevenness(machines[near], usage).argmin()])
         target = int(machines[best])
         return self.draft.step(instance, target, float(gain[target]), float(cost[best]))
+
+    def _finalists(self, instance: int, cut: float, gain: Floats, machines: Integers) -> Integers:
+        """Return at most `FINALISTS` of some machines: those that gain the most before the copying adds anything.
+
+        Of equal ones those that leave the fleet most even.
+        """
+        if len(machines) <= FINALISTS:
+            return machines
+        most = gain[machines] - part_of_gain(self.draft.copy_seconds(instance, machines)) * cut
+        near = np.flatnonzero(most >= most.max() * (1 - TIE))
+        if len(near) <= FINALISTS:
+            return machines[np.argpartition(-most, FINALISTS)[:FINALISTS]]
+        uneven = self._unevenness(machines[near], self.movable.usage[:, instance])
+        return machines[near[np.argpartition(uneven, FINALISTS)[:FINALISTS]]]
 
     def _cost(self, instance: int, cut: float, machines: Integers) -> Floats:
         """Return [n]: what the copying of an instance to each of these machines costs."""
