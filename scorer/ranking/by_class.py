@@ -20,7 +20,7 @@ import numpy as np
 from schemas.resources import RESOURCES
 from scorer.ledger.limits import Limit, total
 from scorer.ranking.machines import ROUNDING, Machines, numbers
-from scorer.ranking.reclaimed import GROUPS, reclaimable, too_old
+from scorer.ranking.reclaimed import GROUPS, reckoning, reclaimable, too_old
 from scorer.reclaim.strategy import Reclaim
 from scorer.reclaim.uses import BATCH, MEASURED
 from scorer.snapshot.arrays import Bools, Floats
@@ -95,6 +95,7 @@ class ByClass:
             short = ~(self.left[row] >= amounts[row])
             if sold and self._reclaims:
                 found[f"nothing to reclaim for {self.priority_class}: data too old"] = self.old & short
+                found[f"no {name} to reclaim for {self.priority_class}"] = short & (self.most[row] <= 0)
                 found[f"{name} of {' and '.join(self.counted)} above what is reclaimable"] = short
             else:
                 found[f"{name} of prod too full" if sold else f"{name} too full"] = short
@@ -111,7 +112,11 @@ class ByClass:
                 yield Limit(total(name), self.most[row], f"{name} too full")
 
     def detail(self, position: int) -> Mapping[str, Any]:
-        """Show the sum that was compared, of which classes, and what it was compared with."""
+        """Show the sum that was compared, of which classes, what it was compared with, and what that is made of."""
+        made_of = {
+            what: {name: said for name, said in numbers(values[:, position]).items() if self._is_sold(name)}
+            for what, values in self._reckoning.items()
+        }
         return {
             "class": self.priority_class,
             "counted": list(self.counted),
@@ -119,4 +124,12 @@ class ByClass:
             "used": numbers(self.used[:, position]),
             "allocatable": numbers(self._machines.allocatable[:, position]),
             "limit": numbers(self.most[:, position]),
+            **{what: said for what, said in made_of.items() if any(each is not None for each in said.values())},
         }
+
+    @cached_property
+    def _reckoning(self) -> Mapping[str, Floats]:
+        return reckoning(self._machines, self._strategy, self.priority_class) if self._reclaims else {}
+
+    def _is_sold(self, name: str) -> bool:
+        return RESOURCES.index(name) in self._sold

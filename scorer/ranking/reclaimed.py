@@ -6,6 +6,8 @@ once, with what they ask. The amounts of batch and free do not change what these
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from schemas.resources import CPU, RESOURCES
@@ -14,11 +16,11 @@ from scorer.ledger.class_usage import measured_usage, reported_usage, system_usa
 from scorer.ranking.instance_mean import ENDED_S
 from scorer.ranking.load import positions
 from scorer.ranking.machines import Machines
-from scorer.reclaim.capacity import batch, degraded, mid
+from scorer.reclaim.capacity import batch, batch_takings, degraded, mid
 from scorer.reclaim.peaks import unused
 from scorer.reclaim.prediction import Peaks
 from scorer.reclaim.strategy import Reclaim
-from scorer.reclaim.uses import MID, sums_by_class, uses_from
+from scorer.reclaim.uses import MID, Uses, sums_by_class, uses_from
 from scorer.snapshot.arrays import Bools, Floats
 
 GROUPS = {"prod": ("prod",), "mid": ("mid",), "batch": ("batch",), "free": ("batch", "free")}
@@ -86,28 +88,64 @@ def predicted(machines: Machines) -> Floats:
     return found
 
 
-def reclaimable(machines: Machines, strategy: Reclaim, priority_class: str) -> Floats:
-    """Return [R, n]: what a class below prod may have; 0 of a resource that is not sold by class, or unknown.
+class _Counted(NamedTuple):
+    """What the rules go by, [R, n] each, beside the sums over instances."""
+
+    sums: Uses
+    capacity: Floats
+    reserved: Floats
+    system: Floats
+    usage: Floats
+
+
+def _counted(machines: Machines) -> _Counted:
+    """Return it for these machines.
 
     The system's usage is what the agent reports of it, plus the reports of ids that the ledger does not have. Without
     such a report it is what the machine uses beyond its instances: usage that is not measured by instance, batch's too,
-    counts against batch. Where no peak is predicted the day's peak counts.
+    counts against batch.
     """
-    sums = uses_from(machines.of_classes)
-    capacity, allocatable = machines.capacity, machines.allocatable
-    reserved = np.maximum(capacity - allocatable, 0.0)
-    usage = machines.remaining_mean
+    sums, usage = uses_from(machines.of_classes), machines.remaining_mean
     by_report = machines.usage_reported - sums.measured - machines.ended_lower
     beyond = np.where(np.isnan(by_report), usage - sums.measured - sums.unmeasured, by_report)
     system = np.where(np.isnan(beyond), np.nan, np.fmax(machines.system_usage, np.maximum(beyond, 0.0)))
+    reserved = np.maximum(machines.capacity - machines.allocatable, 0.0)
+    return _Counted(sums, machines.capacity, reserved, system, usage)
+
+
+def _peaks(machines: Machines, sums: Uses) -> tuple[Floats, Floats, Bools]:
+    """Return the peaks of prod and system, and where they are predicted; elsewhere prod's is the day's peak."""
+    prod, system = machines.predicted
+    predicted = ~(np.isnan(prod) | np.isnan(system))
+    prod = np.where(predicted, prod, np.maximum(machines.usage_peak - sums.lower, 0.0))
+    return prod, np.where(predicted, system, 0.0), predicted
+
+
+def reclaimable(machines: Machines, strategy: Reclaim, priority_class: str) -> Floats:
+    """Return [R, n]: what a class below prod may have; 0 of a resource that is not sold by class, or unknown."""
+    seen = _counted(machines)
     if priority_class != "mid":
-        return batch(strategy, capacity, reserved, system, sums)
-    prod, beside = machines.predicted
-    unpredicted = np.isnan(prod) | np.isnan(beside)
-    prod = np.where(unpredicted, np.maximum(machines.usage_peak - sums.lower, 0.0), prod)
-    beside = np.where(unpredicted, 0.0, beside)
-    spare = unused(sums.prod_requested, prod, beside, allocatable, strategy.peak_margin)
-    return mid(strategy, capacity, reserved, system, usage, sums, spare)
+        return batch(strategy, seen.capacity, seen.reserved, seen.system, seen.sums)
+    prod, beside, _ = _peaks(machines, seen.sums)
+    spare = unused(seen.sums.prod_requested, prod, beside, machines.allocatable, strategy.peak_margin)
+    return mid(strategy, seen.capacity, seen.reserved, seen.system, seen.usage, seen.sums, spare)
+
+
+def reckoning(machines: Machines, strategy: Reclaim, priority_class: str) -> dict[str, Floats]:
+    """Return what makes the limit of a class below prod, [R, n] each: for explanations.
+
+    Of batch and free what is taken off capacity: ``margin``, ``system`` (or what is reserved), and ``higher``, what
+    prod and mid use. Of mid what prod asks for, and the peaks that are taken off it.
+    """
+    seen = _counted(machines)
+    if priority_class != "mid":
+        return batch_takings(strategy, seen.capacity, seen.reserved, seen.system, seen.sums)
+    prod, beside, predicted = _peaks(machines, seen.sums)
+    return {
+        "prod_asks": seen.sums.prod_requested,
+        "predicted_peak": np.where(predicted, prod + beside, np.nan),
+        "peak_of_day": np.where(predicted, np.nan, prod),
+    }
 
 
 def too_old(machines: Machines, strategy: Reclaim) -> Bools:

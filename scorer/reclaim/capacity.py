@@ -26,14 +26,24 @@ def batch(strategy: Reclaim, capacity: Floats, reserved: Floats, system: Floats,
     ``margin = capacity * (1 - share)``, cut to whole units; never below 0, and at most ``capacity * batch_share``.
     ``reserved``: what operators keep back; ``system``: what is used by no instance.
     """
-    by = {"usage": uses.used, "request": uses.requested, "max-usage-request": uses.larger}
-    busy = np.maximum(system, reserved)
-    left = capacity - part_of(capacity, _rest(_column(strategy.share, 1.0)))
+    taken = batch_takings(strategy, capacity, reserved, system, uses)
     found = np.zeros_like(capacity)
+    found[strategy.rows] = (capacity - taken["margin"] - taken["system"] - taken["higher"])[strategy.rows]
+    return _at_most(found, capacity, strategy.batch_share)
+
+
+def batch_takings(
+    strategy: Reclaim, capacity: Floats, reserved: Floats, system: Floats, uses: Uses
+) -> dict[str, Floats]:
+    """Return what is taken off capacity for batch, [R, n] each: ``margin``, ``system``, ``higher`` (prod and mid)."""
+    by = {"usage": uses.used, "request": uses.requested, "max-usage-request": uses.larger}
+    busy, higher = np.maximum(system, reserved), np.zeros_like(capacity)
     for row in strategy.rows:
         policy = strategy.policy.get(RESOURCES[row], "usage")
-        found[row] = left[row] - (reserved if policy == "request" else busy)[row] - by[policy][row]
-    return _at_most(found, capacity, strategy.batch_share)
+        higher[row] = by[policy][row]
+        if policy == "request":
+            busy[row] = reserved[row]
+    return {"margin": part_of(capacity, _rest(_column(strategy.share, 1.0))), "system": busy, "higher": higher}
 
 
 def mid(

@@ -108,6 +108,8 @@ def test_mid_goes_by_the_predicted_peaks() -> None:
         ({"priority_class": "free", "cpu": 3}, [one("b", 2, 2, "batch")], HALF, [ABOVE.format("batch and free")]),
         ({"priority_class": "batch", "cpu": 1}, [one("f", 9, 0, "free")], HALF, []),
         ({"priority_class": "mid", "cpu": 5}, [one("p", 8, 3)], HALF, [ABOVE.format("mid")]),
+        ({"priority_class": "mid", "cpu": 1}, [], HALF, ["no cpu to reclaim for mid"]),
+        ({"priority_class": "batch", "cpu": 1}, [one("p", 8)], HALF, ["no cpu to reclaim for batch"]),
         ({"cpu": 2}, [one("p", 8, 3)], HALF, []),
         ({"cpu": 2}, [one("p", 8, 3), one("b", 9, 0, "batch")], HALF, []),
         ({"cpu": 3}, [one("p", 8, 3)], HALF, ["cpu of prod too full"]),
@@ -153,3 +155,20 @@ def test_it_is_switched_on_in_a_profile_file_and_explained() -> None:
     compared = found["compared"]
     assert (compared["class"], compared["counted"]) == ("free", ["batch", "free"])
     assert (compared["promised"]["cpu"], compared["limit"]["cpu"]) == (2.0, 4.0)
+    made_of = {what: compared[what]["cpu"] for what in ("margin", "system", "higher")}
+    assert made_of == {"margin": 4.0, "system": 2.0, "higher": 0.0}
+    assert "nic" not in compared["margin"]
+
+
+def test_what_the_limit_of_mid_is_made_of_is_explained() -> None:
+    """What prod asks for, and the peak that is taken off it: the predicted one with the system's, else the day's."""
+    histograms, learned_s = learned(1.0, prod=4.0)
+    offline = fleet(machine("m", usage={"cpu": 3, "memory": 0}), instances=[one("p", 8, 3)], now=learned_s)
+    asked = request(cpu=1, priority_class="mid")
+    told = HALF.detail(asked, see(offline, asked), 0)
+    assert (told["prod_asks"]["cpu"], told["peak_of_day"]["cpu"]) == (8.0, 3.0)
+    assert "predicted_peak" not in told
+    offline.snapshot.predicted = histograms.peaks()
+    told = HALF.detail(asked, see(offline, asked), 0)
+    assert told["predicted_peak"]["cpu"] == pytest.approx(5.1, abs=0.3)
+    assert "peak_of_day" not in told
