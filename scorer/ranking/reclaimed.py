@@ -114,10 +114,10 @@ def _counted(machines: Machines) -> _Counted:
 
 
 def _peaks(machines: Machines, sums: Uses) -> tuple[Floats, Floats, Bools]:
-    """Return the peaks of prod and system, and where they are predicted; elsewhere prod's is the day's peak."""
+    """Return the peaks of prod and system, and where they are predicted; elsewhere the day's, less lower classes' use."""
     prod, system = machines.predicted
     predicted = ~(np.isnan(prod) | np.isnan(system))
-    prod = np.where(predicted, prod, np.maximum(machines.usage_peak - sums.lower, 0.0))
+    prod = np.where(predicted, prod, np.maximum(machines.usage_peak - sums.below_prod, 0.0))
     return prod, np.where(predicted, system, 0.0), predicted
 
 

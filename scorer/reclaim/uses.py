@@ -32,8 +32,8 @@ class Uses:
     """Measured usage of all classes."""
     unmeasured: Floats
     """What prod and mid ask for where their usage is not measured."""
-    lower: Floats
-    """Measured usage of batch and free."""
+    below_prod: Floats
+    """Measured usage of mid, batch and free."""
 
 
 ASKED, MEASURED, UNMEASURED, COUNTED, LARGER = range(5)
@@ -76,13 +76,13 @@ def sums_by_class(
 def uses_from(sums: Floats) -> Uses:
     """Return what batch and mid go by, from `sums_by_class` [5, C, R, n]."""
     high = sums[:, PROD] + sums[:, MID]
-    lower = sums[MEASURED, BATCH] + sums[MEASURED, FREE]
+    below_prod = sums[MEASURED, MID] + sums[MEASURED, BATCH] + sums[MEASURED, FREE]
     return Uses(
         requested=high[ASKED],
         used=high[COUNTED],
         larger=high[LARGER],
         prod_requested=sums[ASKED, PROD],
-        measured=high[MEASURED] + lower,
+        measured=sums[MEASURED, PROD] + below_prod,
         unmeasured=high[UNMEASURED],
-        lower=lower,
+        below_prod=below_prod,
     )

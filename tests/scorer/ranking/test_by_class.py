@@ -76,6 +76,7 @@ def test_what_batch_may_have(
         ("what prod does not use at its peak, and a tenth more", [one("p", 8, 3)], {}, 4.7),
         ("the day's peak counts", [one("p", 8, 3)], {"peak_today": {"cpu": 5}}, 2.5),
         ("batch has no part in the peak", [one("p", 8, 1), one("b", 2, 2, "batch")], {}, 6.9),
+        ("nor has mid itself", [one("p", 8, 1), one("m", 2, 2, "mid")], {}, 6.9),
         ("no more than nobody uses", [one("p", 30, 3)], {"operator": {"ratio": {"cpu": 3}}}, 6.7),
         ("data too old", [one("p", 8, 3)], {"age_s": 901}, 0.0),
     ],

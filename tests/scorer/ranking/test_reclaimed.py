@@ -144,13 +144,13 @@ def batch_by_the_peer(machine: Any, strategy: Any, name: str) -> int:
 
 
 def mid_by_the_peer(machine: Any, strategy: Any, name: str) -> int:
-    """What it writes as the mid resource; the peak of prod is the day's, without what batch and free use."""
+    """What it writes as the mid resource; the peak of prod is the day's, without what lower classes use."""
     capacity, reserved = machine["capacity"][name], machine["reserved"][name]
     most = int(float(capacity) * (float(strategy["mid"]) / 100))
     if strategy["static"] is not None:
         return min(int(float(capacity) * (float(strategy["static"]) / 100)), most)
     prod = sum(pod["asks"][name] for pod in machine["pods"] if pod["of"] == "prod")
-    lower = sum((pod["uses"] or {}).get(name, 0) for pod in machine["pods"] if pod["of"] in ("batch", "free"))
+    lower = sum((pod["uses"] or {}).get(name, 0) for pod in machine["pods"] if pod["of"] != "prod")
     peak = max(max(machine["peak"][name], machine["usage"][name]) - lower, 0)
     busy = int(float(peak) * (float(100 + strategy["margin"]) / 100))
     spare = max(min(prod, max(capacity - reserved, 0)) - busy, 0)
