@@ -114,7 +114,7 @@ def _counted(machines: Machines) -> _Counted:
 
 
 def _peaks(machines: Machines, sums: Uses) -> tuple[Floats, Floats, Bools]:
-    """Return the peaks of prod and system, and where they are predicted; elsewhere the day's, less lower classes' use."""
+    """Return the peaks of prod and system, and where they are predicted; elsewhere the day's, less lower classes."""
     prod, system = machines.predicted
     predicted = ~(np.isnan(prod) | np.isnan(system))
     prod = np.where(predicted, prod, np.maximum(machines.usage_peak - sums.below_prod, 0.0))

@@ -59,5 +59,6 @@ class LastReports:
         here, there, elapsed_s = here[newer], there[newer], elapsed_s[newer]
         kept = np.minimum(before.count[there] / np.maximum(columns.count[here], 1.0), np.exp(-elapsed_s / RECENT_S))
         mean_before, mean = before.recent[:, there], columns.recent[:, here]
-        report = np.maximum(mean + kept / np.maximum(1.0 - kept, WEIGHT_MIN) * (mean - mean_before), 0.0)
+        with np.errstate(invalid="ignore", over="ignore"):  # of figures that no machine has
+            report = np.maximum(mean + kept / np.maximum(1.0 - kept, WEIGHT_MIN) * (mean - mean_before), 0.0)
         found[:, here] = np.where(np.isfinite(report), report, mean)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from schemas.alignment import aligned
 from schemas.instance_table import COLUMNS, FIRST, SEPARATOR, pair_name
 from schemas.resources import RESOURCES
-from schemas.window_table import WindowTable
+from schemas.window_table import TableError, WindowTable
 from scorer.snapshot.arrays import Integers
 from scorer.snapshot.usage_columns import UsageColumns, UsageIndex
 
@@ -46,6 +46,8 @@ class UsageTable:
 
     def __init__(self, table: WindowTable, previous: UsageTable | None = None) -> None:
         """``previous``: its indexes are used again while the pairs are the same."""
+        if wrong := _wrong(table):
+            raise TableError(f"usage by instance is damaged: {wrong}")
         self.table = table
         same = previous is not None and previous.table.names == table.names
         self._rows: dict[str, int] | None = previous._rows if same and previous is not None else None
@@ -110,6 +112,15 @@ class Usages:
         name = pair_name(machine, instance_id)
         found = [_usage(table, row) for table in self.tables if (row := table.row(name)) is not None]
         return max(found, key=lambda usage: usage.at, default=None)
+
+
+def _wrong(table: WindowTable) -> str:
+    """Return which column is none of numbers, or has not as many axes as `COLUMNS` says; empty: none."""
+    for name in COLUMNS.keys() & table.columns.keys():
+        axes, column = COLUMNS[name][1], table.columns[name]
+        if column.ndim != len(axes) + 1 or column.dtype.kind not in "fiu":
+            return f"{name} is {column.dtype} with axes {list(column.shape)}"
+    return ""
 
 
 def _usage(table: UsageTable, row: int) -> Usage:

@@ -50,8 +50,10 @@ FLEET: dict[str, Any] = {
         {"name": "b", "capacity": {"cpu": 32, "memory": "128G"}, "usage": {"cpu": 3, "memory": "4G"}, "age_s": 900},
     ],
     "operator": {"*": {"share": {"cpu": 0.9}}, "a": {"cordon": True}},
-    "instances": [{"id": "i", "machine": "a", "cpu": 1, "memory": "1G", "ports": [6379],
-                   "usage": {"cpu": 0.5, "memory": "1G"}, "usage_since_s": 600, "usage_age_s": 30}],
+    "instances": [{"id": "i", "machine": "a", "cpu": 1, "memory": "1G", "ports": [6379], "labels": {"keeps": "cpu"},
+                   "usage": {"cpu": 0.5, "memory": "1G"}, "usage_since_s": 600, "usage_age_s": 30},
+                  {"id": "j", "machine": "a", "cpu": 2, "priority_class": "batch", "usage": {"cpu": 1}}],
+    "leavers": [{"id": "k", "machine": "a", "cpu": 1, "priority_class": "free", "usage": {"cpu": 1}, "ended_ago_s": 5}],
     "now": 1_790_000_000,
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.effort import effort
-from tests.scorer import fuzz_files
+from tests.scorer import fuzz_files, fuzz_usage
 from tests.scorer.rpc import fuzz_queries
 
 
@@ -28,3 +28,12 @@ def test_every_mutated_profile_and_fleet_file_is_read_or_refused() -> None:
     assert counts.total() == 3 * files
     outcomes = [f"{what} {how}" for what in ("profile", "fleet", "wanted") for how in ("read", "refused")]
     assert min(counts[name] for name in outcomes) > files // 50
+
+
+@pytest.mark.long
+def test_every_mutated_table_of_usage_is_read_or_refused() -> None:
+    """By name; some of each."""
+    tables = effort(300, 20_000)
+    counts = fuzz_usage.fuzz(tables)
+    assert counts.total() == tables
+    assert min(counts["read"], counts["refused"]) > tables // 20

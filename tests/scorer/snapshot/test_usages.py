@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from schemas.instance_table import pair_name
 from schemas.resources import RESOURCES
-from schemas.window_table import Header, WindowTable, decode_table, encode_table
+from schemas.window_table import Header, TableError, WindowTable, decode_table, encode_table
 from scorer.snapshot.usages import Usage, Usages, UsageTable
 
 
@@ -51,6 +52,15 @@ def test_resources_are_aligned_by_name() -> None:
     found = Usages([UsageTable(table({("m", "a"): 3.0}, resources=("gpu", "memory", "cpu")))]).find("m", "a")
     assert found is not None
     assert found.recent == {"cpu": 3.0}
+
+
+@pytest.mark.parametrize("column", [np.zeros((1, 2), "f8"), np.zeros(2, "S3"), np.zeros(2, "c8")])
+def test_a_column_that_is_none_of_numbers_by_pair_is_refused(column: np.ndarray) -> None:
+    """A damaged table is refused as a whole and told, before anything is made of it."""
+    header = Header(machines=2, windows_s=(), columns=[])
+    raw = encode_table(header, {"at": column}, b"m\t\nm\ta")
+    with pytest.raises(TableError, match="usage by instance is damaged: at is"):
+        UsageTable(decode_table(raw))
 
 
 def test_rows_are_looked_up_again_only_where_pairs_changed() -> None:
