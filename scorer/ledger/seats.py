@@ -140,6 +140,11 @@ class Seats:
 
     # ---- reading
 
+    @property
+    def empty(self) -> bool:
+        """Whether the ledger never had an instance."""
+        return not self.ledger.numbers
+
     def changed_since(self, position: int) -> list[int] | None:
         """Return the rows that changed since a position; None when the ledger no longer remembers the changes."""
         changes = self.ledger.changes_since(position)

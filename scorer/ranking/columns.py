@@ -51,7 +51,9 @@ COLUMNS: Mapping[str, Column] = {
     "mean": Part(load.sums, 2, load.credit_each),
     "utilization": Part(load.sums, 3, instead=lambda m: m.mean * m.inverse_allocatable),  # mean / allocatable
     "summed": Part(load.sums, 4),  # where the mean may be the sum over instances: 1 where it is, else 0
-    "of_instances": Made(load.of_instances),  # 1 where the mean is the sum over instances, 0 where it is the window's
+    "of_instances": Made(  # 1 where the mean is the sum over instances, 0 where it is the window's
+        lambda m: m.column("summed") if m.fleet.mean_of == "instances" else np.zeros(m.mean.shape)
+    ),
     "max": Placed(load.largest, load.credit_each),  # largest reading
     "percentile": Placed(load.percentile, load.credit_each),
     "class_mean": Placed(load.class_mean, load.class_credit_each),

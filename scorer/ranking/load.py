@@ -15,7 +15,7 @@ from scorer.ranking.credits import mean_credit, peak_credit, percentile_credit
 from scorer.ranking.debits import mean_debit, percentile_debit, since_left, taken_out
 from scorer.ranking.instance_mean import instance_mean
 from scorer.ranking.machines import Machines
-from scorer.ranking.promises import placed_sum, rows_of
+from scorer.ranking.promises import placed_sum, with_placed_sum
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.usage_columns import AGE_MAX_S
 
@@ -62,14 +62,6 @@ def sums(machines: Machines) -> Floats:
         mean[:] = np.where(np.isnan(machines.allocatable), np.nan, allocated) if fleet.requests_alone else measured
     np.multiply(mean, machines.inverse_allocatable, out=utilization)
     return found.reshape(len(found) * _R, -1)
-
-
-def of_instances(machines: Machines) -> Floats:
-    """Return [R, n]: 1 where the mean is the sum over instances, 0 where it is the window's."""
-    if machines.fleet.mean_of == "window":
-        return np.zeros((_R, len(machines)))
-    found: Floats = machines.column("summed")
-    return found
 
 
 def remaining_mean(machines: Machines) -> Floats:
@@ -231,11 +223,12 @@ def _split_by_samples(machines: Machines, priority_class: str) -> Floats:
 def peak(machines: Machines, day: str, day_start_s: float, day_end_s: float) -> Floats:
     """Return [R, n]: a day's highest one-minute mean, with credits."""
     fleet = machines.fleet
-    measured: Floats = rows_of(fleet.snapshot.column(f"peak_{day}"), machines)
+    measured: Floats = machines.column("measured_peak", day)
     if not fleet.credited:
         return measured
-    return measured + placed_sum(
+    return with_placed_sum(
         machines,
+        measured,
         ("peak", day_start_s),
         lambda placed: peak_credit(
             fleet.credit_model, fleet.estimate, placed, fleet.snapshot, day, day_start_s, day_end_s

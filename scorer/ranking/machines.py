@@ -175,7 +175,7 @@ class Machines(KeptValues):
         """[M] The same for the whole fleet."""
         return self.whole.all_true if self._feasible is None else self._feasible
 
-    def below(self, slack: Floats, amounts: Floats, resources: Sequence[int] = range(_R)) -> Bools:
+    def below(self, slack: Floats, amounts: Floats | Sequence[float], resources: Sequence[int] = range(_R)) -> Bools:
         """Return [n]: whether ``amounts[r] <= slack[r]`` in all of the resources; False where the slack is NaN."""
         allowed: Bools | None = None
         for resource in resources:

@@ -25,6 +25,13 @@ def placed_sum(machines: Machines, key: Hashable, compute: Callable[[Any], Float
     return machines.fleet.sums(key, compute, machines.rows)
 
 
+def with_placed_sum(machines: Machines, measured: Floats, key: Hashable, compute: Callable[[Any], Floats]) -> Floats:
+    """Return [R, n]: what was measured plus that sum; a copy while no instance is placed."""
+    if machines.fleet.seats.empty:
+        return measured.copy()
+    return measured + placed_sum(machines, key, compute)
+
+
 def estimated(machines: Machines) -> Floats:
     """Return [R, n]: sum of what the placed instances are expected to use, measured or not."""
     return placed_sum(machines, "estimated", machines.fleet.estimate.of_placed)

@@ -17,6 +17,7 @@ import numpy as np
 
 from scorer.ranking.kept import Kept, Owner
 from scorer.ranking.profile import Profile
+from scorer.snapshot.arrays import Floats
 from scorer.snapshot.snapshot import Snapshot
 
 SILENT_SHARE = 0.9
@@ -26,20 +27,34 @@ _STALENESS = Owner("staleness")
 
 
 def silent(snapshot: Snapshot, stale_s: float, now_s: float, kept: Kept) -> bool:
-    """Return whether the pipeline is silent; False where no machine ever had data."""
-    until_s: float = kept.of_snapshot(snapshot, (_STALENESS, stale_s), lambda: _heard_until_s(snapshot, stale_s))
+    """Return whether the pipeline is silent; False where no machine ever had data.
+
+    While no machine is stale, the usual case, the machines are not sorted by time.
+    """
+    first_s: float = kept.of_snapshot(
+        snapshot, (_STALENESS, ("first", stale_s)), lambda: float(_until_s(snapshot, stale_s).min(initial=math.inf))
+    )
+    if now_s <= first_s:
+        return False
+    until_s: float = kept.of_snapshot(
+        snapshot, (_STALENESS, ("most", stale_s)), lambda: _heard_until_s(_until_s(snapshot, stale_s))
+    )
     return now_s > until_s
 
 
-def _heard_until_s(snapshot: Snapshot, stale_s: float) -> float:
-    """Return the time from which on the pipeline is silent, unless data arrive before."""
-    known = snapshot.has_data
-    count = int(np.count_nonzero(known))
-    if not count:
-        return math.inf
+def _until_s(snapshot: Snapshot, stale_s: float) -> Floats:
+    """Return for each machine with data the time from which on they are stale, unless data arrive before."""
     until_s = snapshot.seen_at + np.fmax(stale_s, _INTERVALS_MAX * snapshot.column("interval_s"))
-    place = math.ceil(SILENT_SHARE * count) - 1
-    return float(np.partition(until_s[known], place)[place])
+    known = snapshot.has_data
+    return until_s if known.all() else until_s[known]
+
+
+def _heard_until_s(until_s: Floats) -> float:
+    """Return the time from which on the pipeline is silent, unless data arrive before."""
+    if not until_s.size:
+        return math.inf
+    place = math.ceil(SILENT_SHARE * until_s.size) - 1
+    return float(np.partition(until_s, place)[place])
 
 
 def degraded(snapshot: Snapshot, profile: Profile, now_s: float, kept: Kept) -> str:

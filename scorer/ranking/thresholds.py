@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from schemas.resources import RESOURCES
+from scorer.ranking.machines import ROUNDING
 from scorer.snapshot.arrays import Floats
 
 Thresholds = Mapping[str, float]
@@ -21,16 +22,21 @@ def check_thresholds(name: str, thresholds: Thresholds) -> None:
             raise ValueError(f"{name}.{resource}: expected a share from 0 to 1, got {value}")
 
 
-def picking(rows: Sequence[int]) -> slice | Sequence[int]:
-    """Return what picks these rows of a column [R, n]: a slice where they follow each other, so that none is copied.
-
-    >>> picking([1, 2]), picking([0, 2])
-    (slice(1, 3, None), [0, 2])
-    """
-    together = bool(rows) and list(rows) == list(range(rows[0], rows[-1] + 1))
-    return slice(rows[0], rows[-1] + 1) if together else rows
-
-
 def as_column(thresholds: Thresholds) -> Floats:
     """Return [R, 1]; 0 (no threshold) where not given."""
     return np.array([[thresholds.get(resource, 0.0)] for resource in RESOURCES])
+
+
+def limits_of(threshold: Floats, allocatable: Floats) -> Floats:
+    """Return [rows, n]: threshold times allocatable; inf without a threshold or an allocatable amount."""
+    limit: Floats = threshold * allocatable * (1 + ROUNDING)
+    limited = (threshold > 0) & (allocatable > 0)
+    if not limited.all():
+        limit[~limited] = np.inf
+    return limit
+
+
+def left_below(limit: Floats, usage: Floats) -> Floats:
+    """Return the limit less the usage; inf where there is no limit, known usage or not."""
+    left: Floats = np.subtract(limit, usage, out=np.full(limit.shape, np.inf), where=np.isfinite(limit))
+    return left

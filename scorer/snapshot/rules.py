@@ -52,6 +52,7 @@ class MachineRules:
         self.reserve = _by_resource([rule.reserve for rule in said], 0.0)
         self.capacity_operator = _by_resource([rule.capacity for rule in said], np.nan)
         self.capacity_agent = _by_resource([fact.capacity if fact else {} for fact in reported], np.nan)
+        self.has_capacity_agent = any(fact.capacity for fact in reported if fact)
         self.thresholds = _by_resource([rule.thresholds for rule in said], np.nan)
         self.prod_thresholds = _by_resource([rule.prod_thresholds for rule in said], np.nan)
         self.percentile_thresholds = _by_resource([rule.percentile_thresholds for rule in said], np.nan)
@@ -78,6 +79,7 @@ class MachineRules:
             touched.update(key for key in {*before, *labels} if before.get(key) != labels.get(key))
             rules._labels[row] = labels
             rules.capacity_agent[:, row] = _by_resource([fact.capacity if fact else {}], np.nan)[:, 0]
+            rules.has_capacity_agent |= bool(fact and fact.capacity)
         rules._label_keys = frozenset(key for labels in rules._labels for key in labels)
         rules._label_columns = {key: column for key, column in self._label_columns.items() if key not in touched}
         return rules

@@ -95,14 +95,17 @@ class Snapshot:
     @cached_property
     def seen_at(self) -> Floats:
         """[M] Event time of the newest sample on the broker's clock: age is now less this; -inf without data."""
-        return np.where(self.has_data, self.column("at") - np.nan_to_num(self.column("skew")), -np.inf)
+        seen_at = self.column("at") - self.column("skew")
+        if not np.isfinite(seen_at.sum()):
+            seen_at = np.where(self.has_data, self.column("at") - np.nan_to_num(self.column("skew")), -np.inf)
+        return seen_at
 
     @cached_property
     def capacity(self) -> Floats:
         """[R, M] The operator's figure, else the window table's, else the agent's fact; NaN where unknown."""
         capacity = self.column("capacity")
         agent, operator = self.rules.capacity_agent, self.rules.capacity_operator
-        if np.isnan(capacity.sum()):
+        if self.rules.has_capacity_agent and np.isnan(capacity.sum()):
             capacity = np.where(np.isfinite(capacity), capacity, agent)
         return capacity if self.rules.plain_allocatable else np.where(np.isfinite(operator), operator, capacity)
 

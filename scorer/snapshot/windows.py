@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -27,9 +27,10 @@ Read = Callable[[str, int], Floats]
 class ChosenWindows:
     """The windows that one decision uses: one for each machine. A column is joined when it is first read."""
 
-    def __init__(self, read: Read, position: Integers, window_s: Floats, coverage: Floats) -> None:
+    def __init__(self, read: Read, position: Integers, window_s: Floats, coverage: Floats, used: Sequence[int]) -> None:
         self._read = read
-        self._used: list[int] = np.unique(position).tolist() or [0]
+        self._used = used
+        """The places that are in ``position``; not empty."""
         self.position = position
         """[M] place of the machine's window on the W axis."""
         self.window_s = window_s
@@ -74,17 +75,18 @@ def choose_windows(read: Read, windows_s: tuple[int, ...], window_s: int, machin
     """
     zero = np.zeros(machines, np.int64)
     if not windows_s:
-        return ChosenWindows(read, zero, np.zeros(machines), np.zeros(machines))
+        return ChosenWindows(read, zero, np.zeros(machines), np.zeros(machines), [0])
     longest = len(windows_s) - 1
     place = longest if window_s == LONGEST_COVERED else windows_s.index(window_s)
-    position, coverage = zero + place, _least_coverage(read, place)
+    position, coverage, used = zero + place, _least_coverage(read, place), [place]
     if window_s == LONGEST_COVERED and machines and coverage.min() < WARMING_COVERAGE:
         least = np.array([_least_coverage(read, each) for each in range(longest)] + [coverage])
         covered = least >= WARMING_COVERAGE
         best = np.where(covered.any(axis=0), np.argmax(covered[::-1], axis=0), np.argmax(least[::-1], axis=0))
         position = longest - best
         coverage = np.take_along_axis(least, position[None], axis=0)[0]
-    return ChosenWindows(read, position, np.array(windows_s, np.float64)[position], coverage)
+        used = np.flatnonzero(np.bincount(position)).tolist()
+    return ChosenWindows(read, position, np.array(windows_s, np.float64)[position], coverage, used)
 
 
 def _least_coverage(read: Read, place: int) -> Floats:

@@ -15,8 +15,8 @@ from schemas.resources import RESOURCES
 from scorer.ranking.days import day_start_s
 from scorer.ranking.machines import ROUNDING, Machines, numbers
 from scorer.ranking.scope import Scope
-from scorer.ranking.thresholds import Thresholds, as_column, check_thresholds, picking
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.ranking.thresholds import Thresholds, as_column, check_thresholds
+from scorer.snapshot.arrays import Bools, Floats, picking
 
 Day = Literal["today", "yesterday"]
 
@@ -72,12 +72,12 @@ class DailyPeak:
         return [RESOURCES.index(name) for name, threshold in self.thresholds.items() if threshold > 0]
 
     @cached_property
-    def _picked(self) -> slice | Sequence[int]:
+    def _picked(self) -> slice | list[int]:
         return picking(self._rows)
 
     def _slack(self, machines: Machines, now_s: float) -> Floats:
         """Return [rows, n]: the least that is left below the threshold on any day; inf where no peak is known."""
-        limit = machines.constant("limit", lambda m: self._limit(m)[self._rows] * (1 + ROUNDING))
+        limit = machines.constant("limit", lambda m: self._limit(m, self._picked) * (1 + ROUNDING))
         least: Floats = np.array(np.inf)
         for peak in self._peaks(machines, self._picked, now_s).values():
             least = np.fmin(least, limit - peak)  # not NaN, where one side is not
@@ -96,9 +96,11 @@ class DailyPeak:
             for day in self.days
         }
 
-    def _limit(self, machines: Machines) -> Floats:
-        threshold = as_column(self.thresholds)
-        limit: Floats = np.where(threshold > 0, threshold * machines.allocatable, np.inf)
+    def _limit(self, machines: Machines, rows: slice | Sequence[int] = slice(None)) -> Floats:
+        """Return [rows, n]; inf without a threshold."""
+        threshold = as_column(self.thresholds)[rows]
+        limit: Floats = threshold * machines.allocatable[rows]
+        limit[~(threshold[:, 0] > 0)] = np.inf
         return limit
 
     def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:

@@ -15,8 +15,8 @@ from scorer.ranking.allocation import whole
 from scorer.ranking.machines import ROUNDING, Machines, numbers
 from scorer.ranking.scope import Scope
 from scorer.ranking.statistics import KOORDINATOR_EXPIRATION_S, ResourceName, Statistic, prod_usage, statistic
-from scorer.ranking.thresholds import Thresholds, as_column, check_thresholds
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.ranking.thresholds import Thresholds, as_column, check_thresholds, left_below, limits_of
+from scorer.snapshot.arrays import Bools, Floats, picking
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,13 @@ class UsageThreshold:
         slack = machines.derived(
             ("slack", request.priority_class == "prod"), lambda m: self._slack(m, request.priority_class)
         )
-        looked_at = self._limited if self._means_alone(machines) else range(len(RESOURCES))
+        rows = self._limited if self._means_alone(machines) else range(len(RESOURCES))
         expected = machines.expected.tolist()
-        unused = [row for row in self._optional if expected[row] <= 0 and row in looked_at]
-        allowed = machines.below(slack, machines.expected, [row for row in looked_at if row not in unused])
-        for row in unused:
-            allowed = allowed & ~(slack[row] < 0)
+        unused = [place for place, row in enumerate(rows) if row in self._optional and expected[row] <= 0]
+        used = [place for place in range(len(rows)) if place not in unused] if unused else range(len(rows))
+        allowed = machines.below(slack, [expected[row] for row in rows], used)
+        for place in unused:
+            allowed = allowed & ~(slack[place] < 0)
         return allowed
 
     @cached_property
@@ -121,11 +122,18 @@ class UsageThreshold:
         return [row for row, name in enumerate(RESOURCES) if self.thresholds.get(name, 0.0) > 0]
 
     def _slack(self, machines: Machines, priority_class: str) -> Floats:
-        """Return [R, n]: threshold less usage, inf where there is no threshold, NaN where usage is unknown."""
+        """Return [rows, n]: threshold less usage, inf where there is no threshold, NaN where usage is unknown.
+
+        Rows: the resources with a threshold where those of the mean are all there are, otherwise all resources.
+        """
         if self._means_alone(machines):
-            return _left(machines.constant("limit", self._limit), machines.mean)
+            limit, usage = machines.constant("limit", self._limit), machines.mean[picking(self._limited)]
+            everywhere = machines.of_snapshot(
+                "everywhere", lambda m: bool(np.isfinite(m.constant("limit", self._limit)).all())
+            )
+            return limit - usage if everywhere else left_below(limit, usage)
         threshold, usage = self._groups(machines, priority_class)
-        return _left(_limits(threshold, machines), usage)
+        return left_below(limits_of(threshold, machines.allocatable), usage)
 
     def _means_alone(self, machines: Machines) -> bool:
         """Return whether there are only thresholds of the mean, for all machines."""
@@ -134,7 +142,8 @@ class UsageThreshold:
         return not (others or rules.has_thresholds or rules.has_prod_thresholds or rules.has_percentile_thresholds)
 
     def _limit(self, machines: Machines) -> Floats:
-        return _limits(as_column(self.thresholds), machines)
+        rows = picking(self._limited)
+        return limits_of(as_column(self.thresholds)[rows], machines.allocatable[rows])
 
     def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
         """Name the first resource that is over."""
@@ -239,16 +248,3 @@ def _prefer(
     if given.all():
         return threshold, usage
     return np.where(given, threshold, else_threshold), np.where(given, usage, else_usage)
-
-
-def _limits(threshold: Floats, machines: Machines) -> Floats:
-    """Return [R, n]: threshold times allocatable; inf without a threshold or an allocatable amount."""
-    allocatable = machines.allocatable
-    limit: Floats = np.where((threshold > 0) & (allocatable > 0), threshold * allocatable * (1 + ROUNDING), np.inf)
-    return limit
-
-
-def _left(limit: Floats, usage: Floats) -> Floats:
-    """Return the limit less the usage; inf where there is no limit, known usage or not."""
-    left: Floats = np.subtract(limit, usage, out=np.full(limit.shape, np.inf), where=np.isfinite(limit))
-    return left

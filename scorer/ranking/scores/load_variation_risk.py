@@ -16,7 +16,7 @@ from scorer.ranking.machines import Machines
 from scorer.ranking.rounding import known_or, round_half_away
 from scorer.ranking.scope import Scope
 from scorer.ranking.statistics import ResourceName
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.arrays import Bools, Floats, picking
 
 WHOLE = 1.0 - 1e-9
 """From this quotient on a deviation counts as large as the capacity: division may give slightly less than 1."""
@@ -28,15 +28,19 @@ def risk_of(mu: Floats, sigma: Floats, margin: float = 1.0, sensitivity: float =
     ``sigma = clip(clip(sigma) ** (1 / sensitivity) * margin)``, ``risk = (clip(mu) + sigma) / 2``. Sensitivity 0 leaves
     only a sigma of 1; a negative one means no root.
     """
-    if margin == 1.0 and sensitivity == 1.0:
-        return (np.clip(mu, 0.0, 1.0) + np.clip(sigma, 0.0, 1.0)) * 0.5
+    return (np.clip(mu, 0.0, 1.0) + spread_of(sigma, margin, sensitivity)) * 0.5
+
+
+def spread_of(sigma: Floats, margin: float = 1.0, sensitivity: float = 1.0) -> Floats:
+    """Return the part of the standard deviation in twice the risk."""
     sigma = np.clip(sigma, 0.0, 1.0)
+    if margin == 1.0 and sensitivity == 1.0:
+        return sigma
     if sensitivity == 0:
         sigma = np.where(sigma >= WHOLE, 1.0, 0.0)
     elif sensitivity > 0 and sensitivity != 1.0:
         sigma = sigma ** (1.0 / sensitivity)
-    sigma = np.clip(sigma * margin, 0.0, 1.0)
-    return (np.clip(mu, 0.0, 1.0) + sigma) * 0.5
+    return np.clip(sigma * margin, 0.0, 1.0)
 
 
 def reduced_risk_of(mu: Floats, sigma: Floats) -> Floats:
@@ -94,12 +98,18 @@ class LoadVariationRisk:
         total = self._worst(machines)
         total *= -50.0
         total += 100.0
-        known: Bools = machines.constant("any_data", lambda m: np.isfinite(m.mean[list(self._rows)]).any(axis=0))
-        return total if known.all() else np.where(known, total, 0.0)
+        if machines.of_snapshot("all_data", lambda m: bool(self._any_data(m).all())):
+            return total
+        return np.where(machines.constant("any_data", self._any_data), total, 0.0)
 
     @cached_property
     def _rows(self) -> tuple[int, ...]:
         return tuple(RESOURCES.index(name) for name in self.resources)
+
+    def _any_data(self, machines: Machines) -> Bools:
+        """Return [n]: whether any of the resources was measured."""
+        known: Bools = np.isfinite(machines.mean[picking(self._rows)]).any(axis=0)
+        return known
 
     def _worst(self, machines: Machines) -> Floats:
         """Return [n]: twice the largest risk; -inf without data."""
@@ -109,7 +119,7 @@ class LoadVariationRisk:
         for place, row in enumerate(self._rows):
             mu = self._mu(machines, row)
             if added[row] > 0:
-                risk: Floats = inverse[row] * added[row]
+                risk: Floats = inverse[place] * added[row]
                 risk += mu
             else:
                 risk = mu.copy()
@@ -139,16 +149,17 @@ class LoadVariationRisk:
         column: Floats = machines.derived(("mu", row), known)
         return column
 
-    @staticmethod
-    def _inverse(machines: Machines) -> Floats:
-        return known_or(machines.inverse_allocatable, 0.0)
+    def _inverse(self, machines: Machines) -> Floats:
+        """Return [resources, n]: 1 / allocatable; 0 where unknown."""
+        return known_or(machines.inverse_allocatable[picking(self._rows)], 0.0)
 
     def _sigma(self, machines: Machines) -> Floats:
         """Return [resources, n]: the deviation after margin and sensitivity; 1 without allocatable."""
-        rows = list(self._rows)
+        rows = picking(self._rows)
         deviation = machines.deviation[rows]
-        sigma = 2.0 * risk_of(np.zeros(1), known_or(deviation, 0.0), self.margin, self.sensitivity)
-        if np.isnan(deviation.sum()):
+        known = known_or(deviation, 0.0)
+        sigma = spread_of(known, self.margin, self.sensitivity)
+        if known is not deviation:
             sigma = np.where((machines.allocatable[rows] <= 0) & np.isfinite(machines.mean[rows]), 1.0, sigma)
         return sigma
 

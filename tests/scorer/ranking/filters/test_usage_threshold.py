@@ -145,3 +145,15 @@ def test_usage_threshold_names_the_resource() -> None:
     plugin = UsageThreshold(thresholds={"cpu": 0.5, "memory": 0.5})
     machines = [machine("c", usage={"cpu": 9, "memory": 0}), machine("m", usage={"cpu": 0, "memory": 90})]
     assert why(plugin, *machines) == ["cpu over threshold", "memory over threshold"]
+
+
+@pytest.mark.parametrize("thresholds", [{"cpu": 0.5, "nic": 0.5}, {"cpu": 0.5, "memory": 0.9, "nic": 0.5}])
+def test_thresholds_of_any_resources(thresholds: dict[str, float]) -> None:
+    """A resource with a threshold is looked at, whichever others have one; those without refuse no machine."""
+    machines = [
+        machine("cpu", usage={"cpu": 6, "memory": 8, "nic": 10}, capacity={"nic": 1000}),
+        machine("nic", usage={"cpu": 1, "memory": 8, "nic": 600}, capacity={"nic": 1000}),
+        machine("neither", usage={"cpu": 1, "memory": 8, "nic": 10}, capacity={"nic": 1000}),
+        machine("no nic", usage={"cpu": 1, "memory": 8}),
+    ]
+    assert passes(UsageThreshold(thresholds=thresholds), *machines) == "neither no nic"

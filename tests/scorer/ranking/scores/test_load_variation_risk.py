@@ -159,3 +159,17 @@ def test_the_risk_it_shows_is_the_one_it_scores(
     for position, score in enumerate(plugin(asked, seen)):
         risk = plugin.detail(asked, seen, position)["risk"]
         assert score == pytest.approx(0 if risk is None else 100 * (1 - risk))
+
+
+@pytest.mark.parametrize("resources", [("cpu", "memory", "nic"), ("cpu", "nic"), ("nic", "cpu"), ("nic",)])
+def test_any_resources_in_any_order(resources: tuple[str, ...]) -> None:
+    """The score is that of the worst of the resources, whichever they are and in whichever order they are named."""
+    usage_of = {"cpu": {"mean": 2, "std": 1}, "memory": {"mean": 90, "std": 1}, "nic": {"mean": 600, "std": 10}}
+    other = {"cpu": {"mean": 12, "std": 2}, "memory": {"mean": 10, "std": 1}, "nic": {"mean": 5, "std": 1}}
+    capacity = {"nic": 1000}
+    offline = fleet(
+        machine("a", 16, 100, capacity=capacity, usage=usage_of), machine("b", 16, 100, capacity=capacity, usage=other)
+    )
+    seen, score = see(offline, request(cpu=1)), LoadVariationRisk(resources=resources)  # type: ignore[arg-type]
+    worst = np.fmax.reduce(score.risks(seen), axis=0)
+    assert score(request(cpu=1), seen).tolist() == pytest.approx((100.0 * (1.0 - worst)).tolist())
