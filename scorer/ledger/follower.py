@@ -22,7 +22,7 @@ from typing import Any
 from scorer.ledger.instance import LIVE, Instance, machines_of
 from scorer.ledger.reader import Migrating, UnknownFormat
 from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Transition
+from scorer.ledger.transition import CHANGED, Transition
 from scorer.ledger.view import LedgerView
 from scorer.wire import Command
 
@@ -45,6 +45,7 @@ class Follower:
         self.refusal = ""
         """Why the ledger cannot be read; "" when it can."""
         self._unread: UnknownFormat | None = None
+        self._doubted = ("", -1)
         self.lost = 0
         """Live instances that this copy had and that the ledger lost in a restart of its server."""
         self._versions: dict[str, int] = {}
@@ -114,6 +115,19 @@ class Follower:
             self._apply_all(transition.changes)
         else:
             self.poll()
+
+    def doubt(self, transition: Transition, change: int) -> None:
+        """Read the whole ledger again where a row is not as in this copy, though nothing changed since ``change``.
+
+        Such a row was written by something else than the scripts, as a server that was restored in part. Without this
+        each placement there is lost to a change that nobody made. Once for each change of the ledger.
+        """
+        unchanged = transition.before == change == self.change and transition.epoch == self.epoch
+        contradicted = any(CHANGED in outcome.reasons for outcome in transition.outcomes)
+        if unchanged and contradicted and not transition.changes and self._doubted != (self.epoch, change):
+            self._doubted = (self.epoch, change)
+            log.warning("scorer.ledger.contradicted", extra={"values": {"change": change}})
+            self.load()
 
     def forget(self) -> None:
         """Note that the connection was lost: the whole ledger is read again before the copy is used."""

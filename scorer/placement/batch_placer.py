@@ -100,6 +100,7 @@ class BatchPlacing:
             own |= {record.machine: record.version for record in transition.changes}
             current = transition.before == change
             self._follower.absorb(transition)
+            self._follower.doubt(transition, change)
             for position, outcome in zip(part, transition.outcomes, strict=True):
                 if not settle(placement, position, outcome) and not hopeless(placement, position, outcome, current):
                     lost.append(position)

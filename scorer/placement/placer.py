@@ -125,6 +125,7 @@ class Placing:
         current = transition.before == change
         (outcome,) = transition.outcomes
         self._follower.absorb(transition)
+        self._follower.doubt(transition, change)
         if settle(placement, 0, outcome):
             return [], depth
         if outcome.kind == "none":

@@ -19,6 +19,7 @@ from scorer.client import Client, WindwardError
 from scorer.ledger.follower import Follower
 from scorer.ledger.marker import Marker
 from scorer.ledger.scripts import Ledger
+from scorer.ledger.transition import Candidate
 from scorer.wire import Command, Wire
 from tests.conftest import Valkey, free_port, start_valkey, stop
 from tests.integration.test_ledger import simple
@@ -94,6 +95,27 @@ def test_a_marker_that_cannot_be_read_is_written_again(names: Names, stored: byt
     assert marker.refusal == ""
     assert marker.accept(b"xyz 3", "abc", 3) == []
     assert marker.refusal.startswith("the ledger has begun anew: it has 3 instances and had 3.")
+
+
+def test_a_row_that_was_put_back_is_read_again(wire: Wire, names: Names) -> None:
+    """It has another version than the copy, and no change says so: without reading it, each placement there is lost."""
+    ledger = Ledger(wire, names)
+    ledger.reserve([simple("a1", "m1")])
+    before = wire.one("HGET", ledger.machines, "m1")
+    ledger.reserve([simple("a2", "m1")])
+    ledger.release("a2")
+    follower = Follower(ledger)
+    follower.poll()
+    wire.one("HSET", ledger.machines, "m1", before)
+    kinds, reloads = [], follower.reloads
+    for n in range(3):
+        change, candidate = follower.change, Candidate("m1", follower.version("m1"))
+        transition = ledger.reserve([simple(f"b{n}", "m1")._replace(candidates=[candidate])])
+        follower.absorb(transition)
+        follower.doubt(transition, change)
+        kinds.append(transition.outcomes[0].kind)
+    assert kinds == ["conflict", "placed", "placed"]
+    assert follower.reloads == reloads + 1
 
 
 def test_a_lost_end_is_noticed_when_the_connection_was_lost_too(wire: Wire, names: Names) -> None:
