@@ -6,15 +6,15 @@ With the headroom ``h = limit - u``, what is added d, and the spread s after it,
 
 with e the standard deviation of what is added.
 
-In single precision: the growth is right to 1e-7 of the capacity, and the load itself is not known so well. The spread
-is reckoned in a unit that makes `scaled_excess` of fewer passes; then ``s * scaled_excess(z)`` is twice the overload.
+In single precision: the growth is exact to 1e-7 of the capacity; the load itself is known less exactly. The spread
+is scaled to a unit in which `scaled_excess` takes fewer passes; then ``s * scaled_excess(z)`` is twice the overload.
 
-What does not change with a request is made once, the headroom and the overload before. What is left is 22 passes over
-[K, n], nine of them a polynomial; a pass over 10,000 numbers takes a microsecond. Rejected:
+The headroom and the overload before do not depend on the request and are made once. A request then takes 22 passes
+over [K, n], nine of them a polynomial; a pass over 10,000 numbers takes a microsecond. Rejected:
 
 - quotients of polynomials: no fewer passes,
 - a polynomial of degree 4: three times the error, and it rises again far out,
-- a table: reading it takes as long as all of the polynomial.
+- a table: to read it takes as long as the polynomial.
 """
 
 from __future__ import annotations

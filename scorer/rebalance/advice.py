@@ -1,4 +1,4 @@
-"""The plan of a fleet by the settings of its profile, whichever rule they name."""
+"""The plan of a fleet by the rule that its profile names."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def advice(
     snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float, kept: Kept | None = None,
     rounds: Rounds | None = None, pending: Mapping[str, str] | None = None, stay: Collection[str] = (),
 ) -> Plan:  # fmt: skip
-    """Return the moves that the profile's ``[rebalance]`` asks for; nothing is changed but what ``rounds`` remembers.
+    """Return the moves by the profile's ``[rebalance]``; nothing is changed but the state in ``rounds``.
 
-    ``rounds``: the memory of earlier rounds; None: this is the only one. ``pending``: instance id to target, moves that
-    are on their way and are seen as made. ``stay``: ids of instances that stay where they are.
+    ``rounds``: the state of earlier rounds; None: this is the only one. ``pending``: instance id to target, moves under
+    way that count as made. ``stay``: ids of instances that do not move.
     """
     settings = profile.rebalance
     if settings.rule == "thresholds":

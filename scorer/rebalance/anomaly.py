@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 FORGOTTEN_S = 300.0
-"""A machine that was not over for so long begins anew."""
+"""The state of a machine that was not over for this long is dropped, s."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Detector:
     """When it was last found to be over."""
 
     def state(self, now_s: float) -> bool:
-        """Whether the machine counts as abnormal now."""
+        """Return whether the machine counts as abnormal now."""
         if self.anomalous and (self.until < now_s or self.normal > self.condition.normal):
             self._become(False, now_s)
         return self.anomalous

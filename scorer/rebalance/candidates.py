@@ -1,4 +1,4 @@
-"""The instances that may move, and the machines that would take them: what both ways of balancing share."""
+"""The instances that may move, and their feasible targets: shared by both rules of balancing."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MOVABLE = "movable"
 
 @dataclass(frozen=True)
 class Wish:
-    """Which instances may move, and whereto."""
+    """Which instances may move, and to which machines."""
 
     rest_s: float = 1800.0
-    """An instance that came, or was moved, less long ago stays."""
+    """An instance that came or was moved less than this long ago stays, s."""
     same: tuple[str, ...] = ()
-    """Labels whose value source and target must share, beyond what an instance's request said."""
+    """Labels whose value source and target must share, in addition to an instance's own rules."""
     classes: tuple[str, ...] = ()
     """Priority classes that may move; empty: all."""
     stay: frozenset[str] = frozenset()
@@ -37,7 +37,7 @@ class Wish:
 
 
 def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance], PlacedInstances]:
-    """Return the live instances on known machines, and their columns; ``rows`` has the place of each one's machine."""
+    """Return the live instances on known machines, and their columns; ``rows`` has each one's row of the machines."""
     index = snapshot.roster.index
     instances = [one for one in ledger.instances.values() if one.machine in index]
     places = np.array([index[one.machine] for one in instances], np.int64)
@@ -46,7 +46,7 @@ def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance]
 
 
 def may_move(instances: list[Instance], wish: Wish, now_s: float) -> Bools:
-    """Return [N]: whether each is confirmed and not moving, of a class that may move, not said to stay, and rested."""
+    """Return [N]: whether each is confirmed, not moving, of a class that may move, not in ``stay``, and rested."""
     return np.array(
         [
             one.state == "confirmed"
@@ -62,7 +62,7 @@ def may_move(instances: list[Instance], wish: Wish, now_s: float) -> Bools:
 
 
 class Taking:
-    """What the profile says of where an instance may go, on the ledger with the moves so far."""
+    """The targets that the profile allows an instance, on the ledger with the moves so far."""
 
     def __init__(
         self,
@@ -81,11 +81,11 @@ class Taking:
         self._wish, self._fresh = wish, fresh
 
     def allowed(self, place: int) -> Bools:
-        """Return [M]: the machines that the filters let an instance go to, with fresh data, and the labels it needs."""
+        """Return [M]: the machines that the filters allow an instance, with fresh data and the labels of ``same``."""
         return self._allowed(place, self._seen(place))
 
     def best(self, place: int, among: Bools | None = None) -> int | None:
-        """Return the machine, of all or ``among`` [M], not its own, that the profile would choose; None: none."""
+        """Return the machine that the profile would choose, of all or ``among`` [M] except its own; None: none."""
         seen = self._seen(place)
         allowed = self._allowed(place, seen) & (True if among is None else among)
         if not allowed.any():
@@ -94,7 +94,7 @@ class Taking:
         return int(np.where(allowed, total, -np.inf).argmax())
 
     def moved(self, place: int, target: int) -> None:
-        """Have the filters see it where it goes."""
+        """Put an instance on its target, for the moves after it."""
         instance = self._instances[place]
         self._overlay.take_out(instance.id)
         there = copy_with(

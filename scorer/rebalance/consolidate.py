@@ -1,12 +1,12 @@
-"""Consolidation: which machines are the cheapest to empty, and where their instances go. Pure.
+"""Consolidation: the machines that are the cheapest to empty, and the targets of their instances. Pure.
 
-What emptying a machine costs is the memory to copy, and `MOVE_BYTES` more for each instance. From the cheapest on,
-machines are emptied onto the others, all or not at all. A move is kept only if
+The cost to empty a machine is the memory to copy, and `MOVE_BYTES` more for each instance. From the cheapest on,
+machines are emptied onto the others, wholly or not at all. A move is kept only if
 
 - every filter of the profile takes the instance there, on the ledger with the moves before it;
 - the target stays at or below the limit in the mean, on every resource that the instance uses, and its expected
   overload at or below `OVERLOAD_MAX`: `windward rebalance` would not move anything away from there again;
-- what was apart stays apart (`scorer.rebalance.drain.Apart`).
+- instances of a cluster that were on different machines stay so (`scorer.rebalance.drain.Apart`).
 
 An instance moves once. Machines without fresh data, cordoned ones and those with an instance that may not move are left
 as they are.
@@ -35,17 +35,17 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 
 MOVE_BYTES = 1e9
-"""What a move costs beside its memory, as bytes to copy: small instances are not free to move."""
+"""The cost of a move besides its memory, as bytes to copy: a small instance costs something, too."""
 OVERLOAD_MAX = 0.002
-"""Expected overload of a target at most, in machines of mean size: the least that `windward rebalance` takes away."""
+"""The highest expected overload of a target, in machines of mean size: `windward rebalance` moves none from below."""
 TRIES_MAX = 4
-"""So many times as many machines are tried as are to be emptied, and `TRIES_MORE`."""
+"""Machines tried at most: this many for each to be emptied, plus `TRIES_MORE`."""
 TRIES_MORE = 20
 
 
 @dataclass(frozen=True)
 class Emptied:
-    """A machine that would be empty, and what that costs."""
+    """A machine that would be empty, and the cost."""
 
     machine: str
     memory_bytes: float
@@ -55,7 +55,7 @@ class Emptied:
 
 @dataclass(frozen=True)
 class Consolidated:
-    """The machines that would be empty, cheapest first, and the moves that make them so."""
+    """The machines that would be empty, cheapest first, and the moves that empty them."""
 
     machines: tuple[Emptied, ...]
     drained: Drained
@@ -74,7 +74,7 @@ def consolidate(
     force: bool = False,
     kept: Kept | None = None,
 ) -> Consolidated:
-    """Return how to empty so many machines; fewer where no more can be emptied.
+    """Return the moves that empty ``count`` machines; fewer when no more can be emptied.
 
     ``same``, ``force``: as for `scorer.rebalance.drain.drain`.
     """
@@ -96,7 +96,7 @@ def consolidate(
 
 
 def _stuck(scene: Scene, *, force: bool) -> Bools:
-    """Return [M]: the machines with an instance that may not move, or to which one moves."""
+    """Return [M]: whether a machine has an instance that may not move, or is the target of a moving one."""
     stuck = np.zeros(len(scene.snapshot), np.bool_)
     for one, row in zip(scene.instances, scene.placed.rows.tolist(), strict=True):
         if why_it_stays(one, force=force):
@@ -126,7 +126,7 @@ class _Emptying:
         self._on: Callable[[int], Integers] = lambda row: order[ends[row] : ends[row + 1]]
 
     def run(self, candidates: list[int], count: int) -> None:
-        """Empty machines, cheapest first; those that are tried together take nothing from each other."""
+        """Empty machines, cheapest first; machines that are tried together are no targets of each other."""
         left = iter(candidates)
         while len(self.chosen) < count and self.tried < TRIES_MAX * count + TRIES_MORE:
             some: list[int] = []

@@ -1,4 +1,4 @@
-"""A plan that is being made: the loads after its steps so far, and what each machine may still give and take."""
+"""A plan that is being made: the loads after its steps so far, and the moves that each machine may still have."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ NEGLIGIBLE = 1e-6
 """Expected overload, in machines of mean size, that counts as none."""
 
 Moved = Callable[[int, int], None]
-"""Told of each step that is kept: an instance, and its target."""
+"""Called with the instance and the target of each step that is kept."""
 
 
 class Draft:
-    """Steps are added with `keep`; ``loads`` are changed by it."""
+    """The steps so far; `keep` adds one and changes ``loads``."""
 
     def __init__(self, loads: Loads, movable: Movable, bounds: Bounds, hosts: Hosts, moved: Moved) -> None:
         self.loads, self.movable, self.bounds, self.hosts = loads, movable, bounds, hosts
@@ -29,7 +29,7 @@ class Draft:
         machines = len(self.overload)
         self._given, self._taken = hosts.given.copy(), hosts.taken.copy()
         self.open = hosts.gives & (self._given < bounds.from_machine_max)
-        """[M] Sources that may still give something away."""
+        """[M] Whether a source may still give an instance away."""
         order = np.argsort(movable.machine, kind="stable")
         ends = np.searchsorted(movable.machine[order], np.arange(machines + 1))
         self._on: Callable[[int], Integers] = lambda m: order[ends[m] : ends[m + 1]]
@@ -43,7 +43,7 @@ class Draft:
         return np.array([n for n in there[self.free[there]].tolist() if self.may_go(n)], np.int64)
 
     def may_go(self, instance: int) -> bool:
-        """Whether an instance may move and its cluster and its machine may have one more move."""
+        """Return whether an instance may move, and its cluster and its machine may have one more move."""
         cluster = int(self.movable.cluster[instance])
         in_cluster = cluster < 0 or self._in_cluster.get(cluster, 0) < self.bounds.cluster_max
         return bool(
@@ -55,8 +55,8 @@ class Draft:
     def targets(self, instance: int, under_limit: bool) -> tuple[Floats, Bools]:
         """Return [M]: each machine's overload with an instance, and whether it may take it.
 
-        It then stays at or below what the source has now, or `NEGLIGIBLE`, and holds no other of its cluster.
-        ``under_limit``: its load also stays at or below the limit in the mean.
+        A target then stays at or below the source's present overload, or `NEGLIGIBLE`, and has no other instance of its
+        cluster. ``under_limit``: its mean load also stays at or below the limit.
         """
         usage, source = self.movable.usage[:, instance], int(self.movable.machine[instance])
         after, fits = self.loads.with_one(usage, self.movable.variance[:, instance])
@@ -73,12 +73,12 @@ class Draft:
         return after, fits
 
     def copy_seconds(self, instance: int, targets: Integers) -> Floats:
-        """Return [n]: how long the memory of an instance is copied to each of some machines."""
+        """Return [n]: how long the copy of an instance's memory to each of some machines takes, s."""
         rate, source = self.hosts.copy_rate, int(self.movable.machine[instance])
         return copy_seconds(float(self.movable.memory[instance]), float(rate[source]), rate[targets])
 
     def copying(self, instance: int, targets: Integers) -> Floats:
-        """Return [K, n]: what the copying takes of both machines meanwhile."""
+        """Return [K, n]: the load of the copying on each of both machines."""
         rate, source = self.hosts.copy_rate, int(self.movable.machine[instance])
         found: Floats = self.hosts.copy_cores[:, None] + self.hosts.copied[:, None] * np.minimum(
             rate[source], rate[targets]
@@ -111,14 +111,14 @@ class Draft:
         self.steps.append(step)
 
     def take_as_made(self, instance: int, target: int) -> None:
-        """See a move that is on its way as made."""
+        """Count a move under way as made."""
         source = int(self.movable.machine[instance])
         self._make(instance, source, target)
         for machine in (source, target):
             self.overload[machine] = self.loads.of_one(machine)
 
     def see_leaving(self, instance: int, target: int | None) -> None:
-        """See an instance as gone from its machine whose target is reserved, and so has its load, already."""
+        """Count an instance as gone from its machine, when its target is reserved and so has its load already."""
         movable, source = self.movable, int(self.movable.machine[instance])
         self.loads.leave(source, movable.usage[:, instance])
         self.overload[source] = self.loads.of_one(source)

@@ -1,7 +1,7 @@
-"""Drain: where all instances of some machines would go, so that these can be taken out of service. Pure.
+"""Drain: the targets of all instances of some machines, so that these can be taken out of service. Pure.
 
-The machines count as cordoned, so nothing goes from one of them to another. An instance that finds no machine stays,
-and the ones after it see it there.
+The machines count as cordoned, so that none of them is a target. An instance that finds no machine stays, and the ones
+after it see it there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scorer.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Drained:
-    """What a drain would do."""
+    """The plan of a drain."""
 
     machines: tuple[str, ...]
     found: tuple[Anew, ...]
@@ -38,12 +38,12 @@ class Drained:
 
     @property
     def moves(self) -> list[Anew]:
-        """Those that would go elsewhere."""
+        """The instances that would move."""
         return [one for one in self.found if one.target is not None]
 
     @property
     def blocked(self) -> list[Anew]:
-        """Those that stay, with why."""
+        """The instances that stay, with their reasons."""
         return [one for one in self.found if one.target is None]
 
 
@@ -58,7 +58,7 @@ def drain(
     force: bool = False,
     kept: Kept | None = None,
 ) -> Drained:
-    """Return where the instances of these machines would go, each seeing the moves before it.
+    """Return the targets of the instances of these machines, each seeing the moves before it.
 
     ``same``: labels whose value source and target must share. ``force``: instances that are labelled to stay move, too.
     """
@@ -76,7 +76,7 @@ def drain(
 
 
 def why_it_stays(instance: Instance, *, force: bool = False) -> str:
-    """Return why an instance may not be moved; "" where it may."""
+    """Return why an instance may not be moved; "" when it may."""
     if instance.state != "confirmed":
         return f"{instance.state}: an instance moves once it is confirmed, a reservation expires or is released"
     if instance.moving is not None:
@@ -101,9 +101,9 @@ def _together(instances: Sequence[Instance]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Apart:
-    """What was apart stays apart: no other instance of its cluster is there; and the labels of ``same`` are alike.
+    """The condition on a target: it has no other instance of the cluster, and the source's labels of ``same``.
 
-    An instance that shares its machine with another of its cluster may do so again where there is no other way.
+    An instance that shares its machine with another of its cluster may do so again when no other target is feasible.
     """
 
     snapshot: Snapshot
@@ -112,7 +112,7 @@ class Apart:
     """Ids of those that share their machine with another of their cluster."""
 
     def concerns(self, instance: Instance) -> bool:
-        """Whether it has a cluster, or labels must be alike."""
+        """Return whether the instance has a cluster, or ``same`` names labels."""
         return bool(self.same or instance.cluster)
 
     def allowed(self, instance: Instance, ranking: Ranking) -> Bools:
@@ -129,7 +129,7 @@ class Apart:
         return allowed
 
     def words(self, instance: Instance) -> str:
-        """Return the condition in words."""
+        """Return the condition as text."""
         parts = [f"without another instance of cluster {instance.cluster!r}"] if instance.cluster else []
         parts += [f"with the {key} of {instance.machine}" for key in self.same]
         return " and ".join(parts)

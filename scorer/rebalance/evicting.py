@@ -1,11 +1,11 @@
-"""Who should leave because higher classes came back: what no longer fits into the sum of its class, lowest class first.
+"""Evictions for higher classes: instances that no longer fit into the sum of their class, lowest class first.
 
-A machine's batch and free are above their sum when prod, mid or the system use more than when they came; mid is when
-prod is expected to use what it asked for. Of a sum that is exceeded free leaves before batch; in a class first the one
-that just covers the excess (`eviction_order.usefulness`), then the newest, until the rest fits.
+The sum of batch and free exceeds its limit when prod, mid or the system use more than before; that of mid when prod is
+predicted to use what it asked for. Of a sum that is exceeded free leaves before batch. Within a class the instance that
+just covers the excess leaves first (`eviction_order.usefulness`), then the newest, until the others fit.
 
-Nothing is advised of a machine whose data is too old to tell: no batch is placed there, and what runs may stay. Nor of
-instances labelled ``movable=false``, which `movable` says. Nothing is reserved and nothing is changed.
+There is no advice for a machine whose data is too old: no batch is placed there, and its instances may stay. Instances
+labelled ``movable=false`` stay, too. Nothing is reserved and nothing is changed.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ _NEAR = 1e-9
 
 @dataclass(frozen=True)
 class Evicted:
-    """An instance that no longer fits, and where the profile would place it (None: nowhere)."""
+    """An instance that no longer fits, and the machine where the profile would place it (None: none is feasible)."""
 
     instance: Instance
     target: str | None
     counted: tuple[str, ...]
-    """The classes whose sum is above what is there for them."""
+    """The classes whose common sum is above its limit."""
     resource: str
-    """The resource in which it is, the most in relation to the sum."""
+    """The resource with the largest excess in relation to the sum."""
     excess: float
-    """By how much the machine's sum was above, before this one leaves."""
+    """How far the machine's sum was above its limit before this instance leaves."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What should leave, in its order, and which machines are above a sum."""
+    """The instances that should leave, in order, and the machines above a limit."""
 
     evicted: tuple[Evicted, ...]
     above: tuple[str, ...]
-    """Machines that are above a sum of a class."""
+    """Machines that are above a limit of a class."""
     stay: tuple[str, ...]
-    """Of those looked at, the ones that stay above it, since what is left may not be moved."""
+    """Of the machines looked at, those that stay above it since their other instances may not be moved."""
     unknown: int
-    """Machines that nothing is said of: their data is too old."""
+    """Machines without advice, since their data is too old."""
 
 
 def evicting(
@@ -66,7 +66,7 @@ def evicting(
     evictions_max: int = 100,
     same: tuple[str, ...] = (),
 ) -> Advice | None:
-    """Return the advice, None where the profile counts all classes together.
+    """Return the advice, None when the profile counts all classes together.
 
     ``evictions_max``: so many at most, of the machines that are furthest above their sums. ``same``: labels whose value
     a target must share with the machine that is left.
@@ -96,11 +96,11 @@ def evicting(
 
 
 _Left = tuple[int, tuple[str, ...], str, float]
-"""The place of an instance, the classes of the sum, the resource, the excess."""
+"""The position of an instance, the classes of the sum, the resource, the excess."""
 
 
 class _Leaving:
-    """Who leaves: over all machines free first, then batch, then mid."""
+    """The instances that leave: over all machines free first, then batch, then mid."""
 
     def __init__(self, sums: ClassSums, instances: Sequence[Instance], rows: Integers, amounts: Floats) -> None:
         self.above: set[int] = set()

@@ -1,4 +1,4 @@
-"""Which instance of a machine goes first: the cheapest to disturb, and of those the one that helps most."""
+"""The order in which instances leave a machine: the cheapest to move first, of equal ones the most useful."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 CLASS_RANK: Mapping[str, int] = {"free": 1, "batch": 2, "mid": 3, "prod": 4}
-"""Lower goes first; an instance of no class goes last."""
+"""A lower rank leaves first; an instance of no class leaves last."""
 NO_CLASS = 5
 
 
 @dataclass(frozen=True)
 class OrderColumns:
-    """[N] each; the lower goes first, and each decides only among equals in those before it."""
+    """[N] each; a lower value leaves first, and each column decides only among equals in those before it."""
 
     priority_class: Integers
     """By `CLASS_RANK`."""
     priority: Integers
     guarantee: Integers
-    """What the platform guarantees: kube-scheduler's quality of service from 1 (best effort) to 3 (guaranteed)."""
+    """kube-scheduler's quality of service, from 1 (best effort) to 3 (guaranteed)."""
     service: Integers
     """Koordinator's quality of service, from 1 (BE) to 5 (none)."""
     deletion_cost: Integers
@@ -42,7 +42,7 @@ class OrderColumns:
 
 
 def usefulness(usage: Floats, excess: Floats, weights: Floats) -> Floats:
-    """Return [n]: how far the usage [K, n] of each instance covers what a machine is over, [K].
+    """Return [n]: how well the usage [K, n] of each instance covers the excess [K] of its machine.
 
     The mean by weight over the resources that are exceeded of f(x), x being usage / excess: x below 1, and 1 + 1/x from
     there on. An instance that just covers the excess is the best, 2; a far larger one is worth little more than 1.
@@ -61,7 +61,7 @@ def usefulness(usage: Floats, excess: Floats, weights: Floats) -> Floats:
 
 
 def eviction_order(order: OrderColumns, measured: Bools, score: Floats) -> Integers:
-    """Return the places of instances, the first to go first.
+    """Return the positions of instances, in the order in which they leave.
 
     By class, priority, the two qualities of service, cost of deletion, cost of a move; then those with a known usage,
     the most useful first; then the newest.

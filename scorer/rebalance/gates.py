@@ -32,7 +32,7 @@ def over_and_under(
 def ceiling_of(
     rows: Sequence[int], utilization: Floats, fresh: Bools, high: Mapping[str, float], deviation: bool = False
 ) -> Floats:
-    """Return [K] the share that a target stays at or below, of the resources at these rows; infinite where none is."""
+    """Return [K] the share that a target stays at or below, of the resources at these rows; infinite without one."""
     found = np.full(len(rows), np.inf)
     for k, row in enumerate(rows):
         if (percent := high.get(RESOURCES[row])) is not None:

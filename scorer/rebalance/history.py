@@ -1,4 +1,4 @@
-"""What moved in the last hour, as the ledger tells: limits by the hour need no memory of their own."""
+"""The moves of the last hour, from the ledger: so limits by the hour need no state of their own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Moved:
 
 
 def moved_lately(snapshot: Snapshot, ledger: LedgerView, placed: PlacedInstances, now_s: float) -> Moved:
-    """Return what moved in the last hour; ``placed``: the live instances, ``rows`` being places in the snapshot.
+    """Return the moves of the last hour; ``placed``: the live instances, ``rows`` being rows of the snapshot.
 
     An instance that moved left a leaver, which ended in the moment in which the instance started anew.
     """

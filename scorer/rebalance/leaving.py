@@ -1,4 +1,4 @@
-"""The moves of a fleet by thresholds: who leaves by Koordinator's rules, and where the profile would place it.
+"""The moves of a fleet by thresholds: Koordinator's rules choose the instances, the profile their targets.
 
 Nothing is reserved and nothing is changed. A target is a machine that the profile's filters allow. Its expected
 overload stays at or below what the source had before the step.
@@ -33,7 +33,7 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 
 _UNITS: Mapping[str, float] = {"cpu": 1000.0, "disk": 1000.0}
-"""Whole units of an amount, 1 where not said: thresholds are cut to them."""
+"""Whole units of an amount, 1 for other resources: thresholds are cut to them."""
 
 
 def rules_of(settings: Rebalancing, moves_max: int, rounds: Rounds | None) -> Rules:
@@ -46,10 +46,10 @@ def leaving(
     snapshot: Snapshot, ledger: LedgerView, profile: Profile, settings: Rebalancing, now_s: float,
     rounds: Rounds | None = None, pending: Mapping[str, str] | None = None, stay: Collection[str] = (),
 ) -> Plan:  # fmt: skip
-    """Return what should leave, in its order; each target sees the moves before it.
+    """Return the moves in order; each target is chosen with the moves before it.
 
-    Usage of a machine is the mean that the profile's load model sees; of an instance, what was measured of it, or else
-    what the profile expects of it.
+    Usage of a machine is the mean of the profile's load model; of an instance, its measured usage, or else the usage
+    that the profile expects.
     """
     kept = Kept()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -103,7 +103,7 @@ def leaving(
 
 
 def _pool(scene: Scene, names: Sequence[str], movable: Bools, on_way: Mapping[int, int]) -> Pool:
-    """Return the machines and instances as the rules see them; those on their way are on their targets."""
+    """Return the machines and instances as columns of the rules; instances under way are on their targets."""
     usage = _amounts(names, scene.usage)
     of_instances = np.array([np.bincount(scene.placed.rows, each, len(scene.snapshot)) for each in usage])
     machine = scene.placed.rows.copy()

@@ -1,4 +1,4 @@
-"""The load of machines as a plan changes it, and how much of it is expected above a limit."""
+"""The load of machines, changed by the moves of a plan, and its expected part above a limit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Loads:
     ) -> Loads:
         """Return the loads of a fleet, all arguments [K, M]; ``weights`` [K] sum to 1.
 
-        The variance is ``deviation^2 + floor^2``: the floor is what a mean over a window misses at the least.
+        The variance is ``deviation^2 + floor^2``: the floor is the least error of a mean over a window.
         """
         known = np.isfinite(utilization) & (allocatable > 0)
         there = np.where(known, allocatable, 0.0)
@@ -72,7 +72,7 @@ class Loads:
     def without(self, machine: int, usage: Floats) -> Floats:
         """Return [n]: the overload of one machine without each of n instances, their usage [K, n].
 
-        Their part of the variance is left in: how much it was is not known.
+        The variance stays as it is: the part of one instance is not known.
         """
         left = np.maximum(self.utilization[:, machine, None] - usage * self.inverse[:, machine, None], 0.0)
         return self.overload(left, self.variance[:, machine, None], self.size[:, machine, None])
@@ -95,7 +95,7 @@ class Loads:
         return float(self.overload(after, spread, self.size[:, one])[0])
 
     def move(self, source: int, target: int, usage: Floats, variance: Floats) -> None:
-        """Take an instance from one machine to another: a debit there and a credit here at once."""
+        """Move an instance's usage and variance [K] from one machine to another."""
         self.leave(source, usage)
         self.utilization[:, target] += usage * self.inverse[:, target]
         self.variance[:, target] += variance * self.inverse[:, target] ** 2
@@ -105,5 +105,5 @@ class Loads:
         self.utilization[:, source] = np.maximum(self.utilization[:, source] - usage * self.inverse[:, source], 0.0)
 
     def copy(self) -> Loads:
-        """Return loads that can be changed by themselves."""
+        """Return a copy that can be changed."""
         return Loads(self.utilization.copy(), self.variance.copy(), self.inverse, self.size, self.limit, self.weights)

@@ -1,8 +1,8 @@
-"""Balancing by thresholds: instances leave machines that are over while there is room on machines that are under.
+"""Balancing by thresholds: instances leave machines that are over, while machines that are under have room.
 
 The rules of Koordinator's LowNodeLoad. Machines over their thresholds for all instances come first. Those over the
-thresholds for production follow, with the room that is left. No target is chosen here: an instance goes when one would
-take it.
+thresholds for production follow, with the remaining room. No target is chosen here: an instance leaves when some target
+would take it.
 
 Reference: koordinator-sh/koordinator, pkg/descheduler/framework/plugins/loadaware.
 """
@@ -22,7 +22,7 @@ from scorer.rebalance.thresholds import Settings, limits
 from scorer.snapshot.arrays import Floats, Integers
 
 Fits = Callable[[int, Integers], Integers]
-"""Which of some machines could take an instance by what is asked, both by their places."""
+"""Returns which of some machines could take an instance by its request; all are positions in the pool."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Rules:
 
 
 def low_node_load(pool: Pool, rules: Rules, fits: Fits, memory: Memory, now_s: float) -> list[Eviction]:
-    """Return what should leave; ``memory`` learns of the round.
+    """Return the evictions of a round; ``memory`` is updated.
 
     The pool has only machines with fresh data; its resources are ``rules.thresholds.resources()``.
     """
@@ -85,7 +85,7 @@ def _sides(pool: Pool, rules: Rules, memory: Memory) -> tuple[Side, Side]:
 
 
 class _Round:
-    """The part of a round that changes something: usage of machines and room, as instances go."""
+    """A round under way: usage of machines and room change as instances leave."""
 
     def __init__(self, pool: Pool, rules: Rules, fits: Fits, sides: tuple[Side, Side], now_s: float) -> None:
         self.pool, self.rules, self.fits, self.now_s = pool, rules, fits, now_s
@@ -130,7 +130,7 @@ class _Round:
                 self._evict(self._ordered(removable, machine, side), machine, side, room)
 
     def _fits(self, instance: int, targets: Integers, side: Side) -> bool:
-        """Whether a target would take it and stay below its threshold; its usage is then noted there."""
+        """Return whether a target would take it and stay below its threshold; its usage is then added there."""
         if not self.rules.must_fit:
             return True
         if not self.pool.measured[instance]:

@@ -1,4 +1,4 @@
-"""What instances use, as measured where they are, in place of what is expected of them. Pure."""
+"""The usage of instances, measured on their machines where known, else as expected. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.usages import Usages
 
 RECENT = 0.8
-"""Part of the mean of the last half hour in what is taken for the usage; the rest is the mean of a day."""
+"""Weight of the mean of the last half hour in the usage; the rest is that of the mean of a day."""
 COUNT_MIN = 6
-"""Reports before a figure is believed: a few minutes of a start say little."""
+"""The least number of reports of a figure that is used: the first minutes of an instance are not typical."""
 AGE_MAX_S = 600.0
-"""A figure that is older is not believed."""
+"""The largest age of a figure that is used, s."""
 
 
 def measured(
@@ -24,7 +24,7 @@ def measured(
 ) -> tuple[Floats, Floats, Bools]:
     """Return usage and variance [R, N] of instances, measured where that is known, and [N] whether it is.
 
-    The usage is ``0.8 recent + 0.2 daily``, one for the other where only one is known. The rest stays as expected.
+    The usage is ``0.8 recent + 0.2 daily``, or the one that is known. Other instances keep the expected usage.
     """
     usage, spread = expected.copy(), variance.copy()
     newest = np.full(len(instances), now_s - AGE_MAX_S)

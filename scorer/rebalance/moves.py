@@ -1,4 +1,4 @@
-"""What a plan works on and what it is made of: bounds, instances as columns, steps."""
+"""The data of a plan: bounds, instances and machines as columns, steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a plan may do."""
+    """The bounds of a plan."""
 
     moves_max: int = 50
     from_machine_max: int = 5
@@ -23,7 +23,7 @@ class Bounds:
     objective: str = "overload"
     """A key of `scorer.rebalance.objective.OBJECTIVES`."""
     hour_max: int | None = None
-    """Moves of the last hour and of the plan together; None: any number, and each plan counts for itself."""
+    """The most moves of the last hour and the plan together; None: no limit by the hour."""
     nic_share: float = 0.5
     """Part of a NIC that a copy may take."""
     nic_unknown: float = UNKNOWN_NIC
@@ -57,7 +57,7 @@ class Movable:
 
 @dataclass(frozen=True)
 class Hosts:
-    """M machines as columns: what each may do in a plan."""
+    """M machines as columns: the moves that each may have in a plan."""
 
     gives: Bools
     """[M] Whether it may give instances away."""
@@ -68,13 +68,13 @@ class Hosts:
     copy_rate: Floats
     """[M] Bytes/s that a copy may take of its NIC."""
     given: Integers
-    """[M] What it gave away in the last hour."""
+    """[M] Instances that it gave away in the last hour."""
     taken: Integers
-    """[M] What it took in the last hour."""
+    """[M] Instances that it took in the last hour."""
     copy_cores: Floats
-    """[K] What a copy takes of each resource besides the NIC's, on either machine."""
+    """[K] The load of a copy on each resource besides the NIC, on either machine."""
     copied: Floats
-    """[K] What it takes for each byte/s of its rate: 1 of the NIC, 0 of the others."""
+    """[K] The load of a copy for each byte/s of its rate: 1 of the NIC, 0 of the others."""
 
     @classmethod
     def plain(cls, machines: int, resources: int) -> Hosts:
@@ -100,9 +100,9 @@ class Step:
     utilization: Floats
     """[2, 2, K] Mean load of source and target (first axis), before and after (second)."""
     cost: float = 0.0
-    """What the copying costs, in the unit of the gain (`scorer.rebalance.cost`)."""
+    """The cost of the copying, in the unit of the gain (`scorer.rebalance.cost`)."""
     copy_bytes: float = 0.0
     copy_s: float = 0.0
-    """How long the copy of its memory takes."""
+    """How long the copy of its memory takes, s."""
     reason: str = field(default="", compare=False)
-    """Why, where a rule has words for it."""
+    """The reason that the rule gives, if any."""

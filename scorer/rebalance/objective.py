@@ -1,4 +1,4 @@
-"""By what a move is judged: the expected overload of both machines, or the variance of the fleet's utilization.
+"""The objective of a plan: the expected overload of both machines, or the variance of the fleet's utilization.
 
 Each objective gives a machine a level; the source of a step is chosen by it. It also says what a move cuts at the
 source and adds at the target. The gain of a move is the difference.
@@ -15,7 +15,7 @@ from scorer.snapshot.arrays import Floats, Integers
 
 
 class Objective(Protocol):
-    """All values are the higher the worse."""
+    """A higher value is worse in all results but the bound."""
 
     def levels(self, loads: Loads, overload: Floats) -> Floats:
         """Return [M]: the level of each machine, by which the next source is chosen."""
@@ -24,13 +24,13 @@ class Objective(Protocol):
         """Return a bound on the gain of one move from a machine with this level."""
 
     def cut(self, loads: Loads, overload: Floats, source: int, usage: Floats) -> Floats:
-        """Return [n]: what the source loses with each of n instances, their usage [K, n]."""
+        """Return [n]: the fall of the source's part without each of n instances, their usage [K, n]."""
 
     def added(self, loads: Loads, overload: Floats, after: Floats, usage: Floats) -> Floats:
-        """Return [M]: what each target gains with an instance; ``after`` [M] is its overload then, usage [K]."""
+        """Return [M]: the rise of each target's part with an instance of usage [K]; ``after`` [M] is its overload then."""
 
     def rise(self, loads: Loads, machines: Integers, usage: Floats, variance: Floats, more: Floats) -> Floats:
-        """Return [n]: what ``more`` [K, n] adds to machines that have an instance's usage and variance [K] besides."""
+        """Return [n]: the rise by ``more`` [K, n] on machines that also have an instance's usage and variance [K]."""
 
 
 class LeastOverload:
@@ -41,7 +41,7 @@ class LeastOverload:
         return overload
 
     def most(self, loads: Loads, level: float) -> float:
-        """Return the level: no more can be cut."""
+        """Return the level: a move cannot cut more."""
         return level
 
     def cut(self, loads: Loads, overload: Floats, source: int, usage: Floats) -> Floats:
@@ -66,7 +66,7 @@ class LeastOverload:
 class LeastVariance:
     """The sum over the machines of ``sum_k w_k (u - mean)^2``: n times the variance of the utilization, by weight.
 
-    The mean is that before the step. The true fall of the variance is never smaller: a mean is where it is least.
+    The mean is that before the step. The true fall of the variance is never smaller, since the mean minimises the sum.
     """
 
     def levels(self, loads: Loads, overload: Floats) -> Floats:
@@ -76,7 +76,7 @@ class LeastVariance:
         return found
 
     def most(self, loads: Loads, level: float) -> float:
-        """Return the fall when the highest machine and the lowest come to the mean: of different sizes, both may."""
+        """Return the fall when the highest and the lowest machine both come to the mean."""
         known, means = loads.inverse > 0, loads.means()
         above = np.where(known, loads.utilization - means, 0.0).max(axis=1, initial=0.0)
         below = np.where(known, means - loads.utilization, 0.0).max(axis=1, initial=0.0)

@@ -1,4 +1,4 @@
-"""A plan of moves: each cuts what the objective measures, and sees the moves before it.
+"""A plan of moves: each lowers the objective, and sees the moves before it.
 
 Step by step, the machine with the highest level of the objective gives away the instance, to the machine, that gains
 the most. A step is kept only if
@@ -6,7 +6,7 @@ the most. A step is kept only if
 - it gains at least ``gain_min`` more than its copying costs (`scorer.rebalance.cost`);
 - the target stays at or below the limit in the mean, and its expected overload at or below what the source had;
 - every filter of the profile takes the instance there, on the ledger with the moves before it;
-- the target has no other instance of its cluster: what was apart stays apart.
+- the target has no other instance of its cluster.
 
 Moves whose gains differ by less than `TIE` are equal: of targets the one that leaves the fleet most even is taken, of
 instances the one whose memory is copied the soonest. An instance moves once in a plan, and not sooner after it came
@@ -29,9 +29,9 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 __all__ = ["Allowed", "Bounds", "Hosts", "Movable", "Moved", "Step", "plan"]
 
 CANDIDATES = 4
-"""So many instances of a source are tried on all machines in one step: those that relieve it the most."""
+"""Instances of a source that are tried on all machines in one step: those that relieve it the most."""
 FINALISTS = 16
-"""For so many targets of an instance it is worked out what the copying costs there."""
+"""Targets of an instance for which the cost of the copy is computed."""
 TIE = 0.01
 """The part of the best gain within which moves are equal."""
 
@@ -46,9 +46,9 @@ def plan(
 ) -> tuple[list[Step], Loads, Loads]:  # fmt: skip
     """Return the steps in their order, and the loads before and after them; ``loads`` stays as it is.
 
-    ``pending``: instances and their targets, moves that are on their way: all steps see them as made.
-    ``leaving``: instances whose target is reserved and so has their load already (None: not known).
-    ``moves_max``: fewer than the bounds allow, where an hour has moves already.
+    ``pending``: instances and their targets, moves under way that all steps count as made.
+    ``leaving``: instances whose target is reserved and so has their load already (target None: unknown machine).
+    ``moves_max``: the most steps, if not that of the bounds, since the last hour has moves already.
     """
     hosts = Hosts.plain(*reversed(loads.utilization.shape)) if hosts is None else hosts
     draft = Draft(loads.copy(), movable, bounds, hosts, moved)
@@ -70,7 +70,7 @@ class _Search:
         self.objective = OBJECTIVES[draft.bounds.objective]
 
     def run(self, moves_max: int) -> None:
-        """Make steps until nothing is worth one."""
+        """Make steps until no move gains enough."""
         draft, worth = self.draft, max(self.bounds.gain_min, 1e-12)
         while len(draft.steps) < moves_max and draft.open.any():
             levels = np.where(draft.open, self.objective.levels(self.loads, draft.overload), -1.0)
@@ -120,7 +120,7 @@ class _Search:
         return self.draft.step(instance, target, float(gain[target]), float(cost[best]))
 
     def _finalists(self, instance: int, cut: float, gain: Floats, machines: Integers) -> Integers:
-        """Return at most `FINALISTS` of some machines: those that gain the most before the copying adds anything.
+        """Return at most `FINALISTS` of some machines: those of the highest gain before the load of the copying.
 
         Of equal ones those that leave the fleet most even.
         """
@@ -134,7 +134,7 @@ class _Search:
         return machines[near[np.argpartition(uneven, FINALISTS)[:FINALISTS]]]
 
     def _cost(self, instance: int, cut: float, machines: Integers) -> Floats:
-        """Return [n]: what the copying of an instance to each of these machines costs."""
+        """Return [n]: the cost of copying an instance to each of these machines."""
         movable, copying = self.movable, self.draft.copying(instance, machines)
         source, none = np.full(len(machines), movable.machine[instance]), np.zeros(len(copying))
         usage, variance = movable.usage[:, instance], movable.variance[:, instance]

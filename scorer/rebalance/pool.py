@@ -10,7 +10,7 @@ from scorer.rebalance.eviction_order import OrderColumns
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 INSTANCES = "instances"
-"""The resource that counts instances: each is 1 of it where it is, and none of it where it is only looked at."""
+"""The resource that counts instances: each is 1 of it on its machine, and 0 on a target that is tried."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Pool:
     """[M] Whether there is a fresh figure of the machine; None: of all."""
 
     def fresh(self) -> Pool:
-        """Return the pool without the machines of which nothing fresh is known."""
+        """Return the pool without the machines that have no fresh figure."""
         if self.known is None or self.known.all():
             return self
         kept = np.flatnonzero(self.known)
@@ -65,7 +65,7 @@ class Pool:
         )
 
     def used(self, members: Bools | None = None) -> Floats:
-        """Return [K, M]: system usage and that of the instances; of the ``members`` alone, without the system's.
+        """Return [K, M]: the usage of system and instances; with ``members``, theirs only, without the system's.
 
         `INSTANCES` is how many there are, measured or not.
         """

@@ -1,4 +1,4 @@
-"""What is remembered between rounds: a machine gives only after it was over in several rounds in a row."""
+"""The state kept between rounds: a machine gives instances away only after several rounds over in a row."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def condition_of(settings: Rebalancing, every_s: float) -> Condition:
 
 @dataclass
 class Rounds:
-    """The memory of one balancer, of both rules."""
+    """The state of one balancer, for both rules."""
 
     condition: Condition
     overload: Detectors = field(default_factory=Detectors)
     thresholds: Memory = field(default_factory=Memory)
 
     def sources(self, names: tuple[str, ...], over: Bools, now_s: float) -> Bools:
-        """Note that these machines [M] are over; return [M] which of them have been for long enough."""
+        """Note which machines [M] are over; return [M] those that were over in enough rounds."""
         places = np.flatnonzero(over)
         found = set(self.overload.abnormal([names[m] for m in places.tolist()], self.condition, now_s))
         quiet = self.overload.by_machine.keys() - {names[m] for m in places.tolist()}

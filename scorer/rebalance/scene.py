@@ -1,4 +1,4 @@
-"""The fleet as a plan sees it: loads of the machines, what their instances use, and who has fresh data."""
+"""The inputs of a plan: loads of the machines, usage of their instances, and which machines have fresh data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
 
 VARIATION = 1.0
-"""An instance that runs is known better than a newcomer: its coefficient of variation is taken as no more than this."""
+"""The largest coefficient of variation of a running instance: its usage is known better than a new one's."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Scene:
     instances: list[Instance]
     placed: PlacedInstances
     usage: Floats
-    """[R, N] Measured, or else what the profile expects."""
+    """[R, N] Measured, or else expected by the profile."""
     variance: Floats
     """[R, N] Of the usage."""
     measured: Bools

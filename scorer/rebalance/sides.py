@@ -1,4 +1,4 @@
-"""What Koordinator's LowNodeLoad compares: usage of all instances, and that of production, with their thresholds."""
+"""The two comparisons of Koordinator's LowNodeLoad: usage of all instances, and of production, with thresholds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scorer.snapshot.arrays import Floats, Integers
 
 @dataclass
 class Memory:
-    """What is remembered between the rounds."""
+    """The state kept between the rounds."""
 
     machines: Detectors = field(default_factory=Detectors)
     prod: Detectors = field(default_factory=Detectors)
@@ -23,7 +23,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Classes:
-    """Places of machines by what they are to the round."""
+    """Positions of machines in the pool, by their part in the round."""
 
     low: Integers
     high: Integers
@@ -44,7 +44,7 @@ class Side:
 
 
 def classify(pool: Pool, node: Side, prod: Side) -> Classes:
-    """Return what each machine is: a target, a source, neither; one that is not schedulable is never under."""
+    """Return the targets and sources; a machine that is not schedulable is never under."""
     is_under = pool.schedulable & under(node.used, node.limits.low)
     is_over = ~is_under & over(node.used, node.limits.high)
     prod_over = ~is_over & over(prod.used, prod.limits.high)
@@ -59,7 +59,7 @@ def classify(pool: Pool, node: Side, prod: Side) -> Classes:
 
 
 def usage_score(used: Sequence[float], capacity: Sequence[float], weights: Sequence[float]) -> int:
-    """Return by what sources are ordered: ``sum(min(used, cap) * 1000 // cap * w) // sum(w)``; 0 without weight.
+    """Return the sort key of sources: ``sum(min(used, cap) * 1000 // cap * w) // sum(w)``; 0 without weight.
 
     >>> usage_score([500, 1024], [1000, 2048], [2, 3])
     500
@@ -74,7 +74,7 @@ def usage_score(used: Sequence[float], capacity: Sequence[float], weights: Seque
 def reason(
     resources: Sequence[str], side: str, used: Floats, capacity: Floats, high: Floats, percents: Percents
 ) -> str:
-    """Return why a machine is a source, in words: its own columns [K]."""
+    """Return the reason why a machine is a source, as text; its own columns [K]."""
     parts = [
         f"{side} {resources[k]} usage({used[k] / capacity[k] * 100 if capacity[k] else 0:.2f}%)"
         f">threshold({percents[resources[k]]:.2f}%)"

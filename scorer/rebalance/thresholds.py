@@ -13,7 +13,7 @@ from scorer.snapshot.arrays import Bools, Floats
 Percents = Mapping[str, float]
 
 ALWAYS = "memory"
-"""A resource that is looked at whether a threshold names it or not."""
+"""A resource that is always compared, whether a threshold names it or not."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class Settings:
     deviation: bool = False
 
     def resources(self) -> list[str]:
-        """Return what is looked at: each resource that some threshold names, and memory."""
+        """Return the compared resources: each that some threshold names, and memory."""
         maps = (self.low, self.high, self.prod_low or {}, self.prod_high or {})
         return list(dict.fromkeys([name for each in maps for name in each] + [ALWAYS]))
 
     def completed(self) -> tuple[Percents, Percents, Percents, Percents]:
-        """Return low, high, and those of production, for every resource that is looked at.
+        """Return low, high, and those of production, for every compared resource.
 
         One that ``low`` leaves out has no threshold, even where ``high`` names it. Both are 100 then, which no machine
         exceeds. With ``deviation`` both are 0, which says that it is ignored.

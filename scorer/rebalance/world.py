@@ -32,9 +32,9 @@ class Plan:
     """The moves in their order, and the fleet before and after (`scorer.rebalance.totals`)."""
 
     instances: tuple[Instance, ...]
-    """As they are now, one a step."""
+    """The instance of each step, before its move."""
     machines: tuple[str, ...]
-    """All, in the order of the places in the steps."""
+    """All machines; the steps have their positions."""
     steps: tuple[Step, ...]
     resources: tuple[str, ...]
     """K, the resources with a weight."""
@@ -46,7 +46,7 @@ class Plan:
     spread: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """By resource the standard deviation of utilization over the fleet, before and after."""
     unplaced: tuple[tuple[Instance, str], ...] = ()
-    """What should leave and finds no machine, and why it should leave."""
+    """Instances that should leave and find no machine, with the reason why they should leave."""
     in_hour: int = 0
     """Moves of the last hour, which count in the limits by the hour."""
     hour_max: int | None = None
@@ -58,7 +58,7 @@ def wish_of(settings: Rebalancing, stay: Collection[str] = ()) -> Wish:
 
 
 def bounds_of(settings: Rebalancing, instances: int) -> Bounds:
-    """Return what a plan may do by a profile's settings, in a fleet of so many instances."""
+    """Return the bounds of a plan by a profile's settings, in a fleet of ``instances``."""
     return Bounds(
         settings.moves_max, settings.from_machine_max, settings.to_machine_max, settings.cluster_max,
         settings.gain_min, settings.objective, settings.in_hour(instances), settings.nic_share,
@@ -128,7 +128,7 @@ def movable_of(scene: Scene, wish: Wish, now_s: float) -> Movable:
 def hosts_of(
     scene: Scene, ledger: LedgerView, settings: Rebalancing, bounds: Bounds, now_s: float, rounds: Rounds | None = None
 ) -> tuple[Hosts, int]:
-    """Return what each machine may do, and how many moves the last hour had."""
+    """Return the machines as columns of a plan, and the number of moves in the last hour."""
     utilization = scene.machines.utilization
     gates = (settings.high, settings.low, settings.deviation) if settings.rule == "overload" else ({}, {}, False)
     over, under = over_and_under(utilization, scene.fresh, *gates)
@@ -146,7 +146,7 @@ def hosts_of(
 
 
 def _worth(scene: Scene, bounds: Bounds) -> Bools:
-    """Return [M]: whether a machine has enough overload for a move; by variance, whether it is above the mean."""
+    """Return [M]: whether a machine's overload is enough for a move; by variance, whether it is above the mean."""
     if bounds.objective == "overload":
         return np.asarray(scene.loads.now() >= max(bounds.gain_min, 1e-12))
     return np.asarray((scene.loads.utilization > scene.loads.means()).any(axis=0))
@@ -158,13 +158,13 @@ def _nic(scene: Scene) -> Floats:
 
 
 def leaving_in(scene: Scene) -> list[tuple[int, int | None]]:
-    """Return places of the instances that are moving, and of the machines that are reserved for them."""
+    """Return the positions of moving instances, and of the machines reserved for them."""
     index = scene.snapshot.roster.index
     return [(n, index.get(one.moving.to)) for n, one in enumerate(scene.instances) if one.moving is not None]
 
 
 def on_way_in(scene: Scene, pending: Mapping[str, str]) -> list[tuple[int, int]]:
-    """Return places of instances and targets; not those of unknown machines, nor what arrived or has its target."""
+    """Return the positions of pending moves: instance and target. Arrived, reserved or unknown ones are left out."""
     index = scene.snapshot.roster.index
     return [
         (n, index[target])

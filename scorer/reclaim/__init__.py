@@ -1,11 +1,11 @@
-"""Reclaimable capacity: what of a machine may be given to lower classes, since higher ones do not use it. Pure.
+"""Reclaimable capacity: the part of a machine that lower classes may have, since higher ones do not use it. Pure.
 
 Classes in falling order: prod, mid, batch, free. Each has a sum of its own, and the sums are never added together:
 
     class   the sum of                  is at most
     prod    prod's amounts              allocatable * ratio
-    mid     mid's amounts               what prod asked for and will not use, by prediction (`capacity.mid`)
-    batch   batch's amounts             what prod, mid and the system do not use now (`capacity.batch`)
+    mid     mid's amounts               prod's requests less their predicted usage (`capacity.mid`)
+    batch   batch's amounts             capacity that prod, mid and the system do not use now (`capacity.batch`)
     free    batch's and free's amounts  the same as batch: free takes only what batch leaves
 
 R resources in the order of `schemas.resources`, n machines, K instances. Amounts are in base units; where the peer cuts

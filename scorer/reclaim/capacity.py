@@ -17,14 +17,14 @@ _NEAR = 1e-6
 
 
 def batch(strategy: Reclaim, capacity: Floats, reserved: Floats, system: Floats, uses: Uses) -> Floats:
-    """Return [R, n]: what batch may have, all arguments [R, n]; 0 where anything it goes by is unknown.
+    """Return [R, n]: what batch may have, all arguments [R, n]; 0 where an argument is unknown.
 
         usage               capacity - margin - max(system, reserved) - used by prod and mid
         request             capacity - margin - reserved              - requested by prod and mid
         max-usage-request   capacity - margin - max(system, reserved) - the larger of each instance
 
     ``margin = capacity * (1 - share)``, cut to whole units; never below 0, and at most ``capacity * batch_share``.
-    ``reserved``: what operators keep back; ``system``: what is used by no instance.
+    ``reserved``: operators' reserves; ``system``: usage of no instance.
     """
     taken = batch_takings(strategy, capacity, reserved, system, uses)
     found = np.zeros_like(capacity)
@@ -49,7 +49,7 @@ def batch_takings(
 def mid(
     strategy: Reclaim, capacity: Floats, reserved: Floats, system: Floats, usage: Floats, uses: Uses, unused: Floats
 ) -> Floats:
-    """Return [R, n]: what mid may have, all arguments [R, n]; 0 where anything it goes by is unknown.
+    """Return [R, n]: what mid may have, all arguments [R, n]; 0 where an argument is unknown.
 
         min(min(unused, capacity - usage) + mid_unallocated * unallocated, capacity * mid_share)
         unallocated = capacity - max(system, reserved) - requested by prod
@@ -70,7 +70,7 @@ def mid(
 
 
 def degraded(strategy: Reclaim, age_s: Floats) -> Bools:
-    """Return [n]: whether the data of a machine is too old to reclaim anything of it."""
+    """Return [n]: whether the data of a machine is too old to reclaim any of its capacity."""
     return ~(age_s <= strategy.degrade_s)
 
 

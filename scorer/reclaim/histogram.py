@@ -18,11 +18,11 @@ FIRST, GROWTH, BUCKETS = 0.001, 1.05, 96
 STARTS: Floats = FIRST * (np.power(GROWTH, np.arange(BUCKETS + 1, dtype=np.float64)) - 1.0) / (GROWTH - 1.0)
 """[B + 1] Where each bucket begins; the last is where the last one ends."""
 LEAST = 1e-4
-"""A histogram that weighs less holds nothing."""
+"""A histogram of less weight counts as empty."""
 
 
 def bucket_of(shares: Floats) -> Integers:
-    """Return the bucket of each share; what is below 0 is in the first.
+    """Return the bucket of each share; a share below 0 is in the first.
 
     >>> bucket_of(np.array([0.0, 0.0005, 0.001, 0.5, 9.0])).tolist()
     [0, 0, 1, 66, 95]

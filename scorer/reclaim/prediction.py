@@ -23,7 +23,7 @@ _I = len(PREDICTED)
 
 
 class Histograms:
-    """Those of all machines that were ever seen; the machines are rows in the order in which they came."""
+    """The histograms of all machines; a machine is a row, in the order in which they were first seen."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -36,7 +36,7 @@ class Histograms:
     def look(
         self, names: Sequence[str], used: Floats, capacity: Floats, now_s: float, ended_at: Floats | None = None
     ) -> None:
-        """Add what is used, [I, R, n] of these machines, NaN where it is not known; ``capacity`` [R, n].
+        """Add the usage [I, R, n] of these machines, NaN where it is not known; ``capacity`` [R, n].
 
         ``ended_at`` [n]: when the usage of each was measured, by default now; a machine of which nothing is newer than
         what was added stays as it is. One that was not looked at for four of the longest half-lives is dropped.
@@ -77,7 +77,7 @@ class Histograms:
         return self._table({"peak": peak.astype(np.float32)})
 
     def stored(self) -> bytes:
-        """Return the value from which `restored` goes on."""
+        """Return the stored value, which `restored` reads."""
         largest = self.weights.max(axis=2, keepdims=True, initial=0.0)
         scale = WEIGHT_MAX / np.maximum(largest, 1e-9)
         return self._table({"weights": np.rint(self.weights * scale).astype(np.uint16), "largest": largest[:, :, 0]})
@@ -89,7 +89,7 @@ class Histograms:
 
     @classmethod
     def restored(cls, raw: bytes | None) -> Histograms:
-        """Return the stored ones; empty ones where there are none, or none that can be read."""
+        """Return the stored histograms; empty ones when there are none, or they cannot be read."""
         found = cls()
         table = _read(raw)
         if table is None:
@@ -108,16 +108,16 @@ class Histograms:
 
 
 class Peaks:
-    """The predicted peaks as they were read."""
+    """The predicted peaks that another scorer wrote."""
 
     def __init__(self, raw: bytes | None) -> None:
         self._table = _read(raw)
 
     def of(self, roster: Roster, seen_at: Floats) -> Floats:
-        """Return [I, F, M] shares of capacity for the machines of a roster; NaN where nothing is predicted.
+        """Return [I, F, M] shares of capacity for the machines of a roster; NaN where there is no prediction.
 
-        ``seen_at`` [M]: the newest sample of each: a prediction older than `EXPIRES_S` before it is not believed, nor
-        one of a machine known for less than `COLD_S`.
+        ``seen_at`` [M]: the newest sample of each. A prediction more than `EXPIRES_S` older is not used, nor one of a
+        machine known for less than `COLD_S`.
         """
         found = np.full((_I, RESOURCES, len(roster.names)), np.nan)
         table = self._table

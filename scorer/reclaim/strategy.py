@@ -1,4 +1,4 @@
-"""How much is reclaimed, and by what: the settings of over-commit by class."""
+"""The settings of over-commit by class: how much is reclaimed, and from which figures."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Reclaim:
     mid_share:
         by resource, the share of capacity that mid gets at most. Default 1.
     mid_unallocated:
-        share of what prod has not asked for that mid gets beside the prediction.
+        share of the capacity that prod has not requested that mid gets in addition to the prediction.
     mid_static:
         by resource, if given: mid gets this share of capacity, whatever is predicted.
     degrade_s:
-        with data of a machine older than this nothing of it is reclaimed.
+        nothing is reclaimed of a machine whose data is older than this.
     peak_margin:
         by how much a predicted peak is raised.
     """

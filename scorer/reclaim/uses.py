@@ -20,11 +20,11 @@ class Uses:
     requested: Floats
     """What prod and mid ask for."""
     used: Floats
-    """What prod and mid use; what they ask for where that is not measured."""
+    """What prod and mid use; their requests where the usage is not measured."""
     larger: Floats
-    """Of each instance of prod and mid the larger of the two; what it asks for where its usage is not measured.
+    """Of each instance of prod and mid the larger of request and usage; the request where usage is not measured.
 
-    The peer forgets the latter for a whole machine, and counts it for a NUMA zone; no row of its tables shows which.
+    Koordinator omits unmeasured ones for a whole machine, but counts them for a NUMA zone; none of its tests shows it.
     """
     prod_requested: Floats
     """What prod asks for."""
@@ -74,7 +74,7 @@ def sums_by_class(
 
 
 def uses_from(sums: Floats) -> Uses:
-    """Return what batch and mid go by, from `sums_by_class` [5, C, R, n]."""
+    """Return the inputs of batch and mid, from `sums_by_class` [5, C, R, n]."""
     high = sums[:, PROD] + sums[:, MID]
     below_prod = sums[MEASURED, MID] + sums[MEASURED, BATCH] + sums[MEASURED, FREE]
     return Uses(

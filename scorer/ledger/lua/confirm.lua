@@ -1,4 +1,4 @@
---[[ Turn a reservation into an instance, or have a moving instance be where it moves to.
+--[[ Confirm a reservation, or the move of a moving instance.
 
 ARGV[4] id
 ARGV[5] machine it must be on ("": any)

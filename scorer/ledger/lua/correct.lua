@@ -1,5 +1,5 @@
---[[ Make the ledger say what is true: instances are where an inventory found them, whatever the limits say. What is
-written this way is not moving.
+--[[ Correct the ledger by an inventory: instances are put on the machines where it found them, whatever the limits. An
+instance written this way is not moving.
 
 ARGV[4...] four for each instance:
   "set" or "end"; id; machine; for "set" the record's tail

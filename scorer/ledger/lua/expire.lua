@@ -1,4 +1,4 @@
---[[ Expire what is due, when nobody else does.
+--[[ Expire due reservations and moves, when no other script runs.
 
 ARGV[4] how many at most
 

@@ -1,7 +1,7 @@
---[[ Take, keep or give up a lease: what only one daemon may do is done under one.
+--[[ Take, keep or give up a lease: it is held for work that only one daemon may do at a time.
 
 ARGV[4] name of the lease
-ARGV[5] who asks
+ARGV[5] the holder that asks
 ARGV[6] for how many seconds; 0 gives it up
 
 Result: {"held", number} or {"elsewhere", holder}. The number rises by one whenever the lease changes hands, and when a

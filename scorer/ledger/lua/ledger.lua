@@ -1,8 +1,8 @@
---[[ What every transition of the ledger shares; put in front of each of the other scripts, after `local SCRIPT = <name>`.
+--[[ Functions shared by all transitions of the ledger; put in front of each other script, after `local SCRIPT = <name>`.
 A script first plans on copies (rows, counts, clusters), then writes everything at once (commit), so it never stops
 halfway.
 
-The life of an instance; each step is one script, which says what it does in every state:
+The life of an instance; each step is one script, whose header tells what it does in every state:
 
                  reserve              confirm
     (unknown) ───────────> reserved ───────────> confirmed ──┐ update: move, resize, role
@@ -29,14 +29,14 @@ deadline; after its deadline a query does nothing. So a query that is delivered 
 another generation than it did before. A script decides in this order: the deadline has passed ("late"); the query has
 acted: its own generation, or "gone" when that has ended; then by the state of the id.
 
-Whichever script comes first after expires_at expires a reservation; at that very moment the reservation has ended.
+The first script that runs after expires_at expires a reservation; from that moment on the reservation has ended.
 
 KEYS[1] head       hash    format: 2; epoch: name of this ledger's life; change: number of its last change;
                            leavers: how many there are (KEYS[12]);
-                           migrating: records taken over so far, only while a ledger of format 1 is taken over
+                           migrating: records migrated so far, only while a ledger of format 1 is migrated
 KEYS[2] instances  hash    id -> record of each live (reserved, confirmed) instance
 KEYS[3] expiry     zset    id of each reserved instance by expires_at
-KEYS[4] machines   hash    machine -> "version class:name=amount,name=amount class:...", absent when it holds nothing
+KEYS[4] machines   hash    machine -> "version class:name=amount,name=amount class:...", absent without instances
 KEYS[5] counts     hash    "machine what" -> how many instances there are counted under `what`, absent at 0
 KEYS[6] clusters   hash    cluster -> "version count", absent when it has no instance
 KEYS[7] log        stream  <change>-0: field i = the record after the change; then, where its machine was renamed, field
@@ -61,7 +61,7 @@ adds nothing; `priority_class`; `counts` [what, ...]; `cluster`; `request`. Of a
 stored tail `moving` {to, since, until, number: the change that began it, new: its tail there, where that is another} and, for the scripts that came before moves and add
 up what stands there, `moving_from`: the machine it moves to. The units are the scorer's
 (`scorer.ledger.units`): nothing is scaled here, so scripts of releases that know different resources keep each other's
-sums. Sums are whole numbers, so adding and taking away never drifts.
+sums. Sums are whole numbers, so they never drift.
 
 A machine's row has a group of sums for each priority class that is there: `instances` (how many), `maxmemory` and each
 resource. Candidates come as [[measures, ...], [machine, version, number of its measures, most, ...], ...]: a measure of a
@@ -178,7 +178,7 @@ local function encode(record)
     record.expires_at or 0, record.ended_at or 0) .. record.tail .. (record.moving and moving_text(record.moving) or '') .. '}'
 end
 
--- The generation of a record; "0" for one from before there were any.
+-- The generation of a record; "0" for one written before generations existed.
 local function generation_of(record)
   return string.format('%.0f', record.generation or 0)
 end
@@ -217,7 +217,7 @@ local function hold_on(machine, record, sign)
   end
 end
 
--- What a moving instance is where it moves to.
+-- The record of a moving instance on the machine it moves to.
 local function there(record)
   return record.moving.new or record
 end
@@ -258,7 +258,7 @@ local function misfit(measures, candidate, touched)
   return nil
 end
 
--- Note that a record changed; old: the live record in whose place it comes, if any.
+-- Note that a record changed; old: the live record that it replaces, if any.
 local function changed(record, old)
   changes[#changes + 1] = {record, old}
 end
@@ -276,7 +276,7 @@ local function finish(record, state, at)
   changed(record, moving or nil)
 end
 
--- Have a moving instance stay where it is: the machine it was to move to is free.
+-- End a move without an arrival: the instance stays on its machine, and the other is freed.
 local function stay(record)
   local moving = copy_of(record)
   hold_on(record.moving.to, there(record), -1)
@@ -284,7 +284,7 @@ local function stay(record)
   changed(record, moving)
 end
 
--- Have a moving instance be where it moves to, since a moment: the machine it was on is free.
+-- End a move by an arrival at a moment: the instance is on the machine it moved to, and the other is freed.
 local function arrive(record, at)
   local moving = copy_of(record)
   hold_on(record.machine, record, -1)
@@ -373,7 +373,7 @@ local function acted(query, id)
   return query ~= '' and redis.call('HGET', QUERIES .. ':' .. query, SCRIPT .. ' ' .. id)
 end
 
--- Whether another has taken a lease since its number was given.
+-- Whether another holder has taken a lease since this number was given.
 local function is_fenced(name, number)
   return redis.call('HGET', LEASES, name .. ' number') ~= number
 end
@@ -397,8 +397,8 @@ local function write_acts()
   acts = {}
 end
 
--- Keep what a change leaves on a machine; old: the live record in whose place the new one comes. What was never confirmed
--- has used nothing and leaves nothing. A machine with another name was not left.
+-- Keep a leaver of a change; old: the live record that the new one replaces. An instance that was never confirmed has
+-- used nothing and leaves none; nor does the rename of a machine.
 local function leave(record, old)
   local value, ended_at
   if record.renamed then return end
@@ -550,7 +550,7 @@ local function target(id, generation, query, deadline)
   return record
 end
 
--- Expire what is due, at most so many reservations and so many moves, before anything is decided.
+-- Expire due reservations and moves, at most so many of each, before anything is decided.
 local function sweep(most)
   local due = redis.call('ZRANGEBYSCORE', EXPIRY, '-inf', stamp, 'LIMIT', 0, most)
   local found = fetch(due)

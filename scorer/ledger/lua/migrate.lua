@@ -1,18 +1,18 @@
---[[ Take over a ledger of format 1 (no `format`), some records a script; any number of scorers may do so side by side,
-and another goes on where one stopped.
+--[[ Migrate a ledger of format 1 (no `format`), some records a script. Any number of scorers may do so at the same time,
+and one continues where another stopped.
 
     open ──> "ready"                    (format 2, or no ledger: it is begun)
          └─> "migrating" ──> slice, slice, ... ──> close ──> "ready"
 
 open puts a text in place of format 1's head. From then on each script of format 1 fails at its first command and each
 scorer of that release says that it cannot read the ledger: its sums cannot change any more, and are made anew here from
-the records. Scripts of format 2 answer LEDGERMIGRATING until every record was taken over.
+the records. Scripts of format 2 answer LEDGERMIGRATING until every record is migrated.
 
 KEYS[14] masters, KEYS[15] ports: what only format 1 has
 ARGV[4] "open", "slice" or "close"; with "slice" three for each record:
   id; the record as it was read; the record in format 2
 
-Result: {"ready"} or {"migrating"}. A record that is not as it was read was taken over by another scorer. ]]
+Result: {"ready"} or {"migrating"}. A record that is not as it was read was migrated by another scorer. ]]
 local state = head[4] and 'migrating' or 'ready'
 if ARGV[4] == 'open' and not head[1] then
   change = 0

@@ -1,13 +1,13 @@
---[[ A machine has another name: all its instances are there from now on, as they were but for the machine.
+--[[ Rename a machine: all its instances get the new name, and stay as they are otherwise.
 
-ARGV[4] the name so far
+ARGV[4] the old name
 ARGV[5] the new name
-ARGV[6] version of the machine as its instances were read (0: it held none)
+ARGV[6] version of the machine as its instances were read (0: it had none)
 ARGV[7...] the ids of its instances, those that are moving to it among them
 
 Each record keeps its generation, times and state; its version rises, so every follower sees the change, and its entry
-of the log says the name so far in a second field, `renamed`. Instances that the new name holds already stay. A move from
-the one name to the other has ended: they are one machine.
+of the log has the old name in a second field, `renamed`. Instances under the new name stay. A move between the two
+names ends: they are one machine.
 
 Result: "done", or "changed" (the machine is not as it was read: read it again). ]]
 sweep(SWEEP_MAX)

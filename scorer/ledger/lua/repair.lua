@@ -1,4 +1,4 @@
---[[ Replace the sums and counts of one machine, or the count of one cluster, by what its instances add up to.
+--[[ Replace the sums and counts of one machine, or the count of one cluster, by those of its instances.
 
 ARGV[4] number of the lease `check`: an older one is refused
 ARGV[5] "machine" or "cluster"
