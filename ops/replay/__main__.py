@@ -1,4 +1,4 @@
-"""``windward replay``: what would each profile have done with the same instances, in simulated time, without a server.
+"""``windward replay``: compare profiles on the same instances, in simulated time, without a server.
 
     windward replay TRACE ... --lifetimes openb_requests.csv.gz --machines 200 --days 3 --seeds 4 --plot page.png
     windward replay WORKLOAD.npz --profile windward --profile mine.toml
@@ -9,13 +9,13 @@ own: an .npz, or a folder of instances.csv, usage.csv and machines.csv (`ops.rep
 
     windward replay --last 7d --profile mine.toml
 
-What would this profile have done with the instances of a live fleet? The source is a recording of ``windward record``
-(`ops.replay.recorded`): the folder ``record_dir``, or one that is named; what it does not say is told on stderr.
+Replays the instances of a live fleet. The source is a recording of ``windward record`` (`ops.replay.recorded`): the
+folder ``record_dir``, or one that is named. Data that it lacks is reported on stderr.
 
     windward replay A.json B.json
 
-A source that ends in .json has the results of an earlier run (--json): they join those of the others in the tables.
-What is there twice counts once.
+A source that ends in .json has the results of an earlier run (--json): they are added to the tables. A policy's result
+in a world that is there twice counts once.
 
 Every profile meets the same arrivals, in simulated time, with the windows, credits, limits and ranking of a live
 scorer. The references are always there: any feasible machine at random, a packer that knows the true peaks, and an

@@ -1,10 +1,10 @@
-"""Reference policies of worlds with batch: what prod has by itself, and what batch could have, were it known.
+"""Reference policies of worlds with batch: prod without batch, and batch whose future usage is known.
 
 - ``NAME, prod alone``: the profile, and no batch is placed.
 - ``NAME, batch known``: the profile, one that counts by class, for prod. Batch goes to a machine on which the true
   demand of those placed so far, with it, stays at or below 90 % in every minute of its life; of these to the fullest at
-  its peak. It does not know what comes later, and nothing is evicted. Of a queue it looks at those that ask for less
-  than what was refused before in the same minute (`ops.replay.queue`), so it is no upper bound.
+  its peak. It does not know later instances, and nothing is evicted. Of a queue it skips those that ask for at least as
+  much as one refused in the same minute (`ops.replay.queue`), so it is no upper bound.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scorer.ranking.profile import Profile
 
 
 class ProdAlone(ProfilePolicy):
-    """A profile that is asked for prod and mid alone: these have the fleet for themselves."""
+    """A profile that places prod and mid only."""
 
     reference = True
 
@@ -38,7 +38,7 @@ class ProdAlone(ProfilePolicy):
 
 
 class KnowingBatch(ProdAlone):
-    """Batch by its true demand and that of all that is placed."""
+    """A profile for prod and mid; batch is placed by the true demand of all instances."""
 
     def __init__(self, profile: Profile) -> None:
         super().__init__(profile)

@@ -1,9 +1,9 @@
 """Batch beside prod: a world gets a stream of instances of class batch, of the same trace.
 
-Each is a copy of one of the world's own instances, drawn at random: its size, life and source of usage, from another
-day of that source on where there is one. So a core that batch asks for is used as much as one of prod. They come in
-bursts of the same kind, from the first minute on. Their rate is such that those that would be live at a time, were all
-placed at once, ask for a given share of the fleet; what does not fit waits.
+Each is a copy of one of the world's own instances, drawn at random: its size, life and source of usage, beginning with
+another day of that source if it has one. So a core that batch asks for is used as much as one of prod. They come in
+bursts of the same kind, from the first minute on. If all were placed at once, those live at a time would ask for a
+given share of the fleet; an instance that does not fit waits.
 
 The instances of prod, their times and their usage are those of the world without batch.
 """

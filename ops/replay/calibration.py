@@ -1,14 +1,14 @@
-"""Reliability: how often `expected_overload` is right when it gives a chance p of load above its limit.
+"""Reliability: the chances of load above the limit that `expected_overload` states, compared with what is observed.
 
-While a profile with that score places, every ``EVERY_MINUTES`` it is asked for each machine as it is, without a
-requested instance. The stated chance p is the one that its explanation shows. What came of it is f, the share of the
-next ``AHEAD_MINUTES`` in which the machine's CPU demand was above the limit.
+While a profile with that score places, every ``EVERY_MINUTES`` the score is asked for each machine without a requested
+instance. The stated chance p is the one that its explanation shows. The observed value is f, the share of the next
+``AHEAD_MINUTES`` in which the machine's CPU demand is above the limit.
 
 Cases are gathered in bins of p. Over all cases, with y whether the drawn minute is above the limit:
 
     Brier score = E (p - y)² = mean of p² - 2 p f + f,   skill = 1 - Brier / (base (1 - base)),   base = mean of f
 
-A skill above 0 says more than the base rate does.
+A skill above 0 is better than stating the base rate always.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ EVERY_MINUTES = 20
 AHEAD_MINUTES = 30
 BINS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 CASES_MIN = 500
-"""A bin of fewer cases says nothing."""
+"""A bin of fewer cases is not judged."""
 STATED_MIN, POINTS, PART = 0.05, 0.02, 0.2
-"""Above this stated chance a bin is right within two points, or a fifth of the stated chance."""
+"""The least stated chance of a bin that is judged: it is right within two points, or a fifth of the chance."""
 
 
 class Stated:
-    """Notes what the score of a profile states, as an observer of a simulation."""
+    """Records the chances that a profile's score states, as an observer of a simulation."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -51,7 +51,7 @@ class Stated:
         """[M] each."""
 
     def __call__(self, moment: Moment) -> None:
-        """Note the chances, if it is time again."""
+        """Record the chances, if `EVERY_MINUTES` have passed."""
         if moment.minute < self._next:
             return
         self._next = moment.minute + EVERY_MINUTES
@@ -98,7 +98,7 @@ class Bin:
 
     @property
     def right(self) -> bool | None:
-        """Whether stated and observed agree; None where that is not judged."""
+        """Return whether stated and observed agree; None when that is not judged."""
         if self.cases < CASES_MIN or self.stated <= STATED_MIN:
             return None
         return abs(self.observed - self.stated) <= max(POINTS, PART * self.stated)
@@ -106,7 +106,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Reliability:
-    """How far stated chances can be relied on."""
+    """The reliability of stated chances."""
 
     bins: Sequence[Bin]
     brier: float

@@ -1,4 +1,4 @@
-"""The tables of worlds with batch: what is hosted, what prod pays for it, what is evicted."""
+"""The tables of worlds with batch: hosted core-minutes, losses of prod, evictions."""
 
 from __future__ import annotations
 

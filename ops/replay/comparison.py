@@ -5,8 +5,8 @@ A world is a family of load and a seed. For a figure x, with the policy's and th
     d_w = log((x_policy + e) / (x_baseline + e)),   ratio = exp(mean d),   interval = exp(mean d ± t s / √n)
 
 t is Student's for 95 % and n - 1 degrees of freedom, s the standard deviation of the d. e is one machine-minute as a
-share of the smallest world: a world without any hot minute does not make a ratio infinite. Nothing is said of the
-interval of a single world. Over all families the worlds are pooled, each counting once.
+share of the smallest world: a world without any hot minute does not make a ratio infinite. A single world has no
+interval. Over all families the worlds are pooled, each counting once.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Row:
 
 
 def once(results: Sequence[Result]) -> list[Result]:
-    """Return the results without those of a policy in a world that is there before."""
+    """Return the results without repeated ones: same policy and same world."""
     found: dict[tuple[str, int, str], Result] = {}
     for one in results:
         found.setdefault((one.family, one.seed, one.policy), one)
@@ -122,7 +122,7 @@ def compare(results: Sequence[Result], baseline: str, stage: str = "steady", fam
 
 
 def as_json(results: Sequence[Result], baseline: str) -> dict[str, Any]:
-    """Return everything that was found, JSON-ready: each world, and the comparison by family and stage."""
+    """Return all results for JSON: each world, and the comparison by family and stage."""
     families = list(dict.fromkeys(one.family for one in results))
     stages = list(dict.fromkeys(stage for one in results for stage in one.stages))
     return {

@@ -1,4 +1,4 @@
-"""What is run in each world: the profiles, those of them with moves, and the references."""
+"""The runs of each world: the profiles, with and without moves or evictions, and the references."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scorer.ranking.profile import Profile
 
 
 class Contender(NamedTuple):
-    """Who chooses machines, and what else happens to instances."""
+    """A policy, with its moves and evictions."""
 
     policy: Policy
     mover: Mover | None = None
@@ -28,7 +28,7 @@ class Contenders:
 
     Profiles that count by class also take part with evictions.
     In a world with batch the references are the first profile without batch, and the first one that counts by class
-    with batch that is known: with one sum for all, batch that is placed by knowledge would take prod's room.
+    with known batch: with one sum for all classes, known batch would take prod's room.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Contenders:
         return len(self._profiles) + more + references
 
     def of(self, world: Workload) -> Iterator[Contender]:
-        """Yield each with what moves and what evicts its instances."""
+        """Yield each policy with its mover and its evictor."""
         for profile in self._profiles:
             yield Contender(ProfilePolicy(profile))
         for profile in self._moved:

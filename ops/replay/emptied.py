@@ -1,8 +1,8 @@
-"""How many machines could be emptied at a moment: what an even spread costs, or a packing saves.
+"""How many machines could be emptied at a moment: a measure of how packed a fleet is.
 
-Machines are taken from the one with the least asked on it upwards. Each of its instances, the largest first, goes to
-the fullest other machine on which it fits. The CPU demand there must stay at most ``WARM`` with it. The count ends at
-the first machine of which an instance finds no place. So it is a lower bound, the same rule for every policy.
+Machines are tried in ascending order of requests. Each instance, the largest first, goes to the fullest other machine
+on which it fits, and where the CPU demand stays at most ``WARM`` with it. The count ends at the first machine with an
+instance that fits nowhere. So it is a lower bound, the same rule for every policy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Who is evicted when higher classes come back, by the plan of `windward evict`.
+"""Evictions for higher classes, by the plan of `windward evict`.
 
-Every ``every_minutes`` the plan is made, of all machines, and carried out at once. An evicted instance goes back to the
-queue: where it is placed again is the profile's choice then. Its work is lost, so its whole life begins anew.
+Every ``every_minutes`` the plan is made for all machines and carried out at once. An evicted instance goes back to the
+queue, and the profile places it again. Its work is lost, so its whole life begins anew.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class Evictor(Protocol):
 
 
 class Evicting(NamedTuple):
-    """How often the plan is carried out, and by whose sums."""
+    """How often the plan is carried out, and by which profile's sums."""
 
     every_minutes: int
     profile: Profile | None = None
-    """None: each profile's own. One with a larger share lets instances stay that are above their sum by a little."""
+    """None: each profile's own. One with a larger share evicts less: instances slightly above their sum stay."""
 
     def named(self, name: str) -> str:
-        """Return the name of a profile whose instances are evicted so."""
+        """Return the name of a profile with these evictions."""
         by = f" by {self.profile.name}" if self.profile is not None else ""
         return f"{name}, evict {self.every_minutes} min{by}"
 
 
 class ByAdvice:
-    """What `windward evict` advises of a profile with sums by class."""
+    """Evicts as `windward evict` advises for a profile with sums by class."""
 
     def __init__(self, profile: Profile, workload: Workload, every_minutes: int) -> None:
         self.every_minutes = every_minutes
@@ -57,7 +57,7 @@ class ByAdvice:
         self._number = {name: number for number, name in enumerate(workload.instances)}
 
     def evictions(self, moment: Moment) -> list[int]:
-        """Return all that is advised."""
+        """Return all advised evictions."""
         most = max(len(moment.ledger.instances), 1)
         advice = evicting(moment.snapshot, moment.ledger, self._profile, moment.now_s, evictions_max=most)
         return [] if advice is None else [self._number[one.instance.id] for one in advice.evicted]

@@ -1,7 +1,7 @@
-"""The truth of a simulation: which machine each instance is on, and what every machine carries, past and to come.
+"""The true state of a simulation: the machine of each instance, and the past and future load of every machine.
 
-What is to come is known because an instance's usage is: policies that are measured never look at it, the references
-do. The load of a machine is the sum of the usage of its instances and may exceed its capacity: that is lost demand.
+The future load is known because the usage of each instance is. Compared policies never read it, only references do. The
+load of a machine is the sum of the usage of its instances; what exceeds its capacity is lost demand.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Fleet:
         self.count: NDArray[np.int32] = np.zeros(shape, np.int32)
         """[M, T] instances by minute."""
         self.lower: Floats = np.zeros_like(self.load) if workload.lower.any() else self.load[:, :, :0]
-        """[r, M, T] what of the load is of class batch or free; [r, M, 0] where no instance is."""
+        """[r, M, T] the part of the load of classes batch and free; [r, M, 0] when no instance is of these."""
         self.lower_count: NDArray[np.int32] = np.zeros(self.lower.shape[1:], np.int32)
         """[M, T] those instances by minute."""
         self.overhead: Floats = np.zeros_like(self.load)
-        """[r, M, T] what of the load is no instance's: the copying of those that move, what was there before."""
+        """[r, M, T] the part of the load of no instance: the copying of moves, and the workload's own."""
         if workload.system is not None:
             self.load += workload.system
             self.overhead += workload.system
@@ -66,9 +66,9 @@ class Fleet:
         self.end[instance] = minute
 
     def copying(self, instance: int, source: int, minute: int, minutes: float, cores: float) -> None:
-        """Have the machines of a move carry its cost from a minute on, for so many minutes (the last one in part).
+        """Add the load of a move to both machines from a minute on, for ``minutes`` (the last one in part).
 
-        The source carries the instance still, and each of both the ``cores``. The instance was moved before.
+        The source still carries the instance, and each machine the ``cores``. `move` was called before.
         """
         last = min(minute + ceil(minutes), int(self.end[instance]), self.workload.minutes)
         if last <= minute:

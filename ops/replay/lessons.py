@@ -1,4 +1,4 @@
-"""What the one scorer that learns would have learned by now (`scorer.rpc.learner`), in simulated time.
+"""The learning of expected use (`scorer.rpc.learner`), in simulated time.
 
 It observes the fleet, and once the longest window has passed, observes it again and fits; what it finds comes with the
 next snapshot, as in the stream. A world begins with nothing learned.
@@ -17,18 +17,18 @@ from scorer.snapshot.snapshot import Snapshot
 
 
 def load_models(profile: Profile) -> list[LoadModel]:
-    """Return the profile's, and those that its filters and scores have for themselves."""
+    """Return the profile's load model, and those of its filters and scores."""
     own = [*(each.load_model for each in profile.filters), *(each.load_model for each in profile.scores)]
     return [model for model in (profile.load_model, *own) if model is not None]
 
 
 def wants_lessons(profile: Profile) -> bool:
-    """Return whether anything in the profile goes by what was learned."""
+    """Return whether a load model of the profile uses learned factors."""
     return any(model.learned for model in load_models(profile))
 
 
 class Lessons:
-    """Observes and learns; ``learned`` is what is known."""
+    """Observes and learns; ``learned`` has the result."""
 
     def __init__(self) -> None:
         self.learned: Learned | None = None
@@ -36,7 +36,7 @@ class Lessons:
         self._first_at = 0.0
 
     def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
-        """Observe, if it is time, and learn from two observations."""
+        """Observe, if the interval has passed, and learn from two observations."""
         window_s = snapshot.windows_s[-1]
         if self._first is not None and now_s - self._first_at < window_s:
             return
@@ -66,7 +66,7 @@ class PredictedPeaks:
         self._written_at = float("-inf")
 
     def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
-        """Look, and write if it is time."""
+        """Observe the snapshot, and write the peaks if the interval has passed."""
         used = prod_and_system(class_usage(snapshot, ledger, figures=self._reports.latest(snapshot.usages.columns)))
         self._histograms.look(snapshot.names, used, snapshot.capacity, now_s, reported_at(snapshot))
         if now_s - self._written_at >= WRITE_S:

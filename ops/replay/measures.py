@@ -7,16 +7,16 @@ With u(m, t) the CPU demand of machine m in minute t over its capacity:
 | std            | standard deviation of min(u, 1) over the machines, mean over time                            |
 | p99            | 99th percentile of min(u, 1) over machines and minutes                                       |
 | hot80, hot90   | share of the machine-minutes with u > 0.8, u > 0.9                                           |
-| hot100         | the same with u > 1: somebody had to wait                                                    |
+| hot100         | the same with u > 1: processes had to wait                                                   |
 | lost           | demand above capacity, as a share of all demand                                              |
 | on_hot         | share of the instance-minutes that were spent on machines with u > 0.9                       |
 | refused_first  | share of the instances that were refused at their first try                                  |
 | refusals       | refusals for each instance that asked, repeated ones too                                     |
 | emptied        | share of the machines that could be emptied (`ops.replay.emptied`), mean over some moments   |
-| mean           | mean of u: alike for all policies that place all instances at once                           |
+| mean           | mean of u: the same for all policies that place all instances at once                        |
 | moves          | instances moved, as a share of the live ones an hour                                         |
 | copying        | share of the machine-time in which a machine's network is full of the memory of moves        |
-| decision_ms    | time of one decision, mean, of the whole run; what it is depends on the machine it ran on    |
+| decision_ms    | mean time of a decision over the whole run; it depends on the computer                       |
 
 Worlds with batch have more figures, by class (`ops.replay.class_measures`), worlds with memory of that
 (`ops.replay.memory_measures`).
@@ -91,7 +91,7 @@ def _figures(outcome: Outcome, first: int, last: int) -> Figures:
 
 
 def placements(outcome: Outcome) -> Integers:
-    """Return [K]: how often each instance was placed: once at most, unless it was evicted."""
+    """Return [K]: how often each instance was placed; at most once, unless it was evicted."""
     found = (outcome.placed >= 0).astype(np.int64)
     np.add.at(found, [one.instance for one in outcome.evicted], 1)
     return found

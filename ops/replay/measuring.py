@@ -33,7 +33,7 @@ class Measuring:
     """The measured side of a fleet: samples in, snapshots out."""
 
     def __init__(self, fleet: Fleet, reports: Reports | None = None) -> None:
-        """``reports``: what is known of each instance comes with the snapshots, too."""
+        """``reports``: the snapshots have the usage of each instance, too."""
         self._fleet, self._reports = fleet, reports
         workload = fleet.workload
         self._machines = list(workload.machines)
@@ -51,12 +51,12 @@ class Measuring:
         self._until = -LEAD_MINUTES
         self._snapshot: Snapshot | None = None
         self.learned: Learned | None = None
-        """What comes with the next snapshot."""
+        """The learned factors of the next snapshot."""
         self.predicted: bytes | None = None
-        """The predicted peaks that come with it."""
+        """The predicted peaks of the next snapshot."""
 
     def snapshot(self, minute: int) -> Snapshot:
-        """Return what is known at the beginning of a minute: the readings of all minutes before it."""
+        """Return the snapshot at the beginning of a minute, from the readings of all minutes before it."""
         if self._snapshot is not None and minute <= self._until:
             return self._snapshot
         while self._until < minute:

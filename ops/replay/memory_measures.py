@@ -6,7 +6,7 @@ With v(m, t) the memory demand of machine m in minute t over its capacity:
 |---------|---------------------------------------------------------------------------------------------------------|
 | mem_std | standard deviation of min(v, 1) over the machines, mean over time                                       |
 | mem90   | share of the machine-minutes with v > 0.9                                                               |
-| mem100  | the same with v > 1: memory cannot wait, somebody would have been killed                                |
+| mem100  | the same with v > 1: the kernel would have killed a process                                             |
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The page of plots: one world under every policy, four views.
 
 - **utilization**: for each policy the fleet over time: median, the middle half, the 1st to 99th percentile;
-- **heatmap**: machine by time, each policy's machines sorted by their mean; what is dark is above 90 %;
+- **heatmap**: machine by time, each policy's machines sorted by their mean; dark is above 90 %;
 - **hot minutes**: how many minutes above 90 % each machine had, machines sorted, one line a policy;
 - **refusals**: instances refused so far over time, one line a policy.
 """
@@ -84,7 +84,7 @@ def save_reliability(found: Reliability, title: str, path: Path) -> None:
 
 
 def binned(values: Floats, minutes: int = BIN_MINUTES) -> Floats:
-    """Return [..., bins]: means over so many minutes; what is over at the end is left out."""
+    """Return [..., bins]: means over ``minutes``; an incomplete bin at the end is left out."""
     whole = values.shape[-1] // minutes * minutes
     found: Floats = values[..., :whole].reshape(*values.shape[:-1], -1, minutes).mean(axis=-1)
     return found

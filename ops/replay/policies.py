@@ -1,4 +1,4 @@
-"""A policy is asked for machines at a moment of simulated time. A profile is one, by the product's code."""
+"""Policies: they choose machines at a moment of simulated time. A profile is one, by the product's code."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from scorer.ranking.profile import Profile
 from scorer.snapshot.snapshot import Snapshot
 
 ROUND_MINUTES = 10
-"""A mover is asked once in so many minutes."""
+"""The minutes between two calls of a mover."""
 CANDIDATES = 4
-"""So many of the best machines are tried against the ledger's limits, as a scorer gives them to the reserve script."""
+"""How many of the best machines are compared with the ledger's limits, as a scorer gives them to its script."""
 
 
 @dataclass(eq=False)
 class Moment:
-    """What a policy may look at; the truth in ``fleet`` is for references alone."""
+    """The inputs of a policy; only references may read ``fleet``, the true state."""
 
     minute: int
     ledger: LedgerView
@@ -43,7 +43,7 @@ class Moment:
 
     @property
     def snapshot(self) -> Snapshot:
-        """What was measured until now."""
+        """The measurements until now."""
         return self.measuring.snapshot(self.minute)
 
 
@@ -52,13 +52,13 @@ class Policy(Protocol):
 
     name: str
     reference: bool
-    """Whether it is shown as a reference: it uses what no policy can have."""
+    """Whether it is shown as a reference, since it uses data that no real policy has."""
     refusals: Counter[str]
-    """Why instances were refused, each at its first try."""
+    """The reasons of refusals, for each instance that of its first try."""
     learns: bool
-    """Whether it goes by what is learned of expected use."""
+    """Whether it uses learned factors of expected use."""
     looks_at_instances: bool
-    """Whether it goes by what was measured of each instance."""
+    """Whether it uses the measured usage of each instance."""
     counts_by_class: bool
     """Whether each priority class has a sum of its own."""
 
@@ -72,9 +72,9 @@ class Move:
 
     instance: int
     row: int
-    """Of the machine it goes to."""
+    """The row of the target."""
     copy_minutes: float = 0.0
-    """How long it is copied: both machines carry it, and the copying."""
+    """How long the copy takes: both machines carry the instance and the copying."""
 
 
 class Mover(Protocol):
@@ -102,7 +102,7 @@ class ProfilePolicy:
         self._reuse = Reuse()
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
-        """Rank one request, plan several; candidates that the ledger's limits refuse are passed over."""
+        """Rank one request, plan several; candidates that the ledger's limits refuse are skipped."""
         snapshot, ledger = moment.snapshot, moment.ledger
         if len(requests) > 1:
             plan = self._reuse.plan(requests, snapshot, ledger, self.profile, moment.now_s)
@@ -120,14 +120,14 @@ class ProfilePolicy:
         return [None]
 
     def _refused(self, instance: int, why: Callable[[], str]) -> None:
-        """Note why, if it is the instance's first refusal: words cost as much as the ranking, and many ask again."""
+        """Note the reason of an instance's first refusal only: reasons cost as much as a ranking, and many ask again."""
         if instance not in self._known:
             self._known.add(instance)
             self.refusals[why()] += 1
 
 
 def upheld(allowed: Sequence[Limit], record: Instance, held: Sequence[Instance]) -> bool:
-    """Return whether a machine that holds some instances may take one more, as the reserve script decides it."""
+    """Return whether a machine with these instances may take one more, as the reserve script decides it."""
     for limit in allowed:
         added = adds(record, limit.measure)
         if added:

@@ -1,8 +1,8 @@
-"""Who asks when: instances that come, those that were refused, those that were evicted.
+"""The queue of instances that ask for a machine: new ones, refused ones, evicted ones.
 
 In a minute prod and mid ask before batch and free, the earlier before the later. An instance of batch or free is
 refused without a ranking when one of the same kind that asks for no more was refused in the same minute: nothing has
-ended since, so it cannot fit either. Else each of a queue of batch that is longer than what fits would cost a ranking.
+ended since, so it cannot fit either. Otherwise a long queue of batch would cost a ranking for each of its instances.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from schemas.request import Request
 
 
 class Queue:
-    """A heap of (minute, instance), and what was refused in the minute that is looked at."""
+    """A heap of (minute, instance), and the requests refused in the current minute."""
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
@@ -27,11 +27,11 @@ class Queue:
 
     @property
     def minute(self) -> int:
-        """The minute in which the next one asks; that of the workload's end where nobody does."""
+        """The minute in which the next one asks; the workload's end when the queue is empty."""
         return self._waiting[0][0] if self._waiting else self._workload.minutes
 
     def take(self) -> list[int]:
-        """Return those that ask in the next minute, in their order."""
+        """Remove and return those that ask in the next minute, in their order."""
         minute, asking = self.minute, []
         while self._waiting and self._waiting[0][0] == minute:
             asking.append(heapq.heappop(self._waiting)[1])
@@ -39,7 +39,7 @@ class Queue:
         return sorted(asking, key=lambda instance: bool(self._lower[instance]))  # stable: the earlier first
 
     def ask_again(self, instance: int, minute: int) -> None:
-        """Have an instance ask in a later minute."""
+        """Add an instance that asks in a later minute."""
         heapq.heappush(self._waiting, (minute, instance))
 
     def request(self, instance: int) -> Request:
@@ -49,18 +49,18 @@ class Queue:
         return self._requests[instance]
 
     def placed(self, instance: int) -> None:
-        """Forget the request of an instance that waits no longer."""
+        """Drop the request of an instance that was placed."""
         self._requests.pop(instance, None)
 
     def refused(self, instance: int) -> None:
-        """Remember what could not be placed in this minute."""
+        """Note that an instance could not be placed in this minute."""
         if self._lower[instance] and self._plain:
             kind, amounts = self._asks(instance)
             others = self._refused.setdefault(kind, [])
             others[:] = [one for one in others if not _covers(one, amounts)] + [amounts]
 
     def hopeless(self, instance: int) -> bool:
-        """Return whether an instance asks for at least what was refused in this minute."""
+        """Return whether an instance asks for at least as much as one refused in this minute."""
         if not (self._refused and self._lower[instance]):
             return False
         kind, amounts = self._asks(instance)

@@ -1,7 +1,7 @@
 """A profile whose instances are moved while they run, by the plan of `windward rebalance`.
 
-Every `ROUND_MINUTES` the plan is made and carried out at once. It may move so many instances as are left of the limit,
-a share of the live ones an hour; what a round leaves over may be used within the hour.
+Every `ROUND_MINUTES` the plan is made and carried out at once. The limit is a share of the live instances an hour;
+moves that a round does not use may be made within the hour.
 
 A move costs something. The instance's memory is copied at the rate of the machines' network. Until that is done, both
 machines carry its whole load, and each needs a core for the copying. The plan knows that rate and asks for a gain
@@ -32,22 +32,22 @@ _AT_ONCE = 1e30
 
 @dataclass(frozen=True, kw_only=True)
 class Moving:
-    """How many instances move, which, and what it costs."""
+    """The limit of moves, the least gain, and the cost of a move."""
 
     share: float
-    """Of the live instances, an hour."""
+    """The share of the live instances that may move in an hour."""
     gain_min: float = Bounds.gain_min
     copy_gbit: float = 10.0
     """Rate at which memory is copied, Gbit/s; 0: a move costs nothing."""
 
     @property
     def copy_rate(self) -> float:
-        """That rate in bytes/s; of moves that cost nothing larger than any."""
+        """The rate in bytes/s; infinite for moves that cost nothing."""
         return self.copy_gbit * BYTES_PER_GBIT or _AT_ONCE
 
 
 class Rebalancer:
-    """Asked every `ROUND_MINUTES` which instances move."""
+    """A mover by the plan of `windward rebalance`, called every `ROUND_MINUTES`."""
 
     def __init__(self, profile: Profile, moving: Moving, workload: Workload) -> None:
         self._profile, self._moving = profile, moving

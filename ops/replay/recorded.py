@@ -1,12 +1,12 @@
 """A workload from a recording of a live fleet (`ops.record`): the fleet, its instances, and what is missing.
 
-What is replayed: every instance that ran, from its placement to its end, with what it asked, where its request said it
-may go, and what it used; its first profile is not: that is what is asked about. Instances that live at the beginning
-are placed then. Machines are those of the whole time with their capacity as operators have it; what operators say of
-labels holds, cordons and taints do not. What belongs to no instance stays on its machine.
+Replayed is every instance that ran, from its placement to its end, with its request, rules and usage, but not its
+profile, since profiles are compared. Instances that are live at the beginning are placed then. Machines are those of
+the whole time, with operators' shares, reserves and labels; cordons and taints are ignored. Load of no instance stays
+on its machine.
 
-What is not: reservations that were given back or ran out before they were confirmed, and requests that were refused:
-nobody knows what they would have used. They are counted.
+Not replayed are reservations that were released or expired before they were confirmed, and refused requests: their
+usage is unknown. They are counted.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from scorer.placement.as_request import as_request
 from scorer.snapshot.arrays import Bools, Floats
 
 CELLS_MAX = 200_000_000
-"""Minutes of instances, and of machines: at 16 to 32 bytes a cell this is what memory holds."""
+"""The most minutes of instances, and of machines: a cell takes 16 to 32 bytes of memory."""
 FILL_MINUTES = 60
-"""The windows fill with what is placed at the beginning: shown apart."""
+"""Minutes in which the windows fill with the instances placed at the beginning; shown apart."""
 
 
 def read_recorded(folder: Path, since_s: float, until_s: float) -> tuple[Workload, Missing]:
@@ -128,7 +128,7 @@ class _Answer(msgspec.Struct):
 
 
 def _missing(decision: Decision) -> int:
-    """Return how many instances a decision refused."""
+    """Return the number of instances that a decision refused."""
     try:
         found = msgspec.json.decode(decision.answer, type=_Answer)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -137,7 +137,7 @@ def _missing(decision: Decision) -> int:
 
 
 def _time_of(decision: Decision) -> float:
-    """Return its time, epoch s; that of no decision where it does not say."""
+    """Return a decision's time, epoch s; 0 for a stamp that is no time."""
     moment = decision.stamp.partition("-")[0]
     return int(moment) / 1000 if moment.isascii() and moment.isdecimal() and len(moment) < 16 else 0.0
 
@@ -177,7 +177,7 @@ def _amounts(life: Life) -> tuple[float | None, ...]:
 
 
 def _any(usage: Floats, load: Floats) -> Bools:
-    """Return [R]: whether anybody reported the resource."""
+    """Return [R]: whether any instance or machine reported the resource."""
     return np.array([bool(np.isfinite(u).any() or np.isfinite(m).any()) for u, m in zip(usage, load, strict=True)])
 
 

@@ -1,4 +1,4 @@
-"""The fleet of a recording: its machines, and what of them may be used as operators have it."""
+"""The fleet of a recording: its machines, with operators' shares and reserves."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class RecordedFleet:
 
     names: list[str]
     capacity: Floats
-    """[R, M] what may be used: capacity times share less reserve; NaN where it is not known."""
+    """[R, M] allocatable: capacity times share less reserve; NaN where it is not known."""
     labels: list[dict[str, str]]
     unknown: int
     """Machines without a known number of cores: left out."""
 
 
 def fleet_of(facts: Mapping[str, Facts], operator: Mapping[str, bytes]) -> RecordedFleet:
-    """Return the fleet; what operators say and cannot be read is passed over.
+    """Return the fleet; operators' rules that cannot be read are ignored.
 
     >>> found = fleet_of({"m": Facts({"cpu": 8.0}), "n": Facts()}, {"*": b'{"reserve":{"cpu":1}}', "m": b"["})
     >>> found.names, found.capacity[0].tolist(), found.unknown

@@ -1,4 +1,4 @@
-"""The lives in a recording: which instance was where from when to when, from the ledger's records. Pure."""
+"""The lives in a recording: each instance's machines with their times, from the ledger's records. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Life:
     ran: bool = False
     """It was confirmed."""
     where: list[tuple[float, str]] = field(default_factory=list)
-    """Since when on which machine."""
+    """Its machines, each with the time from which it was there."""
 
 
 class Lives:
@@ -31,10 +31,10 @@ class Lives:
         self._of: dict[tuple[str, int], Life] = {}
         self._live: set[tuple[str, int]] = set()
         self.guessed = 0
-        """Lives whose end was not recorded: they were there no longer."""
+        """Lives whose end was not recorded: a later whole state does not have them."""
 
     def take(self, entry: Entry) -> None:
-        """Take the changes of an entry; raises ValueError for a record that is none."""
+        """Add the changes of an entry; raises ValueError for a damaged record."""
         for raw in entry.instances:
             self._take(read_record(raw), entry.at)
         if entry.full:

@@ -1,4 +1,4 @@
-"""What a recording does not say, in words: how it was filled in, or that it was left out."""
+"""Data that a recording lacks, as text: how it was filled in, or that it was left out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schemas.durations import duration
 
 @dataclass(frozen=True)
 class Missing:
-    """What the recording does not say."""
+    """The data that a recording lacks."""
 
     gaps: tuple[Gap, ...]
     filled: Filled
@@ -24,10 +24,10 @@ class Missing:
     refused: int
     """Instances that were refused in the recorded time."""
     unrecorded_s: float
-    """How much of the time asked for is before the first or after the last entry."""
+    """The part of the requested time before the first or after the last entry, s."""
 
     def lines(self, world: Workload) -> list[str]:
-        """Return it in words, one line each; none for what is complete."""
+        """Return a line for each kind of missing data."""
         count, minutes = len(world.instances), world.minutes * len(world.machines)
         filled = self.filled
         said = [

@@ -1,4 +1,4 @@
-"""Which time of a recording is replayed: the last so long, or from one moment to another."""
+"""The replayed time of a recording: its last part, or from one moment to another."""
 
 from __future__ import annotations
 

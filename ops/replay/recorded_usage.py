@@ -1,8 +1,8 @@
-"""What the instances of a recording used, minute by minute, and what their machines used beside them. Pure.
+"""The usage of a recording's instances by minute, and that of their machines besides. Pure.
 
 K lives are stretches of minutes, one behind the other: life k has the cells ``base[k]`` to ``base[k] + length[k]``.
-A report counts for the minutes whose middle lies in its interval, a sample for its minute. Only a report by the machine
-where the ledger has the instance counts: an agent speaks for no other.
+A report counts for the minutes whose middle lies in its interval, a sample for its minute. A report counts only if it
+comes from the machine on which the ledger has the instance.
 
 What is missing is filled in, and counted:
 
@@ -11,7 +11,7 @@ What is missing is filled in, and counted:
   most what it asks (an even share where nobody asks); where the machine was not measured either, what it asks;
 - a machine's minute without a sample: the last one before holds.
 
-What a machine used beyond its instances then is a load of its own: it stays there whoever places.
+The usage of a machine beyond its instances is a load of its own, which stays there under every policy.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INTERVAL_MINUTES_MAX = 120
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """Where lives are in time and place: minutes from the origin, rows of machines."""
+    """The lives in time and place: minutes from the origin, rows of machines."""
 
     origin_s: float
     start: Integers
@@ -52,7 +52,7 @@ class Stretch:
 
 
 class Used:
-    """Figures put into their minutes."""
+    """Figures by minute."""
 
     def __init__(self, stretch: Stretch, machines: int, minutes: int, resources: int) -> None:
         self._stretch, self._base = stretch, stretch.base
@@ -111,13 +111,13 @@ class Filled:
     usage: Floats
     """[r, cells]"""
     system: Floats
-    """[r, M, T] what belongs to no instance."""
+    """[r, M, T] load of no instance."""
     held: int
     """Minutes of instances that have the value of another minute."""
     shared: int
-    """Instances that have a share of what their machine used."""
+    """Instances whose usage is a share of what their machine used."""
     asked: int
-    """Instances that have what they ask."""
+    """Instances whose usage is their request."""
     unmeasured: int
     """Minutes of machines without a sample."""
 

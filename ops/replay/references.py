@@ -1,7 +1,7 @@
-"""Reference policies: what chance does, what a careful packer does, what could be had by knowing the future.
+"""Reference policies: random choice, a packer by true peaks, and an oracle that knows the future.
 
-A recorded fleet has one more, ``as recorded``: the machines that its instances really had. The others admit by requests
-alone: a machine is feasible when what is asked fits beside what was asked before.
+A recorded fleet has one more, ``as recorded``: the machines that its instances really had. The others admit by
+requests only: a machine is feasible when the sum of requests stays at or below its capacity.
 
 - ``random``: any feasible machine.
 - ``best fit by peak``: the machine whose true peak over the instance's life, with it, comes nearest to 90 % of its
@@ -38,7 +38,7 @@ _BY_REQUESTS = Profile(name="by requests", filters=(PlacedFilter(Fits(basis="req
 
 
 class Reference:
-    """Chooses among the machines on which the request fits by what is asked; subclasses say which."""
+    """Chooses among the machines on which the request fits; subclasses implement the choice."""
 
     name = ""
     reference = True
@@ -54,7 +54,7 @@ class Reference:
         self._snapshot: Snapshot | None = None
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
-        """Choose for the first; the others are asked for again, as the ledger then holds it."""
+        """Choose for the first only; the caller asks again for the others, with the first in the ledger."""
         if self._snapshot is None:
             self._snapshot = moment.measuring.empty_snapshot()
         ranking = rank(requests[0], self._snapshot, moment.ledger, _BY_REQUESTS, moment.now_s, self._kept)
@@ -107,7 +107,7 @@ class Oracle(Reference):
 
 
 class AsRecorded(Reference):
-    """Where a live fleet had it; any feasible machine where that is not known. It is asked even if nothing fits."""
+    """The machine that the live fleet used, even if it does not fit; any feasible machine where that is not known."""
 
     name = "as recorded"
 

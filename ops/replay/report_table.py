@@ -8,7 +8,7 @@ from schemas.process.tables import Column
 
 
 class Table(NamedTuple):
-    """A table and what is said above it."""
+    """A table and its title."""
 
     title: str
     columns: list[Column]

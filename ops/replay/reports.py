@@ -1,9 +1,9 @@
-"""What agents report of each instance, in simulated time, by the code that the stream app runs.
+"""Agents' reports of instances, in simulated time, by the code of the stream app.
 
 Every machine reports once a minute what each of its instances used. The reports go through
 `streams.instance_usage.InstanceUsage`; its figures are encoded as the value in Redis and decoded as a scorer reads it.
-An instance is measured to use what it was given: where a machine was overloaded, each got less, by the same part.
-What a machine used besides is its system: the copying of instances that moved.
+The measured usage is the demand that was served: on an overloaded machine each instance gets the same part of its
+demand. A machine's other usage is its system's: the copying of instances that move.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streams.instance_checkpoint import encode_usage
 from streams.instance_usage import InstanceUsage
 
 SILENT_S = 900.0
-"""Figures of an instance that was last reported so long ago are dropped."""
+"""Figures of an instance whose last report is older than this are dropped."""
 _TINY = 1e-12
 
 
@@ -37,7 +37,7 @@ class Reports:
         self._usages: Usages | None = None
 
     def usages(self, minute: int) -> Usages:
-        """Return what is known at the beginning of a minute: the reports of all minutes before it."""
+        """Return the usages at the beginning of a minute, from the reports of all minutes before it."""
         if self._usages is None or minute > self._until:
             for each in range(self._until, minute):
                 self._report(each)

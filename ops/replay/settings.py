@@ -28,16 +28,16 @@ class ReplaySettings:
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward replay TRACE --machines 200 --days 3 --seeds 4 --plot page.png",
         "windward replay WORKLOAD.npz --profile windward --profile mine.toml",
-        "windward replay --last 7d --profile mine.toml        # what would it have done here?",
+        "windward replay --last 7d --profile mine.toml        # on the recording of this fleet",
     )
 
     sources: tuple[str, ...] = setting(
         (), "traces, workloads of your own, or recordings of `windward record`", positional=True,
         metavar="TRACE|WORKLOAD|RECORDING",
     )  # fmt: skip
-    record_dir: Path = setting(RECORD_DIR, "the recording that is replayed where no source but a time is given")
+    record_dir: Path = setting(RECORD_DIR, "the recording that is replayed when a time but no source is given")
     last: Annotated[float, Meta(ge=120)] | None = setting(
-        None, "replay the last so long of a recording, as 7d", duration=True
+        None, "replay the end of a recording, of this length: 7d", duration=True
     )
     since: str = setting("", "replay a recording from this time on: 2026-11-22T09:00 (UTC), or epoch seconds")
     until: str = setting("", "until this time; default: the end of the recording", metavar="TIME")
@@ -53,9 +53,9 @@ class ReplaySettings:
     lifetimes: str | None = setting(
         None, "table of requests with sizes and lives (openb); assumed ones without it", metavar="FILE"
     )
-    lives: Annotated[float, Meta(gt=0)] = setting(10.0, "those lives are made so many times as long")
+    lives: Annotated[float, Meta(gt=0)] = setting(10.0, "factor by which these lives are lengthened")
     load: Annotated[float, Meta(gt=0, le=1)] = setting(0.65, "mean CPU demand, as a share of the fleet's cores")
-    requests: Annotated[float, Meta(gt=0, le=1)] = setting(0.8, "what is asked for, likewise")
+    requests: Annotated[float, Meta(gt=0, le=1)] = setting(0.8, "sum of the requests, as a share of the fleet's cores")
     batch: Annotated[float, Meta(ge=0, le=10)] = setting(
         0.0, "instances of class batch beside it, of the same trace, that would ask for so much of the fleet's cores"
     )
@@ -66,7 +66,7 @@ class ReplaySettings:
     evict_profile: str = setting(
         "", "profile by whose sums it advises, a name or a .toml file (default: each its own)", metavar="NAME|FILE"
     )
-    memory: bool = setting(False, "memory is asked for and measured, too, where the trace has it")
+    memory: bool = setting(False, "request and measure memory, too, if the trace has it")
     memory_load: Annotated[float, Meta(gt=0, le=1)] = setting(
         MEMORY_LOAD, "mean memory demand, as a share of the fleet's memory"
     )
@@ -79,12 +79,12 @@ class ReplaySettings:
         Bounds.gain_min, "least gain of a move, as a part of a machine of mean size"
     )
     copy_gbit: Annotated[float, Meta(ge=0)] = setting(
-        Moving.copy_gbit, "a move copies the instance's memory at so many Gbit/s; 0: moves cost nothing"
+        Moving.copy_gbit, "rate at which a move copies the instance's memory, Gbit/s; 0: moves cost nothing"
     )
-    retry_minutes: Annotated[int, Meta(ge=1)] = setting(RETRY_MINUTES, "a refused instance asks again after so many")
+    retry_minutes: Annotated[int, Meta(ge=1)] = setting(RETRY_MINUTES, "minutes until a refused instance asks again")
     plot: str | None = setting(None, "draw the first world into this file, .png, .svg or .pdf", metavar="FILE")
     reliability: str | None = setting(
-        None, "draw how far the chances that the first profile states can be relied on, over all worlds", metavar="FILE"
+        None, "draw the reliability of the chances that the first profile states, over all worlds", metavar="FILE"
     )
     json: bool = setting(False, "print one JSON object")
     markdown: bool = setting(False, "print the tables as a page in Markdown has them")
@@ -96,7 +96,7 @@ class ReplaySettings:
 
     @property
     def paths(self) -> list[Path]:
-        """What is replayed; results of earlier runs left out."""
+        """The sources that are replayed, without results of earlier runs."""
         return [Path(source) for source in self.sources if not source.endswith(".json")] or (
             [] if self.sources else [self.record_dir]
         )

@@ -1,9 +1,9 @@
 """The loop: instances arrive, are placed or refused, run and end, in simulated time.
 
-At each minute in which somebody asks: the readings of all minutes before are there, instances whose life is over have
-left, and those that ask are placed one after the other, each seeing the ones before. Requests in a row that are alike
-but for their ids are one batch. A refused instance asks again ``retry_minutes`` later, for as long as it takes; its
-life begins when it is placed, so every policy gets the same load, some of it later.
+In each minute in which an instance asks, the readings of all minutes before are known and instances whose life is over
+have ended. Those that ask are placed one after the other, each seeing the ones before; a run of requests that are equal
+but for their ids is one batch. A refused instance asks again every ``retry_minutes`` until it is placed. Its life
+begins when it is placed, so every policy gets the same load, some of it later.
 
 A placed instance is confirmed at once: its start is the minute of its placement. An evicted one goes back to the queue
 and asks again as a refused one does; its whole life begins anew when it is placed.
@@ -39,7 +39,7 @@ RETRY_MINUTES = 4
 
 @dataclass(eq=False, kw_only=True)
 class Outcome:
-    """What became of a workload under one policy."""
+    """The result of a workload under one policy."""
 
     workload: Workload
     policy: str
@@ -51,13 +51,13 @@ class Outcome:
     decision_s: Floats
     """[decisions] time that each took, one number an instance."""
     refusals: dict[str, int] = field(default_factory=dict)
-    """Why instances were refused at their first try, most frequent first; how often."""
+    """The reasons of refusals at the first try with their counts, most frequent first."""
     moves: list[tuple[int, Move]] = field(default_factory=list)
     """Minute and move of each."""
     evicted: list[Spell] = field(default_factory=list)
-    """What each eviction ended."""
+    """The stretch that each eviction ended."""
     learned: Learned | None = None
-    """What the policy had learned at the end."""
+    """The learned factors at the end."""
 
 
 def simulate(
@@ -70,9 +70,9 @@ def simulate(
     observer: Callable[[Moment], None] = lambda moment: None,
     progress: Callable[[int], None] = lambda minute: None,
 ) -> Outcome:
-    """Return what the policy makes of the workload.
+    """Return the result of the policy on the workload.
 
-    ``observer`` looks at each moment in which somebody asks, before anything is placed; ``progress`` gets the minute.
+    ``observer`` is called at each moment in which an instance asks, before any is placed; ``progress`` gets the minute.
     """
     return _Simulation(workload, policy, retry_minutes, mover, evictor, observer).run(progress)
 
@@ -184,7 +184,7 @@ class _Simulation:
         heapq.heappush(self._ends, (int(self._fleet.end[instance]), instance))
 
     def _alike(self, asking: Sequence[int]) -> list[Request]:
-        """Return the requests of the first ones, as many as differ by their ids at most."""
+        """Return the requests of the first run of instances that differ only by their ids."""
         requests = [self._queue.request(asking[0])]
         first = msgspec.structs.replace(requests[0], id="")
         for instance in asking[1:]:

@@ -1,4 +1,4 @@
-"""What is replayed: worlds from traces, workloads, recordings of a live fleet."""
+"""The sources of a replay: worlds from traces, workloads, recordings of a live fleet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from schemas.process.settings import SettingsError
 
 
 def worlds(settings: ReplaySettings, missing: list[str]) -> Iterator[Callable[[], Workload]]:
-    """Yield what makes each world; a trace is read once. What a recording does not say is added to ``missing``."""
+    """Yield a function that makes each world; a trace is read once. Data that a recording lacks goes to ``missing``."""
     lives = read_lives(Path(settings.lifetimes) if settings.lifetimes else None)
     shape = Shape(
         machines=settings.machines, days=settings.days, lives=settings.lives, load=settings.load,

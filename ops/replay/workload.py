@@ -1,4 +1,4 @@
-"""A workload: instances with what they ask for, when they live and what they use, and the fleet they are placed on.
+"""A workload: instances with their requests, lives and usage, and the fleet on which they are placed.
 
 Time is in whole minutes from the workload's origin: minute k covers [origin + 60 k, origin + 60 (k + 1)) s.
 
@@ -23,9 +23,9 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 MINUTE_S = 60
 DAY_MINUTES = 1_440
 LEAD_MINUTES = WINDOWS_S[-1] // MINUTE_S
-"""Minutes before the origin in which the fleet is there and empty, so that no window is warming."""
+"""Minutes before the origin in which the fleet is empty, so that no window is warming."""
 ORIGIN_S = 1_376_265_600
-"""Where a workload does not say: Monday 2013-08-12, 00:00 UTC."""
+"""The default origin, epoch s: Monday 2013-08-12, 00:00 UTC."""
 
 
 class WorkloadError(ValueError):
@@ -34,7 +34,7 @@ class WorkloadError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Usage:
-    """What instances use, minute by minute: each has a stretch of readings, read round and round.
+    """The usage of instances by minute: each has a stretch of readings, which is repeated.
 
     ``usage[r, k](t) = min(most[r, k], scale[r, k] * values[r, base[k] + (shift[k] + t) mod length[k]])``
 
@@ -89,7 +89,7 @@ class Workload:
     """[K] minutes from the placement to the end; at least 1."""
     usage: Usage
     minutes: int
-    """How long the workload is; what goes on afterwards is not measured."""
+    """The length of the workload; nothing is measured after it."""
     fill_minutes: int = 0
     """The first minutes, in which the fleet fills: history, shown apart."""
     origin_s: int = ORIGIN_S
@@ -102,7 +102,7 @@ class Workload:
     classes: Sequence[str] = ()
     """[K] priority classes, or empty: all prod."""
     expected: Floats = field(default_factory=lambda: np.full((len(RESOURCES), 0), np.nan))
-    """[R, K] NaN where the deployer does not say; or [R, 0]."""
+    """[R, K] NaN where the deployer gives none; or [R, 0]."""
     requests: Sequence[Request] = ()
     """[K], or empty: made of the columns above."""
     system: Floats | None = None

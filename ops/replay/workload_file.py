@@ -10,12 +10,12 @@
 | machine_labels             | [M]    | optional: text ``key=value,key=value``                                      |
 | ts or slot_s               | [T]    | start of each cell in s, evenly spaced; epoch seconds if after 2001         |
 | instance                   | [K]    | names of the instances                                                      |
-| asked_cores, asked_mem_mib | [K]    | what each asks for; memory is optional                                      |
+| asked_cores, asked_mem_mib | [K]    | requests; memory is optional                                                |
 | start_s, end_s             | [K]    | when it starts and ends, in the time of ``ts``; what started before is       |
 |                            |        | placed at the beginning                                                     |
 | kind, labels               | [K]    | optional: text; labels as above                                             |
 | priority_class             | [K]    | optional: text; prod where it is empty                                      |
-| expected_cores,            | [K]    | optional: what the deployer says it will use, NaN where nothing             |
+| expected_cores,            | [K]    | optional: expected usage given by the deployer, NaN without                 |
 | expected_mem_mib           |        |                                                                             |
 | cpu_cores, mem_mib         | [K, T] | usage in cores, in MiB; NaN where there is no sample: the last one holds    |
 | fill_s                     | []     | optional: history at the beginning, shown apart                             |

@@ -7,7 +7,7 @@
 - **Lives**: openb's times ``lives`` (10, or 40 for long ones), at least ``BURST_MINUTES``, at most 0.15 days times
   ``lives`` (1.5 days, 6 days).
 - **Arrivals** come in bursts every ``BURST_MINUTES``, their sizes Poisson about a gamma of shape 2. In the first hour
-  as many instances come as are live at any time, with what is left of their lives. These lives are drawn by length, as
+  as many instances come as are live at any time, with the rest of their lives. These lives are drawn by length, as
   at a random moment. So the number of live instances is steady from then on.
 - **Load**: usage is scaled as if each instance were placed when it first asks. Scaling ends when the CPU demand of all
   after the first hour has a mean of ``load`` of the cores, or a highest minute of ``PEAK``. Memory, where it is asked

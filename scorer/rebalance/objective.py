@@ -27,7 +27,7 @@ class Objective(Protocol):
         """Return [n]: the fall of the source's part without each of n instances, their usage [K, n]."""
 
     def added(self, loads: Loads, overload: Floats, after: Floats, usage: Floats) -> Floats:
-        """Return [M]: the rise of each target's part with an instance, usage [K]; ``after`` [M] is its overload then."""
+        """Return [M]: the rise of each target's part with an instance, usage [K]; ``after`` [M]: its overload then."""
 
     def rise(self, loads: Loads, machines: Integers, usage: Floats, variance: Floats, more: Floats) -> Floats:
         """Return [n]: the rise by ``more`` [K, n] on machines that also have an instance's usage and variance [K]."""

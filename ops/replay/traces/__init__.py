@@ -1,6 +1,6 @@
-"""Converters: public load traces in the form they are passed on in, into days of load.
+"""Converters from the files of public load traces to days of load.
 
-Each module reads one kind of file; `find` tells them apart by what is in the file, in this order:
+Each module reads one kind of file; `find` identifies them by their content, in this order:
 
 | module     | file                                                            | family     |
 |------------|-----------------------------------------------------------------|------------|

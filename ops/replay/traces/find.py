@@ -1,4 +1,4 @@
-"""Reading a trace or a file of lives, whichever it is, by what is in it."""
+"""Reads a trace or a file of lives; its content tells the kind."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def convert(header: Sequence[str], lines: Sequence[Sequence[str]], source: str) 
 
 
 def without_file(count: int = 4_096) -> Lives:
-    """Return lives and sizes that are alike to openb's in median and middle half; no data of it."""
+    """Return drawn lives and sizes with the median and middle half of openb's, without its data."""
     generator = np.random.default_rng(2023)
     life_s = LOG_MEDIAN_S * np.exp(LOG_SPREAD * generator.standard_normal(count))
     sizes, often = np.array(_SIZES).T

@@ -48,10 +48,10 @@ def of_days(
     cores: Floats | None = None,
     memory_bytes: Floats | None = None,
 ) -> Trace:
-    """Return the trace of [S, T] series that are days on end: gaps are filled with the last value known.
+    """Return the trace of [S, T] series of consecutive days: gaps are filled with the last value known.
 
-    A source without any reading of a resource, or with a size of zero, is left out; what is over after the last whole
-    day, too. Raises WorkloadError for less than a day.
+    A source without any reading of a resource, or with a size of zero, is left out; so is an incomplete last day.
+    Raises WorkloadError for less than a day.
     """  # fmt: skip
     cells = round(DAY_S / cell_s)
     days = cpu.shape[1] // cells
