@@ -120,7 +120,7 @@ class ProfilePolicy:
         return [None]
 
     def _refused(self, instance: int, why: Callable[[], str]) -> None:
-        """Note the reason of an instance's first refusal only: reasons cost as much as a ranking, and many ask again."""
+        """Note the reason of an instance's first refusal only: a reason costs as much as a ranking; many ask again."""
         if instance not in self._known:
             self._known.add(instance)
             self.refusals[why()] += 1
