@@ -38,7 +38,7 @@ class Missing:
             (filled.unmeasured, f"{filled.unmeasured} of {minutes} minutes of machines without a sample: likewise"),
             (self.guessed_ends, f"{self.guessed_ends} instances whose end was not recorded: when they were missed"),
             (self.never_ran, f"{self.never_ran} reservations that were never confirmed: left out"),
-            (self.refused, f"{self.refused} instances were refused: left out, since nobody knows their use"),
+            (self.refused, f"{self.refused} instances were refused: left out, since their usage is unknown"),
             (self.moved, f"{self.moved} instances were moved: placed once here"),
             (self.unknown_machines, f"{self.unknown_machines} machines without a known number of cores: left out"),
         ]

@@ -8,7 +8,7 @@ What is missing is filled in, and counted:
 
 - a minute without a report, between others of the instance: the last one before holds, the first one before that;
 - an instance without any report: its share, by what it asks, of what its machine used beyond the measured ones; at
-  most what it asks (an even share where nobody asks); where the machine was not measured either, what it asks;
+  most what it asks (an even share where none asks); where the machine was not measured either, what it asks;
 - a machine's minute without a sample: the last one before holds.
 
 The usage of a machine beyond its instances is a load of its own, which stays there under every policy.

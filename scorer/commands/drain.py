@@ -35,7 +35,7 @@ class DrainSettings(ClientSettings, LedgerSettings):
     instance holds both machines until `windward confirm ID --machine TARGET`, or until --ttl-s is over. --undo cancels
     such moves and uncordons the machines. --consolidate empties the machines with the least memory to copy whose
     instances all fit elsewhere without overload.
-    Exit codes: 0 every instance finds a machine, 3 some find none, or fewer machines than wanted can be emptied, 4 the
+    Exit codes: 0 every instance finds a machine; 3 some find none, or fewer machines than wanted can be emptied; 4 the
     running fleet cannot be read, no scorer answers, or --wait-s passed.
     """
 

@@ -17,7 +17,7 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class Moved:
-    """Moves of the last hour, whoever made them; those under way are among them."""
+    """Moves of the last hour by any program; moves under way count, too."""
 
     count: int
     given: Integers
