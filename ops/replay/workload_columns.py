@@ -1,4 +1,4 @@
-"""The columns of a workload as they were given: what is wrong in them is told with file, column and row."""
+"""The columns of a workload as they were given; errors name file, column and row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schemas.resources import PRIORITY_CLASSES
 from scorer.snapshot.arrays import Bools, Floats
 
 Where = Callable[[str, int], str]
-"""From a column and a position in it to the place in words."""
+"""Returns the place of a value as text, from its column and its position there."""
 
 OF_MACHINES = {
     "machine": "machine",
