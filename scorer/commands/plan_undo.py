@@ -1,4 +1,4 @@
-"""Undoes the steps of a plan that was to be carried out whole or not at all, the last one first.
+"""Undoes the steps of an all-or-nothing plan, the last one first.
 
 | step | undone by |
 |---|---|
@@ -7,8 +7,8 @@
 | change, update | update to the amounts and rules that the instance had |
 | release | place where it was, with its request, then confirm with the time since which it runs |
 
-Room that a step gave back may be taken by others before it is undone: then the ledger refuses to put it back, and the
-step is among those that `undo` returns. Each call may be made again: a step that is undone already stays so.
+Other instances may take the room that a step freed: then the ledger refuses to undo it, and the step is among those that
+`undo` returns. Each call may be made again: a step that is undone already stays so.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from scorer.placement.differences import NOT_MOVED, restoring
 from scorer.placement.wanted import Step
 
 _UNKNOWN = ("DEADLINE_EXCEEDED", "UNAVAILABLE", "INTERNAL")
-"""Codes after which a step may have been carried out all the same."""
+"""Codes after which it is unknown whether a step was carried out."""
 _GONE = ("NOT_FOUND", "FAILED_PRECONDITION")
-"""Codes of a release that says: that reservation is no more."""
+"""Codes of a release whose reservation no longer exists."""
 
 
 def undo(
     call: Call, steps: Sequence[Step], done: Sequence[Done], stopped: Stopped, profile: str = ""
 ) -> dict[int, str]:
-    """Undo what was done, and the step that got no answer; return why, by position, of each that is not undone."""
-    last = {one.position: one for one in done}  # each once: a move is told of in two parts
+    """Undo the finished steps and the one without an answer; return the reasons by position of those not undone."""
+    last = {one.position: one for one in done}  # a move may be there twice
     if stopped.code in _UNKNOWN and stopped.step.action != "place":
         last.setdefault(steps.index(stopped.step), Done(steps.index(stopped.step), None))
     left: dict[int, str] = {}
@@ -68,5 +68,5 @@ def _release(call: Call, instance_id: str, generation: int) -> None:
     try:
         call("release", {"id": instance_id} | ({"generation": generation} if generation else {}))
     except WindwardError as error:
-        if error.code not in _GONE:  # it has expired, or another came after it: ours is no more
+        if error.code not in _GONE:  # else it has expired, or has ended and another one followed
             raise

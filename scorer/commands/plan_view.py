@@ -85,7 +85,7 @@ def undone(steps: Sequence[dict[str, Any]], left: Mapping[int, str]) -> dict[str
 
 
 def undone_words(answer: Mapping[str, Any], code: str) -> str:
-    """Return what is left of a plan that was to be carried out whole or not at all."""
+    """Return the state after an all-or-nothing plan was stopped."""
     steps = answer["steps"]
     number, left = sum("undone" in one for one in steps), [one for one in steps if "left" in one]
     words = f"{number} steps before it are undone" if number != 1 else "the step before it is undone"

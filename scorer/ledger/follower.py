@@ -110,7 +110,7 @@ class Follower:
         self.accept(self._ledger.wire.ask(self.reads()))
 
     def absorb(self, transition: Transition) -> None:
-        """Apply what a transition of our own changed, unless others came between: then read the log."""
+        """Apply the changes of a transition of our own; read the log when other changes came before them."""
         if transition.epoch == self.epoch and transition.before == self.change:
             self._apply_all(transition.changes)
         else:

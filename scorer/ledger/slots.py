@@ -70,7 +70,7 @@ def code_of_kind(kind: str) -> int:
 
 
 def keeps_of(labels: Mapping[str, str]) -> int:
-    """Return the bits of the resources that an instance keeps; names of none are passed over.
+    """Return the bits of the resources that an instance keeps; unknown names are ignored.
 
     >>> keeps_of({"keeps": "cpu"}), keeps_of({"keeps": "cpu, memory"}), keeps_of({"app": "shop"})
     (1, 3, 0)

@@ -131,7 +131,7 @@ class _Leaving:
         return [one for of_class in self._found.values() for one in of_class][:most]
 
     def _excess(self, of: str) -> Floats:
-        """Return [R, M]: how far a sum is above what is there; 0 where that is unknown, or data too old."""
+        """Return [R, M]: how far a sum is above its limit; 0 where that is unknown, or the data too old."""
         code = PRIORITY_CLASSES.index(of)
         over = np.nan_to_num(self._sums.counted[code] - self._sums.most[code], nan=0.0)
         return np.where(self._sums.old, 0.0, np.maximum(over, 0.0))

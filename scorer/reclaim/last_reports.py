@@ -1,7 +1,7 @@
-"""What the last report said of each instance, found from two of its running means. Pure.
+"""The usage in the last report of each instance, computed from two of its running means. Pure.
 
-The tables keep a mean of about half an hour, and no minute of it (`schemas.instance_table`). A report moves it by a
-known weight, so the mean before and the mean after give the report:
+The tables have a mean of about half an hour, and no single minutes (`schemas.instance_table`). A report changes it with
+a known weight, so the report follows from the means before and after it:
 
     mean = kept * mean before + (1 - kept) * report
     kept = min(n before / n, exp(-dt / 30 min)), n being the reports, dt the time since the one before
@@ -21,18 +21,18 @@ from scorer.snapshot.arrays import Floats
 from scorer.snapshot.usage_columns import UsageColumns
 
 WEIGHT_MIN = 5e-4
-"""About a second's weight: a report of less is not told from rounding."""
+"""The weight of a report of about one second: less cannot be distinguished from rounding."""
 
 
 class LastReports:
-    """Looks at one table of figures after another."""
+    """Keeps the previous table of figures, to compare the next one with it."""
 
     def __init__(self) -> None:
         self._before: UsageColumns | None = None
         self._latest: Floats = np.zeros((0, 0))
 
     def latest(self, columns: UsageColumns) -> Floats:
-        """Return [R, K]: what the last report said of each pair; of one that was not seen before its mean."""
+        """Return [R, K]: the usage in the last report of each pair; its mean for a pair that is new."""
         before = self._before
         if before is columns:
             return self._latest
@@ -43,7 +43,7 @@ class LastReports:
         return found
 
     def _fill(self, found: Floats, columns: UsageColumns, before: UsageColumns) -> None:
-        """Put what is known of the pairs that were seen before."""
+        """Put in the reports of pairs that the previous table had."""
         if columns.index is before.index:
             here = there = np.arange(columns.at.size)
         else:

@@ -1,4 +1,4 @@
-"""Fits: the request is at most what is left of allocatable."""
+"""Fits: the request is at most allocatable less what is taken."""
 
 from __future__ import annotations
 
