@@ -7,7 +7,7 @@
 | change, update | update to the amounts and rules that the instance had |
 | release | place where it was, with its request, then confirm with the time since which it runs |
 
-Other instances may take the room that a step freed: then the ledger refuses to undo it, and the step is among those that
+Other instances may take room that a step freed: then the ledger refuses to undo it, and the step is among those that
 `undo` returns. Each call may be made again: a step that is undone already stays so.
 """
 
