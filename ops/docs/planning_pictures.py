@@ -102,7 +102,7 @@ def _moves(axes: Any, found: Drained, use: Mapping[str, float], cores: Mapping[s
 
 
 def capacity(axes: Any) -> None:
-    """What five machines have promised and use, how many copies more each takes, and what keeps the next one away."""
+    """Draw what five machines have allocated and use, how many more copies each takes, and what refuses the next one."""
     profile, request = load_profiles().choose(), read_request(COPY)
     total = 0
     for place, (name, (promised, used)) in enumerate(ROOM.items()):
