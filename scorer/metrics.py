@@ -69,7 +69,7 @@ class Metrics:
                 self.queries.labels(method, code)
         for outcome in ("placed", "missing"):
             self.placements.labels(outcome)
-        for reason in ("redis", "internal"):
+        for reason in ("redis", "internal", "warming"):
             self.refresh_failures.labels(reason)
         self._query_child = cache(self.queries.labels)
         self._duration_child = cache(self.duration.labels)

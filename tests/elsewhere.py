@@ -64,7 +64,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     ),
     "tests/integration/test_rpc.py": (
         "scorer.__main__", "scorer.ledger.sweeper", "scorer.rpc.heartbeat", "scorer.rpc.move",
-        "scorer.rpc.transitions", "scorer.rpc.update", "scorer.snapshot.refresher", "scorer.wire",
+        "scorer.rpc.transitions", "scorer.rpc.update", "scorer.wire",
     ),
     "tests/integration/test_stack_broker.py": (
         "ops.local.apache_kafka", "ops.local.kafka.properties", "streams.topics",

@@ -23,6 +23,7 @@ from scorer.ledger.lease import Lease
 from scorer.ledger.reader import UnknownFormat
 from scorer.ranking.kept import Kept
 from scorer.ranking.profile import Profile
+from scorer.ranking.third_party import PluginError
 from scorer.rebalance.advice import advice
 from scorer.rebalance.rounds import Rounds, condition_of
 from scorer.rebalance.world import Plan
@@ -65,7 +66,7 @@ class Daemon:
         try:
             self._turn(now_s)
             self.well = True
-        except (*AWAY, UnknownFormat, redis.ResponseError) as error:
+        except (*AWAY, UnknownFormat, PluginError, redis.ResponseError) as error:
             self.well = False
             self._metrics.rounds.labels("failed").inc()
             log.warning("rebalancer.round.failed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})

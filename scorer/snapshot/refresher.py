@@ -18,7 +18,8 @@ log = logging.getLogger("windward.scorer")
 class Refresher(threading.Thread):
     """Refreshes every ``refresh_s``; the newest snapshot is `latest`. Assigning and reading it is atomic.
 
-    ``warm`` is called with each new snapshot before it becomes the latest.
+    ``warm`` is called with each new snapshot before it becomes the latest. What it raises is logged, and keeps no
+    snapshot back: a plugin of another package may fail at the requests that it makes up.
     """
 
     def __init__(self, loader: Loader, wire: Wire, metrics: Metrics, refresh_s: float) -> None:
@@ -37,8 +38,6 @@ class Refresher(threading.Thread):
         started = time.perf_counter()
         try:
             snapshot = self._loader.refresh(self.ledger_machines)
-            if snapshot is not None:
-                self.warm(snapshot)
         except AWAY:
             self._metrics.refresh_failures.labels("redis").inc()
             return
@@ -47,12 +46,20 @@ class Refresher(threading.Thread):
             log.exception("scorer.refresh.failed")
             return
         if snapshot is not None:
+            self._warm(snapshot)
             self.latest = snapshot
             self._metrics.refresh_s.observe(time.perf_counter() - started)
             self._metrics.refreshed.set(time.time())
             self._metrics.machines.set(len(snapshot))
             if len(snapshot) and snapshot.has_data.any():
                 self._metrics.newest.set(float(snapshot.seen_at.max()))
+
+    def _warm(self, snapshot: Snapshot) -> None:
+        try:
+            self.warm(snapshot)
+        except Exception as error:
+            self._metrics.refresh_failures.labels("warming").inc()
+            log.warning("scorer.refresh.not_warmed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
 
     def run(self) -> None:
         """Refresh every ``refresh_s`` until `stop`."""
