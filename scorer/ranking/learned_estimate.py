@@ -56,20 +56,26 @@ class LearnedEstimate(Estimate):
 
     def of_placed(self, placed: PlacedInstances) -> Floats:
         """Return [R, K] for instances of the ledger."""
-        parts = self._column("")
+        parts = self._parts[""]
         if self.kinds:
             parts = np.broadcast_to(parts, placed.amounts.shape).copy()
             for kind, _ in self.kinds:
-                parts[:, placed.kinds == code_of_kind(kind)] = self._column(kind)
+                parts[:, placed.kinds == code_of_kind(kind)] = self._parts[kind]
         return np.where(np.isnan(placed.expected), super().of_placed(placed) * parts, placed.expected)
 
     def of_request(self, request: Request) -> Floats:
         """Return [R] for the requested instance."""
-        parts = self._column(request.kind)[:, 0]
+        parts = self._parts.get(request.kind, self._parts[""])[:, 0]
+        if not request.expected:
+            return super().of_request(request) * parts
         said = np.array([name in request.expected for name in RESOURCES])
         return super().of_request(request) * np.where(said, 1.0, parts)
 
-    def _column(self, kind: str) -> Floats:
-        """Return [R, 1]; 1 where nothing is learned."""
-        parts = [self.part(name, kind) for name in RESOURCES]
-        return np.array([[1.0 if part is None else part] for part in parts])
+    @cached_property
+    def _parts(self) -> dict[str, Floats]:
+        """[R, 1] By kind, those of all other kinds under ""; 1 where nothing is learned."""
+        found = {}
+        for kind in ("", *dict(self.kinds)):
+            parts = [self.part(name, kind) for name in RESOURCES]
+            found[kind] = np.array([[1.0 if part is None else part] for part in parts])
+        return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from schemas.request import InvalidRequest, Request
 from scorer.ledger.overlay import Readable
 from scorer.ranking.columns import COLUMNS
+from scorer.ranking.credits import Estimate
 from scorer.ranking.fleet import Fleet
 from scorer.ranking.kept import Kept, LoadModelKey, Owner
 from scorer.ranking.kept_values import UNOWNED
@@ -12,6 +13,8 @@ from scorer.ranking.machines import NOTHING, Machines
 from scorer.ranking.profile import LoadModel, Profile
 from scorer.ranking.staleness import silent
 from scorer.snapshot.snapshot import Snapshot
+
+_ESTIMATES = Owner("estimates")
 
 
 class Seen:
@@ -71,7 +74,8 @@ def fleet_of(
         there = ", ".join(map(str, snapshot.windows_s))
         raise InvalidRequest(f"window_s: no window of {window_s} s is kept; there are {there}")
     wanted_s = window_s if window_s and snapshot.windows_s else load_model.window_s(snapshot.windows_s)
-    kept, estimate = Kept() if kept is None else kept, load_model.estimate_with(snapshot.learned)
+    kept = Kept() if kept is None else kept
+    estimate = _estimate(snapshot, load_model, kept)
     shelf, rows = kept.shelf(
         snapshot,
         ledger,
@@ -92,3 +96,13 @@ def fleet_of(
     if rows is not None:
         shelf.renew(Machines(fleet, NOTHING, 0.0, rows=rows))
     return fleet
+
+
+def _estimate(snapshot: Snapshot, load_model: LoadModel, kept: Kept) -> Estimate:
+    """Return the estimate of a load model with what was learned, made once for a snapshot."""
+    if not (load_model.learned and snapshot.learned):
+        return load_model.estimate
+    found: Estimate = kept.of_snapshot(
+        snapshot, (_ESTIMATES, load_model.estimate.key), lambda: load_model.estimate_with(snapshot.learned)
+    )
+    return found
