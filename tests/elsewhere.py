@@ -81,7 +81,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/ops/manual/test_files.py": ("ops.manual.__main__", "ops.manual.pages", "ops.manual.tree"),
     "tests/ops/docs/test_pages.py": (
         "ops.docs.concept_pictures", "ops.docs.decision_page", "ops.docs.drawing", "ops.docs.fleet",
-        "ops.docs.class_pictures",
+        "ops.docs.class_pictures", "ops.docs.results_pictures",
         "ops.docs.markdown", "ops.docs.planning_pictures", "ops.docs.plugin_pages", "ops.docs.profiles_page",
         "ops.docs.rpc_page", "ops.docs.shapes", "ops.docs.site",
     ),

@@ -19,6 +19,7 @@ ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "rebalancing.md",
             "draining.md",
             "classes.md",
+            "over-commit.md",
             "writing-plugins.md",
         ),
     ),

@@ -60,16 +60,18 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the command."""
     settings = load_settings(ReplaySettings, "replay", argv, environ)
     try:
-        profiles = _profiles(settings)
+        profiles = _profiles(settings) if settings.paths else []
         earlier = [Path(source) for source in settings.sources if source.endswith(".json")]
-        stated = _observed(settings, profiles[0])
+        stated = _observed(settings, profiles[0]) if profiles else None
         missing: list[str] = []
-        results, drawn = _replay(settings, profiles, list(worlds(settings, missing)), stated)
+        results, drawn = _replay(settings, profiles, list(worlds(settings, missing)), stated) if profiles else ([], [])
         results = once([one for path in earlier for one in read_results(path)] + results)
     except WorkloadError as error:
         raise SettingsError(str(error)) from None
     except (ProfileError, PluginError) as error:
         raise SettingsError(str(error)) from None
+    if not results:
+        raise SettingsError("sources: there are no results in these files")
     baseline = settings.baseline or results[0].policy
     if settings.plot and drawn:
         _drawn("plot", settings.plot, lambda path: save_page(drawn, path))

@@ -9,17 +9,17 @@ from ops.replay.report_table import Table
 from schemas.process.tables import Column
 
 _ABSOLUTE = {
-    "hosted": ".2f", "hosted_prod": ".2f", "hosted_batch": ".2f", "kept_batch": ".2f", "used_batch": ".2f",
-    "mean": ".2f",
+    "hosted": ".2f", "hosted_prod": ".2f", "hosted_batch": ".2f", "kept_batch": ".2f", "running_batch": ".1f",
+    "used_batch": ".2f", "mean": ".2f",
     "hot90_prod": ".3%", "on_hot_prod": ".3%", "hot90_alone": ".3%", "lost_prod": ".4%", "lost_yielding": ".4%",
     "evictions": ".3f", "refused_prod": ".2%",
 }  # fmt: skip
 _HEADINGS = {
     "hosted": "hosted", "hosted_prod": "hosted prod", "hosted_batch": "hosted batch",
-    "kept_batch": "batch less lost work", "used_batch": "used by batch", "mean": "mean load",
-    "hot90_prod": "hot minutes with prod", "on_hot_prod": "prod on hot", "hot90_alone": "hot by prod alone",
-    "lost_prod": "prod lost", "lost_yielding": "prod lost, batch yields", "evictions": "evictions an instance-hour",
-    "refused_prod": "prod's first tries refused",
+    "kept_batch": "batch less lost work", "running_batch": "batch instances a machine", "used_batch": "used by batch",
+    "mean": "mean load", "hot90_prod": "hot minutes with prod", "on_hot_prod": "prod on hot",
+    "hot90_alone": "hot by prod alone", "lost_prod": "prod lost", "lost_yielding": "prod lost, batch yields",
+    "evictions": "evictions an instance-hour", "refused_prod": "prod's first tries refused",
 }  # fmt: skip
 
 

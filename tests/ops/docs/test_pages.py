@@ -9,8 +9,9 @@ import re
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
-from ops.docs import decision_page, plugin_pages, profiles_page, rpc_page
+from ops.docs import decision_page, plugin_pages, profiles_page, results_pictures, rpc_page
 from ops.docs.shapes import SHAPES, drawn
 from ops.docs.site import navigation
 from schemas.asyncapi import document
@@ -42,6 +43,17 @@ def test_the_page_of_a_plugin_has_its_docstring_and_every_setting(plugin: type, 
     for name in [each.name for each in dataclasses.fields(plugin)]:
         assert f"| `{name}` |" in text
     assert "``" not in text.replace("```", "")
+
+
+def test_the_picture_of_over_commit_shows_every_row() -> None:
+    """Each profile of the results is a point in sight, with its share beside it."""
+    axes = Figure().subplots()
+    results_pictures.over_commit(axes)
+    low, high = axes.get_ylim()
+    assert low < 1.05 < high
+    shown = [text.get_text() for text in axes.texts]
+    assert {"0.6", "0.7", "0.8", "0.9", "windward"} <= set(shown)
+    assert all(low < text.xy[1] < high for text in axes.texts if hasattr(text, "xy"))
 
 
 def test_no_shape_is_of_a_plugin_that_is_gone() -> None:

@@ -73,6 +73,7 @@ def test_a_world_may_have_batch(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["nothing.npz"], "nothing.npz cannot be read"),
         (["mine/usage.json"], "mine/usage.json cannot be read"),
         (["mine", "--profile", "none"], "none"),
+        (["none.json"], "there are no results in these files"),
         (["mine", "--evict", "5", "--evict-profile", "seed"], "evict_profile: seed counts all classes together"),
         (["mine", "--profile", "windward", "--plot", "page.gif"], "expected one of .png, .svg, .pdf"),
     ],
@@ -86,6 +87,7 @@ def test_wrong_usage_is_one_line(
 ) -> None:
     """Exit 2 and what was wrong."""
     folder(tmp_path / "mine")
+    (tmp_path / "none.json").write_text('{"worlds": []}')
     monkeypatch.chdir(tmp_path)
     assert main(["replay", *arguments]) == 2
     assert message in capsys.readouterr().err
@@ -102,3 +104,5 @@ def test_results_of_parts_are_put_together(tmp_path: Path, capsys: pytest.Captur
     assert main(["replay", str(tmp_path / "a.json"), str(tmp_path / "b.json"), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["comparison"]["steady"]["all"]
     assert [row["ratios"]["std"]["worlds"] for row in rows] == [2, 2, 2, 2]
+    assert main(["replay", str(tmp_path / "a.json"), "--baseline", "oracle"]) == 0  # any row may be the baseline
+    assert "ratios to oracle" in capsys.readouterr().out

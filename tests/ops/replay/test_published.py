@@ -1,4 +1,4 @@
-"""The page "Which profile?" shows what its commands print."""
+"""The pages "Which profile?" and "Over-commit" show what their commands print."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pytest
 from ops.cli import main
 
 ROOT = Path(__file__).parents[3]
-SHOWN = re.findall(
-    r"<!-- windward (replay [^>]*) -->\n(.*?)\n<!-- end -->", (ROOT / "docs/which-profile.md").read_text(), re.DOTALL
-)
+PAGES = "\n".join((ROOT / "docs" / name).read_text() for name in ("which-profile.md", "over-commit.md"))
+SHOWN = re.findall(r"<!-- windward (replay [^>]*) -->\n(.*?)\n<!-- end -->", PAGES, re.DOTALL)
 
 
 @pytest.mark.parametrize(("command", "tables"), SHOWN, ids=[command for command, _ in SHOWN])
