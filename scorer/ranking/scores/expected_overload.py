@@ -1,4 +1,4 @@
-"""Expected overload: by how much the load above a limit grows, in the mean over what the load may be."""
+"""Expected overload: the growth of the load above a limit, in the mean over the distribution of the load."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scorer.ranking.scope import Parts, Scope
 from scorer.snapshot.arrays import Bools, Floats
 
 Asked = tuple[int, float, float, float]
-"""A resource's place, the share of its weight, the expected amount, and the standard deviation of that."""
+"""A resource's position, the share of its weight, the expected amount, and the standard deviation of that."""
 FACTOR_MAX = 1e6
 """The largest factor that a setting may be: squares of larger ones are no numbers."""
 WITHOUT_DATA = 3.0
@@ -52,9 +52,9 @@ class ExpectedOverload:
         the calibrated spread: of the load in the next minutes, from the std inside the window. 0.05 of the capacity is
         what a one-hour mean misses at the least.
     variation, variation_of:
-        standard deviation of what an instance that is not measured yet will use, as a share of its ``expected`` usage
+        standard deviation of the usage of an instance that is not measured yet, as a share of its ``expected`` usage
         or of what it ``requests``. A learned factor says little of one instance: an instance that asks for much may
-        use much, however little the fleet uses in the mean. An explicit ``expected`` is taken at its word.
+        use much, however little the fleet uses in the mean. Of an explicit ``expected`` it is always the share.
     evenness:
         weight of the growth of the fleet's variance.
 
@@ -147,18 +147,18 @@ class ExpectedOverload:
 
     @cached_property
     def _weighted(self) -> list[tuple[int, int, float]]:
-        """The place of each of them, its row, and the share of its weight."""
+        """The position of each of `_rows`, its row, and the share of its weight."""
         weights = [self.weights[RESOURCES[row]] for row in self._rows]
         return [(place, row, weights[place] / sum(weights)) for place, row in enumerate(self._rows)]
 
     def _asked(self, machines: Machines) -> list[Asked]:
-        """Return which of them the instance is expected to use."""
+        """Return the resources with a weight that the instance is expected to use."""
         expected, deviations = machines.expected.tolist(), self._deviations(machines)
         found = ((place, share, expected[row], deviations[row]) for place, row, share in self._weighted)
         return [each for each in found if each[2] > 0]
 
     def _deviations(self, machines: Machines) -> list[float]:
-        """Return [R]: the standard deviation of what the instance will use."""
+        """Return [R]: the standard deviation of the instance's usage."""
         expected: list[float] = machines.expected.tolist()
         if self.variation_of == "requests":
             said, both = machines.request.expected, zip(RESOURCES, expected, machines.amounts.tolist(), strict=True)
