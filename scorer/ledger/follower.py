@@ -117,10 +117,10 @@ class Follower:
             self.poll()
 
     def doubt(self, transition: Transition, change: int) -> None:
-        """Read the whole ledger again where a row is not as in this copy, though nothing changed since ``change``.
+        """Read the whole ledger again when a row differs from this copy although nothing changed since ``change``.
 
-        Such a row was written by something else than the scripts, as a server that was restored in part. Without this
-        each placement there is lost to a change that nobody made. Once for each change of the ledger.
+        The scripts did not write such a row; it comes from a server that was restored in part, for example. Otherwise
+        each placement there would be a conflict. It is done once for each change of the ledger.
         """
         unchanged = transition.before == change == self.change and transition.epoch == self.epoch
         contradicted = any(CHANGED in outcome.reasons for outcome in transition.outcomes)
