@@ -8,13 +8,16 @@ import shutil
 import stat
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ops import cli
 from ops.cli import COMMANDS
 from ops.local.process import wait_until
 from ops.stack import Stack
@@ -81,6 +84,51 @@ def examples() -> list[tuple[str, str, str, type[Any]]]:
 EXAMPLES = examples()
 LINES = [line for line, *_ in EXAMPLES]
 RUN = [line for line in LINES if not any(line.startswith(start) for start in NOT_RUN)]
+
+
+def typed() -> list[tuple[str, str]]:
+    """Every command as it is typed, with its second word where it has some."""
+    found = []
+    for command, (module, _) in COMMANDS.items():
+        settings = import_module(module).SETTINGS
+        found += [(command, verb) for verb in settings] if isinstance(settings, dict) else [(command, "")]
+    return found
+
+
+@pytest.mark.parametrize(("command", "verb"), typed(), ids=[" ".join(one).strip() for one in typed()])
+def test_every_help_shows_its_examples(command: str, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a user sees has one at least, and each is one of those that are read and run here."""
+    with suppress(SystemExit):
+        cli.main([command, *([verb] if verb else []), "--help"])
+    shown = capsys.readouterr().out
+    assert "\nexamples:\n" in shown
+    below = shown.partition("\nexamples:\n")[2].partition("\n\n")[0].splitlines()
+    lines = [line.partition("  #")[0].strip() for line in below]
+    assert lines
+    assert set(lines) <= set(LINES)
+    assert {line for line, *of in EXAMPLES if of[:2] == [command, verb]} <= set(lines)
+
+
+DEVELOPERS = {"ops.docs", "ops.grafana", "ops.grafana.pictures", "ops.manual", "ops.packages"}
+"""Modules that are run from a checkout, and are no commands."""
+
+
+def test_every_entry_point_is_a_command() -> None:
+    """What a package installs, and every module that can be run: its help is one of those above."""
+    commands = {module.removesuffix(".__main__") for module, _ in COMMANDS.values()}
+    modules = {
+        ".".join(path.relative_to(ROOT).parts[:-1])
+        for package in ("schemas", "streams", "scorer", "ops")
+        for path in (ROOT / package).rglob("__main__.py")
+    }
+    assert modules - commands == DEVELOPERS
+    installed = [
+        tomllib.loads(file.read_text())["project"].get("scripts", {})
+        for file in (ROOT / "pyproject.toml", *(ROOT / "ops/packages").glob("*/pyproject.toml"))
+    ]
+    starts = {name: start.partition(":")[0] for scripts in installed for name, start in scripts.items()}
+    assert starts.pop("windward") == "ops.cli"
+    assert starts == {"windward-agent": "streams.agent.command"}  # its help: tests/streams/agent/test_command.py
 
 
 def test_what_is_not_run_exists() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -12,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from ops.local.process import LOOPBACK, free_port
+from schemas.process.settings import load_settings
 from schemas.sample import Sample, decode
+from streams.agent import command
+from streams.agent.__main__ import SETTINGS
 from streams.agent.schedule import phase_s
 
 START_S = 3.0
@@ -71,3 +75,18 @@ def test_the_unit_runs_the_command(field: str):
     unit = (Path(__file__).parents[3] / "ops" / "systemd" / "windward-agent.service").read_text()
     assert field in unit
     assert "bin/windward-agent\n" in unit
+
+
+def test_the_command_of_its_own_has_examples_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where only the agent is installed there is no command `windward`; the flags are those of `windward agent`."""
+    monkeypatch.setattr(sys, "argv", ["windward-agent", "--help"])
+    assert command.main() == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("usage: windward-agent ")
+    assert "windward agent" not in shown
+    examples = [line.strip().partition("  #")[0] for line in shown.splitlines() if line.startswith("  windward-agent ")]
+    assert "windward-agent --dry-run" in [line.strip() for line in examples]
+    for line in examples:
+        load_settings(SETTINGS, "agent", shlex.split(line)[1:], {})
