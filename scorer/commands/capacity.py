@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from scorer.placement.room import Room
     from scorer.ranking.profile import Profile
 
+_SHOWN = ("cpu", "memory")
 SHAPES_MAX = 5
 """The number of machine sizes tried as one more machine: the most frequent ones."""
 
@@ -177,7 +178,7 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
     number = f"{'at least ' if answer['at_least'] else ''}{answer['fit']}"
     line = f"{number} more fit, on {answer['machines_with_room']} machines ({about})"
-    sizes = [_one(shape) for shape in answer["one_more_machine"]]
+    sizes = _sizes(answer["one_more_machine"])
     return "\n".join([*_lost_line(answer), line, *_tables(answer, screen), *sizes])
 
 
@@ -203,12 +204,14 @@ def _tables(answer: Mapping[str, Any], screen: Screen | None) -> list[str]:
     return lines
 
 
-def _one(shape: Mapping[str, Any]) -> str:
+def _sizes(shapes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each size of machines, with cpu, memory, and every resource in which the sizes differ."""
     from scorer.commands.show import amount
 
-    size = ", ".join(f"{name} {amount(name, value, 0)}" for name, value in _shown(shape["capacity"]))
-    return f"one more machine with {size}: {shape['copies']}"
-
-
-def _shown(capacity: Mapping[str, float]) -> Sequence[tuple[str, float]]:
-    return [(name, value) for name, value in capacity.items() if name in ("cpu", "memory")]
+    names = [name for name in RESOURCES if any(name in one["capacity"] for one in shapes)]
+    shown = [n for n in names if n in _SHOWN or len({one["capacity"].get(n) for one in shapes}) > 1]
+    return [
+        f"one more machine with {size or 'unknown capacity'}: {one['copies']}"
+        for one in shapes
+        for size in [", ".join(f"{n} {amount(n, one['capacity'].get(n), 0)}" for n in shown)]
+    ]

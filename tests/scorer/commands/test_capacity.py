@@ -112,3 +112,17 @@ def test_wrong_usage_is_one_line(file: str, words: list[str], message: str) -> N
     with pytest.raises(SettingsError) as error:
         main(["--machines", file, *words], {})
     assert message in str(error.value)
+
+
+def test_sizes_that_differ_in_another_resource_are_told_apart(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The lines name what differs, beside cpu and memory."""
+    idle = {"cpu": 0.5, "memory": "5G"}
+    machines = [machine(f"m{n}", 8, "64G", capacity={"nic": nic}, usage=idle) for n, nic in enumerate(("1G", "10G"))]
+    path = tmp_path / "fleet.json"
+    path.write_text(json.dumps({"machines": machines, "instances": []}))
+    lines = [line for line in run(capsys, str(path), *KIND).splitlines() if line.startswith("one more machine with")]
+    assert sorted(line.rpartition(":")[0] for line in lines) == [
+        "one more machine with cpu 8, memory 64.0G, nic 1.0G", "one more machine with cpu 8, memory 64.0G, nic 10.0G",
+    ]  # fmt: skip
