@@ -97,7 +97,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "scorer.rebalance.scene", "scorer.rebalance.totals",
     ),
     "tests/scorer/rebalance/test_drain.py": ("scorer.placement.anew",),
-    "tests/scorer/placement/test_wanted.py": ("scorer.placement.differences",),
+    "tests/scorer/placement/test_wanted.py": ("scorer.placement.differences", "scorer.placement.wanted_steps"),
     "tests/scorer/commands/test_plan.py": ("scorer.commands.plan_apply", "scorer.commands.plan_view"),
     "tests/scorer/commands/test_capacity.py": ("scorer.commands.capacity_mix",),
     "tests/scorer/commands/test_drain.py": ("scorer.commands.drain_view",),

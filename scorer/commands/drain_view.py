@@ -41,7 +41,7 @@ def consolidate_answer(found: Consolidated, wanted: int) -> dict[str, Any]:
     emptied = [
         {"machine": one.machine, "memory": one.memory_bytes, "instances": one.instances} for one in found.machines
     ]
-    return {"consolidate": {"wanted": wanted, "tried": found.tried, "machines": emptied}}
+    return {"consolidate": {"wanted": wanted, "tried": found.tried, "left": dict(found.left), "machines": emptied}}
 
 
 def _line(instance: Instance) -> dict[str, Any]:
@@ -82,12 +82,13 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
 def _emptied(found: Mapping[str, Any], screen: Screen | None) -> list[str]:
     """Return the table of machines that would be empty, or a line that there is none."""
     machines, wanted = found["machines"], found["wanted"]
+    why = "; left out: " * bool(found["left"]) + ", ".join(f"{n} {words}" for words, n in found["left"].items())
     if not machines:
-        return [f"no machine can be emptied: {found['tried']} were tried"]
+        return [f"no machine can be emptied: {found['tried']} were tried{why}"]
     rows = [[one["machine"], str(one["instances"]), amount("memory", one["memory"])] for one in machines]
     lines = [table([Column("emptied"), Column("instances"), Column("memory to copy")], rows, screen)]
     if len(machines) < wanted:
-        lines.append(f"{len(machines)} of {wanted} machines can be emptied: {found['tried']} were tried")
+        lines.append(f"{len(machines)} of {wanted} machines can be emptied: {found['tried']} were tried{why}")
     return lines
 
 

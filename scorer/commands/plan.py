@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ from scorer.wire import AWAY
 
 if TYPE_CHECKING:
     from scorer.commands.fleet_file import OfflineFleet
-    from scorer.placement.wanted import Wanted
+    from scorer.placement.wanted_steps import Wanted
     from scorer.ranking.profile import Profile
 
 CHANGES, UNKNOWN = 1, 255
@@ -99,14 +100,15 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 def _found(settings: PlanSettings, profile: Profile) -> tuple[OfflineFleet, Wanted]:
     """Return the fleet and the plan; raises SettingsError, or one of `scorer.wire.AWAY`."""
-    from scorer.commands.wanted_file import InvalidWanted, read_wanted
+    from scorer.commands.wanted_file import InvalidWanted, read_text, read_wanted
     from scorer.placement.wanted import compare
 
     try:
-        requests = read_wanted(sys.stdin.read() if settings.file == "-" else Path(settings.file).read_text())
+        with nullcontext(sys.stdin.buffer) if settings.file == "-" else Path(settings.file).open("rb") as file:
+            requests = read_wanted(read_text(file))
     except OSError as error:
         raise SettingsError(f"file: {settings.file}: {error.strerror}") from None
-    except (InvalidWanted, UnicodeDecodeError) as error:
+    except InvalidWanted as error:
         raise SettingsError(f"file: {settings.file}: {error}") from None
     fleet = whole_fleet(settings, settings.machines)
     find = partial(

@@ -18,7 +18,7 @@ import msgspec
 
 from scorer.client import WindwardError
 from scorer.placement.differences import NOT_MOVED
-from scorer.placement.wanted import Step
+from scorer.placement.wanted_steps import Step
 
 PLACED_AT_ONCE = 500
 """Instances in one call: a scorer answers other queries between two calls."""

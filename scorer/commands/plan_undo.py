@@ -22,7 +22,7 @@ from scorer.client import WindwardError
 from scorer.commands.plan_apply import Call, Done, Stopped, instance_meant
 from scorer.placement.as_request import as_request
 from scorer.placement.differences import NOT_MOVED, restoring
-from scorer.placement.wanted import Step
+from scorer.placement.wanted_steps import Step
 
 _UNKNOWN = ("DEADLINE_EXCEEDED", "UNAVAILABLE", "INTERNAL")
 """Codes after which it is unknown whether a step was carried out."""

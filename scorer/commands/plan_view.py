@@ -9,7 +9,7 @@ from schemas.process.tables import Column, Screen, table
 
 if TYPE_CHECKING:
     from scorer.commands.fleet_file import OfflineFleet
-    from scorer.placement.wanted import Wanted
+    from scorer.placement.wanted_steps import Wanted
     from scorer.ranking.profile import Profile
 
 _SIGNS = {"place": "+", "move": ">", "change": "~", "update": "*", "release": "-", "refuse": "!"}

@@ -14,7 +14,8 @@ given is not requested. Fields of one call of `place` (`NOT_HERE`) are refused.
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
 
 from schemas.errors import shortened
 from schemas.parameters import BATCH_MAX, ID_LENGTH_MAX
@@ -24,6 +25,10 @@ from scorer.placement.plan import expand
 
 NOT_HERE = ("profile", "window_s", "top", "explain", "dry_run", "all_or_nothing", "machines_max", "machines_min")
 """Fields that say how one call is answered."""
+_SPLIT = "split it, each part with labels of its own for --prune-labels"
+
+BYTES_MAX = 64 * 2**20
+"""Of the file. It is read no further, and at `BATCH_MAX` instances its lines are not."""
 
 
 class InvalidWanted(ValueError):
@@ -31,6 +36,17 @@ class InvalidWanted(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(shortened(message))
+
+
+def read_text(file: IO[bytes]) -> str:
+    """Return the text of a file; raises InvalidWanted where it is too long, or is no UTF-8."""
+    raw = file.read(BYTES_MAX + 1)
+    if len(raw) > BYTES_MAX:
+        raise InvalidWanted(f"more than {BYTES_MAX // 2**20} MiB; {_SPLIT}")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidWanted(f"byte {error.start + 1} is no UTF-8") from None
 
 
 def read_wanted(text: str) -> list[Request]:
@@ -52,13 +68,15 @@ def read_wanted(text: str) -> list[Request]:
                 raise InvalidWanted(f"{where}: id {request.id!r} is listed twice")
             found[request.id] = request
         if len(found) > BATCH_MAX:
-            raise InvalidWanted(f"{where}: more than {BATCH_MAX} instances")
+            raise InvalidWanted(f"{where}: more than {BATCH_MAX} instances; {_SPLIT}")
     return list(found.values())
 
 
-def _records(text: str) -> list[tuple[str, Any]]:
+def _records(text: str) -> Iterable[tuple[str, Any]]:
     """Return each record with its place in the file."""
     begin = text.lstrip()[:1]
+    if not begin:
+        raise InvalidWanted("it is empty; [] says that no instance is wanted")
     if begin in ("[", "{"):
         try:
             value = json.loads(text)
@@ -67,14 +85,18 @@ def _records(text: str) -> list[tuple[str, Any]]:
                 raise InvalidWanted(f"not JSON: {error}") from None
         else:
             return _listed(value)
-    records = []
+    return _lines(text)
+
+
+def _lines(text: str) -> Iterator[tuple[str, Any]]:
+    """Yield the record of each line, read when it is asked for."""
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             try:
-                records.append((f"line {number}", json.loads(line)))
+                record = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise InvalidWanted(f"line {number}: not JSON: {error}") from None
-    return records
+            yield f"line {number}", record
 
 
 def _listed(value: Any) -> list[tuple[str, Any]]:

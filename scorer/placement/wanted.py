@@ -13,8 +13,7 @@ confirmed, so the room that it leaves is for a later plan.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -27,56 +26,21 @@ from scorer.ledger.view import LedgerView, instance_of
 from scorer.placement.anew import moved_to
 from scorer.placement.differences import NOT_MOVED, as_wanted, changes, fixed, grows, in_words, only_rules
 from scorer.placement.limits import of_growth
+from scorer.placement.wanted_steps import Action, Step, Wanted
 from scorer.ranking import plugins
 from scorer.ranking.explain import summary
 from scorer.ranking.kept import Kept
 from scorer.ranking.profile import Profile
 from scorer.ranking.rank import rank
+from scorer.ranking.ranking import Ranking
 from scorer.ranking.seen import Seen
 from scorer.snapshot.snapshot import Snapshot
 
-Action = Literal["release", "change", "update", "move", "place", "refuse", "same"]
 NEW_ONLY = frozenset({"cordon", "fresh", "warming", "usage_threshold", "daily_peak", "memory_pressure"})
 """Filters that keep new instances away for now; instances that are there stay."""
 
 _ARRIVING = "\n"
 """The end of the id under which the draft has a moving instance on its target; no instance's id ends so."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """The step of one instance."""
-
-    action: Action
-    id: str
-    source: str | None = None
-    """Its machine; None for a new instance."""
-    target: str | None = None
-    """Its machine after the step; None when it is released or refused."""
-    why: str = ""
-    """What changes, or why it is refused."""
-    generation: int = 0
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    """The parameters of an update, in base units."""
-    request: Request | None = None
-    """Of what is placed."""
-    old: Instance | None = None
-    """The record that it was decided on; None for a new instance."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The steps in the order in which they are carried out, without those that stay as they are."""
-
-    steps: tuple[Step, ...]
-    same: int
-    """Instances that are as wanted."""
-    others: int
-    """Instances of the ledger that the file does not name and that are left alone."""
-
-    def count(self, action: Action) -> int:
-        """Return how many steps there are of one kind."""
-        return self.same if action == "same" else sum(step.action == action for step in self.steps)
 
 
 def compare(
@@ -174,7 +138,7 @@ class _Draft:
         self.overlay.leave(old.id)
         ranking = rank(msgspec.structs.replace(request, id=""), self.snapshot, self.overlay, self.profile, self.now_s,
                        self.kept)  # fmt: skip
-        target, why = ranking.chosen, "" if ranking.feasible_count else summary(ranking)
+        target, why = ranking.chosen, self._why(ranking, request)
         del ranking  # a held ranking makes the next change copy its columns
         because = "the file names the machine" if request.machine else self._refusal(old, new, request)
         if target is None or target == old.machine:
@@ -188,7 +152,7 @@ class _Draft:
     def placed(self, request: Request) -> Step:
         """Return the step of a new instance."""
         ranking = rank(request, self.snapshot, self.overlay, self.profile, self.now_s, self.kept)
-        target, why = ranking.chosen, "" if ranking.feasible_count else summary(ranking)
+        target, why = ranking.chosen, self._why(ranking, request)
         del ranking
         if target is None:
             return Step("refuse", request.id, None, None, why, request=request)
@@ -208,6 +172,12 @@ class _Draft:
         differs = changes(old, new)
         action: Action = "update" if only_rules(differs) else "change" if differs else "same"
         return Step(action, old.id, old.machine, old.machine, in_words(old, new), old.generation, differs, old=old)
+
+    def _why(self, ranking: Ranking, request: Request) -> str:
+        """Return why no machine takes a request; "" where one does."""
+        if request.machine and request.machine not in self.snapshot.roster.index:
+            return f"there is no machine {request.machine!r}"
+        return "" if ranking.feasible_count else summary(ranking)
 
     def _refused(self, old: Instance, why: str) -> Step:
         return Step("refuse", old.id, old.machine, old.machine, why, old.generation)

@@ -14,7 +14,7 @@ as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -61,6 +61,8 @@ class Consolidated:
     drained: Drained
     tried: int
     """Machines that were tried."""
+    left: Mapping[str, int]
+    """How many machines were not tried, by why."""
 
 
 def consolidate(
@@ -86,13 +88,20 @@ def consolidate(
         )
         counts = np.bincount(scene.placed.rows, minlength=len(snapshot))
         cost = memory + MOVE_BYTES * counts
-        open_ = (counts > 0) & scene.fresh & ~snapshot.rules.cordon & ~_stuck(scene, force=force)
+        open_, left = np.ones(len(snapshot), np.bool_), dict[str, int]()
+        for why, kept_out in (
+            ("without instances", counts == 0), ("cordoned", snapshot.rules.cordon), ("with old data", ~scene.fresh),
+            ("with an instance that may not move", _stuck(scene, force=force)),
+        ):  # fmt: skip
+            if number := int((open_ & kept_out).sum()):
+                left[why] = number
+            open_ &= ~kept_out
         order = np.lexsort((snapshot.roster.name_order, cost))
         emptying = _Emptying(scene, Overlay(ledger), with_cordon(profile), now_s, kept, same)
         emptying.run([row for row in order.tolist() if open_[row]], count)
     machines = [Emptied(snapshot.names[row], float(memory[row]), int(counts[row])) for row in emptying.chosen]
     names = tuple(one.machine for one in machines)
-    return Consolidated(tuple(machines), Drained(names, tuple(emptying.moves)), emptying.tried)
+    return Consolidated(tuple(machines), Drained(names, tuple(emptying.moves)), emptying.tried, left)
 
 
 def _stuck(scene: Scene, *, force: bool) -> Bools:

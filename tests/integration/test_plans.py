@@ -1,4 +1,4 @@
-"""``windward plan --apply`` on a real server, while others place: in one run, and whole or not at all."""
+"""``windward plan --apply`` and ``drain --apply`` on a real server while others place: whole, or not at all."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from schemas.names import Names
 from scorer.client import Client, WindwardError
 from scorer.commands import ask
+from scorer.commands.drain import main as drain
 from scorer.commands.plan import main
 from scorer.wire import Wire
 from tests.conftest import Valkey
@@ -246,3 +247,59 @@ def test_whole_or_not_at_all_whoever_else_places(fleet: Fleet, capsys: pytest.Ca
         over.set()
         thread.join()
     assert set(codes) <= {0, 1, 3, 4}, told.err  # 4: overtaken every time
+
+
+def test_a_machine_that_is_closed_or_unknown_is_named(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is on a cordoned machine stays; what is wanted there, or nowhere, is refused and the words say which."""
+    assert drain(["m1"], fleet.environ) == 0
+    fleet.file.write_text("\n".join(map(json.dumps, [
+        {"id": "ruled", "cpu": 1, "memory": "1G", "limits": {"cpu": 2}, "machine": "m1"},
+        {"id": "shrinks", "cpu": 4, "memory": "1G", "machine": "m1"}, {"id": "new", "machine": "m9"},
+    ])))  # fmt: skip
+    capsys.readouterr()
+    assert main([str(fleet.file)], fleet.environ) == 3
+    told = capsys.readouterr().out.splitlines()
+    assert "the file names the machine; 0/3 feasible: 2 not the machine asked for, 1 cordoned" in told[1]
+    assert "there is no machine 'm9'" in told[2]
+    assert "2 refused, 1 unchanged" in told[-1]
+
+
+def test_drained_twice_and_undone_twice(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second time says what is under way, or that there is nothing to do; neither fails."""
+    assert drain(["m0", "--apply"], fleet.environ) == 0
+    before = fleet.held()
+    capsys.readouterr()
+    assert drain(["m0", "--apply"], fleet.environ) == 0
+    told = capsys.readouterr().out
+    assert told.count(" already\n") == 3
+    assert "m0: cordoned; " in told
+    assert fleet.held() == before
+    assert drain(["--undo", "m0"], fleet.environ) == 0
+    assert capsys.readouterr().out.count("its move is cancelled") == 3
+    assert drain(["--undo", "m0"], fleet.environ) == 0
+    assert capsys.readouterr().out == "m0: as the agent says\n"
+    assert all(one["moving"] is None for one in fleet.held().values())
+
+
+def test_a_drain_whose_target_fills_up_goes_on_with_the_others(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The instance stays, is told why, and the next drain plans it anew; nothing is promised twice."""
+    idle: dict[str, Any] = {"memory": "1G", "expected": {"cpu": 0.1}}
+
+    def rival() -> None:
+        for machine, cpu in (("m1", 14), ("m2", 11)):
+            assert fleet.client.place(id=f"rival-{machine}", cpu=cpu, machine=machine, **idle).machine
+
+    before_call(monkeypatch, "update", rival)
+    assert drain(["m0", "--apply", "--json"], fleet.environ) == 3
+    answer = json.loads(capsys.readouterr().out)
+    assert len(answer["moves"]) + len(answer["blocked"]) == 3
+    assert {one["reason"] for one in answer["blocked"]} and all(
+        "cpu too full" in one["reason"] for one in answer["blocked"]
+    )
+    assert max(fleet.promised()) <= 16
+    for machine in ("m1", "m2"):
+        fleet.client.release(f"rival-{machine}")
+    assert drain(["m0", "--apply"], fleet.environ) == 0
+    assert {name for name, one in fleet.held().items() if one["moving"]} == {"shrinks", "grows", "moves"}

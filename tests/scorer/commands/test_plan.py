@@ -14,7 +14,7 @@ from schemas.request import read_request
 from scorer.client import WindwardError
 from scorer.commands.plan import main
 from scorer.commands.plan_apply import TRIES, Stopped, apply, tried_again
-from scorer.placement.wanted import Step
+from scorer.placement.wanted_steps import Step
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 FLEET = str(EXAMPLES / "hot.json")

@@ -15,7 +15,7 @@ from scorer.commands.plan_undo import undo
 from scorer.commands.plan_view import undone, undone_words
 from scorer.ledger.instance import Instance
 from scorer.ledger.rules import Rules
-from scorer.placement.wanted import Step
+from scorer.placement.wanted_steps import Step
 
 OLD = Instance(
     id="i", machine="m1", state="confirmed", amounts=(1.0, None, None, None), ports=(7,), started_at=5.0,

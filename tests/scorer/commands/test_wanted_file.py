@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
+from types import SimpleNamespace
 
 import pytest
 
-from scorer.commands.wanted_file import InvalidWanted, read_wanted
+from scorer.commands import wanted_file
+from scorer.commands.wanted_file import InvalidWanted, read_text, read_wanted
 
 ONE = {"id": "a", "cpu": 2, "memory": "1G"}
 
@@ -27,12 +30,14 @@ def test_the_forms(text: str) -> None:
 def test_a_count_has_ids() -> None:
     """As in a placement."""
     assert [one.id for one in read_wanted(json.dumps(ONE | {"count": 3}))] == ["a-1", "a-2", "a-3"]
-    assert read_wanted("") == read_wanted("[]") == []
+    assert read_wanted("[]") == []
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("", "it is empty; [] says that no instance is wanted"),
+        (" \n", "it is empty"),
         ("{", "line 1: not JSON"),
         ("[1", "not JSON"),
         ('{"id": "a"}\n{"id": ', "line 2: not JSON"),
@@ -47,7 +52,7 @@ def test_a_count_has_ids() -> None:
         ('{"id": "a", "machine": "a b"}', "line 1: "),
         ('{"id": "a\\u0007"}', "characters that cannot be printed"),
         ('{"id": "a\\ud800"}', "line 1: a text in it is not valid Unicode"),
-        ('{"id": "a", "count": 10000}\n{"id": "b"}', "more than 10000 instances"),
+        ('{"id": "a", "count": 10000}\n{"id": "b"}', "line 2: more than 10000 instances; split it"),
     ],
 )
 def test_what_is_refused(text: str, message: str) -> None:
@@ -55,3 +60,22 @@ def test_what_is_refused(text: str, message: str) -> None:
     with pytest.raises(InvalidWanted) as error:
         read_wanted(text)
     assert message in str(error.value)
+
+
+def test_a_long_file_is_read_no_further_than_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither beyond so many bytes, nor beyond the line that has one instance too many."""
+    monkeypatch.setattr(wanted_file, "BYTES_MAX", 2**20)
+    file = BytesIO(b" " * (2**20 + 500))
+    with pytest.raises(InvalidWanted, match="more than 1 MiB; split it"):
+        read_text(file)
+    assert file.tell() == 2**20 + 1
+    with pytest.raises(InvalidWanted, match="byte 3 is no UTF-8"):
+        read_text(BytesIO(b"{}\xff"))
+    read = []
+    monkeypatch.setattr(wanted_file, "BATCH_MAX", 2)
+    monkeypatch.setattr(
+        wanted_file, "json", SimpleNamespace(loads=lambda text: read.append(text) or json.loads(text), dumps=json.dumps)
+    )
+    with pytest.raises(InvalidWanted, match="line 3: more than 2 instances"):
+        read_wanted("\n".join(json.dumps({"id": f"i{n}"}) for n in range(100)))
+    assert len(read) <= 4

@@ -17,7 +17,8 @@ from scorer.ledger.overlay import Overlay
 from scorer.ledger.view import instance_of
 from scorer.placement.as_request import as_request
 from scorer.placement.differences import as_wanted
-from scorer.placement.wanted import Step, Wanted, compare
+from scorer.placement.wanted import compare
+from scorer.placement.wanted_steps import Step, Wanted
 from scorer.ranking.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from tests.scorer.fleets import fleet, machine
@@ -75,8 +76,7 @@ SAME: dict[str, Any] = {"id": "i", "cpu": 2, "memory": 1, "labels": {"app": "x"}
         pytest.param({"affinity": [{"instances": {"app": "y"}}]},
                      ("refuse", "a", f"{FAR}; 0/2 feasible: 2 {FAR}"), id="near none"),
         pytest.param({"machine": "z"},
-                     ("refuse", "a", "the file names the machine; 0/2 feasible: 2 not the machine asked for"),
-                     id="nowhere"),
+                     ("refuse", "a", "the file names the machine; there is no machine 'z'"), id="nowhere"),
         pytest.param({"cpu": 20},
                      ("refuse", "a", "cpu too full; 0/2 feasible: 2 cpu larger than the machine"), id="too large"),
         pytest.param({"cluster": "c"},
@@ -138,6 +138,16 @@ def test_new_ones_see_what_is_released() -> None:
     assert [(one.action, one.id, one.target) for one in plan.steps] == [("release", "old", None), ("place", "new", "a")]
     assert plan.others == 2
     assert [one.id for one in found(of, new, prune=True).steps] == ["old", "other", "new"]
+
+
+@pytest.mark.parametrize(
+    ("named", "why"),
+    [("z", "there is no machine 'z'"), ("a", "0/2 feasible: 1 cordoned, 1 not the machine asked for")],
+)
+def test_a_new_one_on_a_machine_that_takes_none(named: str, why: str) -> None:
+    """The words say whether it is unknown or only closed."""
+    of = two(operator={"cordon": True})
+    assert brief(found(of, {"id": "new", "cpu": 1, "machine": named})) == [("refuse", "new", None, why)]
 
 
 def test_a_reservation_is_as_wanted_or_refused() -> None:

@@ -92,7 +92,7 @@ def test_a_machine_that_cannot_be_emptied_is_passed_over() -> None:
         ],
     )  # fmt: skip
     found = emptied(of, 1)
-    assert (names(found), found.tried) == (["b"], 2)
+    assert (names(found), found.tried, found.left) == (["b"], 2, {"without instances": 1})
     assert emptied(of, 3).tried == 2
 
 

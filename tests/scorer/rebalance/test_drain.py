@@ -93,6 +93,45 @@ def test_one_instance(instance: dict[str, Any], how: dict[str, Any], target: str
     assert bool(found.blocked and found.blocked[0].why) == (target is None)
 
 
+TWO_MASTERS = [{"id": f"m{n}", "cluster": "c", "role": "master", "cluster_masters": 4} for n in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("instance", "mates", "other", "why"),
+    [
+        pytest.param({"cluster": "c", "role": "master", "cluster_masters": 4}, TWO_MASTERS, {},
+                     "0/2 feasible: 1 cordoned, 1 too many masters of the cluster", id="masters"),
+        pytest.param({"cluster": "c"}, [{"id": "m", "cluster": "c"}], {},
+                     "1/2 feasible: 1 cordoned, none of them without another instance of cluster 'c'", id="cluster"),
+        pytest.param({"ports": [7000]}, [{"id": "m", "ports": [7000]}], {},
+                     "0/2 feasible: 1 cordoned, 1 port taken", id="a port"),
+        pytest.param({"maxmemory": 90}, [{"id": "m", "maxmemory": 50}], {},
+                     "0/2 feasible: 1 cordoned, 1 sum of maxmemory too large", id="maxmemory"),
+        pytest.param({"memory": 99.5}, [], {}, "0/2 feasible: 1 cordoned, 1 memory too full", id="memory"),
+        pytest.param({"cpu": 7.5}, [], {}, "0/2 feasible: 1 cordoned, 1 cpu too full", id="cpu"),
+        pytest.param({"labels": {"movable": "false"}}, [], {},
+                     "its label movable=false says that it stays (--force moves it)", id="pinned by its label"),
+        pytest.param({"selector": "disk=ssd"}, [], {},
+                     "0/2 feasible: 1 cordoned, 1 not selected by label", id="pinned by its selector"),
+        pytest.param({"state": "reserved"}, [], {},
+                     "reserved: an instance moves once it is confirmed, a reservation expires or is released",
+                     id="only reserved"),
+        pytest.param({}, [], {"operator": {"taints": [{"key": "spare", "effect": "refuse"}]}},
+                     "0/2 feasible: 1 cordoned, 1 tainted", id="a taint"),
+        pytest.param({}, [], {"age_s": 9000}, "0/2 feasible: 1 cordoned, 1 stale", id="old data"),
+        pytest.param({}, [], {"operator": {"cordon": True}}, "0/2 feasible: 2 cordoned", id="no other machine open"),
+    ],
+)  # fmt: skip
+def test_what_stays_is_told_why(
+    instance: dict[str, Any], mates: list[dict[str, Any]], other: dict[str, Any], why: str
+) -> None:
+    """In words, for each thing that may keep an instance where it is."""
+    there = [{"machine": "b", "cpu": 0.1, "memory": 1, **mate} for mate in mates]
+    own = {"id": "i", "machine": "gone", "cpu": 1, "memory": 1, **instance}
+    of = fleet(machine("gone", 8, 100, usage=IDLE), machine("b", 8, 100, usage=IDLE, **other), instances=[own, *there])
+    assert [(one.instance.id, one.why) for one in drained(of).blocked] == [("i", why)]
+
+
 def test_instances_of_one_cluster_do_not_meet_unless_they_had_met() -> None:
     """The second of three finds the first on its target."""
     of = small({"id": "i", "cpu": 1, "cluster": "c"}, {"id": "j", "cpu": 1, "cluster": "d"}, {"id": "k", "cpu": 2})
