@@ -103,6 +103,15 @@ def test_one_word_for_one_thing(package: str) -> None:
     assert not found, "\n".join(found)
 
 
+def test_one_word_for_one_thing_in_documents() -> None:
+    """README and the pages of `docs`, but the glossary, which has the older words in its last table."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    texts = {page.name: page.read_text() for page in pages if page.name != "glossary.md"}
+    found = [f"{name}: {word}: write {LEFT_OUT[word]}" for name, text in texts.items() for word in left_out(text)]
+    assert len(texts) > 10
+    assert not found, "\n".join(found)
+
+
 def test_the_docstrings_are_read() -> None:
     """The rules above would hold of an empty list, too."""
     assert len(docstrings()) > 4_000
