@@ -53,6 +53,8 @@ BEFORE = {
     "windward release": "windward place --cpu 2 --memory 10G --id db-1",
     "windward why": "windward place --cpu 2 --memory 10G --id db-1",
     "windward machines uncordon": "windward machines cordon sim-00003",
+    "windward machines forget": "windward instances list --machine sim-00007 --json | tr '{,' '\\n\\n'"
+    """ | sed -n 's/.*"id": *"\\([^"]*\\)".*/\\1/p' | xargs -r windward instances release""",
     "windward machines rename": "windward machines label sim-00005 disk=ssd",
     "windward profiles check": "windward profiles show windward > mine.toml",
 }
@@ -71,7 +73,7 @@ MAY_FAIL = {
 
 
 def examples() -> list[tuple[str, str, str, type[Any]]]:
-    """Every example: its line, its command, the second word, the settings."""
+    """Every example: its line, its command, the subcommand, the settings."""
     found = []
     for command, (module, _) in COMMANDS.items():
         settings = import_module(module).SETTINGS
@@ -143,7 +145,7 @@ def test_the_flags_of_an_example_are_there(line: str, command: str, verb: str, c
     first = shlex.split(line.partition(" | ")[0].partition(" > ")[0])
     assert first[:2] == ["windward", command]
     words = first[2:]
-    if words[:1] == [verb] or command == "bridge":  # the bridge's second word is the other agent
+    if words[:1] == [verb] or command == "bridge":  # that word of the bridge is the other agent
         words = words[1:]
     elif verb and (command, verb) != (command, next(iter(import_module(COMMANDS[command][0]).SETTINGS))):
         pytest.fail(f"{line!r} is not an example of `windward {command} {verb}`")
