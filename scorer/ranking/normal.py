@@ -36,19 +36,22 @@ _PEAK = 0.3989422804014327
 """The density at 0: 1 / sqrt(2 pi)."""
 _ROOT_HALF = math.sqrt(0.5)
 _LOGARITHM = (
-    -0.918937343, -1.25336708, -0.285051012, -0.0303728154, 0.0027033594, -9.94502591e-05,
+    -0.9189385148614617, 0.4840331375308859, 1.0295402451746505, 51.8339105007946, 8.742905762577873, 33.23167856394451,
 )  # fmt: skip
-"""Coefficients of the logarithm of the excess, which falls from 0 to infinity, so that nothing has to be clipped."""
-EXCESS_SCALE = (-_LOGARITHM[-1]) ** 0.2
-"""The factor of deviations for `scaled_excess`."""
-_MONIC = tuple(
+"""Of the logarithm of the excess: ``c0 - c1 z (z + c2 + c3 / (z^2 + c4 z + c5))``; it falls from 0 to infinity.
+
+Fitted over 0 to 7 for the least error of the excess, 8e-9. At 6 deviations it is right to a hundredth, at 9 to a tenth.
+"""
+EXCESS_SCALE = math.sqrt(_LOGARITHM[1])
+"""What deviations are multiplied by for `scaled_excess`."""
+_AT_0, _ADDED, _NUMERATOR, _LINEAR, _CONSTANT = (
     np.array(coefficient, np.float32)
     for coefficient in (
         _LOGARITHM[0] + math.log(2.0 * EXCESS_SCALE),
-        *(-coefficient / EXCESS_SCALE**power for power, coefficient in enumerate(_LOGARITHM[1:5], 1)),
+        *(_LOGARITHM[place] * EXCESS_SCALE**power for place, power in ((2, 1), (3, 3), (4, 1), (5, 2))),
     )
 )
-"""The first, and the others with the sign changed. Arrays without an axis: a plain number takes a tenth longer."""
+"""The same for scaled deviations. Arrays without an axis: a plain number takes a tenth longer."""
 
 
 def upper_tail_of(z: float) -> float:
@@ -91,23 +94,25 @@ def expected_excess(z: Floats) -> Floats:
 
 
 def scaled_excess(x: Singles) -> Singles:
-    """Return [...] ``2 k E[max(0, X - x / k)]`` with k of `EXCESS_SCALE`, in single precision; right to 4e-7 of 2 k.
+    """Return [...] ``2 k E[max(0, X - x / k)]`` with k of `EXCESS_SCALE`, in single precision; right to 1e-7 of 2 k.
 
-    A polynomial approximates its logarithm, which takes a sixth of the time. For scores, which compute thousands.
-    So scaled the polynomial's highest coefficient is -1, and ``|x| - x``, twice what lies below 0, needs no half: two
-    passes less. A minimum with a plain number would take three times as long.
+    By its logarithm, which a short fraction follows closely: a sixth of the time. For scores, that ask for thousands.
+    So scaled the square in the logarithm has the factor -1, and ``|x| - x``, twice what lies below 0, needs no half:
+    two passes less. A minimum with a plain number would take three times as long.
 
     >>> x = np.array([-3.0, 0.0, 3.0], np.float32) * EXCESS_SCALE
     >>> [f"{excess / (2 * EXCESS_SCALE):.4f}" for excess in scaled_excess(x)]
     ['3.0004', '0.3989', '0.0004']
     """
     far = np.abs(x)
-    excess = far + _MONIC[4]
-    for coefficient in _MONIC[3:0:-1]:
-        excess *= far
-        excess += coefficient
+    excess = far + _LINEAR
     excess *= far
-    np.subtract(_MONIC[0], excess, out=excess)
+    excess += _CONSTANT
+    np.divide(_NUMERATOR, excess, out=excess)
+    excess += far
+    excess += _ADDED
+    excess *= far
+    np.subtract(_AT_0, excess, out=excess)
     np.exp(excess, out=excess)
     far -= x
     excess += far

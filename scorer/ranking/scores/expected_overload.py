@@ -24,6 +24,8 @@ Asked = tuple[int, float, float, float]
 """A resource's position, the share of its weight, the expected amount, and the standard deviation of that."""
 FACTOR_MAX = 1e6
 """The largest factor that a setting may be: squares of larger ones are no numbers."""
+FLOOR_MIN = 1e-15
+"""The smallest floor: the square of a smaller one is 0 in single precision, and a load without spread has no score."""
 WITHOUT_DATA = 3.0
 """The growth of a machine without any data: the largest there is."""
 
@@ -74,10 +76,10 @@ class ExpectedOverload:
 
     def __post_init__(self) -> None:
         check_weights("weights", self.weights)
-        if not 0 < self.limit < math.inf:
-            raise ValueError(f"limit: expected more than 0, got {self.limit}")
-        if not 0 < self.floor < math.inf:
-            raise ValueError(f"floor: expected more than 0, got {self.floor}")
+        if not 0 < self.limit <= FACTOR_MAX:
+            raise ValueError(f"limit: expected more than 0 and at most {FACTOR_MAX:g}, got {self.limit}")
+        if not FLOOR_MIN <= self.floor <= FACTOR_MAX:
+            raise ValueError(f"floor: expected from {FLOOR_MIN:g} to {FACTOR_MAX:g}, got {self.floor}")
         for name in ("std_factor", "variation", "evenness"):
             if not 0 <= getattr(self, name) <= FACTOR_MAX:
                 raise ValueError(f"{name}: expected from 0 to {FACTOR_MAX:g}, got {getattr(self, name)}")

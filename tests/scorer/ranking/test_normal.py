@@ -46,10 +46,13 @@ def test_one_number_is_as_one_of_an_array() -> None:
 
 
 def test_the_excess_in_single_precision_is_near_the_exact_one_and_ends_at_0() -> None:
-    """Within 4e-7, and far out, where a polynomial of another degree would rise again, it is 0."""
+    """Within 1e-7, right to a tenth up to 9 deviations out, and in the end 0."""
     found = scaled_excess((Z * EXCESS_SCALE).astype(np.float32)) / (2 * EXCESS_SCALE)
-    np.testing.assert_allclose(found, expected_excess(Z), atol=4e-7, rtol=2e-7)
-    assert scaled_excess(np.array([1e3, 1e6], np.float32)).tolist() == [0.0, 0.0]
+    exact = np.array([expected_excess_of(z) for z in Z.tolist()])
+    np.testing.assert_allclose(found, exact, atol=1e-7, rtol=2e-7)
+    far = (Z > 3) & (Z < 9)
+    np.testing.assert_allclose(found[far], exact[far], rtol=0.1)
+    assert scaled_excess(np.array([1e3, 1e6, 1e18], np.float32)).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_what_is_not_known_stays_unknown() -> None:

@@ -168,9 +168,25 @@ def test_an_amount_whose_square_no_number_holds_is_explained() -> None:
 
 @pytest.mark.parametrize(
     "how",
+    [{"floor": 1e-15, "variation": 0.0}, {"floor": 1e6}, {"limit": 1e6}, {"limit": 1e-300}, {"std_factor": 1e6}],
+)
+def test_a_setting_at_its_bound_still_gives_a_number(how: dict[str, float]) -> None:
+    """A floor whose square is no number in single precision made no number of the score of every machine."""
+    hosts = [machine(name, usage={"cpu": {"mean": load, "std": 2}, "memory": 0}) for name, load in (("a", 1), ("b", 8))]
+    found = scores(
+        ExpectedOverload(weights={"cpu": 1.0}, **how), fleet(*hosts, machine("idle", usage={"cpu": 0})), request(cpu=1)
+    )
+    assert all(0 <= score <= 100 for score in found.values())
+
+
+@pytest.mark.parametrize(
+    "how",
     [
         {"limit": 0},
+        {"limit": 1e300},
         {"floor": 0},
+        {"floor": 1e-30},
+        {"floor": 1e30},
         {"variation": -1},
         {"variation_of": "asked"},
         {"evenness": float("inf")},
