@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 import threading
 import time
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from types import FrameType
 from typing import Any
 
 import redis
@@ -17,6 +15,7 @@ import redis
 from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
 from schemas.process.settings import SettingsError, load_settings
+from schemas.process.signals import handle_signals
 from scorer.ledger.checker import Checker, PacedWire
 from scorer.ledger.follower import Follower
 from scorer.ledger.scripts import Ledger
@@ -97,7 +96,15 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
         settings.learn_s or 1.0,
     )  # fmt: skip
     stop = threading.Event()
-    _handle_signals(stop, service, settings)
+
+    def read_again() -> None:
+        service.inputs.profiles = load_profiles(settings.profiles, settings.profile)
+        log.info("scorer.profiles.reloaded")
+
+    def refused(error: Exception) -> None:
+        log.warning("scorer.profiles.refused", extra={"values": {"error": str(error)}})
+
+    handle_signals(stop, read_again, refused)
     pages = None
     if settings.metrics_port:
         pages = serve_pages(
@@ -150,23 +157,6 @@ def own_version() -> str:
         return version("windward")
     except PackageNotFoundError:
         return "unknown"
-
-
-def _handle_signals(stop: threading.Event, service: ScorerService, settings: ScorerSettings) -> None:
-    def end(_: int, __: FrameType | None) -> None:
-        stop.set()
-
-    def reload(_: int, __: FrameType | None) -> None:
-        try:
-            service.inputs.profiles = load_profiles(settings.profiles, settings.profile)
-            log.info("scorer.profiles.reloaded")
-        except Exception as error:  # after any error the profiles in force stay
-            log.warning("scorer.profiles.refused", extra={"values": {"error": str(error)}})
-
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, end)
-        signal.signal(signal.SIGINT, end)
-        signal.signal(signal.SIGHUP, reload)
 
 
 if __name__ == "__main__":

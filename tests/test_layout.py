@@ -25,7 +25,8 @@ PACKAGES = ("schemas", "streams", "scorer", "ops")
 SHELL = {
     "schemas": {
         "process.connections", "process.failures", "process.flags", "process.logs", "process.page_server",
-        "process.pages", "process.settings", "process.terminal", "process.verbs", "process.version",
+        "process.pages", "process.settings", "process.signals", "process.terminal", "process.verbs",
+        "process.version",
     },
     "scorer": {
         "__main__", "client", "commands", "metrics", "rpc", "settings", "wire",

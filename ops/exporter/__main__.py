@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 import threading
 from collections.abc import Mapping
-from types import FrameType
 
 from ops.exporter.exporter import Exporter
 from ops.exporter.labels import label_names
@@ -17,6 +15,7 @@ from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import Reader
 from schemas.process.logs import configure_logs
 from schemas.process.settings import SettingsError, load_settings
+from schemas.process.signals import handle_signals
 from scorer.__main__ import own_version, refuse_mode
 from scorer.ranking.catalogue import Profiles, load_profiles
 from scorer.ranking.profile import ProfileError
@@ -47,7 +46,15 @@ def run(settings: ExporterSettings, profiles: Profiles) -> int:
     exporter = Exporter(reader, selection_of(settings), profiles, own_version())
     server = serve(exporter, settings)
     stop = threading.Event()
-    _handle_signals(stop, exporter, settings)
+
+    def read_again() -> None:
+        exporter.profiles = load_profiles(settings.profiles, settings.profile)
+        log.info("exporter.profiles.reloaded")
+
+    def refused(error: Exception) -> None:
+        log.warning("exporter.profiles.refused", extra={"values": {"error": str(error)}})
+
+    handle_signals(stop, read_again, refused)
     scheme = "https" if settings.metrics_tls_cert_file else "http"
     page = f"{scheme}://{settings.metrics_host}:{settings.metrics_port}/metrics"
     log.info("exporter.start", extra={"values": {"page": page, "prefix": settings.names.prefix}})
@@ -77,22 +84,6 @@ def selection_of(settings: ExporterSettings) -> Selection:
         machines_max=settings.machines_max,
         top_instances=settings.top_instances,
     )
-
-
-def _handle_signals(stop: threading.Event, exporter: Exporter, settings: ExporterSettings) -> None:
-    def end(_: int, __: FrameType | None) -> None:
-        stop.set()
-
-    def reload(_: int, __: FrameType | None) -> None:
-        try:
-            exporter.profiles = load_profiles(settings.profiles, settings.profile)
-            log.info("exporter.profiles.reloaded")
-        except Exception as error:  # after any error the profiles in force stay
-            log.warning("exporter.profiles.refused", extra={"values": {"error": str(error)}})
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
-    signal.signal(signal.SIGHUP, reload)
 
 
 if __name__ == "__main__":

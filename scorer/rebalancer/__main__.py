@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 import threading
 import time
 from collections.abc import Mapping
-from types import FrameType
 
 from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
-from schemas.process.settings import SettingsError, load_settings
+from schemas.process.settings import load_settings
+from schemas.process.signals import handle_signals
 from scorer.__main__ import own_version, refuse_mode
 from scorer.commands.whole_fleet import chosen_profile
 from scorer.ledger.follower import Follower
@@ -59,7 +58,15 @@ def run(settings: RebalancerSettings, profile: Profile) -> int:
         MovesQueue(queue_wire, names), lambda: held[0], metrics,
     )  # fmt: skip
     stop = threading.Event()
-    _handle_signals(stop, settings, held)
+
+    def read_again() -> None:
+        held[0] = read_profile(settings)
+        log.info("rebalancer.profile.reloaded")
+
+    def refused(error: Exception) -> None:
+        log.warning("rebalancer.profile.refused", extra={"values": {"error": str(error)}})
+
+    handle_signals(stop, read_again, refused)
     pages = None
     if settings.metrics_port:
         pages = serve_pages(
@@ -80,23 +87,6 @@ def run(settings: RebalancerSettings, profile: Profile) -> int:
             pages.stop()
     log.info("rebalancer.stop", extra={"values": {"name": settings.holder}})
     return 0
-
-
-def _handle_signals(stop: threading.Event, settings: RebalancerSettings, held: list[Profile]) -> None:
-    def end(_: int, __: FrameType | None) -> None:
-        stop.set()
-
-    def reload(_: int, __: FrameType | None) -> None:
-        try:
-            held[0] = read_profile(settings)
-            log.info("rebalancer.profile.reloaded")
-        except SettingsError as error:
-            log.warning("rebalancer.profile.refused", extra={"values": {"error": str(error)}})
-
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, end)
-        signal.signal(signal.SIGINT, end)
-        signal.signal(signal.SIGHUP, reload)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,29 @@
+"""What a signal does to a process: SIGTERM and SIGINT end it, SIGHUP reads its profiles again."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+
+def handle_signals(stop: threading.Event, read_again: Callable[[], None], refused: Callable[[Exception], None]) -> None:
+    """Set ``stop`` at SIGTERM and SIGINT; at SIGHUP call ``read_again``, and ``refused`` with any error of it.
+
+    So what is in force stays, and the process runs on. Outside the main thread, where there are no signals, nothing is
+    done.
+    """
+
+    def end(_: int, __: FrameType | None) -> None:
+        stop.set()
+
+    def reload(_: int, __: FrameType | None) -> None:
+        try:
+            read_again()
+        except Exception as error:  # a signal's exception would end the process
+            refused(error)
+
+    if threading.current_thread() is threading.main_thread():
+        for number, handler in ((signal.SIGTERM, end), (signal.SIGINT, end), (signal.SIGHUP, reload)):
+            signal.signal(number, handler)

@@ -1,0 +1,59 @@
+"""Signals of a process, sent to the one that runs the tests; its own handlers are put back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from schemas.process.signals import handle_signals
+
+NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """Put back the handlers that were there."""
+    before = [signal.getsignal(number) for number in NUMBERS]
+    yield
+    for number, handler in zip(NUMBERS, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_process_is_told_to_stop(number: signal.Signals) -> None:
+    """Nothing is read again."""
+    stop, calls = threading.Event(), list[str]()
+    handle_signals(stop, lambda: calls.append("read"), lambda error: calls.append(str(error)))
+    os.kill(os.getpid(), number)
+    assert stop.wait(10)
+    assert calls == []
+
+
+@pytest.mark.parametrize("error", [None, ValueError("line 3"), RecursionError("too deep")])
+def test_profiles_are_read_again_and_an_error_ends_nothing(error: Exception | None) -> None:
+    """The error is handed on, for the log."""
+    stop, called, refused = threading.Event(), threading.Event(), list[Exception]()
+
+    def read_again() -> None:
+        called.set()
+        if error is not None:
+            raise error
+
+    handle_signals(stop, read_again, refused.append)
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert called.wait(10)
+    assert not stop.is_set()
+    assert refused == ([] if error is None else [error])
+
+
+def test_beside_the_main_thread_the_handlers_stay() -> None:
+    """Python takes handlers from the main thread alone; a test that runs a scorer in another has its own."""
+    before = signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=handle_signals, args=(threading.Event(), lambda: None, print))
+    thread.start()
+    thread.join()
+    assert signal.getsignal(signal.SIGTERM) is before
