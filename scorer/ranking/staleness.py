@@ -61,9 +61,9 @@ def degraded(snapshot: Snapshot, profile: Profile, now_s: float, kept: Kept) -> 
     """Return what is wrong with the data as a whole, in words; "" where nothing is."""
     if not len(snapshot):
         return "no machine is known"
-    if not snapshot.has_data.any():
+    if not snapshot.machines_with_data:
         return "no machine has data"
     if not silent(snapshot, profile.stale_s, now_s, kept):
         return ""
-    age_s = now_s - float(snapshot.seen_at.max())
+    age_s = now_s - snapshot.newest_at
     return f"at least {SILENT_SHARE:.0%} of the machines have stale data; the newest sample is {age_s:.0f} s old"

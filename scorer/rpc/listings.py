@@ -190,12 +190,11 @@ def health(
 
     ``degraded`` says in words what is wrong with the data; "" when nothing is.
     """
-    newest = float(snapshot.seen_at.max()) if len(snapshot) and snapshot.has_data.any() else None
     return {
         "machines": len(snapshot),
         "degraded": degraded(snapshot, profiles.choose(), now_s, Kept() if kept is None else kept),
-        "machines_with_data": int(snapshot.has_data.sum()) if len(snapshot) else 0,
-        "newest_sample_age_s": now_s - newest if newest is not None else None,
+        "machines_with_data": snapshot.machines_with_data,
+        "newest_sample_age_s": now_s - snapshot.newest_at if snapshot.machines_with_data else None,
         "windows_s": list(snapshot.windows_s),
         "instances": len(follower.view),
         "ledger_change": follower.change,

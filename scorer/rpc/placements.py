@@ -20,7 +20,7 @@ from scorer.placement.placer import Placing
 from scorer.placement.reasons import RANKED, REUSED, result
 from scorer.placement.reuse import Reuse
 from scorer.placement.steps import Steps, drain
-from scorer.ranking.explain import answer, best_first, told
+from scorer.ranking.explain import answer, best_first, told, with_candidates_in_json
 from scorer.ranking.profile import ProfileError
 from scorer.rpc.decisions import DecisionLog
 from scorer.rpc.errors import CallError
@@ -169,7 +169,7 @@ class Placements:
         inputs = self._inputs
         profile = inputs.profiles.choose(request.profile)
         found = self._reuse.rank(request, inputs.snapshot, inputs.ledger, profile, inputs.clock(), whole=True)
-        result = empty(RankResult) | answer(found, explain_all=False)
+        result = empty(RankResult) | with_candidates_in_json(found, answer(found, explain_all=False))
         if request.explain:
             result["machines"] = yield from in_slices(best_first(found), lambda rows: told(found, rows))
         return result

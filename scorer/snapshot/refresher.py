@@ -51,8 +51,8 @@ class Refresher(threading.Thread):
             self._metrics.refresh_s.observe(time.perf_counter() - started)
             self._metrics.refreshed.set(time.time())
             self._metrics.machines.set(len(snapshot))
-            if len(snapshot) and snapshot.has_data.any():
-                self._metrics.newest.set(float(snapshot.seen_at.max()))
+            if snapshot.machines_with_data:
+                self._metrics.newest.set(snapshot.newest_at)
 
     def _warm(self, snapshot: Snapshot) -> None:
         try:

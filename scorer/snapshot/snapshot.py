@@ -101,6 +101,16 @@ class Snapshot:
         return seen_at
 
     @cached_property
+    def machines_with_data(self) -> int:
+        """How many machines ever had a sample."""
+        return int(np.count_nonzero(self.has_data))
+
+    @cached_property
+    def newest_at(self) -> float:
+        """Event time of the newest sample of all machines; -inf without data."""
+        return float(self.seen_at.max(initial=-np.inf))
+
+    @cached_property
     def capacity(self) -> Floats:
         """[R, M] The operator's figure, else the window table's, else the agent's fact; NaN where unknown."""
         capacity = self.column("capacity")

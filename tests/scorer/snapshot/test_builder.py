@@ -48,6 +48,7 @@ def test_machines_without_data_are_there() -> None:
     snapshot = build_snapshot([table(["a"])], facts, operator, ledger_machines=("l", "a"))
     assert snapshot.names == ("a", "f", "o", "l")
     assert snapshot.has_data.tolist() == [True, False, False, False]
+    assert (snapshot.machines_with_data, snapshot.newest_at) == (1, snapshot.seen_at[0])
     assert snapshot.seen_at[1:].tolist() == [-np.inf] * 3
     assert snapshot.capacity[0, 1] == 4.0
     assert np.isnan(snapshot.windows().mean[:, 1:]).all()
@@ -98,6 +99,6 @@ def test_machines_of_the_ledger_alone_have_columns() -> None:
     assert sorted(snapshot.names) == ["a", "b", "c"]
     for name in ("at", "capacity", "end", "interval_s"):
         assert snapshot.column(name).shape[-1] == 3
-    assert not snapshot.has_data.any()
+    assert (snapshot.machines_with_data, snapshot.newest_at) == (0, -np.inf)
     assert snapshot.windows().mean.shape == (len(RESOURCES), 3)
     assert np.isnan(snapshot.allocatable).all()
