@@ -19,7 +19,7 @@ class Bounds:
     to_machine_max: int = 5
     cluster_max: int = 1
     gain_min: float = 0.002
-    """Least gain of a move less its cost; by overload in machines of the fleet's mean size, 0.1 core of 48."""
+    """Least gain of a move less its cost; by overload in machines of the fleet's mean size, weighted by resource."""
     objective: str = "overload"
     """A key of `scorer.rebalance.objective.OBJECTIVES`."""
     hour_max: int | None = None
