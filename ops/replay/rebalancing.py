@@ -1,17 +1,19 @@
 """A profile whose instances are moved while they run, by the plan of `windward rebalance`.
 
-Every `ROUND_MINUTES` the plan is made and carried out at once. The limit is a share of the live instances an hour;
-moves that a round does not use may be made within the hour.
+Every `ROUND_MINUTES` the plan is made by the settings of the profile's ``[rebalance]``, and carried out at once. Four of
+them do not hold. ``rule``: each plan is by expected overload, since a world without memory has none by thresholds.
+``moves_max`` and ``hour_max``: the limit is a share of the live instances an hour; moves that a round does not use may
+be made within the hour. ``nic_share``: the lab has a rate of its own.
 
-A move costs something. The instance's memory is copied at the rate of the machines' network. Until that is done, both
-machines carry its whole load, and each needs a core for the copying. The plan knows that rate and asks for a gain
-above the cost (`scorer.rebalance.cost`). Where the memory is not known, an instance has `MEMORY_BYTES_PER_CORE` for
-each core that it asks for.
+A move costs something. The instance's memory is copied at that rate. Until that is done, both machines carry its whole
+load, and each needs a core for the copying. The plan asks for a gain above the cost (`scorer.rebalance.cost`), at the
+same rate, or at that of the machines' NICs where a recording has their capacity. Where the memory is not known, an
+instance has `MEMORY_BYTES_PER_CORE` for each core that it asks for.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,9 +23,7 @@ from ops.replay.worlds import MEMORY_BYTES_PER_CORE
 from schemas.resources import CPU, MEMORY
 from scorer.ranking.kept import Kept
 from scorer.ranking.profile import Profile
-from scorer.rebalance.candidates import Wish
-from scorer.rebalance.plan import Bounds
-from scorer.rebalance.world import rebalance
+from scorer.rebalance.world import bounds_of, rebalance, wish_of
 from scorer.snapshot.arrays import Floats
 
 BYTES_PER_GBIT = 1e9 / 8
@@ -32,17 +32,18 @@ _AT_ONCE = 1e30
 
 @dataclass(frozen=True, kw_only=True)
 class Moving:
-    """The limit of moves, the least gain, and the cost of a move."""
+    """The limit of moves, their least gain, and the cost of a move."""
 
     share: float
     """The share of the live instances that may move in an hour."""
-    gain_min: float = Bounds.gain_min
+    gain_min: float | None = None
+    """In place of the profile's; None: the profile's."""
     copy_gbit: float = 10.0
     """Rate at which memory is copied, Gbit/s; 0: a move costs nothing."""
 
     @property
     def copy_rate(self) -> float:
-        """The rate in bytes/s; infinite for moves that cost nothing."""
+        """The rate in bytes/s; 1e30 for moves that cost nothing."""
         return self.copy_gbit * BYTES_PER_GBIT or _AT_ONCE
 
 
@@ -50,7 +51,12 @@ class Rebalancer:
     """A mover by the plan of `windward rebalance`, called every `ROUND_MINUTES`."""
 
     def __init__(self, profile: Profile, moving: Moving, workload: Workload) -> None:
-        self._profile, self._moving = profile, moving
+        given = {} if moving.gain_min is None else {"gain_min": moving.gain_min}
+        settings = profile.rebalance.with_given(given)
+        self._bounds = replace(
+            bounds_of(settings, len(workload.instances)), hour_max=None, nic_share=1.0, nic_unknown=moving.copy_rate
+        )
+        self._profile, self._wish, self._share = profile, wish_of(settings), moving.share
         self._number = {name: number for number, name in enumerate(workload.instances)}
         self._copy_minutes = copy_minutes(workload, moving.copy_gbit)
         self._left = 0.0
@@ -58,15 +64,13 @@ class Rebalancer:
 
     def moves(self, moment: Moment) -> list[Move]:
         """Return the moves of this round."""
-        hourly = self._moving.share * len(moment.ledger.instances)
+        hourly = self._share * len(moment.ledger.instances)
         self._left = min(self._left + hourly * ROUND_MINUTES / 60, max(hourly, 1.0))
         if self._left < 1.0:
             return []
-        bounds = Bounds(
-            moves_max=int(self._left), gain_min=self._moving.gain_min, nic_share=1.0, nic_unknown=self._moving.copy_rate
-        )
+        bounds = replace(self._bounds, moves_max=int(self._left))
         snapshot = moment.snapshot
-        plan = rebalance(snapshot, moment.ledger, self._profile, Wish(), bounds, moment.now_s, self._kept)
+        plan = rebalance(snapshot, moment.ledger, self._profile, self._wish, bounds, moment.now_s, self._kept)
         self._left -= len(plan.steps)
         found = []
         for instance, step in zip(plan.instances, plan.steps, strict=True):

@@ -14,7 +14,6 @@ from ops.replay.simulation import RETRY_MINUTES
 from ops.replay.traces.trace import Part
 from ops.replay.worlds import MEMORY_LOAD
 from schemas.process.settings import setting
-from scorer.rebalance.plan import Bounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +74,8 @@ class ReplaySettings:
         (), "run every profile but the baseline also with so many of its instances moved an hour, at most",
         metavar="PERCENT",
     )  # fmt: skip
-    gain_min: Annotated[float, Meta(ge=0, le=1)] = setting(
-        Bounds.gain_min, "least gain of a move, as a part of a machine of mean size"
+    gain_min: Annotated[float, Meta(ge=0, le=1)] | None = setting(
+        None, "least gain of a move, in place of each profile's own, as a part of a machine of mean size"
     )
     copy_gbit: Annotated[float, Meta(ge=0)] = setting(
         Moving.copy_gbit, "rate at which a move copies the instance's memory, Gbit/s; 0: moves cost nothing"

@@ -308,7 +308,7 @@ complete -c windward -n '_shtab_windward_using replay' -l memory -d 'request and
 complete -c windward -n '_shtab_windward_using replay' -l memory-load -x -d 'mean memory demand, as a share of the fleet'"'"'s memory (default 0.5)'
 complete -c windward -n '_shtab_windward_using replay' -l part -xka "all tuning held-out" -d 'which machines and days of a trace are used: all, tuning or held-out (default all)'
 complete -c windward -n '_shtab_windward_using replay' -l rebalance -x -d 'run every profile but the baseline also with so many of its instances moved an hour, at most'
-complete -c windward -n '_shtab_windward_using replay' -l gain-min -x -d 'least gain of a move, as a part of a machine of mean size (default 0.002)'
+complete -c windward -n '_shtab_windward_using replay' -l gain-min -x -d 'least gain of a move, in place of each profile'"'"'s own, as a part of a machine of mean size'
 complete -c windward -n '_shtab_windward_using replay' -l copy-gbit -x -d 'rate at which a move copies the instance'"'"'s memory, Gbit/s; 0: moves cost nothing (default 10.0)'
 complete -c windward -n '_shtab_windward_using replay' -l retry-minutes -x -d 'minutes until a refused instance asks again (default 4)'
 complete -c windward -n '_shtab_windward_using replay' -l plot -xka "(__fish_complete_path (commandline -ct))" -d 'draw the first world into this file, .png, .svg or .pdf'

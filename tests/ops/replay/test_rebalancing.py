@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,9 +22,10 @@ from tests.ops.replay.small_worlds import small_world, world
 GIB = 2.0**30
 
 
-def moved(small: Workload, **how: float) -> Outcome:
-    """The default profile with moves."""
-    profile = load_profiles(()).choose("windward")
+def moved(small: Workload, rebalance: Mapping[str, Any] = {}, **how: float) -> Outcome:
+    """The default profile with moves, and with these settings in its table ``[rebalance]``."""
+    default = load_profiles(()).choose("windward")
+    profile = replace(default, rebalance=default.rebalance.with_given(rebalance))
     return simulate(small, ProfilePolicy(profile), mover=Rebalancer(profile, Moving(**{"share": 1.0, **how}), small))
 
 
@@ -57,9 +62,23 @@ def test_no_more_move_in_an_hour_than_the_limit(limited: Outcome) -> None:
     assert 0 < measure(limited)["steady"]["moves"] <= 0.02
 
 
-def test_nothing_moves_where_no_gain_is_worth_it() -> None:
-    """A least gain of a whole machine is never reached."""
-    assert not moved(HEATED, gain_min=1.0).moves
+@pytest.mark.parametrize(
+    ("rebalance", "how", "count"),
+    [
+        pytest.param({}, {}, 1, id="the default"),
+        pytest.param({"gain_min": 1.0}, {}, 0, id="no gain is a whole machine"),
+        pytest.param({"gain_min": 1.0}, {"gain_min": 0.002}, 1, id="what is given replaces the profile's"),
+        pytest.param({}, {"gain_min": 1.0}, 0, id="what is given, by itself"),
+        pytest.param({"classes": ("batch",)}, {}, 0, id="a class that may not move"),
+        pytest.param({"rest_s": 86_400.0}, {}, 0, id="an instance that came lately"),
+        pytest.param({"rule": "thresholds", "high": {"cpu": 99}, "low": {"cpu": 20}}, {}, 1, id="by overload here"),
+        pytest.param({"objective": "variance", "gain_min": 0.5}, {}, 0, id="another objective"),
+        pytest.param({"rounds_over": 5}, {}, 1, id="a machine gives in the first round"),
+    ],
+)
+def test_a_profile_moves_by_its_own_settings(rebalance: dict[str, Any], how: dict[str, float], count: int) -> None:
+    """The plan is that of `windward rebalance` with the same profile."""
+    assert len(moved(HEATED, rebalance, copy_gbit=0.0, **how).moves) == count
 
 
 def test_the_copying_takes_as_long_as_the_memory() -> None:
