@@ -68,6 +68,7 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to en
         hint = did_you_mean(what, COMMANDS) or "; `windward --help` lists them"
         print(f"windward: no command {what!r}{hint}", file=sys.stderr)  # noqa: T201
         return 2
+    from schemas.process.failures import Failure, print_failure
     from schemas.process.settings import SettingsError
 
     try:
@@ -77,10 +78,11 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to en
             refuse_unknown(rest, os.environ)
         return int(_imported(COMMANDS[command][0]).main(rest, os.environ))
     except SettingsError as error:
-        from schemas.process.failures import print_failure
-
         print_failure(command, "INVALID_ARGUMENT", str(error), as_json=_wants_json(rest))
         return 2
+    except Failure as error:
+        print_failure(command, "INTERNAL", str(error), as_json=_wants_json(rest), with_code=True)
+        return 1
     except ModuleNotFoundError as error:
         from ops.extras import in_words
 

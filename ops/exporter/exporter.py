@@ -36,7 +36,7 @@ class Exporter:
         self._clock = clock
         self._one_at_a_time = threading.Lock()
         self._pages = {"complete": 0, "away": 0}
-        self._said = ""
+        self._said = self._said_of_probe = ""
         self._shown = True
 
     def ready(self) -> tuple[bool, str]:
@@ -61,7 +61,7 @@ class Exporter:
             self._pages["complete"] += 1
             self._say("")
             read = time.perf_counter()
-            families = [*fleet.families(state, self._selection), *self._of_machines(state)]
+            families = [*fleet.families(state, self._selection, self._say_of_probe), *self._of_machines(state)]
             made = time.perf_counter()
             families += self._own(read - begin, made - read, up=True)
             return page(families, open_metrics=open_metrics)
@@ -102,3 +102,9 @@ class Exporter:
         elif self._said and not trouble:
             log.info("exporter.redis.back")
         self._said = trouble
+
+    def _say_of_probe(self, trouble: str) -> None:
+        """Log each reason why the probe cannot be ranked once; its families have no values then."""
+        if trouble and trouble != self._said_of_probe:
+            log.warning("exporter.probe.failed", extra={"values": {"error": trouble}})
+        self._said_of_probe = trouble

@@ -6,7 +6,7 @@ All figures of load are over the fresh machines; how many are left out is among 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from ops.exporter.exposition import Family
 from ops.exporter.machines import risks, thresholds
 from ops.exporter.selection import Selection, unit_name, window_name
 from ops.exporter.state import State
+from schemas.request import InvalidRequest
 from schemas.resources import RESOURCES
 from scorer.ledger.instance import LIVE
 from scorer.ranking.rank import rank
 from scorer.ranking.refusals import refusals
+from scorer.ranking.third_party import PluginError
 from scorer.snapshot.arrays import Floats
 
 QUANTILES = (0.0, 0.5, 0.9, 0.99, 1.0)
@@ -26,8 +28,10 @@ EDGES = tuple(step / 20 for step in range(1, 21))
 """Upper ends of the heatmap's buckets: every twentieth of allocatable; the last bucket has all others."""
 
 
-def families(state: State, selection: Selection) -> Iterator[Family]:
-    """Return every family of the fleet."""
+def families(
+    state: State, selection: Selection, tell: Callable[[str], None] = lambda trouble: None
+) -> Iterator[Family]:
+    """Return every family of the fleet; ``tell`` is called with why the probe could not be ranked, or ""."""
     with np.errstate(divide="ignore", invalid="ignore"):
         yield _states(state)
         yield _last_samples(state)
@@ -35,7 +39,7 @@ def families(state: State, selection: Selection) -> Iterator[Family]:
         yield from _promises(state)
         yield from instances.of_fleet(state)
         yield from classes.of_fleet(state)
-        yield from _probe(state, selection)
+        yield from _probe(state, selection, tell)
         yield from _servers(state)
 
 
@@ -133,9 +137,17 @@ def _promises(state: State) -> Iterator[Family]:
     yield live
 
 
-def _probe(state: State, selection: Selection) -> Iterator[Family]:
-    """Return the result of ranking the probe request: feasible machines, and refusals by filter."""
-    ranking = rank(selection.probe, state.snapshot, state.ledger, state.profile, state.now_s, state.kept)
+def _probe(state: State, selection: Selection, tell: Callable[[str], None]) -> Iterator[Family]:
+    """Return the result of ranking the probe request: feasible machines, and refusals by filter.
+
+    Nothing when a plugin of another package fails: the rest of the page is served.
+    """
+    try:
+        ranking = rank(selection.probe, state.snapshot, state.ledger, state.profile, state.now_s, state.kept)
+    except (PluginError, InvalidRequest) as error:
+        tell(str(error))
+        return
+    tell("")
     name = state.profile.name
     feasible = Family("windward_fleet_probe_feasible_machines", "Machines that would take the probe request.")
     feasible.add(ranking.feasible_count, profile=name)

@@ -9,6 +9,10 @@ import sys
 _FIELD = re.compile(r"([a-z_][\w.\[\]]*)(?:: | is required)")
 
 
+class Failure(ValueError):
+    """What a command cannot go on after, in words: one line on stderr and exit code 1 (`ops.cli`), no traceback."""
+
+
 def field_of(message: str) -> str | None:
     """Return the field that a message begins with, None where it names none.
 

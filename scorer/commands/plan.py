@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from schemas.process.failures import print_failure
+from schemas.process.failures import Failure, print_failure
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.terminal import screen
 from schemas.request import InvalidRequest
@@ -84,6 +84,9 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         fleet, found = _found(settings, profile)
     except SettingsError as error:
         print_failure("plan", "INVALID_ARGUMENT", str(error), as_json=settings.json)
+        return UNKNOWN
+    except Failure as error:
+        print_failure("plan", "INTERNAL", str(error), as_json=settings.json, with_code=True)
         return UNKNOWN
     except AWAY as error:
         ask.unreachable(settings.redis_url, error, "plan", settings)

@@ -109,7 +109,6 @@ def _rank_file(settings: RankSettings, params: dict[str, Any]) -> dict[str, Any]
     from scorer.ranking.catalogue import load_profiles, read_profile
     from scorer.ranking.profile import ProfileError
     from scorer.ranking.rank import rank
-    from scorer.ranking.third_party import PluginError
 
     try:
         request = read_request(params)
@@ -121,7 +120,7 @@ def _rank_file(settings: RankSettings, params: dict[str, Any]) -> dict[str, Any]
         raise SettingsError(f"query: {error}") from None
     except InvalidFleet as error:
         raise SettingsError(f"machines: {error}") from None
-    except (ProfileError, PluginError) as error:
+    except ProfileError as error:
         raise SettingsError(str(error)) from None
 
 

@@ -143,12 +143,23 @@ def _with_entry_points(group: str, built_in: tuple[type[Any], ...]) -> Mapping[s
             plugin = point.load()
         except Exception as error:
             raise PluginError(f"entry point {point.name} of {group} cannot be loaded: {error}") from error
-        name = getattr(plugin, "name", None)
-        if not inspect.isclass(plugin) or not isinstance(name, str) or not callable(plugin):
-            raise PluginError(f"entry point {point.name} of {group} is no plugin: {point.value}")
-        if (scope := getattr(plugin, "scope", SCOPES[0])) not in SCOPES:
-            raise PluginError(f"entry point {point.name} of {group}: scope {scope!r} is none of {', '.join(SCOPES)}")
-        if name in found:
-            raise PluginError(f"entry point {point.name} of {group}: the name {name!r} is taken")
-        found[name] = guarded(plugin, group.rpartition(".")[2].removesuffix("s"))
+        if wrong := _wrong(plugin, group, found):
+            raise PluginError(f"entry point {point.name} of {group}{wrong} ({point.value})")
+        found[plugin.name] = guarded(plugin, group.rpartition(".")[2].removesuffix("s"))
     return found
+
+
+def _wrong(plugin: Any, group: str, found: Mapping[str, Any]) -> str:
+    """Return why an entry point's value cannot be a plugin; "" where it can."""
+    name = getattr(plugin, "name", None)
+    if not inspect.isclass(plugin) or not isinstance(name, str):
+        return " is no plugin"
+    scope, reason = getattr(plugin, "scope", SCOPES[0]), getattr(plugin, "reason", None)
+    checks = {
+        f": scope {scope!r} is none of {', '.join(SCOPES)}": scope in SCOPES,
+        f": the name {name!r} is taken": name not in found,
+        ": expected @dataclass(frozen=True)": getattr(getattr(plugin, "__dataclass_params__", None), "frozen", False),
+        ": expected a method __call__": any("__call__" in vars(kind) for kind in plugin.__mro__),
+        ": expected a text `reason`": group.endswith("scores") or isinstance(reason, str),
+    }
+    return next((why for why, holds in checks.items() if not holds), "")

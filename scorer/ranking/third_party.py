@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.process.failures import Failure
 from schemas.request import InvalidRequest
 from schemas.resources import PRIORITY_CLASSES
 from scorer.ledger.limits import Limit
@@ -25,7 +26,7 @@ from scorer.ranking.scope import SCOPES
 from scorer.snapshot.rules import LabelColumn
 
 
-class PluginError(ValueError):
+class PluginError(Failure):
     """An entry point that is not a plugin, or a plugin that failed; the message names it."""
 
 

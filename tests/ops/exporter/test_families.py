@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ops.exporter import fleet
+from ops.exporter.exporter import Exporter
 from ops.exporter.exposition import page
 from ops.exporter.machines import MachineFamilies
 from ops.exporter.selection import Selection, window_name
@@ -24,7 +27,9 @@ from scorer.ledger.moving import Moving
 from scorer.ledger.view import LedgerView, instance_of
 from scorer.placement.steps import drain
 from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.profile import PlacedFilter, Profile
 from scorer.ranking.rank import rank
+from scorer.ranking.third_party import guarded
 from scorer.rpc.listings import machines as shown_by_scorer
 from scorer.snapshot.builder import build_snapshot
 from tests.window_tables import WINDOWS_S, window_table
@@ -223,6 +228,32 @@ def test_the_probe_meets_what_a_query_meets() -> None:
     feasible = at(found["windward_fleet_probe_feasible_machines"], profile="windward")
     assert feasible == ranking.feasible_count
     assert feasible + sum(refusals.values()) == 30
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A filter of another package that fails."""
+
+    name: ClassVar[str] = "broken"
+    reason: ClassVar[str] = "of another mind"
+
+    def __call__(self, asked: Any, machines: Any) -> Any:
+        return 1 / 0
+
+
+def test_a_plugin_that_fails_costs_the_probe_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """The rest of the page is there; the log says once why."""
+    failing = Profile("failing", filters=(PlacedFilter(guarded(Broken, "filter")()),))
+    seen = replace(state([table(["a"])]), profile=failing)
+    reader: Any = SimpleNamespace(read=lambda profile, now_s: seen)
+    exporter = Exporter(reader, Selection(), load_profiles(), "1")
+    for _ in range(2):
+        found = read(exporter.render())
+        assert at(found["windward_exporter_up"]) == 1
+        assert at(found["windward_fleet_machines"], state="fresh") == 1
+        assert not [name for name in found if "probe" in name]
+    (said,) = [record for record in caplog.records if record.message == "exporter.probe.failed"]
+    assert said.values == {"error": "filter broken failed: ZeroDivisionError: division by zero"}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("machines", [1, 50, 400])

@@ -77,6 +77,21 @@ def test_its_settings_are_checked_as_the_built_in_ones(folder: Path) -> None:
             "mine = your_package:Mine",
             "scope 'rack' is none of",
         ),
+        (
+            "class Mine:\n    name = 'mine'\n    def __call__(self): pass",
+            "mine = your_package:Mine",
+            r"windward.scores: expected @dataclass\(frozen=True\) \(your_package:Mine\)",
+        ),
+        (
+            "import dataclasses\n@dataclasses.dataclass\nclass Mine:\n    name = 'mine'\n    def __call__(self): pass",
+            "mine = your_package:Mine",
+            r"expected @dataclass\(frozen=True\)",
+        ),
+        (
+            "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass Mine:\n    name = 'mine'",
+            "mine = your_package:Mine",
+            "expected a method __call__",
+        ),
     ],
 )
 def test_an_entry_point_that_is_no_plugin_is_named(folder: Path, code: str, point: str, message: str) -> None:

@@ -1,0 +1,87 @@
+"""A plugin of another package that fails: every command that ranks says which one and why, on one line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scorer import plugins
+from tests.in_process import run_command
+
+FAILING = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Broken:
+    name, reason, scope = "broken", "of another mind", "machine"
+
+    def __call__(self, request, machines):
+        return 1 / 0
+"""
+PROFILE = """
+[[filters]]
+use = "fits"
+classes = { batch = ["batch", "free"] }
+
+[[filters]]
+use = "broken"
+"""
+FLEET = {
+    "machines": [{"name": name, "capacity": {"cpu": 16}, "usage": {"cpu": cpu}} for name, cpu in (("a", 15), ("b", 1))],
+    "instances": [
+        {"id": f"i{number}", "machine": "a", "cpu": 4, "usage": {"cpu": 5}, "priority_class": "batch", "state": state}
+        for number, state in enumerate(["confirmed"] * 3)
+    ],
+}
+SAID = "INTERNAL: filter broken failed: ZeroDivisionError: division by zero"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield a folder with the installed package, a profile that uses its filter, a fleet and wanted instances."""
+    (tmp_path / "your_package.py").write_text(FAILING)
+    about = tmp_path / "your_package-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: your-package\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[windward.filters]\nbroken = your_package:Broken\n")
+    (tmp_path / "mine.toml").write_text(PROFILE)
+    (tmp_path / "fleet.json").write_text(json.dumps(FLEET))
+    (tmp_path / "wanted.jsonl").write_text('{"id": "new", "cpu": 1}\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    plugins.filters.cache_clear()
+    yield tmp_path
+    plugins.filters.cache_clear()
+    sys.modules.pop("your_package", None)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        pytest.param(("rank", "--cpu", "1"), 1, id="rank"),
+        pytest.param(("capacity", "--cpu", "1"), 1, id="capacity"),
+        pytest.param(("capacity", "--mix"), 1, id="capacity of a mix"),
+        pytest.param(("plan", "wanted.jsonl"), 255, id="plan"),
+        pytest.param(("drain", "a"), 1, id="drain"),
+        pytest.param(("drain", "--consolidate", "1"), 1, id="consolidate"),
+        pytest.param(("rebalance",), 1, id="rebalance"),
+        pytest.param(
+            ("rebalance", "--rule", "thresholds", "--high", "cpu=65", "--low", "cpu=45"),
+            1,
+            id="rebalance by thresholds",
+        ),
+        pytest.param(("evict",), 1, id="evict"),
+    ],
+)
+def test_it_is_named_on_one_line(folder: Path, command: tuple[str, ...], code: int) -> None:
+    """No traceback; the exit code is 1, of `plan` 255: no plan was made."""
+    words = (*command, "--machines", "fleet.json", "--profile", "mine.toml")
+    done = run_command(*words, environ={})
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", f"windward {command[0]}: {SAID}\n")
+    told = json.loads(run_command(*words, "--json", environ={}).stderr)
+    assert told["code"] == "INTERNAL"
+    assert told["message"] == SAID.partition(": ")[2]
