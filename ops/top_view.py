@@ -17,7 +17,6 @@ from scorer.commands.show import age, number, ratio
 from scorer.ranking.scores.load_variation_risk import risk_of
 
 FloatArray = NDArray[np.float64]
-SORTS = ("cpu", "memory", "nic", "risk", "age", "machine")
 STALE_S = 60.0
 
 

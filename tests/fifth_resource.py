@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-ENTRY = 'Resource(name="tpu", unit="chips", measured="chips kept busy", decimals=3)'
+ENTRY = 'Resource(name="tpu", unit="tensor chips", measured="chips kept busy", decimals=3)'
 
 
 def add_resource() -> None:

@@ -40,7 +40,7 @@ SHELL = {
     "streams": {
         "__main__", "app", "faust_app", "fold_command", "holdings", "housekeeping", "metrics", "reading_place",
         "redis_health", "rejects", "settings", "store", "topic_watch", "topics", "transport",
-        "agent.__main__", "agent.command", "agent.collectors.disk", "agent.collectors.nic", "agent.identity",
+        "agent.__main__", "agent.command", "agent.identity",
         "agent.instances.settings", "agent.loop", "agent.metrics", "agent.producer", "agent.publisher", "agent.quiet",
         "agent.sd_notify", "agent.settings", "agent.totals",
         "bridge.__main__", "bridge.settings",

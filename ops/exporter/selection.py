@@ -74,4 +74,4 @@ def unit_name(resource: str) -> str:
     ['cores', 'bytes_per_second', 'ratio']
     """
     about = ABOUT[resource]
-    return "ratio" if about.is_share else about.unit.replace("/s", "_per_second")
+    return "ratio" if about.is_share else about.unit.replace("/s", "_per_second").replace(" ", "_")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from schemas.durations import duration
 from schemas.near import did_you_mean
@@ -14,7 +14,10 @@ from scorer.commands.show import age, amount, ratio
 
 State = Literal["fresh", "stale", "silent", "warming", "cordoned", "tainted"]
 STATES: tuple[str, ...] = get_args(State)
-Sort = Literal["machine", "cpu", "memory", "nic", "disk", "instances", "age"]
+if TYPE_CHECKING:
+    Sort = str
+else:
+    Sort = Literal["machine", *RESOURCES, "instances", "age"]
 STALE_S = 60.0
 """Data older than this is stale; the same as in the built-in profiles."""
 

@@ -77,8 +77,8 @@ def fixed(old: Instance, request: Request) -> list[str]:
 def in_words(old: Instance, new: Instance) -> str:
     """Return the changes as text; amounts by resource.
 
-    >>> one = Instance(id="a", machine="m", state="confirmed", amounts=(1.0, None, None, None), role="replica")
-    >>> in_words(one, msgspec.structs.replace(one, amounts=(2.0, 1e9, None, None), role="master"))
+    >>> one = Instance(id="a", machine="m", state="confirmed", amounts=Request(cpu=1.0).amounts(), role="replica")
+    >>> in_words(one, msgspec.structs.replace(one, amounts=Request(cpu=2.0, memory=1e9).amounts(), role="master"))
     'cpu 1 -> 2, memory 0 -> 1e+09, role replica -> master'
     """
     found = []

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from schemas.resources import RESOURCES
+from schemas.resources import ALL, RESOURCES
 from scorer.ledger.instance import Instance
 from scorer.ledger.view import LedgerView
 from scorer.ranking.kept import Kept
@@ -32,8 +32,8 @@ from scorer.rebalance.world import Plan, bounds_of, hosts_of, leaving_in, movabl
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 
-_UNITS: Mapping[str, float] = {"cpu": 1000.0, "disk": 1000.0}
-"""Whole units of an amount, 1 for other resources: thresholds are cut to them."""
+_UNITS: Mapping[str, float] = {resource.name: 10.0 ** min(resource.decimals, 3) for resource in ALL}
+"""Whole units of an amount, thousandths at the finest: thresholds are cut to them."""
 
 
 def rules_of(settings: Rebalancing, moves_max: int, rounds: Rounds | None) -> Rules:

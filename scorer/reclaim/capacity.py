@@ -77,8 +77,10 @@ def degraded(strategy: Reclaim, age_s: Floats) -> Bools:
 def cut(values: Floats) -> Floats:
     """Return the amounts cut to the peer's whole units (millicores, bytes), toward 0; NaN stays.
 
-    >>> cut(np.array([[0.7199], [24e9 + 0.3], [-2.5], [1.0]])).ravel().tolist()
-    [0.719, 24000000000.0, -2.0, 1.0]
+    >>> amounts = np.zeros((len(ALL), 2))
+    >>> amounts[:2] = [[0.7199, -2.5], [24e9 + 0.3, -2.5]]
+    >>> cut(amounts)[:2].tolist()
+    [[0.719, -2.5], [24000000000.0, -2.0]]
     """
     found: Floats = np.trunc(_in_units(values)) / _UNITS
     return found
@@ -89,8 +91,10 @@ def part_of(amounts: Floats, share: Floats | float) -> Floats:
 
     Its product is that of two floats of 64 bits, so that 0.29 of 100 cores is a millicore less than 29.
 
-    >>> part_of(np.array([[100.0], [120e9], [0.0], [0.0]]), 0.29).ravel().tolist()
-    [28.999, 34800000000.0, 0.0, 0.0]
+    >>> amounts = np.zeros((len(ALL), 1))
+    >>> amounts[:2] = [[100.0], [120e9]]
+    >>> part_of(amounts, 0.29)[:2].tolist()
+    [[28.999], [34800000000.0]]
     """
     found: Floats = np.trunc(np.ceil(_in_units(amounts)) * _as_percent(share)) / _UNITS
     return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schemas.request import read_request
+from schemas.request import Request, read_request
 from scorer.client import WindwardError
 from scorer.commands.plan_apply import Done, Stopped
 from scorer.commands.plan_undo import undo
@@ -18,7 +18,7 @@ from scorer.ledger.rules import Rules
 from scorer.placement.wanted_steps import Step
 
 OLD = Instance(
-    id="i", machine="m1", state="confirmed", amounts=(1.0, None, None, None), ports=(7,), started_at=5.0,
+    id="i", machine="m1", state="confirmed", amounts=Request(cpu=1.0).given_amounts(), ports=(7,), started_at=5.0,
     rules=Rules(selector="disk=ssd"),
 )  # fmt: skip
 OWN = {"id": "i", "generation": 4}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from schemas.request import Request
 from scorer.ledger.instance import Instance, arrival, as_held, copy_with, read_record, with_arrival
 from scorer.ledger.moving import CHANGED_BY_A_MOVE, Arrival, Moving
 from scorer.ledger.rules import Rules
 
-ONE = Instance(id="a", machine="m1", state="confirmed", amounts=(1.0, 2e9, None, None), labels={"app": "x"})
-NEW = Arrival(amounts=(4.0, None, None, None), maxmemory=5.0, rules=Rules(selector="disk=ssd"))
+ONE = Instance(
+    id="a", machine="m1", state="confirmed", amounts=Request(cpu=1.0, memory=2e9).given_amounts(), labels={"app": "x"}
+)
+NEW = Arrival(amounts=Request(cpu=4.0).given_amounts(), maxmemory=5.0, rules=Rules(selector="disk=ssd"))
 
 
 def test_each_machine_has_its_own_amounts() -> None:

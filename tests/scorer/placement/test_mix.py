@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.request import Request
+from schemas.resources import RESOURCES
 from scorer.ledger.instance import Instance
 from scorer.placement.mix import CYCLE_MAX, KINDS_MAX, mean_of, mix_of
 
@@ -16,8 +18,8 @@ NOW_S = 1_700_000_000.0
 
 def placed(cpu: float, ago_s: float = 60.0, **more: Any) -> Instance:
     """An instance that was placed so long ago."""
-    return Instance(id="i", machine="m", state="confirmed", amounts=(cpu, 1e9, None, None),
-                    reserved_at=NOW_S - ago_s, **more)  # fmt: skip
+    amounts = Request(cpu=cpu, memory=1e9).given_amounts()
+    return Instance(id="i", machine="m", state="confirmed", amounts=amounts, reserved_at=NOW_S - ago_s, **more)
 
 
 def test_kinds_by_what_is_asked() -> None:
@@ -43,7 +45,7 @@ def test_many_sizes_are_a_few_kinds() -> None:
 
 def test_what_is_expected_is_in_the_mean_only_where_all_say_it() -> None:
     """Otherwise the profile's estimate holds."""
-    said = {"expected": (0.5, -1.0, -1.0, -1.0)}
+    said = {"expected": (0.5, *[-1.0] * (len(RESOURCES) - 1))}
     kinds = mix_of([placed(1.0, **said), placed(2.0, **said), placed(4.0)], 0.0).kinds
     assert [kind.request.expected for kind in kinds] == [{"cpu": 0.5}, {"cpu": 0.5}, {}]
     assert mean_of(kinds[:2]).expected == {"cpu": 0.5}

@@ -237,5 +237,6 @@ def test_the_margin_is_of_the_rest_of_the_percentage() -> None:
 
 def test_amounts_are_cut_to_whole_units() -> None:
     """Toward 0, to the millicore and the byte; one that is a whole unit but for rounding is that unit."""
-    assert cut(np.array([[4.0009], [24e9 + 0.4], [0.0], [0.0]])).ravel().tolist() == [4.0, 24e9, 0.0, 0.0]
-    assert cut(np.array([[0.1 + 0.2], [0.0], [0.0], [0.0]]))[0, 0] == 0.3
+    amounts = np.zeros((len(RESOURCES), 2))
+    amounts[:2] = [[4.0009, 0.1 + 0.2], [24e9 + 0.4, 0.0]]
+    assert cut(amounts)[:2].tolist() == [[4.0, 0.3], [24e9, 0.0]]

@@ -8,18 +8,22 @@ import pytest
 
 from schemas.parameters import Update
 from schemas.request import InvalidRequest, Request
+from schemas.resources import RESOURCES
 from scorer.ledger.instance import Instance
 from scorer.rpc.changes import SIZES, changed
 from scorer.rpc.query import read_params
 
-ONE = Instance(id="a", machine="m", state="confirmed", amounts=(1.0, 2e9, None, None), limits=(2.0, -1.0, -1.0, -1.0))
+REST = len(RESOURCES) - 2
+ONE = Instance(
+    id="a", machine="m", state="confirmed", amounts=(1.0, 2e9, *[None] * REST), limits=(2.0, -1.0, *[-1.0] * REST)
+)
 
 
 @pytest.mark.parametrize(
     ("asked", "field", "value"),
     [
         pytest.param({}, "amounts", ONE.amounts, id="nothing"),
-        pytest.param({"cpu": "500m"}, "amounts", (0.5, 2e9, None, None), id="one amount"),
+        pytest.param({"cpu": "500m"}, "amounts", (0.5, 2e9, *[None] * REST), id="one amount"),
         pytest.param({"limits": {}}, "limits", (), id="no limits"),
         pytest.param({"maxmemory": "1K"}, "maxmemory", 1000.0, id="maxmemory"),
         pytest.param({"labels": {}}, "labels", {}, id="labels"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from schemas.resources import RESOURCES
 from scorer.rpc.errors import CallError
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
@@ -140,10 +141,11 @@ def test_a_move_may_change_its_amounts() -> None:
         return [one["resources"]["cpu"]["promised"] for one in rows]
 
     how: dict[str, Any] = {"id": "a", "machine": "m1", "move": True}
+    rest = len(RESOURCES) - 2
     begun = scorer.ask("update", **how, cpu=3, limits={"cpu": 4}, selector="")
     assert (begun["amounts"][0], promised()) == (1.0, [1.0, 3.0])
     assert begun["moving"]["new"] == {
-        "amounts": [3.0, 1.0, 0.0, 0.0], "limits": [4.0, -1.0, -1.0, -1.0], "expected": [], "maxmemory": 0.0,
+        "amounts": [3.0, 1.0, *[0.0] * rest], "limits": [4.0, -1.0, *[-1.0] * rest], "expected": [], "maxmemory": 0.0,
         "rules": None,
     }  # fmt: skip
     assert scorer.ask("update", **how, cpu="3")["repeated"] is True
