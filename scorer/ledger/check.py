@@ -1,4 +1,4 @@
-"""Shell: compares the ledger's sums and counts with those of its instances, and repairs them.
+"""Shell: compares the ledger's sums, counts and times of expiry with those of its instances, and repairs them.
 
 The instances are read, and kept current by the change log, as a scorer does. The rows are read in slices. A row is
 compared only with instances of the same version, so that others may write meanwhile. A row of another version is read
@@ -23,26 +23,32 @@ SLICE = 200
 ATTEMPTS_MAX = 20
 """How often a row is read while others change it."""
 
+TIME_S = 0.001
+"""Times that differ by less are the same."""
+
 Sums = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A machine or a cluster whose sums or counts in the ledger differ from those of its instances."""
+    """A machine or a cluster whose sums or counts differ from those of its instances; or an instance that will not end.
+
+    An instance is one that is reserved or moves, and is not, or with another time, among those that the scripts end.
+    """
 
     kind: str
-    """``machine`` or ``cluster``."""
+    """``machine``, ``cluster`` or ``instance``."""
     name: str
     what: str
     """What differs, in words."""
     row: bytes
-    """The row as it was read; b"": there is none."""
+    """The row as it was read; b"": there is none, as of an instance."""
     sums: str
     """The true sums, or the true number of a cluster's instances, as the repair script reads them."""
     counts: tuple[tuple[str, bytes, int], ...] = ()
     """For each wrong count: what it counts, the count as it was read, the true one."""
     instance: Instance | None = None
-    """One of the instances there."""
+    """One of the instances there; of an instance, itself."""
 
 
 @dataclass
@@ -123,6 +129,8 @@ class Check:
         clusters |= set(self._ledger.cluster_names())
         found.clusters = len(clusters)
         self._all(sorted(clusters), self._clusters, found)
+        ending = [one.id for one in self._follower.view.instances.values() if one.state == "reserved" or one.moving]
+        self._all(sorted(ending), self._ends, found, max(len(ending), 1))
         return found
 
     def repair(self, found: Checked, number: int) -> None:
@@ -136,9 +144,9 @@ class Check:
                 raise PermissionError("another check has begun: its lease is newer")
             found.repaired += outcome == "done"
 
-    def _all(self, names: list[str], compare: Any, found: Checked) -> None:
-        for first in range(0, len(names), SLICE):
-            part = names[first : first + SLICE]
+    def _all(self, names: list[str], compare: Any, found: Checked, most: int = SLICE) -> None:
+        for first in range(0, len(names), most):
+            part = names[first : first + most]
             for _ in range(ATTEMPTS_MAX):
                 if not (part := compare(part, found)):
                     break
@@ -194,3 +202,36 @@ class Check:
                 what = f"{count} instances is {len(here)}"
                 found.differences.append(Difference("cluster", name, what, row, str(len(here)), (), some))
         return []
+
+    def _ends(self, ids: list[str], found: Checked) -> list[str]:
+        """Compare when reservations and moves end with the sets by which the scripts end them."""
+        before = {name: self._version(name) for name in ids}
+        expiry, moving = self._ledger.ends()
+        self._poll()
+        again = []
+        for name in ids:
+            one = self._follower.view.instances.get(name)
+            if one is None or one.version != before[name]:
+                again += [name] * (one is not None)
+                continue
+            what = _late("expires", one.expires_at, expiry.get(name)) if one.state == "reserved" else ""
+            if one.moving is not None:
+                what = what or _late("move ends", one.moving.until, moving.get(name))
+            if what:
+                found.differences.append(Difference("instance", name, what, b"", "", (), one))
+        return again
+
+    def _version(self, name: str) -> int:
+        one = self._follower.view.instances.get(name)
+        return -1 if one is None else one.version
+
+
+def _late(what: str, at_s: float, ends_s: float | None) -> str:
+    """Return how the time in the set differs from that of the record; "" where it does not.
+
+    >>> _late("expires", 12.0, None), _late("expires", 12.0, 15.5), _late("expires", 12.0, 12.0000005)
+    ('expires never is 12.000', 'expires 15.500 is 12.000', '')
+    """
+    if ends_s is not None and abs(ends_s - at_s) < TIME_S:
+        return ""
+    return f"{what} {'never' if ends_s is None else f'{ends_s:.3f}'} is {at_s:.3f}"

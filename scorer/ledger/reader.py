@@ -163,6 +163,12 @@ class LedgerReader:
         """Return the clusters that have a row."""
         return [name.decode() for name in self.wire.one("HKEYS", self.clusters)]
 
+    def ends(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Return when each reservation and each move ends by itself, by the sets that the scripts read; by id."""
+        read = [("ZRANGEBYSCORE", key, "-inf", "+inf", "WITHSCORES") for key in (self.expiry, self._keys[12])]
+        expiry, moving = self.wire.ask(read)
+        return _scores(expiry), _scores(moving)
+
     def counted(self) -> dict[str, set[str]]:
         """Return the names of the counts of each machine, as ``port 6379``."""
         found: dict[str, set[str]] = {}
@@ -201,3 +207,7 @@ def _is_row(name: bytes, row: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _scores(flat: list[bytes]) -> dict[str, float]:
+    return {name.decode(): float(score) for name, score in zip(flat[::2], flat[1::2], strict=True)}

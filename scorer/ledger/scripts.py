@@ -191,7 +191,7 @@ class Ledger(ScriptRunner):
         instance: Instance | None = None,
         counts: Sequence[tuple[str, bytes, int]] = (),
     ) -> str:
-        """Replace the sums of a machine or cluster, as repair.lua says; return its result."""
+        """Replace the sums of a machine or cluster, or write an instance again (repair.lua); return the result."""
         some = (instance.id, instance.version) if instance is not None else ("", 0)
         arguments = [number, kind, name, row, sums, *some, *(field for one in counts for field in one)]
         return self._run("repair", False, *arguments)[3].decode()  # type: ignore[no-any-return]

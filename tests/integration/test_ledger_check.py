@@ -60,6 +60,9 @@ DAMAGE: list[tuple[str, Callable[[Ledger, Wire], object]]] = [
     ("cluster too small", lambda led, w: w.one("HSET", led.clusters, "c1", b"5 1")),
     ("cluster gone", lambda led, w: w.one("HDEL", led.clusters, "c1")),
     ("cluster of nothing", lambda led, w: w.one("HSET", led.clusters, "c9", b"5 1")),
+    ("never expires", lambda led, w: w.one("ZREM", led.expiry, "a2")),
+    ("expires later", lambda led, w: w.one("ZADD", led.expiry, 4e9, "a2")),
+    ("its move never ends", lambda led, w: w.one("ZREM", led._keys[12], "a1")),
 ]  # fmt: skip
 
 
@@ -91,6 +94,10 @@ def test_what_is_wrong_is_found_and_repaired(
     assert found.repaired == 1
     again = Check(ledger).run()
     assert (again.differences, again.busy) == ([], 0)
+    ends, moves = ledger.ends()
+    instances = follower.view.instances
+    assert ends == {name: pytest.approx(one.expires_at) for name, one in instances.items() if one.state == "reserved"}
+    assert moves == {"a1": pytest.approx(instances["a1"].moving.until)}  # type: ignore[union-attr]
     follower.poll()
     assert follower.view.instances == check_sums(wire, ledger)
     assert {m: follower.version(m) for m in ledger.machine_versions()} == ledger.machine_versions()
