@@ -83,6 +83,8 @@ class Workload:
     instances: Sequence[str]
     asked: Floats
     """[R, K] 0 where nothing is asked."""
+    given: tuple[int, ...] = ()
+    """Resources of which every instance gives an amount: a 0 of these is in its request."""
     start: Integers
     """[K] minute of the first try, in ascending order."""
     life: Integers
@@ -130,7 +132,9 @@ class Workload:
         if self.requests:
             return self.requests[instance]
         given: dict[str, Any] = {
-            name: float(self.asked[r, instance]) for r, name in enumerate(RESOURCES) if self.asked[r, instance]
+            name: float(self.asked[r, instance])
+            for r, name in enumerate(RESOURCES)
+            if r in self.given or self.asked[r, instance]
         }
         if self.expected.shape[1]:
             column = self.expected[:, instance]

@@ -10,7 +10,7 @@
 | machine_labels             | [M]    | optional: text ``key=value,key=value``                                      |
 | ts or slot_s               | [T]    | start of each cell in s, evenly spaced; epoch seconds if after 2001         |
 | instance                   | [K]    | names of the instances                                                      |
-| asked_cores, asked_mem_mib | [K]    | requests; memory is optional                                                |
+| asked_cores, asked_mem_mib | [K]    | requests; memory is optional; a given 0 differs from no amount              |
 | start_s, end_s             | [K]    | when it starts and ends, in the time of ``ts``; what started before is       |
 |                            |        | placed at the beginning                                                     |
 | kind, labels               | [K]    | optional: text; labels as above                                             |
@@ -90,7 +90,7 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where | None =
     capacity[CPU] = arrays["cores"]
     asked = np.zeros((len(RESOURCES), len(instances)))
     asked[CPU] = arrays["asked_cores"]
-    if "mem_capacity_mib" in arrays and "mem_mib" in arrays:
+    if measured := "mem_capacity_mib" in arrays and "mem_mib" in arrays:
         capacity[MEMORY] = arrays["mem_capacity_mib"] * MIB
         asked[MEMORY] = np.rint(np.asarray(arrays.get("asked_mem_mib", 0.0), np.float64) * MIB)
     start = np.maximum(np.ceil(start_s / MINUTE_S), 0).astype(np.int64)
@@ -108,6 +108,7 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where | None =
         capacity=capacity,
         instances=[str(instances[k]) for k in order],
         asked=asked[:, order],
+        given=(CPU, MEMORY) if measured and "asked_mem_mib" in arrays else (CPU,),
         start=start[order],
         life=life[order],
         usage=usage,

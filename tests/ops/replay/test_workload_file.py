@@ -69,6 +69,15 @@ def test_arrays_hold_the_same(tmp_path: Path) -> None:
     assert found.request(0).expected == {"cpu": 0.5}
 
 
+def test_a_given_zero_differs_from_no_amount(tmp_path: Path) -> None:
+    """A profile's default for instances without an amount is not for them."""
+    both = "instance,asked_cores,asked_mem_mib,start_s,end_s\nweb,0,0,0,1200\ndb,4,256,300,900\n"
+    given = read_workload(folder(tmp_path / "given", instances=both)).request(0)
+    assert given.given_amounts()[:3] == (0.0, 0.0, None)
+    cores = f"{HEAD}\nweb,0,0,1200\ndb,4,300,900\n"
+    assert read_workload(folder(tmp_path / "none", instances=cores)).request(0).given_amounts()[:2] == (0.0, None)
+
+
 @pytest.mark.parametrize(
     ("table", "text", "message"),
     [
