@@ -1,7 +1,7 @@
 """A profile whose instances are moved while they run, by the plan of `windward rebalance`.
 
-Every `ROUND_MINUTES` the plan is made by the settings of the profile's ``[rebalance]``, and carried out at once. Four of
-them do not hold. ``rule``: each plan is by expected overload, since a world without memory has none by thresholds.
+Every `ROUND_MINUTES` the plan is made by the settings of the profile's ``[rebalance]``, and carried out at once. Four
+of them do not hold. ``rule``: each plan is by expected overload, since a world without memory has none by thresholds.
 ``moves_max`` and ``hour_max``: the limit is a share of the live instances an hour; moves that a round does not use may
 be made within the hour. ``nic_share``: the lab has a rate of its own.
 
