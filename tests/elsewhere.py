@@ -190,7 +190,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     ),
     # The replay of recorded load.
     "tests/ops/replay/test_command.py": (
-        "ops.replay.__main__", "ops.replay.plots", "ops.replay.report", "ops.replay.results_file",
+        "ops.replay.__main__", "ops.replay.plots", "ops.replay.report",
         "ops.replay.settings", "ops.replay.sources",
     ),
     "tests/ops/replay/test_class_report.py": ("ops.replay.report_table",),
@@ -200,7 +200,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "tests/ops/replay/test_workload_file.py": ("ops.replay.workload_columns", "ops.replay.workload_tables"),
     "tests/ops/replay/test_simulation.py": (
         "ops.replay.emptied", "ops.replay.fleet", "ops.replay.measures", "ops.replay.measuring", "ops.replay.policies",
-        "ops.replay.references", "ops.replay.workload", "ops.replay.worlds",
+        "ops.replay.references", "ops.replay.workload",
     ),
     "tests/ops/replay/test_traces.py": (
         "ops.replay.traces.find", "ops.replay.traces.nab", "ops.replay.traces.openb", "ops.replay.traces.planetlab",

@@ -18,8 +18,9 @@ A source that ends in .json has the results of an earlier run (--json): they are
 in a world that is there twice counts once.
 
 Every profile meets the same arrivals, in simulated time, with the windows, credits, limits and ranking of a live
-scorer. The references are always there: any feasible machine at random, a packer that knows the true peaks, and an
-oracle that knows the whole future. The table has ratios to the baseline with 95 % intervals over the worlds.
+scorer. References are run beside them: any feasible machine at random, a packer that knows the true peaks, and an
+oracle that knows the whole future; in worlds with batch others (`ops.replay.batch_references`). The table has ratios to
+the baseline with 95 % intervals over the worlds.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ from ops.replay.comparison import Result, as_json, once
 from ops.replay.contenders import Contenders
 from ops.replay.evictions import Evicting
 from ops.replay.measures import measure
-from ops.replay.plots import save_page, save_reliability
+from ops.replay.plots import SUFFIXES, save_page, save_reliability
 from ops.replay.policies import Policy
 from ops.replay.rebalancing import Moving
 from ops.replay.report import markdown, print_report
 from ops.replay.results_file import read_results
 from ops.replay.settings import ReplaySettings
 from ops.replay.simulation import Outcome, simulate
-from ops.replay.sources import is_recorded, worlds
+from ops.replay.sources import worlds
 from ops.replay.workload import Workload, WorkloadError
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.terminal import screen
-from scorer.ranking.catalogue import Profiles, load_profiles, read_profile
+from scorer.ranking.catalogue import DEFAULT, Profiles, load_profiles, read_profile
 from scorer.ranking.class_sums import by_class_filter
 from scorer.ranking.profile import Profile, ProfileError
 from scorer.ranking.third_party import PluginError
@@ -59,46 +60,59 @@ SETTINGS = ReplaySettings
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the command."""
     settings = load_settings(ReplaySettings, "replay", argv, environ)
+    for name in ("plot", "reliability"):
+        _check_drawing(settings, name)
+    missing: list[str] = []
+    drawn: list[Outcome] = []
+    chances = None
     try:
-        profiles = _profiles(settings) if settings.paths else []
-        earlier = [Path(source) for source in settings.sources if source.endswith(".json")]
-        stated = _observed(settings, profiles[0]) if profiles else None
-        missing: list[str] = []
-        results, drawn = _replay(settings, profiles, list(worlds(settings, missing)), stated) if profiles else ([], [])
-        results = once([one for path in earlier for one in read_results(path)] + results)
-    except WorkloadError as error:
-        raise SettingsError(str(error)) from None
-    except (ProfileError, PluginError) as error:
+        results = [one for path in settings.results for one in read_results(path)]
+        baseline = settings.baseline or (results[0].policy if results else "")
+        if settings.paths:
+            profiles = _profiles(settings)
+            baseline = profiles[0].name
+            chances = _chances(settings, profiles[0])
+            made, drawn = _replay(settings, profiles, list(worlds(settings, missing)), chances)
+            results += made
+        results = once(results)
+    except (WorkloadError, ProfileError, PluginError) as error:
         raise SettingsError(str(error)) from None
     if not results:
         raise SettingsError("sources: there are no results in these files")
-    baseline = settings.baseline or results[0].policy
-    if settings.plot and drawn:
-        _drawn("plot", settings.plot, lambda path: save_page(drawn, path))
-    if stated is not None and settings.reliability:
-        name = profiles[0].name
-        _drawn("reliability", settings.reliability, lambda path: save_reliability(stated.found(), name, path))
-    if not settings.json:
-        for line in missing:
-            print(line, file=sys.stderr)  # noqa: T201
+    policies = dict.fromkeys(one.policy for one in results)
+    if baseline not in policies:
+        raise SettingsError(f"baseline: no policy {baseline!r} in these files; there are {', '.join(policies)}")
     if settings.json:
         print(json.dumps(as_json(results, baseline) | {"missing": missing}, allow_nan=False))  # noqa: T201
-    elif settings.markdown:
-        print(markdown(results, baseline))  # noqa: T201
     else:
-        print_report(results, baseline, screen(wide=settings.wide))
+        for line in missing:
+            print(line, file=sys.stderr)  # noqa: T201
+        if settings.markdown:
+            print(markdown(results, baseline))  # noqa: T201
+        else:
+            print_report(results, baseline, screen(wide=settings.wide))
+    if settings.plot:
+        _drawn("plot", settings.plot, lambda path: save_page(drawn, path))
+    if settings.reliability and chances is not None:
+        _drawn("reliability", settings.reliability, lambda path: save_reliability(chances.found(), baseline, path))
     return 0
 
 
 def _profiles(settings: ReplaySettings) -> list[Profile]:
     """Return the profiles to compare, the baseline first."""
     catalogue = load_profiles(settings.profiles)
-    names = settings.profile or tuple(catalogue.by_name)
-    names = tuple(dict.fromkeys((settings.baseline, *names) if settings.baseline else names))
-    found = [_read(catalogue, name) for name in names]
-    return (
-        sorted(found, key=lambda one: one.name != (settings.baseline or "windward")) if not settings.profile else found
-    )
+    names = settings.profile or (DEFAULT, *catalogue.by_name)
+    found: dict[str, str] = {}
+    profiles = []
+    for name in dict.fromkeys((settings.baseline, *names) if settings.baseline else names):
+        profile = _read(catalogue, name)
+        if profile.name in found:
+            raise SettingsError(
+                f"profile: {found[profile.name]} and {name} are both named {profile.name!r}; rename one"
+            )
+        found[profile.name] = name
+        profiles.append(profile)
+    return profiles
 
 
 def _read(catalogue: Profiles, name: str) -> Profile:
@@ -149,12 +163,12 @@ def _replay(
 def _contenders(settings: ReplaySettings, profiles: Sequence[Profile]) -> Contenders:
     movings = [
         Moving(share=percent / 100, gain_min=settings.gain_min, copy_gbit=settings.copy_gbit)
-        for percent in settings.rebalance
+        for percent in dict.fromkeys(settings.rebalance)
     ]
-    recorded = any(is_recorded(settings, path) for path in settings.paths)
-    evicting = [Evicting(minutes, _evicts_by(settings)) for minutes in settings.evict]
-    baseline = settings.baseline or profiles[0].name
-    return Contenders(profiles, baseline, movings, evicting, recorded=recorded)
+    evicting = [Evicting(minutes, _evicts_by(settings)) for minutes in dict.fromkeys(settings.evict)]
+    if evicting and not any(map(by_class_filter, profiles)):
+        raise SettingsError("evict: no profile counts by class; give the filter `fits` of one a table `classes`")
+    return Contenders(profiles, profiles[0].name, movings, evicting)
 
 
 def _evicts_by(settings: ReplaySettings) -> Profile | None:
@@ -172,7 +186,7 @@ def _result(outcome: Outcome, policy: Policy) -> Result:
     return Result(world.name, world.seed, policy.name, policy.reference, measure(outcome), resolution)
 
 
-def _observed(settings: ReplaySettings, profile: Profile) -> Chances | None:
+def _chances(settings: ReplaySettings, profile: Profile) -> Chances | None:
     if settings.reliability is None:
         return None
     try:
@@ -181,8 +195,22 @@ def _observed(settings: ReplaySettings, profile: Profile) -> Chances | None:
         raise SettingsError(f"reliability: {error}") from None
 
 
+def _check_drawing(settings: ReplaySettings, name: str) -> None:
+    """Refuse a picture that cannot be drawn before the replay, which may take hours."""
+    value: str | None = getattr(settings, name)
+    if value is None:
+        return
+    if not settings.paths:
+        raise SettingsError(f"{name}: results of earlier runs have figures only; nothing can be drawn of them")
+    path = Path(value)
+    if path.suffix not in SUFFIXES:
+        raise SettingsError(f"{name}: {path} cannot be written: expected one of {', '.join(SUFFIXES)}")
+    if not path.parent.is_dir() or path.is_dir():
+        raise SettingsError(f"{name}: {path} cannot be written: it is no file in a folder that exists")
+
+
 def _drawn(name: str, path: str, save: Callable[[Path], None]) -> None:
     try:
         save(Path(path))
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"{name}: {path} cannot be written: {error}") from None
+    except OSError as error:
+        raise SettingsError(f"{name}: {path} cannot be written: {error.strerror or error}") from None

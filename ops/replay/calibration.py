@@ -114,8 +114,9 @@ class Reliability:
 
     @property
     def skill(self) -> float:
-        """1 is perfect, 0 is the base rate's."""
-        return 1.0 - self.brier / max(self.base * (1.0 - self.base), 1e-12)
+        """1 is perfect, 0 is the base rate's; NaN where all cases are alike, or there are none."""
+        variance = self.base * (1.0 - self.base)
+        return 1.0 - self.brier / variance if variance else float("nan")
 
 
 def reliability(stated: Floats, observed: Floats) -> Reliability:

@@ -23,6 +23,8 @@ MEMORY_RATIOS = ("mem_std", "mem90", "mem100")
 """Those of worlds with memory (`ops.replay.memory_measures`)."""
 CLASS_RATIOS = ("hosted", "hosted_batch", "kept_batch", "hot90_prod", "on_hot_prod", "lost_prod")
 """Those of worlds with batch (`ops.replay.class_measures`)."""
+RESOLUTION = 1e-6
+"""The resolution of a result that states none."""
 
 _STUDENT = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
@@ -41,7 +43,7 @@ class Result:
     reference: bool
     stages: Mapping[str, Mapping[str, float]]
     """Figures by stage: ``fill``, ``steady``."""
-    resolution: float = 1e-6
+    resolution: float = RESOLUTION
     """One machine-minute as a share of the steady stage."""
 
 
@@ -83,7 +85,7 @@ class Row:
     policy: str
     reference: bool
     figures: Mapping[str, float]
-    """Means over the worlds."""
+    """Means over the worlds, of figures that all of them have."""
     ratios: Mapping[str, Ratio]
     worlds: int
 
@@ -104,12 +106,12 @@ def compare(results: Sequence[Result], baseline: str, stage: str = "steady", fam
     for policy in dict.fromkeys(one.policy for one in sorted(chosen, key=lambda one: one.reference)):
         mine = [one for one in chosen if one.policy == policy]
         paired = [(one, base[one.family, one.seed]) for one in mine if (one.family, one.seed) in base]
-        offset = max((one.resolution for one in mine), default=1e-6)
+        offset = max(one.resolution for one in mine)
         rows.append(
             Row(
                 policy,
                 mine[0].reference,
-                {name: fmean(one.stages[stage].get(name, 0.0) for one in mine) for name in mine[0].stages[stage]},
+                _means([one.stages[stage] for one in mine]),
                 {
                     name: ratio_of([(a.stages[stage][name], b.stages[stage][name]) for a, b in paired], offset)
                     for name in (*RATIOS, *MEMORY_RATIOS, *CLASS_RATIOS)
@@ -119,6 +121,11 @@ def compare(results: Sequence[Result], baseline: str, stage: str = "steady", fam
             )
         )
     return rows
+
+
+def _means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    shared = [name for name in figures[0] if all(name in each for each in figures)]
+    return {name: fmean(each[name] for each in figures) for name in shared}
 
 
 def as_json(results: Sequence[Result], baseline: str) -> dict[str, Any]:

@@ -28,22 +28,22 @@ class Contenders:
 
     Profiles that count by class also take part with evictions.
     In a world with batch the references are the first profile without batch, and the first one that counts by class
-    with known batch: with one sum for all classes, known batch would take prod's room.
+    with known batch: with one sum for all classes, known batch would take prod's room. The recorded placement of a
+    recorded world is a reference, too.
     """
 
     def __init__(
         self, profiles: Sequence[Profile], baseline: str, movings: Sequence[Moving],
-        evicting: Sequence[Evicting] = (), *, recorded: bool = False,
+        evicting: Sequence[Evicting] = (),
     ) -> None:  # fmt: skip
-        """``recorded``: the worlds know where their instances really were."""
         self._profiles, self._movings, self._evicting = profiles, movings, evicting
-        self._references = (AsRecorded, *REFERENCES) if recorded else REFERENCES
         self._moved = [one for one in profiles if one.name != baseline] or profiles
         self._by_class = [one for one in profiles if by_class_filter(one) is not None]
 
     def count(self, world: Workload) -> int:
         """Return how many there are."""
-        references = 1 + bool(self._by_class) if world.lower.any() else len(self._references)
+        references = 1 + bool(self._by_class) if world.lower.any() else len(REFERENCES)
+        references += bool(world.placed_on.size)
         more = len(self._moved) * len(self._movings) + len(self._by_class) * len(self._evicting)
         return len(self._profiles) + more + references
 
@@ -59,10 +59,12 @@ class Contenders:
             for one in self._evicting:
                 evictor = ByAdvice(one.profile or profile, world, one.every_minutes)
                 yield Contender(ProfilePolicy(profile, one.named(profile.name)), None, evictor)
+        if world.placed_on.size:
+            yield Contender(AsRecorded(world.seed))
         if world.lower.any():
             yield Contender(ProdAlone(self._profiles[0]))
             for profile in self._by_class[:1]:
                 yield Contender(KnowingBatch(profile))
             return
-        for kind in self._references:
+        for kind in REFERENCES:
             yield Contender(kind(world.seed))

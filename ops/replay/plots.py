@@ -26,12 +26,10 @@ _HOURS = 60.0
 
 
 def save_page(outcomes: Sequence[Outcome], path: Path) -> None:
-    """Draw the outcomes of one world; raises ValueError for a suffix that is none of `SUFFIXES`."""
+    """Draw the outcomes of one world into a file with one of `SUFFIXES`; raises OSError."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    if path.suffix not in SUFFIXES:
-        raise ValueError(f"expected one of {', '.join(SUFFIXES)}")
     count = len(outcomes)
     figure = Figure(figsize=(15.0, 3.0 + 1.9 * count), layout="constrained")
     FigureCanvasAgg(figure)
@@ -54,12 +52,10 @@ def save_page(outcomes: Sequence[Outcome], path: Path) -> None:
 
 
 def save_reliability(found: Reliability, title: str, path: Path) -> None:
-    """Draw stated chance against observed share, with the number of cases; raises ValueError for a wrong suffix."""
+    """Draw stated chance against observed share, with the number of cases, like `save_page`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    if path.suffix not in SUFFIXES:
-        raise ValueError(f"expected one of {', '.join(SUFFIXES)}")
     figure = Figure(figsize=(6.0, 6.5), layout="constrained")
     FigureCanvasAgg(figure)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])

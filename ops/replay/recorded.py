@@ -23,15 +23,13 @@ from ops.replay.recorded_fleet import fleet_of
 from ops.replay.recorded_lives import Life, Lives, named
 from ops.replay.recorded_missing import Missing
 from ops.replay.recorded_usage import Stretch, Used, fill
-from ops.replay.workload import MINUTE_S, Usage, Workload, WorkloadError, check
+from ops.replay.workload import CELLS_MAX, MINUTE_S, Usage, Workload, WorkloadError, check
 from schemas.errors import shortened
 from schemas.instance_table import SEPARATOR
 from schemas.resources import CPU, PRIORITY_CLASSES, RESOURCES
 from scorer.placement.as_request import as_request
 from scorer.snapshot.arrays import Bools, Floats
 
-CELLS_MAX = 200_000_000
-"""The most minutes of instances, and of machines: a cell takes 16 to 32 bytes of memory."""
 FILL_MINUTES = 60
 """Minutes in which the windows fill with the instances placed at the beginning; shown apart."""
 

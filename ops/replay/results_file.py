@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from ops.replay.comparison import Result
+import msgspec
+from msgspec import Meta
+
+from ops.replay.comparison import RATIOS, RESOLUTION, Result
 from ops.replay.workload import WorkloadError
+from schemas.errors import field_error, shortened
 
-_STAGES = ("fill", "steady")
+_NEEDED = (*RATIOS, "refused_first")
+_Figures = dict[str, Annotated[float, Meta(ge=0)]]
+
+
+class _World(msgspec.Struct):
+    family: str
+    seed: int
+    policy: str
+    reference: bool
+    steady: _Figures
+    fill: _Figures | None = None
+    resolution: Annotated[float, Meta(gt=0)] = RESOLUTION
+
+
+class _Results(msgspec.Struct):
+    worlds: list[_World]
 
 
 def read_results(path: Path) -> list[Result]:
     """Return the worlds in a file of results; raises WorkloadError."""
     try:
-        found = json.loads(path.read_bytes())
+        found = msgspec.json.decode(path.read_bytes(), type=_Results)
     except OSError as error:
         raise WorkloadError(f"{path} cannot be read: {error.strerror or error}") from None
-    except ValueError as error:
-        raise WorkloadError(f"{path.name}: is no JSON: {error}") from None
-    worlds = found.get("worlds") if isinstance(found, dict) else None
-    if not isinstance(worlds, list):
-        raise WorkloadError(f"{path.name}: has no worlds: expected what `windward replay --json` prints")
-    return [_result(path.name, number, world) for number, world in enumerate(worlds, 1)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        what = shortened(field_error(error))
+        raise WorkloadError(f"{path.name}: {what}; expected what `windward replay --json` prints") from None
+    return [_result(f"{path.name}: worlds[{number}]", world) for number, world in enumerate(found.worlds)]
 
 
-def _result(source: str, number: int, world: Any) -> Result:
-    try:
-        return Result(
-            family=str(world["family"]),
-            seed=int(world["seed"]),
-            policy=str(world["policy"]),
-            reference=bool(world["reference"]),
-            stages={name: {k: float(v) for k, v in world[name].items()} for name in _STAGES if name in world},
-            resolution=float(world.get("resolution", 1e-6)),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise WorkloadError(f"{source}: worlds, row {number}: {type(error).__name__}: {error}") from None
+def _result(source: str, world: _World) -> Result:
+    stages = {"steady": world.steady} if world.fill is None else {"fill": world.fill, "steady": world.steady}
+    for stage, figures in stages.items():
+        lacking = next((name for name in _NEEDED if name not in figures), None)
+        if lacking is not None:
+            raise WorkloadError(f"{source}.{stage}: has no {lacking}")
+    return Result(world.family, world.seed, world.policy, world.reference, stages, world.resolution)

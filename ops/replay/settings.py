@@ -44,7 +44,11 @@ class ReplaySettings:
         (), "profile to compare, a name or a .toml file; all built-in ones if none is given", metavar="NAME|FILE"
     )
     profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
-    baseline: str = setting("", "profile that the others are compared with (default: the first)")
+    baseline: str = setting(
+        "",
+        "profile that the others are compared with, a name or a .toml file (default: the first)",
+        metavar="NAME|FILE",
+    )
     machines: Annotated[int, Meta(ge=2, le=5_000)] = setting(200, "machines of a world made from a trace")
     days: Annotated[int, Meta(ge=1, le=60)] = setting(3, "its days; of more than one the first is history")
     seeds: Annotated[int, Meta(ge=1, le=1_000)] = setting(2, "worlds made from each trace")
@@ -52,7 +56,7 @@ class ReplaySettings:
     lifetimes: str | None = setting(
         None, "table of requests with sizes and lives (openb); assumed ones without it", metavar="FILE"
     )
-    lives: Annotated[float, Meta(gt=0)] = setting(10.0, "factor by which these lives are lengthened")
+    lives: Annotated[float, Meta(ge=0.1, le=1_000)] = setting(10.0, "factor by which these lives are lengthened")
     load: Annotated[float, Meta(gt=0, le=1)] = setting(0.65, "mean CPU demand, as a share of the fleet's cores")
     requests: Annotated[float, Meta(gt=0, le=1)] = setting(0.8, "sum of the requests, as a share of the fleet's cores")
     batch: Annotated[float, Meta(ge=0, le=10)] = setting(
@@ -92,10 +96,17 @@ class ReplaySettings:
     def __post_init__(self) -> None:
         if not self.sources and not (self.last or self.since or self.until):
             raise ValueError("sources: name a trace, a workload or a recording, or give last, since or until")
+        if self.evict_profile and not self.evict:
+            raise ValueError("evict_profile: give evict, too")
+
+    @property
+    def results(self) -> list[Path]:
+        """The sources that are results of earlier runs."""
+        return [Path(source) for source in self.sources if source.endswith(".json")]
 
     @property
     def paths(self) -> list[Path]:
-        """The sources that are replayed, without results of earlier runs."""
-        return [Path(source) for source in self.sources if not source.endswith(".json")] or (
-            [] if self.sources else [self.record_dir]
-        )
+        """The sources that are replayed."""
+        if not self.sources:
+            return [self.record_dir]
+        return [Path(source) for source in self.sources if not source.endswith(".json")]

@@ -16,26 +16,43 @@ from ops.replay.traces.find import read_lives, read_trace
 from ops.replay.traces.openb import Lives
 from ops.replay.traces.trace import Trace, part_of
 from ops.replay.workload import Workload, WorkloadError
-from ops.replay.workload_file import is_workload, read_workload
+from ops.replay.workload_file import is_workload, read_workload, workload_name
 from ops.replay.worlds import Shape, build_world
 from schemas.process.settings import SettingsError
 
 
 def worlds(settings: ReplaySettings, missing: list[str]) -> Iterator[Callable[[], Workload]]:
-    """Yield a function that makes each world; a trace is read once. Data that a recording lacks goes to ``missing``."""
+    """Yield a function that makes each world; a trace is read once. Data that a recording lacks goes to ``missing``.
+
+    Raises WorkloadError for two sources of one name: their results could not be told apart.
+    """
     lives = read_lives(Path(settings.lifetimes) if settings.lifetimes else None)
     shape = Shape(
         machines=settings.machines, days=settings.days, lives=settings.lives, load=settings.load,
         requests=settings.requests, memory=settings.memory, memory_load=settings.memory_load,
     )  # fmt: skip
+    names: dict[str, Path] = {}
+
+    def unique(name: str, path: Path) -> None:
+        if name in names:
+            raise WorkloadError(f"sources: {names[name]} and {path} are both named {name!r}; rename one")
+        names[name] = path
+
+    recorded = [path for path in settings.paths if is_recorded(settings, path)]
+    for given in ("last", "since", "until"):
+        if getattr(settings, given) and not recorded:
+            raise SettingsError(f"{given}: none of the sources is a recording of `windward record`")
     for path in settings.paths:
-        if is_recorded(settings, path):
+        if path in recorded:
+            unique(path.name, path)
             yield lambda path=path: _recorded(settings, path, missing)  # type: ignore[misc]
             continue
         if is_workload(path):
+            unique(workload_name(path.name), path)
             yield lambda path=path: read_workload(path)  # type: ignore[misc]
             continue
         trace = part_of(read_trace(path), settings.part)
+        unique(trace.family, path)
         for seed in range(settings.first_seed, settings.first_seed + settings.seeds):
             yield lambda trace=trace, seed=seed: _made(settings, trace, lives, shape, seed)  # type: ignore[misc]
 

@@ -26,6 +26,8 @@ LEAD_MINUTES = WINDOWS_S[-1] // MINUTE_S
 """Minutes before the origin in which the fleet is empty, so that no window is warming."""
 ORIGIN_S = 1_376_265_600
 """The default origin, epoch s: Monday 2013-08-12, 00:00 UTC."""
+CELLS_MAX = 200_000_000
+"""The most minutes of instances, and of machines, that are read: a cell takes 16 to 32 bytes of memory."""
 
 
 class WorkloadError(ValueError):
@@ -173,13 +175,6 @@ def check(workload: Workload, source: str) -> Workload:
         row = int(np.flatnonzero(workload.life < 1)[0])
         raise WorkloadError(f"{source}: end_s, row {row + 1}: the instance ends before it has lived a minute")
     return workload
-
-
-def finite(values: Floats, name: str, source: str, first: int = 1) -> None:
-    """Raise WorkloadError naming the row of the first value that is no number; rows count from ``first``."""
-    wrong = ~np.isfinite(values)
-    if wrong.any():
-        raise WorkloadError(f"{source}: {name}, row {row_of(wrong, first)}: expected a number")
 
 
 def row_of(where: NDArray[np.bool_], first: int = 1) -> int:

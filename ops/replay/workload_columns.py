@@ -15,13 +15,36 @@ from scorer.snapshot.arrays import Bools, Floats
 Where = Callable[[str, int], str]
 """Returns the place of a value as text, from its column and its position there."""
 
-OF_MACHINES = {
-    "machine": "machine",
-    "cores": "cores",
-    "mem_capacity_mib": "mem_capacity_mib",
-    "machine_labels": "labels",
+ARRAYS = {
+    "machine": "M", "cores": "M", "mem_capacity_mib": "M", "machine_labels": "M",
+    "ts": "T", "slot_s": "T",
+    "instance": "K", "asked_cores": "K", "asked_mem_mib": "K", "start_s": "K", "end_s": "K", "kind": "K", "labels": "K",
+    "priority_class": "K", "expected_cores": "K", "expected_mem_mib": "K",
+    "cpu_cores": "KT", "mem_mib": "KT", "fill_s": "",
+}  # fmt: skip
+"""The arrays of an ``.npz`` with their axes; other arrays are ignored."""
+TEXTS = {"machine", "machine_labels", "instance", "kind", "labels", "priority_class"}
+"""Those that hold text; the others hold numbers."""
+TABLES = {
+    "machines": ("machine", "cores"),
+    "instances": ("instance", "asked_cores", "start_s", "end_s"),
+    "usage": ("instance", "ts", "cpu_cores"),
 }
-"""Columns of the table of machines, by the array that holds each; all others are of the instances."""
+"""The tables of a folder, with the columns that each must have."""
+AMOUNT_MAX = 1e9
+"""The largest number of cores or MiB."""
+TIME_MAX_S = 1e11
+"""The largest time, s, and the smallest with a minus."""
+
+
+def array_of(table: str, column: str) -> str:
+    """Return the array that holds a column of the machines or the instances; "" for another column, which is ignored.
+
+    >>> array_of("machines", "labels"), array_of("instances", "labels"), array_of("instances", "machine")
+    ('machine_labels', 'labels', '')
+    """
+    name = "machine_labels" if (table, column) == ("machines", "labels") else column
+    return name if ARRAYS.get(name) == {"machines": "M", "instances": "K"}[table] else ""
 
 
 def in_arrays(source: str) -> Where:
@@ -41,26 +64,43 @@ def in_tables(source: str, files: Mapping[str, str]) -> Where:
     """
 
     def where(column: str, position: int) -> str:
-        table = "machines" if column in OF_MACHINES else "instances"
-        return f"{source}/{files[table]}: {OF_MACHINES.get(column, column)}, row {position + 2}"
+        table = "machines" if ARRAYS[column] == "M" else "instances"
+        return f"{source}/{files[table]}: {column.removeprefix('machine_')}, row {position + 2}"
 
     return where
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], source: str) -> None:
+    """Refuse arrays that are missing, have another shape, or have text in place of numbers. Raises WorkloadError."""
+    for name in (*TABLES["machines"], *TABLES["instances"], "cpu_cores"):
+        if name not in arrays:
+            raise WorkloadError(f"{source}: has no {name}")
+    if "ts" not in arrays and "slot_s" not in arrays:
+        raise WorkloadError(f"{source}: has neither ts nor slot_s")
+    cells = arrays["ts"] if "ts" in arrays else arrays["slot_s"]
+    sizes = {"M": np.size(arrays["machine"]), "K": np.size(arrays["instance"]), "T": np.size(cells)}
+    for name, axes in ARRAYS.items():
+        if name not in arrays:
+            continue
+        expected = tuple(sizes[axis] for axis in axes)
+        if np.shape(arrays[name]) != expected:
+            raise WorkloadError(f"{source}: {name}: has the shape {np.shape(arrays[name])}, expected {expected}")
+        kind = arrays[name].dtype
+        if name not in TEXTS and kind.kind not in "iuf":
+            raise WorkloadError(f"{source}: {name}: expected numbers, got {'text' if kind.kind in 'SU' else kind}")
 
 
 def check_columns(arrays: Mapping[str, NDArray[Any]], where: Where) -> None:
     """Refuse names given twice and numbers that are none, or out of bounds. Raises WorkloadError."""
     for name in ("machine", "instance"):
-        _check_names(arrays.get(name, np.empty(0)), name, where)
+        _check_names(arrays[name], name, where)
     for name in ("cores", "mem_capacity_mib"):
         _check_numbers(arrays, name, "above 0", lambda values: values > 0, where, may_miss=name != "cores")
-    for name in ("asked_cores", "asked_mem_mib"):
-        _check_numbers(arrays, name, "of 0 or more", lambda values: values >= 0, where)
+    for name in ("asked_cores", "asked_mem_mib", "expected_cores", "expected_mem_mib"):
+        may_miss = name.startswith("expected")
+        _check_numbers(arrays, name, "of 0 or more", lambda values: values >= 0, where, may_miss=may_miss)
     for name in ("start_s", "end_s"):
-        _check_numbers(arrays, name, "", lambda values: np.ones(values.shape, np.bool_), where)
-    for name in ("expected_cores", "expected_mem_mib"):
-        _check_numbers(arrays, name, "of 0 or more", lambda values: values >= 0, where, may_miss=True)
-    if not arrays.keys() >= {"start_s", "end_s"}:
-        return
+        _check_numbers(arrays, name, "", lambda values: values >= -TIME_MAX_S, where, most=TIME_MAX_S)
     early = np.asarray(arrays["end_s"], np.float64) <= np.asarray(arrays["start_s"], np.float64)
     if early.any():
         raise WorkloadError(f"{where('end_s', _first(early))}: the instance ends before it starts")
@@ -78,16 +118,19 @@ def _check_names(names: NDArray[Any], column: str, where: Where) -> None:
 
 def _check_numbers(
     arrays: Mapping[str, NDArray[Any]], name: str, what: str, good: Callable[[Floats], Bools], where: Where,
-    may_miss: bool = False,
+    may_miss: bool = False, most: float = AMOUNT_MAX,
 ) -> None:  # fmt: skip
     if name not in arrays:
         return
     values = np.asarray(arrays[name], np.float64)
     with np.errstate(invalid="ignore"):
-        wrong = ~(np.isfinite(values) & good(values)) & ~(np.isnan(values) & may_miss)
+        wrong = ~(good(values) & (values <= most)) & ~(np.isnan(values) & may_miss)
     if wrong.any():
         at = _first(wrong)
-        raise WorkloadError(f"{where(name, at)}: expected a number{' ' * bool(what)}{what}, got {values[at]:g}")
+        expected = f"expected a number{' ' * bool(what)}{what}"
+        if abs(values[at]) > most:
+            expected = f"expected a number of at most {most:g}"
+        raise WorkloadError(f"{where(name, at)}: {expected}, got {values[at]:g}")
 
 
 def _first(wrong: Bools) -> int:

@@ -6,9 +6,10 @@
 |----------------------------|--------|-----------------------------------------------------------------------------|
 | machine                    | [M]    | names of the fleet's machines                                               |
 | cores                      | [M]    | CPU capacity                                                                |
-| mem_capacity_mib           | [M]    | optional: memory; without it memory is not measured                         |
+| mem_capacity_mib           | [M]    | optional: memory; it is not measured unless every machine has some          |
 | machine_labels             | [M]    | optional: text ``key=value,key=value``                                      |
-| ts or slot_s               | [T]    | start of each cell in s, evenly spaced; epoch seconds if after 2001         |
+| ts or slot_s               | [T]    | start of each cell in s, evenly spaced; epoch seconds if after 2001; one    |
+|                            |        | cell alone is 300 s long                                                    |
 | instance                   | [K]    | names of the instances                                                      |
 | asked_cores, asked_mem_mib | [K]    | requests; memory is optional; a given 0 differs from no amount              |
 | start_s, end_s             | [K]    | when it starts and ends, in the time of ``ts``; what started before is       |
@@ -17,11 +18,13 @@
 | priority_class             | [K]    | optional: text; prod where it is empty                                      |
 | expected_cores,            | [K]    | optional: expected usage given by the deployer, NaN without                 |
 | expected_mem_mib           |        |                                                                             |
-| cpu_cores, mem_mib         | [K, T] | usage in cores, in MiB; NaN where there is no sample: the last one holds    |
+| cpu_cores, mem_mib         | [K, T] | usage in cores, in MiB; NaN where there is no sample: the last one holds,   |
+|                            |        | the first one before it; 0 where there is none                              |
 | fill_s                     | []     | optional: history at the beginning, shown apart                             |
 
 A folder holds the same: ``machines.csv`` and ``instances.csv`` with the columns above, and ``usage.csv`` with
 ``instance,ts,cpu_cores`` and optionally ``mem_mib``, one line an instance and cell, in any order; each may be ``.gz``.
+Other arrays and columns are ignored.
 
 Cells longer than a minute become minutes by a stated random rule, `ops.replay.minutes`; capacity bounds them.
 Errors name file, column and row; rows of a table count from its header, which is row 1; those of an array from 1.
@@ -29,7 +32,7 @@ Errors name file, column and row; rows of a table count from its header, which i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +40,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.replay.minutes import minute_readings
-from ops.replay.traces.find import read_arrays
-from ops.replay.workload import MINUTE_S, ORIGIN_S, Usage, Workload, WorkloadError, check, finite, row_of
-from ops.replay.workload_columns import Where, check_columns, classes_of, in_arrays, labels_of
+from ops.replay.traces.find import array_names, read_arrays
+from ops.replay.traces.trace import filled
+from ops.replay.workload import CELLS_MAX, MINUTE_S, ORIGIN_S, Usage, Workload, WorkloadError, check, row_of
+from ops.replay.workload_columns import (
+    AMOUNT_MAX,
+    TIME_MAX_S,
+    Where,
+    check_arrays,
+    check_columns,
+    classes_of,
+    in_arrays,
+    labels_of,
+)
 from ops.replay.workload_tables import read_folder
 from schemas.resources import CPU, MEMORY, RESOURCES
 from scorer.snapshot.arrays import Floats
@@ -50,18 +63,12 @@ MIB = 2.0**20
 
 def is_workload(path: Path) -> bool:
     """Return whether a path is a workload rather than a trace: a folder, or an ``.npz`` with instances."""
-    if path.is_dir():
-        return True
-    return path.name.endswith(".npz") and path.exists() and "instance" in _names(path)
+    return path.is_dir() or (path.name.endswith(".npz") and "instance" in array_names(path))
 
 
-def _names(path: Path) -> Sequence[str]:
-    try:
-        with path.open("rb") as file:
-            found = np.load(file, allow_pickle=False)
-            return list(getattr(found, "files", ()))
-    except (OSError, ValueError):
-        return ()
+def workload_name(source: str) -> str:
+    """Return the name of the workload in a file or folder of this name: up to the first dot."""
+    return source.partition(".")[0]
 
 
 def read_workload(path: Path) -> Workload:
@@ -75,16 +82,12 @@ def read_workload(path: Path) -> Workload:
 def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where | None = None) -> Workload:
     """Return the workload in named arrays; raises WorkloadError naming the place by ``where``."""
     where = where or in_arrays(source)
-    for name in ("machine", "cores", "instance", "asked_cores", "start_s", "end_s", "cpu_cores"):
-        if name not in arrays:
-            raise WorkloadError(f"{source}: has no {name}")
-    starts_s = arrays["ts"] if "ts" in arrays else arrays.get("slot_s")
-    if starts_s is None:
-        raise WorkloadError(f"{source}: has neither ts nor slot_s")
-    machines, instances = arrays["machine"], arrays["instance"]
-    _check_shapes(arrays, source, len(machines), len(instances), len(starts_s))
+    check_arrays(arrays, source)
     check_columns(arrays, where)
-    begin_s, cell_s = _cells(np.asarray(starts_s, np.float64), source)
+    starts_s = np.asarray(arrays["ts"] if "ts" in arrays else arrays["slot_s"], np.float64)
+    begin_s, cell_s = _cells(starts_s, source)
+    machines, instances = arrays["machine"], arrays["instance"]
+    minutes = _minutes(len(starts_s), cell_s, max(len(machines), len(instances)), source)
     start_s, end_s = (np.asarray(arrays[name], np.float64) - begin_s for name in ("start_s", "end_s"))
     capacity = np.full((len(RESOURCES), len(machines)), np.nan)
     capacity[CPU] = arrays["cores"]
@@ -100,10 +103,11 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where | None =
         raise WorkloadError(f"{source}: instance: none runs after the first cell of ts begins")
     order = np.flatnonzero(running)[np.argsort(start[running], kind="stable")]
     usage = _usage(arrays, source, cell_s, capacity, order)
-    minutes = int(len(starts_s) * cell_s / MINUTE_S)
-    fill = float(arrays["fill_s"]) if "fill_s" in arrays else 0.0
+    fill_s = float(arrays.get("fill_s", 0.0))
+    if not 0 <= fill_s <= TIME_MAX_S:
+        raise WorkloadError(f"{source}: fill_s: expected 0 or more seconds, got {fill_s:g}")
     workload = Workload(
-        name=source.partition(".")[0],
+        name=workload_name(source),
         machines=[str(name) for name in machines],
         capacity=capacity,
         instances=[str(instances[k]) for k in order],
@@ -113,7 +117,7 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where | None =
         life=life[order],
         usage=usage,
         minutes=minutes,
-        fill_minutes=min(int(fill // MINUTE_S), minutes - 1),
+        fill_minutes=min(int(fill_s // MINUTE_S), minutes - 1),
         origin_s=int(begin_s) // MINUTE_S * MINUTE_S if begin_s >= EPOCH_S_MIN else ORIGIN_S,
         machine_labels=labels_of(arrays, "machine_labels", where),
         kinds=[str(arrays["kind"][k]) for k in order] if "kind" in arrays else (),
@@ -124,31 +128,11 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where | None =
     return check(workload, source)
 
 
-def _check_shapes(arrays: Mapping[str, NDArray[Any]], source: str, machines: int, instances: int, cells: int) -> None:
-    expected: dict[str, tuple[int, ...]] = dict.fromkeys(("cores", "mem_capacity_mib", "machine_labels"), (machines,))
-    expected |= dict.fromkeys(
-        (
-            "asked_cores",
-            "asked_mem_mib",
-            "start_s",
-            "end_s",
-            "kind",
-            "labels",
-            "priority_class",
-            "expected_cores",
-            "expected_mem_mib",
-        ),
-        (instances,),
-    )
-    expected |= dict.fromkeys(("cpu_cores", "mem_mib"), (instances, cells))
-    for name, shape in expected.items():
-        if name in arrays and np.shape(arrays[name]) != shape:
-            raise WorkloadError(f"{source}: {name}: has the shape {np.shape(arrays[name])}, expected {shape}")
-
-
 def _cells(starts_s: Floats, source: str) -> tuple[float, float]:
     """Return when the first cell begins and how long each is."""
-    finite(starts_s, "ts", source)
+    wrong = ~(np.abs(starts_s) <= TIME_MAX_S)
+    if wrong.any():
+        raise WorkloadError(f"{source}: ts, row {row_of(wrong)}: expected a time of at most {TIME_MAX_S:g} s")
     if not starts_s.size:
         raise WorkloadError(f"{source}: ts: there are no cells")
     steps_s = np.diff(starts_s)
@@ -158,6 +142,16 @@ def _cells(starts_s: Floats, source: str) -> tuple[float, float]:
     if uneven.any():
         raise WorkloadError(f"{source}: ts, row {row_of(uneven) + 1}: the times are not evenly spaced")
     return float(starts_s[0]), float(steps_s[0])
+
+
+def _minutes(cells: int, cell_s: float, rows: int, source: str) -> int:
+    """Return the length of a workload; ``rows``: its instances or its machines, whichever are more."""
+    minutes = int(cells * cell_s / MINUTE_S)
+    if not minutes:
+        raise WorkloadError(f"{source}: ts: {cells} cells of {cell_s:g} s are less than a minute")
+    if minutes * rows > CELLS_MAX:
+        raise WorkloadError(f"{source}: ts: {minutes:,} minutes of {rows:,} rows are too many: at most {CELLS_MAX:,}")
+    return minutes
 
 
 def _usage(arrays: Mapping[str, NDArray[Any]], source: str, cell_s: float, capacity: Floats, order: Any) -> Usage:
@@ -170,14 +164,14 @@ def _usage(arrays: Mapping[str, NDArray[Any]], source: str, cell_s: float, capac
         if name not in arrays or np.isnan(capacity[resource]).all():
             values.append(None)
             continue
-        cells = np.asarray(arrays[name], np.float32)[order]
-        wrong = (cells < 0) | np.isinf(cells)
+        with np.errstate(over="ignore"):
+            cells = np.asarray(arrays[name], np.float32)[order]
+        wrong = (cells < 0) | (cells > AMOUNT_MAX)
         if wrong.any():
             row, cell = np.argwhere(wrong)[0]
-            raise WorkloadError(
-                f"{source}: {name}, row {order[row] + 1}, cell {cell + 1}: expected 0 or more, got {cells[row, cell]:g}"
-            )
-        cells = _held(cells) * np.float32(unit)
+            place = f"{source}: {name}, row {order[row] + 1}, cell {cell + 1}"
+            raise WorkloadError(f"{place}: expected from 0 to {AMOUNT_MAX:g}, got {cells[row, cell]:g}")
+        cells = np.nan_to_num(filled(cells), nan=0.0) * np.float32(unit)
         readings = minute_readings(cells, cell_s, generator, most=float(np.nanmax(capacity[resource])))
         values.append(readings.reshape(-1))
         length = readings.shape[1]
@@ -192,14 +186,6 @@ def _usage(arrays: Mapping[str, NDArray[Any]], source: str, cell_s: float, capac
         scale=np.ones((len(RESOURCES), count)),
         most=np.full((len(RESOURCES), count), np.inf),
     )
-
-
-def _held(cells: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the cells with each gap as the last value before it, as the first one before that; 0 where none is."""
-    known = np.isfinite(cells)
-    last = np.maximum.accumulate(np.where(known, np.arange(cells.shape[1]), 0), axis=1)
-    held = np.take_along_axis(cells, np.maximum(last, np.argmax(known, axis=1)[:, None]), axis=1)
-    return np.nan_to_num(held, nan=0.0)
 
 
 def _expected(arrays: Mapping[str, NDArray[Any]]) -> Floats:

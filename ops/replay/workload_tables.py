@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.replay.traces.find import read_table
-from ops.replay.workload import WorkloadError, finite
-from ops.replay.workload import row_of as row_of_first
-from ops.replay.workload_columns import Where, check_columns, in_tables
-from scorer.snapshot.arrays import Floats, Integers
-
-CELLS_MAX = 200_000_000
-_NUMBERS = {
-    "cores", "mem_capacity_mib", "asked_cores", "asked_mem_mib", "start_s", "end_s", "expected_cores",
-    "expected_mem_mib",
-}  # fmt: skip
-"""Columns of the tables that hold numbers; an empty value is none."""
+from ops.replay.workload import CELLS_MAX, WorkloadError, row_of
+from ops.replay.workload_columns import AMOUNT_MAX, TABLES, TEXTS, TIME_MAX_S, Where, array_of, check_columns, in_tables
+from scorer.snapshot.arrays import Bools, Floats, Integers
 
 
 def read_folder(path: Path) -> tuple[dict[str, NDArray[Any]], Where]:
@@ -28,54 +20,57 @@ def read_folder(path: Path) -> tuple[dict[str, NDArray[Any]], Where]:
 
     Raises WorkloadError.
     """
-    arrays = _columns(path, "machines", {"labels": "machine_labels"}) | _columns(path, "instances", {})
+    if not any(path.glob("*.csv*")):
+        files = ", ".join(f"{name}.csv" for name in TABLES)
+        raise WorkloadError(f"{path.name}: is neither a workload ({files}) nor a recording")
+    arrays = _columns(path, "machines") | _columns(path, "instances")
     where = in_tables(path.name, {name: _path(path, name).name for name in ("machines", "instances")})
-    check_columns(arrays, where)
+    check_columns(arrays, where)  # before the usage, which is of these names
     table, header, lines = _table(path, "usage")
-    for name in ("instance", "ts", "cpu_cores"):
-        if name not in header:
-            raise WorkloadError(f"{table}: has no column {name}")
-    if "instance" not in arrays:
-        raise WorkloadError(f"{path.name}/instances.csv: has no column instance")
     if not lines:
         raise WorkloadError(f"{table}: has no lines")
-    row_of = {str(name): row for row, name in enumerate(arrays["instance"])}
+    number_of = {str(name): number for number, name in enumerate(arrays["instance"])}
     place = header.index("instance")
     for row, line in enumerate(lines, 2):
-        if line[place] not in row_of:
+        if line[place] not in number_of:
             raise WorkloadError(f"{table}: instance, row {row}: {line[place]!r} is not in instances.csv")
-    rows = np.array([row_of[line[place]] for line in lines], np.int64)
+    rows = np.array([number_of[line[place]] for line in lines], np.int64)
     times_s = _numbers(table, header, lines, "ts")
-    finite(times_s, "ts", table, first=2)
+    _refuse(~(np.abs(times_s) <= TIME_MAX_S), f"{table}: ts", f"expected a time of at most {TIME_MAX_S:g} s", times_s)
     steps_s = np.diff(np.unique(times_s))
     cell_s = float(np.median(steps_s)) if steps_s.size else 300.0
     cells = np.floor((times_s - times_s.min()) / cell_s + 1e-9).astype(np.int64)
-    if (cells.max(initial=0) + 1) * len(row_of) > CELLS_MAX:
+    if (cells.max() + 1) * len(number_of) > CELLS_MAX:
         raise WorkloadError(f"{table}: ts: steps of {cell_s:g} s over {np.ptp(times_s):g} s are too many")
-    arrays["ts"] = times_s.min() + np.arange(cells.max(initial=0) + 1) * cell_s
-    arrays["cell_s"] = np.array(cell_s)
-    _check_once(rows, cells, table, lines, place)
+    arrays["ts"] = times_s.min() + np.arange(cells.max() + 1) * cell_s
+    again = _second_in_cell(rows, cells)
+    if again is not None:
+        name = lines[again][place]
+        raise WorkloadError(f"{table}: ts, row {again + 2}: {name!r} has a line in this cell of {cell_s:g} s already")
     for name in ("cpu_cores", "mem_mib"):
         if name in header:
             values = _numbers(table, header, lines, name)
-            wrong = (values < 0) | np.isinf(values)
-            if wrong.any():
-                at = row_of_first(wrong, first=0)
-                raise WorkloadError(f"{table}: {name}, row {at + 2}: expected 0 or more, got {values[at]:g}")
-            grid = np.full((len(row_of), len(arrays["ts"])), np.nan, np.float32)
+            wrong = (values < 0) | (values > AMOUNT_MAX)
+            _refuse(wrong, f"{table}: {name}", f"expected from 0 to {AMOUNT_MAX:g}", values)
+            grid = np.full((len(number_of), len(arrays["ts"])), np.nan, np.float32)
             grid[rows, cells] = values
             arrays[name] = grid
     return arrays, where
 
 
-def _check_once(rows: Integers, cells: Integers, table: str, lines: Sequence[Sequence[str]], place: int) -> None:
-    """Refuse a second line of an instance in one cell: one of the two would be lost."""
-    both = rows * (cells.max(initial=0) + 1) + cells
+def _refuse(wrong: Bools, column: str, expected: str, values: Floats) -> None:
+    """Raise WorkloadError for the first wrong value of a column of a table."""
+    if wrong.any():
+        row = row_of(wrong, first=2)
+        raise WorkloadError(f"{column}, row {row}: {expected}, got {values[row - 2]:g}")
+
+
+def _second_in_cell(rows: Integers, cells: Integers) -> int | None:
+    """Return the first line whose instance has another line in the same cell: one of the two would be lost."""
+    both = rows * (cells.max() + 1) + cells
     order = np.argsort(both, kind="stable")
     again = order[1:][np.diff(both[order]) == 0]
-    if again.size:
-        at = int(again.min())
-        raise WorkloadError(f"{table}: ts, row {at + 2}: {lines[at][place]!r} has a line in this cell already")
+    return int(again.min()) if again.size else None
 
 
 def _path(folder: Path, name: str) -> Path:
@@ -90,23 +85,31 @@ def _table(folder: Path, name: str) -> tuple[str, list[str], list[list[str]]]:
     path = _path(folder, name)
     header, lines = read_table(path)
     shown = f"{folder.name}/{path.name}"
+    for column in TABLES[name]:
+        if column not in header:
+            raise WorkloadError(f"{shown}: has no column {column}")
+    twice = next((column for at, column in enumerate(header) if column in header[:at]), None)
+    if twice is not None:
+        raise WorkloadError(f"{shown}: has two columns {twice}")
     for row, line in enumerate(lines, 2):
         if len(line) != len(header):
             raise WorkloadError(f"{shown}: row {row}: {len(line)} values, the header has {len(header)}")
     return shown, header, lines
 
 
-def _columns(folder: Path, name: str, renamed: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+def _columns(folder: Path, name: str) -> dict[str, NDArray[Any]]:
     table, header, lines = _table(folder, name)
     return {
-        renamed.get(column, column): _numbers(table, header, lines, column)
-        if column in _NUMBERS
-        else np.array([line[at] for line in lines])
+        array: np.array([line[at] for line in lines], np.str_)
+        if array in TEXTS
+        else _numbers(table, header, lines, column)
         for at, column in enumerate(header)
+        if (array := array_of(name, column))
     }
 
 
 def _numbers(table: str, header: Sequence[str], lines: Sequence[Sequence[str]], column: str) -> Floats:
+    """Return a column of numbers, NaN for an empty value."""
     at = header.index(column)
     found = np.full(len(lines), np.nan)
     for row, line in enumerate(lines):

@@ -80,8 +80,6 @@ def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload
         size[MEMORY] = np.maximum(size[MEMORY], 2.0**26)
     asked = _asked(size, capacity, shape, start, life)
     usage = _usage(trace, source, size, capacity, generator)
-    minutes = shape.days * DAY_MINUTES
-    scaled = _scaled(usage, capacity, start, life, minutes, shape)
     return check(
         Workload(
             name=trace.family,
@@ -91,8 +89,8 @@ def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload
             asked=asked,
             start=start,
             life=life,
-            usage=scaled,
-            minutes=minutes,
+            usage=_scaled(usage, capacity, start, life, shape, trace.family),
+            minutes=shape.days * DAY_MINUTES,
             fill_minutes=DAY_MINUTES if shape.days > 1 else FILL_ONE_DAY_MINUTES,
             seed=seed,
             kinds=[trace.kinds[at] for at in source] if trace.kinds else (),
@@ -168,20 +166,22 @@ def _minutes(cells: NDArray[np.float32], cell_s: float, generator: np.random.Gen
     return minute_readings(cells, cell_s, generator, most=1.0).reshape(-1)
 
 
-def _scaled(usage: Usage, capacity: Floats, start: Integers, life: Integers, minutes: int, shape: Shape) -> Usage:
+def _scaled(usage: Usage, capacity: Floats, start: Integers, life: Integers, shape: Shape, name: str) -> Usage:
     """Return the usage scaled to the load wanted, found by repeated proportion: one may use no more than ``most``."""
-    scale = usage.scale.copy()
+    scale, minutes = usage.scale.copy(), shape.days * DAY_MINUTES
     for resource, load in ((CPU, shape.load), (MEMORY, shape.memory_load)):
         whole = capacity[resource].sum()
         if not np.isfinite(whole):
             continue
         for _ in range(_ROUNDS):
-            total = _total(Usage(**{**vars(usage), "scale": scale}), resource, start, life, minutes)[60:]
+            total = _total(replace(usage, scale=scale), resource, start, life, minutes)[FIRST_CROWD_MINUTES:]
+            if not total.any():
+                raise WorkloadError(f"{name}: no instance uses any {RESOURCES[resource]}")
             growth = min(load * whole / total.mean(), PEAK * whole / total.max())
             scale[resource] *= growth
             if abs(growth - 1) < NEAR:
                 break
-    return Usage(**{**vars(usage), "scale": scale})
+    return replace(usage, scale=scale)
 
 
 def _total(usage: Usage, resource: int, start: Integers, life: Integers, minutes: int) -> Floats:

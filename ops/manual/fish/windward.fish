@@ -292,7 +292,7 @@ complete -c windward -n '_shtab_windward_using replay' -l since -x -d 'replay a 
 complete -c windward -n '_shtab_windward_using replay' -l until -x -d 'until this time; default: the end of the recording'
 complete -c windward -n '_shtab_windward_using replay' -l profile -x -d 'profile to compare, a name or a .toml file; all built-in ones if none is given'
 complete -c windward -n '_shtab_windward_using replay' -l profiles -x -d 'profile files or directories of your own'
-complete -c windward -n '_shtab_windward_using replay' -l baseline -x -d 'profile that the others are compared with (default: the first)'
+complete -c windward -n '_shtab_windward_using replay' -l baseline -x -d 'profile that the others are compared with, a name or a .toml file (default: the first)'
 complete -c windward -n '_shtab_windward_using replay' -l machines -x -d 'machines of a world made from a trace (default 200)'
 complete -c windward -n '_shtab_windward_using replay' -l days -x -d 'its days; of more than one the first is history (default 3)'
 complete -c windward -n '_shtab_windward_using replay' -l seeds -x -d 'worlds made from each trace (default 2)'

@@ -1,7 +1,8 @@
 """openb: requests of a production cluster with their sizes and lifetimes, for worlds whose trace has none.
 
 Columns ``cpu_milli``, ``memory_mib``, ``creation_time``, ``deletion_time``, ``scheduled_time`` (s). Used are requests
-that were scheduled and created from t = 9,936,000 s on, where arrivals are dense. Of a file that ends before, all are.
+for some CPU that were scheduled and deleted, and created from t = 9,936,000 s on, where arrivals are dense. In a file
+that ends before, the time of creation does not matter. A memory that is not given counts as 0.
 """
 
 from __future__ import annotations
@@ -51,12 +52,13 @@ def convert(header: Sequence[str], lines: Sequence[Sequence[str]], source: str) 
         rows.append(values)
     table = np.array(rows, np.float64).reshape(-1, len(COLUMNS))
     cpu, memory, created, deleted, scheduled = table.T
-    used = np.isfinite(created) & np.isfinite(scheduled) & (deleted > created) & (cpu > 0)
+    used = np.isfinite(cpu) & np.isfinite(scheduled) & np.isfinite(deleted - created) & (deleted > created) & (cpu > 0)
     if (used & (created >= DENSE_S)).any():
         used &= created >= DENSE_S
     if not used.any():
         raise WorkloadError(f"{source}: no request was scheduled and deleted")
-    return Lives((deleted - created)[used], cpu[used] / 1000, memory[used] * 2.0**20)
+    memory_bytes = np.nan_to_num(memory[used], posinf=0.0, neginf=0.0) * 2.0**20
+    return Lives((deleted - created)[used], cpu[used] / 1000, memory_bytes)
 
 
 def without_file(count: int = 4_096) -> Lives:

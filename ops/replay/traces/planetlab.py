@@ -40,6 +40,8 @@ def convert(columns: Mapping[str, NDArray[Any]], source: str) -> Trace:
             rows.setdefault(str(name), []).append(count + row)
         count += len(cpu)
         parts.append(cpu.astype(np.float32) / np.float32(100))
+    if not parts:
+        raise WorkloadError(f"{source}: days: there are none")
     return Trace(
         family="planetlab", cell_s=CELL_S, cpu=np.concatenate(parts), memory=None, sources=list(rows.values()),
         names=list(rows), kinds=[name.partition("_")[2] or name for name in rows],

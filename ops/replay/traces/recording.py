@@ -3,7 +3,7 @@
 Of the public traces these are Bitbrains (``.npz`` of a week, ``.csv.gz`` of a day; sizes are in it), the Google trace
 of 2011 (``.npz``, names ``gcd-<job>_<day>``: joined by job) and the hosts of Alibaba 2018 (``.csv.gz``).
 
-Days begin at the first midnight (UTC) of the file when its times are epoch seconds, else where it begins.
+The first day begins where the file begins.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from schemas.resources import CPU, MEMORY
 from streams.load_generator.recording_file import Defaults, RecordingError, load_trace
 
 _SIZES_UNKNOWN = Defaults(cores=np.nan, memory=np.nan, nic=np.nan)
-_WORDS = {"bitbrains": "bitbrains", "gcd": "gcd", "alibaba": "alibaba"}
+_FAMILIES = ("bitbrains", "gcd", "alibaba")
+"""A file whose name has one of these in it is of that family; another is one by itself."""
 _CELL_S = 60.0
-"""Steps shorter than two of these, or irregular, are read as cells of this length."""
+"""Cells that are no whole number of minutes, or no whole part of a day, are read as cells of this length."""
 
 
 def read(path: Path) -> Trace:
@@ -35,7 +36,7 @@ def read(path: Path) -> Trace:
         at = (np.arange(int(found.length_s // _CELL_S)) * _CELL_S / cell_s).astype(np.int64)
         cell_s, cpu, memory = _CELL_S, cpu[:, at], memory[:, at]
     cores, memory_bytes = found.capacity[CPU], found.capacity[MEMORY]
-    family = next((name for word, name in _WORDS.items() if word in path.name), path.name.partition(".")[0])
+    family = next((name for name in _FAMILIES if name in path.name), path.name.partition(".")[0])
     trace = of_days(family, cell_s, found.names, cpu, memory, _known(cores), _known(memory_bytes))
     return joined_by_job(trace)
 

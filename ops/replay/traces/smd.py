@@ -31,6 +31,8 @@ def convert(columns: Mapping[str, NDArray[Any]], source: str) -> Trace:
         series = [columns[f"x_{name}"] for name in names]
     except KeyError as error:
         raise WorkloadError(f"{source}: has no {error.args[0]}") from None
+    if not series:
+        raise WorkloadError(f"{source}: machines: there are none")
     length = min(len(each) for each in series)
     cpu, memory = (np.array([each[:length, known.index(column)] for each in series], np.float32) for column in COLUMNS)
     return of_days("smd", CELL_S, names, cpu, memory)

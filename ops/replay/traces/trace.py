@@ -1,4 +1,4 @@
-"""A trace: the load of some sources (VMs, hosts, jobs) as whole days, in percent of each source's size."""
+"""A trace: the load of some sources (VMs, hosts, jobs) as whole days, as a share of each source's size."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def of_days(
     """Return the trace of [S, T] series of consecutive days: gaps are filled with the last value known.
 
     A source without any reading of a resource, or with a size of zero, is left out; so is an incomplete last day.
-    Raises WorkloadError for less than a day.
-    """  # fmt: skip
+    Raises ValueError for less than a day, or when no source is left.
+    """
     cells = round(DAY_S / cell_s)
     days = cpu.shape[1] // cells
     if not days:
-        raise WorkloadError(f"{family}: holds {cpu.shape[1] * cell_s / 3600:.3g} hours, at least one day is needed")
+        raise ValueError(f"holds {cpu.shape[1] * cell_s / 3600:.3g} hours, at least one day is needed")
     used = np.isfinite(cpu).any(axis=1)
     if memory is not None and np.isfinite(memory).any():
         used &= np.isfinite(memory).any(axis=1)
@@ -66,19 +66,33 @@ def of_days(
         if size is not None:
             used &= np.nan_to_num(size) > 0
     if not used.any():
-        raise WorkloadError(f"{family}: no machine has any reading")
+        raise ValueError("no machine has any reading")
     chosen = np.flatnonzero(used)
     by_day = (len(chosen) * days, cells)
     return Trace(
         family=family,
         cell_s=cell_s,
-        cpu=_filled(cpu[chosen, : days * cells]).reshape(by_day),
-        memory=None if memory is None else _filled(memory[chosen, : days * cells]).reshape(by_day),
+        cpu=filled(cpu[chosen, : days * cells]).reshape(by_day),
+        memory=None if memory is None else filled(memory[chosen, : days * cells]).reshape(by_day),
         sources=[range(at * days, (at + 1) * days) for at in range(len(chosen))],
         names=[names[at] for at in chosen.tolist()],
         cores=None if cores is None else cores[chosen],
         memory_bytes=None if memory_bytes is None else memory_bytes[chosen],
     )
+
+
+def checked(trace: Trace, source: str) -> Trace:
+    """Return the trace with loads above 1 as 1; raises WorkloadError for a load that is below 0 or no number."""
+    for name, loads in (("cpu", trace.cpu), ("memory", trace.memory)):
+        if loads is None:
+            continue
+        wrong = ~(np.isfinite(loads) & (loads >= 0)).all(axis=1)
+        if wrong.any():
+            rows = set(np.flatnonzero(wrong).tolist())
+            whose = next(each for each, days in zip(trace.names, trace.sources, strict=True) if rows & set(days))
+            raise WorkloadError(f"{source}: {name} of {whose!r}: expected numbers of 0 or more")
+        np.minimum(loads, 1.0, out=loads)
+    return trace
 
 
 def joined_by_job(trace: Trace) -> Trace:
@@ -98,11 +112,11 @@ def joined_by_job(trace: Trace) -> Trace:
 
 
 def part_of(trace: Trace, part: Part) -> Trace:
-    """Return a part of the trace: ``tuning`` and ``held-out`` have no source and no day of a source in common.
+    """Return a part of the trace; ``tuning`` and ``held-out`` have no source in common.
 
     A source is for tuning if the checksum of its name is even, and then with the first half of its days (rounded up);
-    held out are the other sources with the other half, or with their one day. With fewer than 16 sources each is in
-    both parts, with the days of that half: such a trace has no sources to spare.
+    held out are the other sources with the other half, or with their one day. A trace of fewer than 16 sources has none
+    to spare: each is in both parts, with the days of that half, so a source of one day has it in both.
     """
     if part == "all":
         return trace
@@ -124,7 +138,7 @@ def part_of(trace: Trace, part: Part) -> Trace:
     )  # fmt: skip
 
 
-def _filled(series: NDArray[np.float32]) -> NDArray[np.float32]:
+def filled(series: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return [S, T] with each gap as the last value before it; before the first one, as the first."""
     known = np.isfinite(series)
     at = np.where(known, np.arange(series.shape[1]), 0)

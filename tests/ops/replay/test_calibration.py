@@ -39,6 +39,12 @@ def test_a_forecaster_that_exaggerates_is_told() -> None:
     assert found.skill < 0
 
 
+@pytest.mark.parametrize("observed", [[], [0.0, 0.0], [1.0]])
+def test_without_both_outcomes_there_is_no_skill(observed: list[float]) -> None:
+    """The base rate is right by itself."""
+    assert np.isnan(reliability(np.full(len(observed), 0.5), np.array(observed)).skill)
+
+
 @pytest.mark.parametrize(
     ("one", "right"),
     [

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ops.cli import main
+from tests.ops.replay.test_results_file import WORLD
 from tests.ops.replay.test_workload_file import folder
 
 
@@ -75,7 +76,23 @@ def test_a_world_may_have_batch(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["mine", "--profile", "none"], "none"),
         (["none.json"], "there are no results in these files"),
         (["mine", "--evict", "5", "--evict-profile", "seed"], "evict_profile: seed counts all classes together"),
+        (["mine", "--evict", "5", "--profile", "seed"], "evict: no profile counts by class"),
+        (["mine", "--evict-profile", "seed"], "evict_profile: give evict, too"),
         (["mine", "--profile", "windward", "--plot", "page.gif"], "expected one of .png, .svg, .pdf"),
+        (
+            ["mine", "--plot", "no/page.png"],
+            "plot: no/page.png cannot be written: it is no file in a folder that exists",
+        ),
+        (["mine", "--reliability", "mine"], "reliability: mine cannot be written: expected one of .png, .svg, .pdf"),
+        (["none.json", "--plot", "page.png"], "plot: results of earlier runs have figures only"),
+        (
+            ["mine", "--profile", "seed", "--profile", "seed.toml"],
+            "seed and seed.toml are both named 'seed'; rename one",
+        ),
+        (["mine", "a/mine"], "sources: mine and a/mine are both named 'mine'; rename one"),
+        (["mine", "--last", "7d"], "last: none of the sources is a recording"),
+        (["mine", "--lives", "1e300"], "lives: expected a number of at most 1000"),
+        (["one.json", "--baseline", "none"], "baseline: no policy 'none' in these files; there are p"),
     ],
 )
 def test_wrong_usage_is_one_line(
@@ -87,10 +104,39 @@ def test_wrong_usage_is_one_line(
 ) -> None:
     """Exit 2 and what was wrong."""
     folder(tmp_path / "mine")
+    (tmp_path / "a").mkdir()
+    folder(tmp_path / "a/mine")
     (tmp_path / "none.json").write_text('{"worlds": []}')
+    (tmp_path / "one.json").write_text(json.dumps({"worlds": [WORLD]}))
+    (tmp_path / "seed.toml").write_text('[[filters]]\nuse = "fits"\n')
     monkeypatch.chdir(tmp_path)
     assert main(["replay", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_baseline_may_be_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others are compared with the profile in it, and moved; the page is drawn after the table is printed."""
+    folder(tmp_path / "mine")
+    (tmp_path / "base.toml").write_text('[[filters]]\nuse = "fits"\n')
+    monkeypatch.chdir(tmp_path)
+    given = ["--profile", "kubernetes", "--baseline", "base.toml", "--rebalance", "5", "--rebalance", "5", "--json"]
+    assert main(["replay", "mine", *given]) == 0
+    found = json.loads(capsys.readouterr().out)
+    rows = found["comparison"]["steady"]["all"]
+    assert found["baseline"] == "base"
+    assert [row["policy"] for row in rows][:3] == ["base", "kubernetes", "kubernetes + 5 %/h"]
+    assert all(row["ratios"] for row in rows)
+
+
+def test_a_page_that_cannot_be_written_leaves_the_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are printed before it is drawn."""
+    path = folder(tmp_path / "mine")
+    assert main(["replay", str(path), "--profile", "kubernetes", "--plot", "/proc/page.png"]) == 2
+    printed = capsys.readouterr()
+    assert "ratios to kubernetes" in printed.out
+    assert printed.err.endswith("plot: /proc/page.png cannot be written: No such file or directory\n")
 
 
 def test_results_of_parts_are_put_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,3 +63,10 @@ def test_a_policy_counts_once_in_a_world_and_references_come_last() -> None:
     rows = compare(once([*results, result("base", 1, 9.0)]), "base")
     assert [(row.policy, row.worlds) for row in rows] == [("base", 2), ("new", 1), ("chance", 1)]
     assert rows[0].figures["std"] == 1.0
+
+
+def test_a_figure_that_some_worlds_lack_has_no_mean() -> None:
+    """Where a world has no memory, the mean of the others is not that of all."""
+    results = [result("base", 1, 1.0), Result("a", 2, "base", False, {"steady": {**FIGURES, "mem_std": 0.5}})]
+    (row,) = compare(results, "base")
+    assert row.figures.keys() == FIGURES.keys()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from ops.replay.batch_stream import with_batch
@@ -39,6 +42,18 @@ def test_every_profile_but_the_baseline_is_moved_too(
     assert [one.policy.name for one in found] == expected + REFERENCES
     assert [one.mover is not None for one in found] == ["%/h" in one.policy.name for one in found]
     assert contenders.count(world) == len(found)
+
+
+@pytest.mark.parametrize("batch", [0.0, 0.5])
+def test_a_recorded_placement_is_a_reference_where_it_is_known(batch: float) -> None:
+    """Of the recorded worlds of a run alone, with batch or without."""
+    world = small_world(machines=2)
+    world = with_batch(world, batch) if batch else world
+    recorded = replace(world, placed_on=np.zeros(len(world.instances), np.int64))
+    contenders = Contenders([load_profiles(()).choose("seed")], "seed", [])
+    names = [[one.policy.name for one in contenders.of(each)] for each in (world, recorded)]
+    assert names[1] == ["seed", "as recorded", *names[0][1:]]
+    assert contenders.count(recorded) == len(names[1])
 
 
 def test_worlds_with_batch_have_references_of_their_own() -> None:

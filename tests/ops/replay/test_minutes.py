@@ -35,8 +35,20 @@ def test_the_spread_inside_a_cell_is_that_of_the_steps_between_cells() -> None:
 
 @pytest.mark.parametrize(
     ("cell_s", "cells", "expected"),
-    [(60.0, [1, 2], [1, 2]), (20.0, [1, 2, 3, 4, 5, 6], [2, 5]), (90.0, [1, 4], [1, 1, 4])],
-    ids=["minutes stay", "shorter ones are averaged", "no whole minutes: the value in force"],
+    [
+        (60.0, [1, 2], [1, 2]),
+        (20.0, [1, 2, 3, 4, 5, 6], [2, 5]),
+        (45.0, [1, 3, 5, 7, 9], [2, 5, 7]),
+        (40.0, [1, 3, 5, 7], [2, 5]),
+        (90.0, [1, 4], [1, 1, 4]),
+    ],
+    ids=[
+        "minutes stay",
+        "shorter ones are averaged",
+        "three quarters",
+        "two thirds",
+        "no whole minutes: the value in force",
+    ],
 )
 def test_other_cells(cell_s: float, cells: list[float], expected: list[float]) -> None:
     """Nothing is drawn where the cells say it, or where a minute has no cells of its own."""

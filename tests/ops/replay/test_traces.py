@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,11 +107,15 @@ def test_lives_are_those_of_scheduled_requests(tmp_path: Path) -> None:
          "r.csv: creation_time, row 2: 'x' is no number"),
         ("r.csv", "", "r.csv: is empty"),
         ("r.txt", "", "r.txt: is neither .npz, .csv nor .csv.gz"),
+        ("r.csv", "a\x00\xe9", "r.csv: is no UTF-8 text: unexpected end of data at byte 2"),
+        ("r.csv.gz", "text", "r.csv.gz: Not a gzipped file (b'te')"),
+        ("r.csv", "cpu_milli,memory_mib,creation_time,deletion_time,scheduled_time\ninf,1,0,9,0\n1,1,0,inf,0\n",
+         "r.csv: no request was scheduled and deleted"),
     ],
 )  # fmt: skip
 def test_wrong_lives_are_told_where(tmp_path: Path, name: str, text: str, message: str) -> None:
     """File, column and row."""
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_text(text, encoding="latin1")
     with pytest.raises(WorkloadError) as caught:
         read_lives(tmp_path / name)
     assert str(caught.value) == message
@@ -122,6 +127,16 @@ def test_wrong_lives_are_told_where(tmp_path: Path, name: str, text: str, messag
         ("series,timestamp,value\nec2_cpu,noon,1\n", "n.csv: timestamp, row 2: 'noon' is no time"),
         ("series,timestamp,value\nec2_cpu,2014-02-14 00:00:00,much\n", "n.csv: value, row 2: 'much' is no number"),
         ("series,timestamp,value\nnet,2014-02-14 00:00:00,1\n", "n.csv: series: none has cpu in its name"),
+        ("series,timestamp,value\nec2_cpu,2014-02-14 00:00:00,1\n", "n.csv: holds 0 hours, at least one day is needed"),
+        (
+            "series,timestamp,value\ncpu,0001-01-02 00:00:00,1\ncpu,9999-01-01 00:00:00,1\n",
+            "n.csv: timestamp: 3,651,693 days of 1 series are too many",
+        ),
+        (
+            "series,timestamp,value\n"
+            + "".join(f"cpu,2014-02-14 {h:02d}:{m:02d}:00,-1\n" for h in range(24) for m in range(0, 60, 5)),
+            "n.csv: cpu of 'cpu': expected numbers of 0 or more",
+        ),
         ("machine,ts,cpu_pct\nm,0,1\n", "n.csv has no mem_pct"),
     ],
 )
@@ -131,6 +146,34 @@ def test_a_wrong_trace_is_told_where(tmp_path: Path, text: str, message: str) ->
     with pytest.raises(WorkloadError) as caught:
         read_trace(tmp_path / "n.csv")
     assert str(caught.value) == message
+
+
+DAYS = np.full((1, 288), 5.0)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"days": ["a"], "cpu_a": np.full((1, 288), "x"), "machine_a": ["h"]}, "could not convert string to float"),
+        ({"days": ["a"], "cpu_a": DAYS * np.nan, "machine_a": ["h"]}, "cpu of 'h': expected numbers of 0 or more"),
+        ({"days": ["a"], "cpu_a": -DAYS, "machine_a": ["h"]}, "cpu of 'h': expected numbers of 0 or more"),
+        ({"days": np.zeros(0), "cpu_a": DAYS}, "days: there are none"),
+        ({"days": "a", "cpu_a": DAYS, "machine_a": ["h"]}, "iteration over a 0-d array"),
+        ({"days": ["b"], "cpu_a": DAYS}, "day b has no machine_b"),
+        ({"machines": ["a"], "columns": ["cpu_r", "mem_u"], "x_a": np.zeros(9)}, "too many indices"),
+        ({"machines": np.zeros(0), "columns": ["cpu_r", "mem_u"]}, "machines: there are none"),
+        (
+            {"machines": ["a"], "columns": ["cpu_r", "mem_u"], "x_a": np.ones((9, 2))},
+            "holds 0.15 hours, at least one day",
+        ),
+    ],
+)
+def test_a_wrong_array_is_told(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
+    """By the name of the file."""
+    np.savez(tmp_path / "t.npz", **arrays)
+    with pytest.raises(WorkloadError) as caught:
+        read_trace(tmp_path / "t.npz")
+    assert str(caught.value).startswith(f"t.npz: {message}")
 
 
 def test_the_parts_have_nothing_in_common() -> None:

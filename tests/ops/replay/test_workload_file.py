@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,13 +91,27 @@ def test_a_given_zero_differs_from_no_amount(tmp_path: Path) -> None:
         ("machines", "machine,cores\nm1\n",
          "mine/machines.csv: row 2: 1 values, the header has 2"),
         ("machines", "machine\nm1\n",
-         "mine: has no cores"),
+         "mine/machines.csv: has no column cores"),
+        ("machines", "machine,cores,cores\nm1,8,9\n",
+         "mine/machines.csv: has two columns cores"),
+        ("machines", "machine,cores\n\nm1,8\n",
+         "mine/machines.csv: row 2: 0 values, the header has 2"),
+        ("machines", "machine,cores\n",
+         "mine: machine: there are no machines"),
+        ("machines", "machine,cores\nm1,1e308\n",
+         "mine/machines.csv: cores, row 2: expected a number of at most 1e+09, got 1e+308"),
+        ("machines", "machine,cores\n" + "m" * 200_000 + ",8\n",
+         "machines.csv: field larger than field limit (131072)"),
         ("instances", HEAD + "\nweb,1,9,5\ndb,1,0,9\n",
          "mine/instances.csv: end_s, row 2: the instance ends before it starts"),
         ("instances", HEAD + "\nweb,-1,0,60\ndb,1,0,9\n",
          "mine/instances.csv: asked_cores, row 2: expected a number of 0 or more, got -1"),
         ("instances", HEAD + "\nweb,1,,60\ndb,1,0,9\n",
          "mine/instances.csv: start_s, row 2: expected a number, got nan"),
+        ("instances", HEAD + "\nweb,1,0,1e300\ndb,1,0,9\n",
+         "mine/instances.csv: end_s, row 2: expected a number of at most 1e+11, got 1e+300"),
+        ("instances", "name,asked_cores,start_s,end_s\nweb,1,0,60\n",
+         "mine/instances.csv: has no column instance"),
         ("instances", HEAD + ",labels\nweb,1,0,60,zone\ndb,1,0,9,\n",
          "mine/instances.csv: labels, row 2: expected key=value,key=value, got 'zone'"),
         ("instances", HEAD + ",priority_class\nweb,1,0,60,\ndb,1,0,9,gold\n",
@@ -106,11 +121,23 @@ def test_a_given_zero_differs_from_no_amount(tmp_path: Path) -> None:
         ("usage", "instance,ts\nweb,0\n",
          "mine/usage.csv: has no column cpu_cores"),
         ("usage", "instance,ts,cpu_cores\nweb,0,-1\n",
-         "mine/usage.csv: cpu_cores, row 2: expected 0 or more, got -1"),
+         "mine/usage.csv: cpu_cores, row 2: expected from 0 to 1e+09, got -1"),
         ("usage", "instance,ts,cpu_cores\n",
          "mine/usage.csv: has no lines"),
         ("usage", "instance,ts,cpu_cores\nweb,0,1\ndb,0,1\nweb,60,1\nweb,60,2\n",
-         "mine/usage.csv: ts, row 5: 'web' has a line in this cell already"),
+         "mine/usage.csv: ts, row 5: 'web' has a line in this cell of 60 s already"),
+        ("usage", "instance,ts,cpu_cores\nweb,0,1e300\n",
+         "mine/usage.csv: cpu_cores, row 2: expected from 0 to 1e+09, got 1e+300"),
+        ("usage", "instance,ts,cpu_cores\nweb,0,1\nweb,1e300,1\n",
+         "mine/usage.csv: ts, row 3: expected a time of at most 1e+11 s, got 1e+300"),
+        ("usage", "instance,ts,cpu_cores\nweb,0,1\nweb,,1\n",
+         "mine/usage.csv: ts, row 3: expected a time of at most 1e+11 s, got nan"),
+        ("usage", "instance,ts,cpu_cores\nweb,0,1\nweb,0.001,1\n",
+         "mine: ts: 2 cells of 0.001 s are less than a minute"),
+        ("usage", "instance,ts,cpu_cores\nweb,0,1\nweb,99999999999,1\n",
+         "mine: ts: 3,333,333,333 minutes of 2 rows are too many: at most 200,000,000"),
+        ("usage", "instance,ts,cpu_cores\nweb,0,1\nweb,1,1\nweb,2,1\nweb,99999999999,1\n",
+         "mine/usage.csv: ts: steps of 1 s over 1e+11 s are too many"),
         ("instances", HEAD + "\n",
          "mine/usage.csv: instance, row 2: 'web' is not in instances.csv"),
         ("instances", HEAD + "\nweb,1,0,60\ndb,1,0,9\nweb,1,0,9\n",
@@ -132,19 +159,69 @@ def test_a_wrong_table_is_told_where(tmp_path: Path, table: str, text: str, mess
     assert str(caught.value) == message
 
 
+def arrays(**changed: Any) -> dict[str, Any]:
+    """Two instances on one machine for three minutes, as arrays."""
+    return {
+        "machine": ["m"], "cores": [8.0], "ts": np.arange(3) * 60.0, "instance": ["a", "b"], "asked_cores": [1.0, 1.0],
+        "start_s": [0.0, 0.0], "end_s": [180.0, 180.0], "cpu_cores": np.ones((2, 3)), **changed,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"cores": ["a"]}, "cores: expected numbers, got text"),
+        ({"cpu_cores": np.full((2, 3), 1j)}, "cpu_cores: expected numbers, got complex128"),
+        ({"cpu_cores": np.ones((3, 2))}, "cpu_cores: has the shape (3, 2), expected (2, 3)"),
+        ({"machine": "m"}, "machine: has the shape (), expected (1,)"),
+        ({"ts": np.zeros((3, 1))}, "ts: has the shape (3, 1), expected (3,)"),
+        ({"ts": [0.0, 60.0, np.nan]}, "ts, row 3: expected a time of at most 1e+11 s"),
+        ({"ts": [0.0, 60.0, 90.0]}, "ts, row 3: the times are not evenly spaced"),
+        ({"ts": [0.0, -60.0, -120.0]}, "ts, row 2: the times are not evenly spaced"),
+        ({"ts": [], "cpu_cores": np.ones((2, 0))}, "ts: there are no cells"),
+        ({"fill_s": np.nan}, "fill_s: expected 0 or more seconds, got nan"),
+        ({"fill_s": [1.0, 2.0]}, "fill_s: has the shape (2,), expected ()"),
+        ({"cpu_cores": np.full((2, 3), 1e38)}, "cpu_cores, row 1, cell 1: expected from 0 to 1e+09, got 1e+38"),
+        ({"labels": ["=", "x"]}, "labels, row 1: expected key=value,key=value, got '='"),
+    ],
+)
+def test_a_wrong_array_is_told_where(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    """The message names file, array and row."""
+    np.savez(tmp_path / "mine.npz", **arrays(**changed))
+    with pytest.raises(WorkloadError) as caught:
+        read_workload(tmp_path / "mine.npz")
+    assert str(caught.value) == f"mine.npz: {message}"
+
+
+def test_other_columns_are_ignored(tmp_path: Path) -> None:
+    """Also those of another table; a mark of the encoding and empty lines at the end are none."""
+    path = folder(
+        tmp_path / "mine",
+        machines="\ufeffmachine,cores,fill_s,colour\nm1,8,x,red\n\n\n",
+        instances=HEAD + ",machine,ts,cpu_cores\nweb,1,0,60,m9,x,y\ndb,1,0,9,m9,x,y\n",
+    )
+    found = read_workload(path)
+    assert (list(found.machines), list(found.instances), found.minutes) == (["m1"], ["web", "db"], 20)
+
+
+@pytest.mark.parametrize("raw", [b"", b"PK\x03\x04garbage"])
+def test_a_damaged_file_is_no_workload(tmp_path: Path, raw: bytes) -> None:
+    """Whoever reads it says what is wrong."""
+    (tmp_path / "mine.npz").write_bytes(raw)
+    assert not is_workload(tmp_path / "mine.npz")
+    with pytest.raises(WorkloadError, match=r"^mine.npz: is no .npz of numpy: "):
+        read_workload(tmp_path / "mine.npz")
+
+
 WORDS = st.text(max_size=6) | st.sampled_from(["batch", "free", "Batch", "prod ", "", "a=b", "\x00", "=", "mid"])
 
 
 @given(priority_class=st.lists(WORDS, min_size=2, max_size=3), kind=st.lists(WORDS, min_size=2, max_size=2))
 def test_whatever_the_words_are_it_is_a_workload_or_one_error(priority_class: list[str], kind: list[str]) -> None:
     """Each instance that is read has a request of one of the classes; else the message names file and column."""
-    arrays = {
-        "machine": np.array(["m"]), "cores": np.array([8.0]), "ts": np.arange(3) * 60.0,
-        "instance": np.array(["a", "b"]), "asked_cores": np.ones(2), "start_s": np.zeros(2), "end_s": np.full(2, 180.0),
-        "cpu_cores": np.ones((2, 3)), "priority_class": np.array(priority_class), "kind": np.array(kind),
-    }  # fmt: skip
+    given = arrays(priority_class=priority_class, kind=kind)
     try:
-        found = build(arrays, "mine")
+        found = build({name: np.array(value) for name, value in given.items()}, "mine")
     except WorkloadError as error:
         assert str(error).startswith("mine: priority_class")
     else:
@@ -158,3 +235,6 @@ def test_a_missing_table_is_named(tmp_path: Path) -> None:
     (path / "usage.csv").unlink()
     with pytest.raises(WorkloadError, match=r"^mine: has no usage.csv$"):
         read_workload(path)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(WorkloadError, match=r"^none: is neither a workload \(machines.csv, .*\) nor a recording$"):
+        read_workload(tmp_path / "none")
