@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from zlib import crc32
 
 import numpy as np
@@ -46,6 +46,8 @@ class PlacedInstances:
     """[K] `scorer.snapshot.usage_columns.pair_digest` of each, to look up its usage."""
     keeps: NDArray[np.int8]
     """[K] Bit r is set where the instance keeps what it asked for of resource r: `KEEPS`."""
+    estimated: tuple[object, Floats] | None = field(default=None, init=False, repr=False)
+    """The last estimate and its [R, K]: several columns are made from it (`scorer.ranking.credits`)."""
 
     @staticmethod
     def joined(first: PlacedInstances, second: PlacedInstances) -> PlacedInstances:
@@ -54,7 +56,7 @@ class PlacedInstances:
             return first
         if not first.rows.size:
             return second
-        names = (each.name for each in fields(PlacedInstances))
+        names = (each.name for each in fields(PlacedInstances) if each.init)
         parts = {name: np.concatenate([getattr(first, name), getattr(second, name)], axis=-1) for name in names}
         return PlacedInstances(**parts)
 

@@ -79,6 +79,7 @@ COLUMNS: Mapping[str, Column] = {
     "picked": Fixed(load.picked),  # any other column of the window tables, at the windows used
     # ---- data, [n]
     "has_data": Fixed(lambda m: m.fleet.snapshot.has_data),  # any sample was ever seen
+    "has_load": Fixed(lambda m: np.isfinite(m.utilization).any(axis=0)),  # utilization of any resource is known
     "seen_at": Fixed(lambda m: m.fleet.snapshot.seen_at),  # event time of the newest sample; -inf without data
     "age_s": Made(lambda m: m.now_s - m.seen_at),  # +inf without data
     "interval_s": Fixed(lambda m: m.fleet.snapshot.column("interval_s")),  # how often it publishes
@@ -91,7 +92,8 @@ COLUMNS: Mapping[str, Column] = {
     # ---- older names, for plugins
     "everybody": Made(lambda m: m.all_true),
     "requested": Made(lambda m: m.allocated),
-    # ---- of the whole fleet, [R] plain numbers
+    # ---- of the whole fleet, plain numbers, [R] or one
+    "all_have_load": Overall(lambda m: bool(m.has_load.all()), fixed=True),
     "busiest": Overall(lambda m: m.utilization.max(axis=1, initial=0.0).tolist()),  # NaN where any is unknown
     "smallest": Overall(  # 1 / allocatable of the smallest machine; 0 where none is known
         lambda m: np.fmax.reduce(m.inverse_allocatable, axis=1, initial=0.0).tolist(), fixed=True

@@ -127,7 +127,12 @@ class Estimate:
         return column[:, 0]
 
     def of_placed(self, placed: PlacedInstances) -> Floats:
-        """Return [R, K] for instances of the ledger."""
+        """Return [R, K] for instances of the ledger, made once for the same instances; read-only by agreement."""
+        if placed.estimated is None or placed.estimated[0] is not self:
+            placed.estimated = (self, self._of_placed(placed))
+        return placed.estimated[1]
+
+    def _of_placed(self, placed: PlacedInstances) -> Floats:
         return self.columns(placed.amounts, placed.limits, placed.expected, placed.missing)
 
     def of_request(self, request: Request) -> Floats:

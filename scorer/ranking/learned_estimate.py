@@ -54,14 +54,13 @@ class LearnedEstimate(Estimate):
         own = dict(dict(self.kinds).get(kind, ()))
         return own.get(resource, dict(self.factors).get(resource))
 
-    def of_placed(self, placed: PlacedInstances) -> Floats:
-        """Return [R, K] for instances of the ledger."""
+    def _of_placed(self, placed: PlacedInstances) -> Floats:
         parts = self._parts[""]
         if self.kinds:
             parts = np.broadcast_to(parts, placed.amounts.shape).copy()
             for kind, _ in self.kinds:
                 parts[:, placed.kinds == code_of_kind(kind)] = self._parts[kind]
-        return np.where(np.isnan(placed.expected), super().of_placed(placed) * parts, placed.expected)
+        return np.where(np.isnan(placed.expected), super()._of_placed(placed) * parts, placed.expected)
 
     def of_request(self, request: Request) -> Floats:
         """Return [R] for the requested instance."""

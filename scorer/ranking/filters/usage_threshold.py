@@ -108,7 +108,7 @@ class UsageThreshold:
         used = [place for place in range(len(rows)) if place not in unused] if unused else range(len(rows))
         allowed = machines.below(slack, [expected[row] for row in rows], used)
         for place in unused:
-            allowed = allowed & ~(slack[place] < 0)
+            allowed = np.greater(allowed, slack[place] < 0)  # a truth is more than no truth: allowed and not below 0
         return allowed
 
     @cached_property

@@ -18,7 +18,9 @@ from scorer.ranking.normal import Singles, expected_excess_of, upper_tail_of
 from scorer.ranking.overload import known_before, weighted_growth
 from scorer.ranking.rounding import known_or
 from scorer.ranking.scope import Parts, Scope
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.ranking.variance import Asked as Even
+from scorer.ranking.variance import Mean, means_of, variance_columns, variance_parts, weighted_variance_growth
+from scorer.snapshot.arrays import Floats, picking
 
 Asked = tuple[int, float, float, float]
 """A resource's position, the share of its weight, the expected amount, and the standard deviation of that."""
@@ -95,18 +97,10 @@ class ExpectedOverload:
             score = self._overload_term(machines, asked)
             score += 75.0
             if self.evenness:
-                means = self._fleet(machines)
-                first, last = asked[0][0], asked[-1][0] + 1
-                factors = [0.0] * (3 * (last - first))  # a resource in between that is not asked for counts nothing
-                for place, weight, expected, _ in asked:
-                    mean, share = means[place]
-                    factor, at = -25.0 * self.evenness * weight * expected, 3 * (place - first)
-                    factors[at : at + 3] = 2.0 * factor, -2.0 * factor * mean, factor * expected * (1.0 - share)
-                score += np.array(factors) @ self._columns(machines)[3 * first : 3 * last]
+                score += weighted_variance_growth(self._columns(machines), self._fleet(machines), self._even(asked))
         if self._may_leave_range(machines, asked):
             np.clip(score, 0.0, 100.0, out=score)
-        known, all_known = self._known(machines)
-        return score if all_known else np.where(known, score, 75.0 - 25.0 * WITHOUT_DATA)
+        return score if machines.all_have_load else np.where(machines.has_load, score, 75.0 - 25.0 * WITHOUT_DATA)
 
     def _may_leave_range(self, machines: Machines, asked: Sequence[Asked]) -> bool:
         """Return whether any growth could leave -1 to 3: no overload grows more than the load and its spread do."""
@@ -125,22 +119,13 @@ class ExpectedOverload:
         K: those resources.
         """
         asked = self._asked(machines)
-        own, none = np.full(len(machines), 75.0), np.zeros((0, len(machines)))
-        slopes, steps, means = none, none, np.zeros(0)
+        even = self._even(asked) if self.evenness else []
+        parts = variance_parts(self._columns(machines), self._fleet(machines), even)
+        own, known = parts.own + 75.0, machines.has_load
         if asked:
             own += self._overload_term(machines, asked)
-        if asked and self.evenness:
-            places, weights, expected, _ = (np.array(each) for each in zip(*asked, strict=True))
-            means, shares = np.array(self._fleet(machines)).T[:, places]
-            factor = -25.0 * self.evenness * weights * expected
-            product, inverse, square = self._columns(machines).reshape(len(self._rows), 3, -1)[places].swapaxes(0, 1)
-            own += (2.0 * factor) @ product + (factor * expected * (1.0 - shares)) @ square
-            slopes = (2.0 * factor)[:, None] * inverse
-            steps = (expected * shares)[:, None] * inverse
-        known, all_known = self._known(machines)
-        if not all_known:
-            own, slopes = np.where(known, own, 75.0 - 25.0 * WITHOUT_DATA), np.where(known, slopes, 0.0)
-        return Parts(own, slopes, means, steps)
+        own = np.where(known, own, 75.0 - 25.0 * WITHOUT_DATA)
+        return parts._replace(own=own, slopes=np.where(known, parts.slopes, 0.0))
 
     @cached_property
     def _rows(self) -> list[int]:
@@ -192,37 +177,24 @@ class ExpectedOverload:
         """Return [K, n]; 0 where allocatable or the usage is unknown: the instance is then of no share there."""
         return known_or(machines.inverse_allocatable[self._rows] + 0.0 * machines.measured_mean[self._rows], 0.0)
 
+    def _even(self, asked: Sequence[Asked]) -> list[Even]:
+        """Return the same for the growth of the variance."""
+        return [(place, -25.0 * self.evenness * weight, expected) for place, weight, expected, _ in asked]
+
     def _columns(self, machines: Machines) -> Floats:
-        """Return [3 K, n]: u i, i and i^2 of each resource, with i the inverse of allocatable; 0 where unknown."""
+        """Return [K, 3, n]; 0 where unknown."""
 
         def columns(m: Machines) -> Floats:
-            inverse = m.constant("inverses", self._inverses)
-            product = known_or(m.utilization[self._rows], 0.0) * inverse
-            return np.stack([product, inverse, inverse * inverse], axis=1).reshape(3 * len(inverse), -1)
+            load = known_or(m.utilization[picking(self._rows)], 0.0)
+            return variance_columns(load, m.constant("inverses", self._inverses))
 
         found: Floats = machines.derived("columns", columns)
         return found
 
-    def _fleet(self, machines: Machines) -> list[tuple[float, float]]:
-        """Return the fleet's mean utilization, and one over the machines that report it, of each of the K resources."""
-        means: list[tuple[float, float]] = machines.of_fleet("means", self._means)
+    def _fleet(self, machines: Machines) -> list[Mean]:
+        """Return the fleet's mean utilization of each of the K resources."""
+        means: list[Mean] = machines.of_fleet("means", lambda m: means_of(m.utilization[picking(self._rows)]))
         return means
-
-    def _means(self, machines: Machines) -> list[tuple[float, float]]:
-        load = machines.utilization[self._rows]
-        count = np.maximum(np.isfinite(load).sum(axis=1), 1)
-        return list(zip((np.nansum(load, axis=1) / count).tolist(), (1.0 / count).tolist(), strict=True))
-
-    @staticmethod
-    def _known(machines: Machines) -> tuple[Bools, bool]:
-        """Return [n] which machines have any data, and whether all of the fleet have."""
-
-        def known(m: Machines) -> tuple[Bools, bool]:
-            found: Bools = np.isfinite(m.utilization).any(axis=0)
-            return found, bool(found.all())
-
-        found, everywhere = machines.of_snapshot("any_data", known)
-        return found if machines.rows is None else found[machines.rows], everywhere
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show, by resource: the chance of load above the limit with the instance, the overload with and without."""

@@ -29,7 +29,7 @@ def test_the_closed_form_is_the_variance(
     )
     plugin = GlobalVariance(weights={"cpu": 1.0, "memory": weight})
     asked = request(cpu=cpu, memory=memory)
-    change = plugin.change(see(offline, asked))
+    change = (75.0 - plugin(asked, see(offline, asked))) / 25.0
     brute = []
     before = [np.var([c for _, c, _ in machines]), np.var([m for _, _, m in machines])]
     for chosen, (size, _, _) in enumerate(machines):

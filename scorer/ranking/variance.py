@@ -1,0 +1,79 @@
+"""The growth of the fleet's variance by one more instance, for all machines at once: one product of a vector.
+
+For a resource, u is the utilization of a machine, i the inverse of allocatable, e what the instance is expected to use.
+With the instance on the machine, n times the population variance grows by ``2 i e (u - mean) + (i e)^2 (1 - 1/n)``.
+Multiplied out it is a product of three numbers with the columns u i, i and i^2, which do not depend on the request and
+are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scorer.ranking.scope import Parts
+from scorer.snapshot.arrays import Floats
+
+Mean = tuple[float, float]
+"""The mean utilization of a resource, and 1/n of the n machines that it is known of."""
+Asked = tuple[int, float, float]
+"""A resource's place among K, the factor of its growth, and the amount that the instance is expected to use."""
+
+
+def variance_growth(utilization: float, added: float, mean: float, share: float) -> float:
+    """Return the growth on one machine; ``added``: what the instance adds to its utilization; ``share``: 1/n.
+
+    >>> round(variance_growth(0.1, 0.2, 0.3, 0.5), 9)
+    -0.06
+    """
+    return added * (2.0 * (utilization - mean) + added * (1.0 - share))
+
+
+def means_of(utilization: Floats) -> list[Mean]:
+    """Return the means of [K, n] over the machines where it is not NaN."""
+    total, count = utilization.sum(axis=1), np.full(len(utilization), float(utilization.shape[1]))
+    if np.isnan(total).any():
+        total, count = np.nansum(utilization, axis=1), np.count_nonzero(~np.isnan(utilization), axis=1).astype(float)
+    count = np.maximum(count, 1.0)
+    return list(zip((total / count).tolist(), (1.0 / count).tolist(), strict=True))
+
+
+def variance_columns(utilization: Floats, inverses: Floats) -> Floats:
+    """Return [K, 3, n]: u i, i and i^2 of each resource; of [K, n] without NaN."""
+    found = np.empty((len(inverses), 3, inverses.shape[1]))
+    np.multiply(utilization, inverses, out=found[:, 0])
+    found[:, 1] = inverses
+    np.multiply(inverses, inverses, out=found[:, 2])
+    return found
+
+
+def weighted_variance_growth(columns: Floats, means: Sequence[Mean], asked: Sequence[Asked]) -> Floats:
+    """Return [n]: the growth of each resource times its factor, added up; ``columns`` from `variance_columns`.
+
+    >>> columns = variance_columns(np.array([[0.1, 0.5]]), np.array([[0.1, 0.1]]))
+    >>> weighted_variance_growth(columns, [(0.3, 0.5)], [(0, 1.0, 2.0)]).round(9).tolist()
+    [-0.06, 0.1]
+    """
+    if not asked:
+        return np.zeros(columns.shape[2])
+    first, last = asked[0][0], asked[-1][0] + 1
+    factors = [0.0] * (3 * (last - first))  # a resource in between that is not asked for counts nothing
+    for place, factor, expected in asked:
+        (mean, share), at, each = means[place], 3 * (place - first), factor * expected
+        factors[at : at + 3] = 2.0 * each, -2.0 * each * mean, each * expected * (1.0 - share)
+    found: Floats = np.array(factors) @ columns[first:last].reshape(len(factors), -1)
+    return found
+
+
+def variance_parts(columns: Floats, means: Sequence[Mean], asked: Sequence[Asked]) -> Parts:
+    """Return `weighted_variance_growth` taken apart: ``own - slopes @ means``, of the resources asked for."""
+    if not asked:
+        none = np.zeros((0, columns.shape[2]))
+        return Parts(np.zeros(columns.shape[2]), none, np.zeros(0), none)
+    places = [place for place, _, _ in asked]
+    _, factor, expected = np.array(asked).T
+    mean, share = np.array(means)[places].T
+    product, inverse, square = columns[places].swapaxes(0, 1)
+    own = (2.0 * factor * expected) @ product + (factor * expected * expected * (1.0 - share)) @ square
+    return Parts(own, (2.0 * factor * expected)[:, None] * inverse, mean, (expected * share)[:, None] * inverse)
