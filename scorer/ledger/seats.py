@@ -34,6 +34,7 @@ TAIL_MAX = 256
 _R = len(RESOURCES)
 
 Compute = Callable[[PlacedInstances], Floats]
+"""From K instances to [S, K]; most have a row for each resource."""
 RowSums = dict[tuple[Any, int], tuple[int, Floats]]
 """Sums of single rows by what is summed and row, with the position they were made at."""
 
@@ -194,17 +195,14 @@ class Seats:
         return leavers.take(slots, at)
 
     def sums(self, key: Any, compute: Compute, kept: RowSums, rows: Integers | None = None) -> Floats:
-        """Return [R, M], or [R, len(rows)]: the sum over each machine's instances of ``compute(placed) -> [R, K]``.
+        """Return [S, M], or [S, len(rows)]: the sum over each machine's instances of ``compute(placed) -> [S, K]``.
 
         The sum of a single row is kept in ``kept`` under ``key``. While instances only come, each is added to it.
         """
         if rows is not None and len(rows) == 1:
             return self._row_sum(key, compute, kept, int(rows[0]))[:, None]
         placed = self.placed(rows)
-        machines = len(self.roster.names)
-        if not placed.rows.size:
-            return np.zeros((_R, machines if rows is None else len(rows)))
-        values = compute(placed)
+        machines, values = len(self.roster.names), compute(placed)
         if rows is not None:
             position = np.searchsorted(np.sort(rows), placed.rows)
             small = np.array([np.bincount(position, part, minlength=len(rows)) for part in values])
@@ -234,6 +232,6 @@ class Seats:
 
 
 def _sum_of(compute: Compute, placed: PlacedInstances) -> Floats:
-    """Return [R]: the sum over these instances."""
-    found: Floats = np.add.reduce(compute(placed), axis=1) if placed.rows.size else np.zeros(_R)
+    """Return [S]: the sum over these instances."""
+    found: Floats = np.add.reduce(compute(placed), axis=1)
     return found

@@ -57,7 +57,7 @@ COLUMNS: Mapping[str, Column] = {
     "max": Placed(load.largest, load.credit_each),  # largest reading
     "percentile": Placed(load.percentile, load.credit_each),
     "class_mean": Placed(load.class_mean, load.class_credit_each),
-    "peak": Placed(load.peak, load.credit_each),  # by day, its start and its end
+    "peaks": Placed(load.peaks, load.credit_each),  # [D, R, n] of D days
     "remaining_mean": Made(load.remaining_mean),  # with debits, without credits
     "shown_mean": Made(load.shown_mean),  # the mean as an answer shows it: utilization is that, credit and debit
     "taken": Made(lambda m: np.maximum(m.allocated, m.mean)),  # the larger of promised and used
@@ -72,7 +72,9 @@ COLUMNS: Mapping[str, Column] = {
     # ---- load as measured, [R, n]
     "reported": Fixed(lambda m: instance_mean.reported(m.fleet.snapshot)),  # [R + 1, n], of the usage by instance
     "measured_mean": Fixed(lambda m: m.fleet.windows.mean),
-    "measured_peak": Fixed(lambda m, day: m.fleet.snapshot.column(f"peak_{day}")),  # by day
+    "measured_peaks": Fixed(  # [D, R, n] of D days
+        lambda m, *days: np.stack([m.fleet.snapshot.column(f"peak_{day}") for day in days])
+    ),
     "shortest_mean": Fixed(load.shortest_mean),  # over the shortest window there is
     "std": Fixed(load.std),  # population standard deviation
     "deviation": Fixed(lambda m: m.std * m.inverse_allocatable),  # std / allocatable

@@ -3,7 +3,8 @@
     Kept ── of each snapshot ──> fixed values         what no placement changes
       │
       └──── of one ledger ─────> seats                its sums by machine (`scorer.ledger.seats`)
-                        └──────> a shelf a load model derived columns, whole-fleet values, sums of single rows
+                        └──────> a shelf a load model derived columns, whole-fleet values, sums of single rows,
+                                                      columns for the latest requests
 
 When the ledger changes, only the rows of the changed machines are computed again: in place, or in a copy while a
 ranking still reads the shelf. A ranking on an overlay uses copies, which the next ranking without an overlay drops.
@@ -33,6 +34,8 @@ from scorer.ledger.seats import RowSums, Seats
 from scorer.snapshot.arrays import Integers
 from scorer.snapshot.snapshot import Snapshot
 
+RECENT_MAX = 32
+"""Columns that depend on the request are kept for so many of the last requests."""
 SNAPSHOTS_MAX = 3
 """Fixed values are kept of so many snapshots: the one in use, the one being made, and one between them."""
 
@@ -124,6 +127,8 @@ class Shelf:
     overall: dict[Key, Any] = field(default_factory=dict)
     """Values of the whole fleet, dropped with every placement."""
     row_sums: RowSums = field(default_factory=dict)
+    recent: dict[Key, tuple[int, NDArray[Any]]] = field(default_factory=dict)
+    """Columns [..., M] for the latest requests, each with the position that it is made for; the latest is the last."""
     viewers: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
     """The fleets that read the columns as they are now."""
 
@@ -141,6 +146,23 @@ class Shelf:
             entry = self.derived[key] = (values, compute)
         return entry[0]
 
+    def recent_column(self, key: Key, compute: Compute, machines: Any) -> Any:
+        """Return [..., M]: as `column`, for one of the latest requests; made current when it is asked for.
+
+        It is read at once: the next call may change it.
+        """
+        position, values = self.recent.pop(key, (-1, None))
+        rows = None if values is None or position > self.position else self.seats.changed_since(position)
+        if values is None or rows is None or 2 * len(rows) > values.shape[-1]:
+            values = compute(machines.whole)
+        elif rows:
+            some = machines.whole.take(np.array(rows, np.int64))
+            values[..., some.picked] = compute(some)
+        self.recent[key] = (self.position, values)
+        if len(self.recent) > RECENT_MAX:
+            del self.recent[next(iter(self.recent))]
+        return values
+
     def renew(self, machines: Any) -> None:
         """Compute the rows of these machines again, in the order in which the columns were first made."""
         before, rows = list(self.derived.items()), machines.picked
@@ -154,7 +176,8 @@ class Shelf:
     def copy(self, seats: Seats) -> Shelf:
         """Return a shelf with the same columns, to be renewed from these seats."""
         derived = {key: (values.copy(), compute) for key, (values, compute) in self.derived.items()}
-        return Shelf(seats, self.fixed, self.position, derived, row_sums=dict(self.row_sums))
+        recent = self.recent if seats is self.seats else {}
+        return Shelf(seats, self.fixed, self.position, derived, row_sums=dict(self.row_sums), recent=recent)
 
 
 class _Fixed:

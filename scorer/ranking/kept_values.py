@@ -42,6 +42,16 @@ class KeptValues(MachineFacts):
         kept = None if self.copies is not None else shelf.derived.get(own)
         return compute(self) if kept is None else kept[0][..., self.picked]
 
+    def recent(self, key: Hashable, compute: Compute) -> Any:
+        """Return [..., n]: ``compute(machines)``, kept for the keys asked for last; it is not to be kept or changed.
+
+        For values that depend on the request: what they take of it is in the key, and a machine's value depends on
+        that and on the machine alone. After placements it is computed again for the machines that changed.
+        """
+        if self.rows is not None:
+            return compute(self)
+        return self.fleet.shelf.recent_column((self.owner, key), compute, self)
+
     def constant(self, key: Hashable, compute: Compute) -> Any:
         """Return [..., n]: the same as `derived`, for values that no placement changes."""
         values = self.of_snapshot(key, compute)

@@ -20,6 +20,8 @@ from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.usage_columns import AGE_MAX_S
 
 _R = len(RESOURCES)
+Day = tuple[str, float, float]
+"""``today`` or ``yesterday``, its start and its end."""
 
 
 def credit_each(machines: Machines, *_: Any) -> Floats:
@@ -220,20 +222,19 @@ def _split_by_samples(machines: Machines, priority_class: str) -> Floats:
     )
 
 
-def peak(machines: Machines, day: str, day_start_s: float, day_end_s: float) -> Floats:
-    """Return [R, n]: a day's highest one-minute mean, with credits."""
+def peaks(machines: Machines, *days: Day) -> Floats:
+    """Return [D, R, n]: the highest one-minute mean of each of D days, with credits."""
     fleet = machines.fleet
-    measured: Floats = machines.column("measured_peak", day)
+    measured: Floats = machines.column("measured_peaks", *(name for name, _, _ in days))
     if not fleet.credited:
         return measured
-    return with_placed_sum(
-        machines,
-        measured,
-        ("peak", day_start_s),
-        lambda placed: peak_credit(
-            fleet.credit_model, fleet.estimate, placed, fleet.snapshot, day, day_start_s, day_end_s
-        ),
-    )
+
+    def credit(placed: PlacedInstances) -> Floats:
+        each = (peak_credit(fleet.credit_model, fleet.estimate, placed, fleet.snapshot, *day) for day in days)
+        return np.concatenate(list(each))
+
+    flat = measured.reshape(-1, len(machines))
+    return with_placed_sum(machines, flat, ("peaks", days), credit).reshape(measured.shape)
 
 
 def std(machines: Machines) -> Floats:

@@ -98,9 +98,15 @@ class Machines(KeptValues):
 
     def peak(self, day: str, time_zone: str = "UTC", now_s: float | None = None) -> Floats:
         """Return [R, n]: the highest one-minute mean of ``today`` or ``yesterday``, with credits."""
+        found: Floats = self.peaks((day,), time_zone, now_s)[0]
+        return found
+
+    def peaks(self, days: Sequence[str], time_zone: str = "UTC", now_s: float | None = None) -> Floats:
+        """Return [len(days), R, n]: the same of several days."""
         at_s = self.now_s if now_s is None else now_s
-        end_s = np.inf if day == "today" else day_start_s(at_s, "today", time_zone)
-        found: Floats = self.column("peak", day, day_start_s(at_s, day, time_zone), end_s)
+        until_s = day_start_s(at_s, "today", time_zone)
+        each = ((day, day_start_s(at_s, day, time_zone), np.inf if day == "today" else until_s) for day in days)
+        found: Floats = self.column("peaks", *each)
         return found
 
     def requested_or(self, cpu: float, memory: float) -> Floats:

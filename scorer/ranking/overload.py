@@ -9,7 +9,7 @@ with e the standard deviation of what is added.
 In single precision: the growth is exact to 1e-7 of the capacity; the load itself is known less exactly. The spread
 is scaled to a unit in which `scaled_excess` takes fewer passes; then ``s * scaled_excess(z)`` is twice the overload.
 
-The headroom and the overload before do not depend on the request and are made once. A request then takes 21 passes
+The headroom and the overload before do not depend on the request and are made once. A request then takes 20 passes
 over [K, n], eight of them the logarithm of the excess. A pass over 10,000 numbers takes a microsecond, the root and the
 exponential take more than three each. Rejected:
 
@@ -33,45 +33,49 @@ _UNITS = EXCESS_SCALE**-2
 """Of a variance."""
 
 
-def known_before(utilization: Floats, variance: Floats, inverse: Floats, limit: float) -> Singles:
-    """Return [K, 4, n] for `weighted_growth`: headroom, twice the overload before, variance, inverse of allocatable."""
-    headroom = np.subtract(limit, utilization).astype(np.float32)
-    scaled = (_UNITS * variance).astype(np.float32)
-    known: Singles = np.stack([headroom, _twice_overload(headroom.copy(), scaled.copy()), scaled, inverse], axis=1)
-    return known.astype(np.float32, copy=False)
-
-
-def weighted_growth(known: Singles, asked: Sequence[tuple[float, float, float]]) -> Floats:
-    """Return [n]: the growth of each of K resources times its weight, added up.
-
-    ``known`` is [K, 4, n], from `known_before`; ``asked`` has weight, amount and its standard deviation of each. Rows
-    are added one by one: a product of matrices would add differently for other counts.
-
-    >>> known = known_before(np.array([[0.9]]), np.array([[0.01]]), np.array([[0.1]]), 0.9)
-    >>> weighted_growth(known, [(1.0, 2.0, 0.0)]).round(4).tolist()  # 0.2 above the limit, which is two deviations
-    [0.161]
-    """
-    headroom, twice_before, variance, inverse = known[:, 0], known[:, 1], known[:, 2], known[:, 3]
-    amounts = np.array([(amount, deviation / EXCESS_SCALE) for _, amount, deviation in asked], np.float32)
-    added: Singles = inverse * amounts[:, :1]
-    after: Singles = inverse * amounts[:, 1:]
-    after *= after
-    after += variance
-    growth = _twice_overload(np.subtract(headroom, added, out=added), after)
-    growth -= twice_before
-    first, total = asked[0][0], growth[0]
-    for place in range(1, len(asked)):
-        if asked[place][0] != first:
-            growth[place] *= np.float32(asked[place][0] / first)
-        total += growth[place]
-    found: Floats = np.multiply(total, 0.5 * first, dtype=np.float64)
+def fixed_spread(variance: Floats, inverse: Floats) -> Singles:
+    """Return [K, 3, n] of [K, n]: variance, spread and inverse of allocatable; no placement changes them."""
+    found: Singles = np.empty((len(variance), 3, variance.shape[1]), np.float32)
+    np.multiply(_UNITS, variance, out=found[:, 0])
+    np.sqrt(found[:, 0], out=found[:, 1])
+    found[:, 2] = inverse
     return found
 
 
-def _twice_overload(headroom: Singles, variance: Singles) -> Singles:
-    """Return [K, n]: twice the expected part of the load above the limit; both arguments are used up."""
-    spread = np.sqrt(variance, out=variance)
-    headroom /= spread
-    twice = scaled_excess(headroom)
-    twice *= spread
-    return twice
+def known_before(utilization: Floats, fixed: Singles, limit: float) -> Singles:
+    """Return [K, 2, n], the headroom and twice the overload before; ``fixed`` from `fixed_spread`."""
+    found: Singles = np.empty((len(fixed), 2, fixed.shape[2]), np.float32)
+    headroom, spread = found[:, 0], fixed[:, 1]
+    np.subtract(limit, utilization, out=headroom)
+    np.multiply(scaled_excess(headroom / spread), spread, out=found[:, 1])
+    return found
+
+
+def weighted_growth(before: Singles, fixed: Singles, asked: Sequence[tuple[float, float, float]]) -> Singles:
+    """Return [n]: the growth of each of K resources times its weight, added up.
+
+    ``before`` is from `known_before`, ``fixed`` from `fixed_spread`; ``asked`` has weight, amount and its standard
+    deviation of each. Rows are added one by one: a product of matrices would add differently for other counts.
+
+    >>> fixed = fixed_spread(np.array([[0.01]]), np.array([[0.1]]))
+    >>> before = known_before(np.array([[0.9]]), fixed, 0.9)
+    >>> weighted_growth(before, fixed, [(1.0, 2.0, 0.0)]).round(4).tolist()  # 0.2 above the limit: two deviations
+    [0.16099999845027924]
+    """
+    headroom, twice_before, variance, inverse = before[:, 0], before[:, 1], fixed[:, 0], fixed[:, 2]
+    amounts = np.array([(amount, deviation / EXCESS_SCALE) for _, amount, deviation in asked], np.float32)
+    added: Singles = inverse * amounts[:, :1]
+    spread: Singles = inverse * amounts[:, 1:]
+    spread *= spread
+    spread += variance
+    np.sqrt(spread, out=spread)
+    np.subtract(headroom, added, out=added)
+    added /= spread
+    growth = scaled_excess(added)
+    growth *= spread
+    growth -= twice_before
+    growth *= np.array([[0.5 * weight] for weight, _, _ in asked], np.float32)
+    total: Singles = growth[0]
+    for row in growth[1:]:
+        total += row
+    return total

@@ -8,6 +8,7 @@ are kept.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -32,11 +33,15 @@ def variance_growth(utilization: float, added: float, mean: float, share: float)
 
 def means_of(utilization: Floats) -> list[Mean]:
     """Return the means of [K, n] over the machines where it is not NaN."""
-    total, count = utilization.sum(axis=1), np.full(len(utilization), float(utilization.shape[1]))
-    if np.isnan(total).any():
-        total, count = np.nansum(utilization, axis=1), np.count_nonzero(~np.isnan(utilization), axis=1).astype(float)
-    count = np.maximum(count, 1.0)
-    return list(zip((total / count).tolist(), (1.0 / count).tolist(), strict=True))
+    return [_mean_of(row, total) for row, total in zip(utilization, utilization.sum(axis=1).tolist(), strict=True)]
+
+
+def _mean_of(utilization: Floats, total: float) -> Mean:
+    count = utilization.size
+    if math.isnan(total):
+        known = utilization[~np.isnan(utilization)]
+        total, count = float(known.sum()), known.size
+    return total / max(count, 1), 1.0 / max(count, 1)
 
 
 def variance_columns(utilization: Floats, inverses: Floats) -> Floats:

@@ -78,23 +78,20 @@ class DailyPeak:
     def _slack(self, machines: Machines, now_s: float) -> Floats:
         """Return [rows, n]: the least that is left below the threshold on any day; inf where no peak is known."""
         limit = machines.constant("limit", lambda m: self._limit(m, self._picked) * (1 + ROUNDING))
-        least: Floats = np.array(np.inf)
-        for peak in self._peaks(machines, self._picked, now_s).values():
-            least = np.fmin(least, limit - peak)  # not NaN, where one side is not
-        return least
+        highest = np.fmax.reduce(self._peaks(machines, self._picked, now_s), axis=0)  # not NaN, where one is not
+        slack: Floats = np.fmin(limit - highest, np.inf)
+        return slack
 
     def _peaks(
         self, machines: Machines, rows: slice | Sequence[int] = slice(None), now_s: float | None = None
-    ) -> dict[Day, Floats]:
-        """Return [rows, n] by day: its peak with what started since; NaN where no peak is known."""
+    ) -> Floats:
+        """Return [days, rows, n]: the peak of each day with what started since; NaN where no peak is known."""
         present = np.fmax(machines.estimated[rows], machines.mean[rows])
-        return {
-            day: np.minimum(
-                machines.peak(day, self.time_zone, now_s)[rows],
-                np.fmax(machines.column("measured_peak", day)[rows], present),
-            )
-            for day in self.days
-        }
+        measured = machines.column("measured_peaks", *self.days)[:, rows]
+        found: Floats = np.minimum(
+            machines.peaks(self.days, self.time_zone, now_s)[:, rows], np.fmax(measured, present)
+        )
+        return found
 
     def _limit(self, machines: Machines, rows: slice | Sequence[int] = slice(None)) -> Floats:
         """Return [rows, n]; inf without a threshold."""
@@ -106,15 +103,14 @@ class DailyPeak:
     def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
         """Name the day."""
         limit, found = self._limit(machines) * (1 + ROUNDING), dict[str, Bools]()
-        for day, peak in self._peaks(machines).items():
+        for day, peak in zip(self.days, self._peaks(machines), strict=True):
             over = peak + machines.expected[:, None] > limit
             found[f"{day}'s peak over threshold"] = np.logical_or.reduce(over, axis=0)
         return found
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show the peaks with the requested instance, and the limit."""
-        peaks: dict[str, Any] = {
-            day: numbers(peak[:, position] + machines.expected) for day, peak in self._peaks(machines).items()
-        }
+        found = self._peaks(machines)[..., position] + machines.expected
+        peaks: dict[str, Any] = {day: numbers(peak) for day, peak in zip(self.days, found, strict=True)}
         limit = self._limit(machines)[:, position]
         return {**peaks, "limit": {name: value for name, value in numbers(limit).items() if self.thresholds.get(name)}}

@@ -15,7 +15,7 @@ from schemas.resources import RESOURCES
 from scorer.ranking.allocation import check_weights
 from scorer.ranking.machines import Machines
 from scorer.ranking.normal import Singles, expected_excess_of, upper_tail_of
-from scorer.ranking.overload import known_before, weighted_growth
+from scorer.ranking.overload import fixed_spread, known_before, weighted_growth
 from scorer.ranking.rounding import known_or
 from scorer.ranking.scope import Parts, Scope
 from scorer.ranking.variance import Asked as Even
@@ -94,8 +94,7 @@ class ExpectedOverload:
         if not asked:
             score = np.full(len(machines), 75.0)
         else:
-            score = self._overload_term(machines, asked)
-            score += 75.0
+            score = self._overload_term(machines, asked) + 75.0
             if self.evenness:
                 score += weighted_variance_growth(self._columns(machines), self._fleet(machines), self._even(asked))
         if self._may_leave_range(machines, asked):
@@ -154,18 +153,25 @@ class ExpectedOverload:
 
     def _overload_term(self, machines: Machines, asked: Sequence[Asked]) -> Floats:
         """Return [n]: -25 times the weighted growth of the expected overload."""
-        before = machines.derived("before", self._before)
+        growth: Singles = machines.recent(("growth", *asked), lambda m: self._growth(m, asked))
+        return growth.astype(np.float64)
+
+    def _growth(self, machines: Machines, asked: Sequence[Asked]) -> Singles:
+        """Return [n]: the same, made anew."""
+        before, fixed = machines.recent("before", self._before), machines.constant("spread", self._fixed)
         if len(asked) < len(before):
-            places = [each[0] for each in asked]
-            together = places[-1] - places[0] < len(places)
-            before = before[places[0] : places[-1] + 1] if together else before[places]
-        return weighted_growth(before, [(-25.0 * weight, amount, spread) for _, weight, amount, spread in asked])
+            places = picking([each[0] for each in asked])
+            before, fixed = before[places], fixed[places]
+        return weighted_growth(before, fixed, [(-25.0 * weight, amount, spread) for _, weight, amount, spread in asked])
 
     def _before(self, machines: Machines) -> Singles:
-        """Return [K, 4, n]; where the load is unknown the headroom is all of the limit."""
-        load = known_or(machines.utilization[self._rows], 0.0)
-        variance = machines.constant("variance", self._variance)
-        return known_before(load, variance, machines.constant("inverses", self._inverses), self.limit)
+        """Return [K, 2, n]; where the load is unknown the headroom is all of the limit."""
+        load = known_or(machines.utilization[picking(self._rows)], 0.0)
+        return known_before(load, machines.constant("spread", self._fixed), self.limit)
+
+    def _fixed(self, machines: Machines) -> Singles:
+        """Return [K, 3, n]."""
+        return fixed_spread(self._variance(machines), machines.constant("inverses", self._inverses))
 
     def _variance(self, machines: Machines) -> Floats:
         """Return [K, n]."""

@@ -115,12 +115,13 @@ class GlobalVariance:
 
     def _fleet(self, machines: Machines) -> list[Mean]:
         """Return the mean utilization of each of the K resources, over the machines whose variance counts."""
-        rows, found = picking(self._rows), list[Mean]()
-        if self.over == "feasible":
+        rows = picking(self._rows)
+        found: list[Mean]
+        if self.over == "all":
+            found = machines.of_fleet("means", lambda m: means_of(m.utilization[rows]))
+        else:
             feasible = machines.feasible_of_all
             found = machines.once("means", lambda: means_of(machines.whole.utilization[rows][:, feasible]))
-        else:
-            found = machines.of_fleet("means", lambda m: means_of(m.utilization[rows]))
         return found
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:

@@ -17,11 +17,12 @@ from scorer.ledger.overlay import Overlay
 from scorer.ledger.view import LedgerView, instance_of
 from scorer.ranking.catalogue import load_profiles
 from scorer.ranking.explain import answer
-from scorer.ranking.kept import Kept, owner_of
+from scorer.ranking.kept import RECENT_MAX, Kept, owner_of
 from scorer.ranking.machines import Machines
 from scorer.ranking.profile import PlacedFilter, Profile, WeightedScore
 from scorer.ranking.rank import rank, warm
 from scorer.snapshot.arrays import Bools, Floats
+from tests.effort import effort
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.placement.test_plan import asks, fleets
 from tests.scorer.ranking.test_arguments import held
@@ -160,6 +161,72 @@ def test_an_overlay_is_ranked_as_a_ledger_that_holds_the_same(
             assert found.feasible.tolist() == real.feasible.tolist()
             assert found.total.tolist() == pytest.approx(real.total.tolist(), abs=1e-9)
             assert found.machines.count.tolist() == real.machines.count.tolist()
+
+
+@dataclass(frozen=True)
+class OfRequest:
+    """A score that depends on the request, and tells how many machines it computed each time."""
+
+    name: ClassVar[str] = "of_request"
+    computed: list[int] = field(default_factory=list)
+
+    def __call__(self, request: Request, machines: Machines) -> Floats:
+        """Return [n]."""
+
+        def column(some: Machines) -> Floats:
+            self.computed.append(len(some))
+            return some.count + request.cpu
+
+        return machines.recent(request.cpu, column) + 0.0
+
+
+def test_a_column_of_a_request_is_made_again_for_the_machines_that_changed() -> None:
+    """All machines for a new request; then those that changed, when it is asked for; nothing while none did."""
+    names = [f"m{number}" for number in range(8)]
+    offline, kept, score = fleet(*map(machine, names)), Kept(), OfRequest()
+    profile = Profile("mine", scores=(WeightedScore(score),))
+
+    def computed(cpu: float) -> list[int]:
+        score.computed.clear()
+        found = rank(request(cpu=cpu), offline.snapshot, offline.ledger, profile, offline.now_s, kept)
+        assert found.terms[0].raw.tolist() == [count + cpu for count in found.machines.count.tolist()]
+        return list(score.computed)
+
+    assert [computed(1.0), computed(1.0), computed(2.0)] == [[8], [], [8]]
+    offline.ledger.apply(instance_of(request(), "m3", offline.now_s, "first"))
+    assert [computed(1.0), computed(1.0)] == [[1], []]
+    offline.ledger.apply(instance_of(request(), "m4", offline.now_s, "second"))
+    assert [computed(2.0), computed(1.0)] == [[2], [1]]
+    for cpu in range(3, 3 + RECENT_MAX):
+        assert computed(float(cpu)) == [8]
+    assert [computed(3.0), computed(1.0)] == [[], [8]]
+
+
+@settings(max_examples=effort(40, 400), deadline=None)
+@given(described=fleets(), data=st.data())
+def test_rankings_of_several_requests_in_turn_are_those_made_anew(
+    described: dict[str, Any], data: st.DataObject
+) -> None:
+    """Placed, ended, on the ledger or an overlay, while earlier rankings are still read: nothing kept shows."""
+    offline, kept, held_back = read_fleet(described), Kept(), []
+    profile, ledger = PROFILES.choose(data.draw(st.sampled_from(sorted(PROFILES.by_name)))), offline.ledger
+    wanted = [request(**each) for each in data.draw(st.lists(asks, min_size=2, max_size=3))]
+    overlay = Overlay(ledger)
+    for number in range(data.draw(st.integers(2, 8))):
+        asked, on = data.draw(st.sampled_from(wanted)), data.draw(st.sampled_from((ledger, ledger, overlay)))
+        found = rank(asked, offline.snapshot, on, profile, offline.now_s, kept)
+        anew = rank(asked, offline.snapshot, on, profile, offline.now_s)
+        for ours, theirs in zip(found.terms, anew.terms, strict=True):
+            np.testing.assert_allclose(ours.raw, theirs.raw, atol=1e-9)
+        if data.draw(st.booleans()):
+            held_back.append(found)
+        where = data.draw(st.sampled_from(offline.snapshot.names))
+        ended = data.draw(st.sampled_from(sorted(ledger.instances))) if ledger.instances else None
+        if ended and data.draw(st.booleans()):
+            ledger.forget(ended)
+        else:
+            (overlay.propose if on is overlay else ledger.apply)(instance_of(asked, where, offline.now_s, f"i{number}"))
+        overlay = overlay if on is overlay else Overlay(ledger)
 
 
 def test_an_overlay_leaves_nothing_behind() -> None:
