@@ -147,16 +147,13 @@ class Shelf:
         return entry[0]
 
     def recent_column(self, key: Key, compute: Compute, machines: Any) -> Any:
-        """Return [..., M]: as `column`, for one of the latest requests; made current when it is asked for.
-
-        It is read at once: the next call may change it.
-        """
+        """Return [..., M]: as `column`, for one of the latest requests; made current in a copy when asked for."""
         position, values = self.recent.pop(key, (-1, None))
         rows = None if values is None or position > self.position else self.seats.changed_since(position)
         if values is None or rows is None or 2 * len(rows) > values.shape[-1]:
             values = compute(machines.whole)
         elif rows:
-            some = machines.whole.take(np.array(rows, np.int64))
+            some, values = machines.whole.take(np.array(rows, np.int64)), values.copy()
             values[..., some.picked] = compute(some)
         self.recent[key] = (self.position, values)
         if len(self.recent) > RECENT_MAX:

@@ -43,7 +43,7 @@ class KeptValues(MachineFacts):
         return compute(self) if kept is None else kept[0][..., self.picked]
 
     def recent(self, key: Hashable, compute: Compute) -> Any:
-        """Return [..., n]: ``compute(machines)``, kept for the keys asked for last; it is not to be kept or changed.
+        """Return [..., n]: ``compute(machines)``, kept for the keys asked for last.
 
         For values that depend on the request: what they take of it is in the key, and a machine's value depends on
         that and on the machine alone. After placements it is computed again for the machines that changed.

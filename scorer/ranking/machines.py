@@ -39,8 +39,8 @@ class Machines(KeptValues):
     ``class_mean("prod")``, ``peak("today")`` ([R, n]), ``feasible`` ([n]), ``label(key)``, ``tally(facets)``,
     ``rule(name)``.
 
-    Values that are expensive can be kept between decisions: ``derived``, ``constant``, ``of_fleet``, ``of_snapshot``.
-    Each plugin, with each of its settings, has its own names for them.
+    Values that are expensive can be kept between decisions: ``derived``, ``constant``, ``of_fleet``, ``of_snapshot``,
+    and for the latest requests ``recent``. Each plugin, with each of its settings, has its own names for them.
 
     ``take(rows, copies)`` returns rows of the same machines with ``copies[i]`` copies of the instance already on each:
     a batch is planned with it.

@@ -60,7 +60,7 @@ class ReadOnlyMachines:
 
         def compute(*of: Machines) -> Any:
             given = _called(f"{self._who}: {keeps}", lambda: value(*(ReadOnlyMachines(one, self._who) for one in of)))
-            if keeps in ("derived", "constant"):
+            if keeps in ("derived", "constant", "recent"):
                 shape = np.shape(given) if isinstance(given, np.ndarray) else ()
                 if not shape or shape[-1] != len(of[0]):
                     raise PluginError(

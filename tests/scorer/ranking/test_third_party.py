@@ -143,6 +143,7 @@ def test_no_column_can_be_written(name: str) -> None:
         lambda m: m.label("machine").codes,
         lambda m: m.derived("mine", lambda x: x.count * 1.0),
         lambda m: m.constant("mine", lambda x: x.capacity[0]),
+        lambda m: m.recent("mine", lambda x: x.count * 1.0),
         lambda m: m.of_fleet("mine", lambda x: x.count),
     ],
 )
@@ -165,11 +166,12 @@ def test_what_it_keeps_follows_placements() -> None:
     assert ranked(own, kept).total.tolist() == [90.0, 100.0, 100.0]
 
 
+@pytest.mark.parametrize("keeps", ["derived", "recent"])
 @pytest.mark.parametrize("compute", [lambda x: 1.0, lambda x: np.zeros(1), lambda x: 1 / 0])
-def test_what_it_keeps_is_checked(compute: Callable[[Any], Any]) -> None:
+def test_what_it_keeps_is_checked(compute: Callable[[Any], Any], keeps: str) -> None:
     """A derived value has one entry a machine, now and when it is made again."""
-    with pytest.raises(PluginError, match="score other: derived"):
-        ranked(score(lambda r, m: m.derived("mine", compute)))
+    with pytest.raises(PluginError, match=f"score other: {keeps}"):
+        ranked(score(lambda r, m: getattr(m, keeps)("mine", compute)))
 
 
 @pytest.mark.parametrize("name", ["wanted", "detail", "scope_for"])
