@@ -233,7 +233,7 @@ def peaks(machines: Machines, *days: Day) -> Floats:
         each = (peak_credit(fleet.credit_model, fleet.estimate, placed, fleet.snapshot, *day) for day in days)
         return np.concatenate(list(each))
 
-    flat = measured.reshape(-1, len(machines))
+    flat = measured.reshape(len(days) * _R, -1)
     return with_placed_sum(machines, flat, ("peaks", days), credit).reshape(measured.shape)
 
 
