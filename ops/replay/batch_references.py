@@ -13,8 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ops.replay.fleet import HOT
 from ops.replay.policies import Moment, ProfilePolicy
-from ops.replay.references import WARM, loads
+from ops.replay.references import loads
 from schemas.request import Request
 from scorer.ranking.profile import Profile
 
@@ -50,6 +51,6 @@ class KnowingBatch(ProdAlone):
         if not after.shape[1]:
             return [None]
         peak = after.max(axis=1)
-        fitting = np.where(peak <= WARM, peak, -np.inf)
+        fitting = np.where(peak <= HOT, peak, -np.inf)
         best = int(np.argmax(fitting))
         return [best] if np.isfinite(fitting[best]) else [None]

@@ -8,7 +8,7 @@ core-minutes of the fleet:
 | hosted          | core-minutes that instances asked for while they ran, over H                                     |
 | hosted_prod     | the same of prod and mid                                                                         |
 | hosted_batch    | the same of batch                                                                                |
-| kept_batch      | the same, less what evictions lost: all that an evicted instance had run                         |
+| kept_batch      | the same, less what evictions of batch lost: all that an evicted instance had run                |
 | running_batch   | batch instances that run, a machine, in the mean                                                 |
 | used_batch      | core-minutes that batch demands, over H                                                          |
 | hot90_prod      | share of the machine-minutes with u > 0.9 on machines that hold an instance of prod              |
@@ -16,7 +16,7 @@ core-minutes of the fleet:
 | hot90_alone     | share of the machine-minutes with p > 0.9: prod is hot by itself, whatever batch does            |
 | lost_prod       | prod's demand that is not served, as a share of it, if a hot machine gives all the same part     |
 | lost_yielding   | the same, if batch gets what prod leaves (a cgroup weight that is next to nothing)               |
-| evictions       | evictions for each hour that a batch instance runs                                               |
+| evictions       | evictions of batch for each hour that a batch instance runs                                      |
 | refused_prod    | share of prod's instances that were refused at their first try                                   |
 """
 
@@ -26,15 +26,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ops.replay.fleet import HOT
 from ops.replay.simulation import Outcome
 from schemas.resources import CPU
 from scorer.snapshot.arrays import Integers
-
-CLASS_MEASURES = (
-    "hosted", "hosted_prod", "hosted_batch", "kept_batch", "running_batch", "used_batch", "hot90_prod", "on_hot_prod",
-    "hot90_alone", "lost_prod", "lost_yielding", "evictions", "refused_prod",
-)  # fmt: skip
-HOT = 0.9
 
 
 def class_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, float]:
@@ -49,18 +44,19 @@ def class_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, float
     prods = fleet.count[:, first:last] - fleet.lower_count[:, first:last]
     whole = float(cores.sum()) * (last - first)
     asked, minutes = workload.asked[CPU], stays(outcome, first, last)
-    gone = sum(asked[one.instance] * overlap(one.first, one.last, first, last) for one in outcome.evicted)
+    left = [one for one in outcome.evicted if workload.lower[one.instance]]
+    gone = sum(asked[one.instance] * overlap(one.first, one.last, first, last) for one in left)
     ran = float((asked * minutes)[workload.lower].sum())
     kept = float((asked * minutes)[~workload.lower].sum())
     part = np.minimum(cores / np.maximum(load, 1e-12), 1.0)
-    evicted = sum(first <= one.last < last for one in outcome.evicted)
+    evicted = sum(first <= one.last < last for one in left)
     demand = max(float(prod.sum()), 1e-12)
     asking = ~workload.lower & (workload.start >= first) & (workload.start < last) & (outcome.tries > 0)
     return {
         "hosted": (ran + kept) / whole,
         "hosted_prod": kept / whole,
         "hosted_batch": ran / whole,
-        "kept_batch": (ran - gone) / whole,
+        "kept_batch": max(ran - gone, 0.0) / whole,
         "running_batch": float(fleet.lower_count[:, first:last].mean()),
         "used_batch": float(lower.sum()) / whole,
         "hot90_prod": float((hot & (prods > 0)).mean()),
@@ -69,7 +65,7 @@ def class_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, float
         "lost_prod": float((prod * (1.0 - part)).sum()) / demand,
         "lost_yielding": float(np.maximum(prod - cores, 0.0).sum()) / demand,
         "evictions": evicted / max(float(minutes[workload.lower].sum()) / 60, 1.0),
-        "refused_prod": float((outcome.tries[asking] > 1).sum() / max(int(asking.sum()), 1)),
+        "refused_prod": float((outcome.refused[asking] > 0).sum() / max(int(asking.sum()), 1)),
     }
 
 

@@ -8,7 +8,7 @@ from ops.replay.comparison import CLASS_RATIOS, Result, Row, compare
 from ops.replay.report_table import Table
 from schemas.process.tables import Column
 
-_ABSOLUTE = {
+FORMATS = {
     "hosted": ".2f", "hosted_prod": ".2f", "hosted_batch": ".2f", "kept_batch": ".2f", "running_batch": ".1f",
     "used_batch": ".2f", "mean": ".2f",
     "hot90_prod": ".3%", "on_hot_prod": ".3%", "hot90_alone": ".3%", "lost_prod": ".4%", "lost_yielding": ".4%",
@@ -39,7 +39,7 @@ def _ratios(rows: Sequence[Row], baseline: str, title: str) -> Table:
     lines = []
     for row in rows:
         if row.policy == baseline:
-            cells = [format(row.figures[name], _ABSOLUTE[name]) for name in CLASS_RATIOS]
+            cells = [format(row.figures[name], FORMATS[name]) for name in CLASS_RATIOS]
         else:
             cells = [str(row.ratios[name]) if name in row.ratios else "-" for name in CLASS_RATIOS]
         lines.append([row.policy, *cells, format(row.figures["evictions"], ".3f"), str(row.worlds)])
@@ -47,6 +47,6 @@ def _ratios(rows: Sequence[Row], baseline: str, title: str) -> Table:
 
 
 def _figures(rows: Sequence[Row]) -> Table:
-    columns = [Column("policy"), *(Column(_HEADINGS[name], at) for at, name in enumerate(_ABSOLUTE))]
-    lines = [[row.policy, *(format(row.figures[name], how) for name, how in _ABSOLUTE.items())] for row in rows]
+    columns = [Column("policy"), *(Column(_HEADINGS[name], at) for at, name in enumerate(FORMATS))]
+    lines = [[row.policy, *(format(row.figures[name], how) for name, how in FORMATS.items())] for row in rows]
     return Table("the figures themselves, means over the worlds", columns, lines)

@@ -1,7 +1,7 @@
 """How many machines could be emptied at a moment: a measure of how packed a fleet is.
 
 Machines are tried in ascending order of requests. Each instance, the largest first, goes to the fullest other machine
-on which it fits, and where the CPU demand stays at most ``WARM`` with it. The count ends at the first machine with an
+on which it fits, and which is not hot with it. The count ends at the first machine with an
 instance that fits nowhere. So it is a lower bound, the same rule for every policy.
 """
 
@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ops.replay.fleet import Fleet
+from ops.replay.fleet import HOT, Fleet
 from schemas.resources import CPU
 from scorer.snapshot.arrays import Bools, Floats
-
-WARM = 0.9
 
 
 def emptied_share(fleet: Fleet, minute: int) -> float:
     """Return the share of the machines that could be emptied in this minute."""
     workload = fleet.workload
-    running = [k for k in fleet.running(minute).tolist() if fleet.end[k] - workload.life[k] <= minute]
     capacity = np.nan_to_num(workload.capacity, nan=np.inf)
     free = capacity.copy()
     on: dict[int, list[int]] = {}
-    for instance in running:
+    for instance in fleet.running(minute).tolist():
         row = int(fleet.machine_of[instance])
         free[:, row] -= workload.asked[:, instance]
         on.setdefault(row, []).append(instance)
@@ -49,7 +46,7 @@ def _empty(fleet: Fleet, instances: list[int], minute: int, free: Floats, load: 
     for instance in instances:
         asked = workload.asked[:, instance]
         usage = workload.usage.of(instance, CPU, minute, minute + 1)[0]
-        fits = open_rows & (free >= asked[:, None]).all(axis=0) & (load + usage <= WARM * cores)
+        fits = open_rows & (free >= asked[:, None]).all(axis=0) & (load + usage <= HOT * cores)
         if not fits.any():
             return False
         row = int(np.argmin(np.where(fits, free[CPU], np.inf)))

@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 
 from ops.replay.workload import Workload
 from schemas.resources import CPU
-from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.arrays import Floats, Integers
+
+HOT = 0.9
+"""A machine is hot in a minute in which its CPU demand is above this share of its cores."""
 
 
 class Fleet:
@@ -40,6 +43,9 @@ class Fleet:
             self.load += workload.system
             self.overhead += workload.system
         self.machine_of: Integers = np.full(len(workload.instances), -1, np.int64)
+        """[K] row of the machine, of an ended instance its last one; -1 before the placement."""
+        self.placed: Integers = np.full(len(workload.instances), -1, np.int64)
+        """[K] minute of the placement; -1 before it, and while an evicted instance waits."""
         self.end: Integers = np.full(len(workload.instances), -1, np.int64)
         """[K] minute of the end; -1 before the placement."""
 
@@ -51,6 +57,7 @@ class Fleet:
     def place(self, instance: int, row: int, minute: int) -> None:
         """Start an instance on a machine; it ends when its life is over."""
         self.machine_of[instance] = row
+        self.placed[instance] = minute
         self.end[instance] = minute + self.workload.life[instance]
         self._add(instance, row, minute, 1)
 
@@ -63,6 +70,7 @@ class Fleet:
     def evict(self, instance: int, minute: int) -> None:
         """End a running instance before its time."""
         self._add(instance, int(self.machine_of[instance]), minute, -1)
+        self.placed[instance] = -1
         self.end[instance] = minute
 
     def copying(self, instance: int, source: int, minute: int, minutes: float, cores: float) -> None:
@@ -83,13 +91,8 @@ class Fleet:
             self.load[:, row, minute:last] += cost
 
     def running(self, minute: int) -> Integers:
-        """Return the instances that run in this minute."""
-        return np.flatnonzero((self.machine_of >= 0) & (self.end > minute))
-
-    def within(self, resource_at: int, share: float) -> Bools:
-        """Return [M, T]: demand of a measured resource (by its position) at most this share of the capacity."""
-        below: Bools = self.load[resource_at] <= share * self.capacity[resource_at][:, None]
-        return below
+        """Return the instances that run in this minute; not those that were evicted later."""
+        return np.flatnonzero((self.placed >= 0) & (self.placed <= minute) & (self.end > minute))
 
     def readings(self, first: int, last: int) -> Floats:
         """Return [r, M, last - first]: what agents would measure, the demand up to the capacity."""

@@ -1,7 +1,7 @@
-"""The learning of expected use (`scorer.rpc.learner`), in simulated time.
+"""What a scorer learns of its fleet, in simulated time: expected use, and the predicted peaks of prod and the system.
 
-It observes the fleet, and once the longest window has passed, observes it again and fits; what it finds comes with the
-next snapshot, as in the stream. A world begins with nothing learned.
+Expected use (`scorer.rpc.learner`): the fleet is observed, and again once the longest window has passed; then it is
+fitted. What is learned comes with the next snapshot. A world begins with nothing learned.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from scorer.ranking.learning import KINDS_MAX, Observation, learn, observe
 from scorer.ranking.profile import LoadModel, Profile
 from scorer.reclaim.last_reports import LastReports
 from scorer.reclaim.prediction import Histograms
+from scorer.rpc.predictor import WRITE_S
 from scorer.snapshot.snapshot import Snapshot
 
 
@@ -49,15 +50,11 @@ class Lessons:
         self._first, self._first_at = seen, now_s
 
 
-WRITE_S = 300.0
-"""How often the predicted peaks are written, as by `scorer.rpc.predictor`."""
-
-
 class PredictedPeaks:
-    """Looks at the usage by class, as `scorer.rpc.predictor` does; ``raw`` is what all scorers read.
+    """Observes the usage by class, as `scorer.rpc.predictor` does; ``raw`` is what all scorers read.
 
-    It looks at each snapshot that is made. Where these lie further apart than the reports of a minute, it sees the mean
-    of those between.
+    It observes each snapshot that is made. Reports between two of them that are further apart than a minute are
+    observed as their mean.
     """
 
     def __init__(self) -> None:

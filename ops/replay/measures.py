@@ -10,10 +10,10 @@ With u(m, t) the CPU demand of machine m in minute t over its capacity:
 | hot100         | the same with u > 1: processes had to wait                                                   |
 | lost           | demand above capacity, as a share of all demand                                              |
 | on_hot         | share of the instance-minutes that were spent on machines with u > 0.9                       |
-| refused_first  | share of the instances that were refused at their first try                                  |
+| refused_first  | share of the instances that were refused at their first try; with evictions, at any try      |
 | refusals       | refusals for each instance that asked, repeated ones too                                     |
 | emptied        | share of the machines that could be emptied (`ops.replay.emptied`), mean over some moments   |
-| mean           | mean of u: the same for all policies that place all instances at once                        |
+| mean           | mean of u; on machines of one size the same for all policies that place all instances at once |
 | moves          | instances moved, as a share of the live ones an hour                                         |
 | copying        | share of the machine-time in which a machine's network is full of the memory of moves        |
 | decision_ms    | mean time of a decision over the whole run; it depends on the computer                       |
@@ -30,15 +30,12 @@ import numpy as np
 
 from ops.replay.class_measures import class_figures
 from ops.replay.emptied import emptied_share
+from ops.replay.fleet import HOT
 from ops.replay.memory_measures import memory_figures
 from ops.replay.simulation import Outcome
 from schemas.resources import CPU
-from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.arrays import Floats
 
-MEASURES = (
-    "std", "p99", "hot80", "hot90", "hot100", "lost", "on_hot", "refused_first", "refusals", "emptied", "mean",
-    "moves", "copying", "decision_ms",
-)  # fmt: skip
 EMPTIED_EVERY_MINUTES = 360
 
 Figures = Mapping[str, float]
@@ -64,10 +61,9 @@ def _figures(outcome: Outcome, first: int, last: int) -> Figures:
     delivered = np.minimum(demand, 1.0)
     cores = outcome.fleet.workload.capacity[CPU][:, None]
     count = outcome.fleet.count[:, first:last]
-    hot = demand > 0.9
+    hot = demand > HOT
     asking = (workload.start >= first) & (workload.start < last) & (outcome.tries > 0)
     asked = max(int(asking.sum()), 1)
-    failed = outcome.tries - placements(outcome)
     moves = [move for minute, move in outcome.moves if first <= minute < last]
     moments = range(first + min(EMPTIED_EVERY_MINUTES, last - first) // 2, last, EMPTIED_EVERY_MINUTES)
     return {
@@ -78,8 +74,8 @@ def _figures(outcome: Outcome, first: int, last: int) -> Figures:
         "hot100": float((demand > 1.0).mean()),
         "lost": float((np.maximum(demand - 1.0, 0.0) * cores).sum() / max((demand * cores).sum(), 1e-12)),
         "on_hot": float(count[hot].sum() / max(count.sum(), 1)),
-        "refused_first": float((failed[asking] > 0).sum() / asked),
-        "refusals": float(failed[asking].sum() / asked),
+        "refused_first": float((outcome.refused[asking] > 0).sum() / asked),
+        "refusals": float(outcome.refused[asking].sum() / asked),
         "emptied": float(np.mean([emptied_share(outcome.fleet, minute) for minute in moments])),
         "mean": float(demand.mean()),
         "moves": len(moves) / max(float(count.sum()) / 60, 1.0),
@@ -88,10 +84,3 @@ def _figures(outcome: Outcome, first: int, last: int) -> Figures:
         **memory_figures(outcome, first, last),
         **class_figures(outcome, first, last),
     }
-
-
-def placements(outcome: Outcome) -> Integers:
-    """Return [K]: how often each instance was placed; at most once, unless it was evicted."""
-    found = (outcome.placed >= 0).astype(np.int64)
-    np.add.at(found, [one.instance for one in outcome.evicted], 1)
-    return found

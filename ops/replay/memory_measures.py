@@ -18,8 +18,6 @@ import numpy as np
 from ops.replay.simulation import Outcome
 from schemas.resources import MEMORY
 
-MEMORY_MEASURES = ("mem_std", "mem90", "mem100")
-
 
 def memory_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, float]:
     """Return the figures of the minutes from ``first`` until before ``last``; none where memory is not measured."""

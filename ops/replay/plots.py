@@ -1,9 +1,9 @@
 """The page of plots: one world under every policy, four views.
 
 - **utilization**: for each policy the fleet over time: median, the middle half, the 1st to 99th percentile;
-- **heatmap**: machine by time, each policy's machines sorted by their mean; dark is above 90 %;
+- **heatmap**: machine by time, each policy's machines sorted by their mean; the darker, the fuller;
 - **hot minutes**: how many minutes above 90 % each machine had, machines sorted, one line a policy;
-- **refusals**: instances refused so far over time, one line a policy.
+- **refusals**: how many instances that first asked until then were refused at that try, one line a policy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ops.replay.calibration import CASES_MIN, PART, POINTS, Reliability
-from ops.replay.measures import placements, utilization
+from ops.replay.fleet import HOT
+from ops.replay.measures import utilization
 from ops.replay.simulation import Outcome
 from scorer.snapshot.arrays import Floats
 
@@ -93,7 +94,7 @@ def _bands(panel: Any, demand: Floats, outcome: Outcome) -> None:
     panel.fill_between(hours, series[0], series[4], color="#c6dbef", linewidth=0, label="1st to 99th percentile")
     panel.fill_between(hours, series[1], series[3], color="#6baed6", linewidth=0, label="middle half")
     panel.plot(hours, series[2], color="#08306b", linewidth=0.9, label="median")
-    for level, style in ((0.9, "--"), (1.0, "-")):
+    for level, style in ((HOT, "--"), (1.0, "-")):
         panel.axhline(level, color="#b22222", linewidth=0.7, linestyle=style)
     panel.axvline(outcome.workload.fill_minutes / _HOURS, color="#333333", linewidth=0.8, linestyle=":")
     panel.set_xlim(0, outcome.workload.minutes / _HOURS)
@@ -101,8 +102,7 @@ def _bands(panel: Any, demand: Floats, outcome: Outcome) -> None:
     panel.set_title(outcome.policy, fontsize=9, loc="left", fontweight="bold")
     panel.tick_params(labelsize=7)
     panel.set_ylabel("utilization", fontsize=7)
-    if outcome.workload.minutes:
-        panel.set_xlabel("hours", fontsize=7)
+    panel.set_xlabel("hours", fontsize=7)
 
 
 def _heatmap(panel: Any, demand: Floats) -> Any:
@@ -120,7 +120,7 @@ def _heatmap(panel: Any, demand: Floats) -> Any:
 
 def _hot_minutes(panel: Any, outcomes: Sequence[Outcome]) -> None:
     for outcome, colour in zip(outcomes, _colours(len(outcomes)), strict=True):
-        hot = (utilization(outcome)[:, outcome.workload.fill_minutes :] > 0.9).sum(axis=1)
+        hot = (utilization(outcome)[:, outcome.workload.fill_minutes :] > HOT).sum(axis=1)
         panel.plot(np.arange(1, len(hot) + 1), np.sort(hot)[::-1], color=colour, linewidth=1.2, label=outcome.policy)
     panel.set_yscale("symlog", linthresh=10)
     panel.set_ylim(bottom=0)
@@ -132,10 +132,9 @@ def _hot_minutes(panel: Any, outcomes: Sequence[Outcome]) -> None:
 
 def _refusals(panel: Any, outcomes: Sequence[Outcome]) -> None:
     for outcome, colour in zip(outcomes, _colours(len(outcomes)), strict=True):
-        failed = outcome.tries - placements(outcome)
-        at = np.repeat(outcome.workload.start, np.minimum(failed, 1)) / _HOURS
+        at = outcome.workload.start[outcome.refused > 0] / _HOURS
         panel.step(np.r_[0.0, at], np.arange(len(at) + 1), where="post", color=colour, linewidth=1.2,
-                   label=f"{outcome.policy}: {int(failed.sum())} refusals in all")  # fmt: skip
+                   label=f"{outcome.policy}: {int(outcome.refused.sum())} refusals in all")  # fmt: skip
     panel.set_xlabel("hours", fontsize=8)
     panel.set_ylabel("instances refused at their first try", fontsize=8)
     panel.legend(fontsize=7)

@@ -15,6 +15,7 @@ from scorer.ledger.instance import Instance
 from scorer.ledger.limits import Limit, adds, mosts_in_script, scales_in_script
 from scorer.ledger.view import LedgerView, instance_of
 from scorer.placement.limits import limits
+from scorer.placement.placer import CANDIDATES
 from scorer.placement.reuse import Reuse
 from scorer.ranking.class_sums import by_class_filter
 from scorer.ranking.explain import summary
@@ -23,8 +24,6 @@ from scorer.snapshot.snapshot import Snapshot
 
 ROUND_MINUTES = 10
 """The minutes between two calls of a mover."""
-CANDIDATES = 4
-"""How many of the best machines are compared with the ledger's limits, as a scorer gives them to its script."""
 
 
 @dataclass(eq=False)
@@ -54,7 +53,7 @@ class Policy(Protocol):
     reference: bool
     """Whether it is shown as a reference, since it uses data that no real policy has."""
     refusals: Counter[str]
-    """The reasons of refusals, for each instance that of its first try."""
+    """The reasons of refusals, for each instance that of its first one."""
     learns: bool
     """Whether it uses learned factors of expected use."""
     looks_at_instances: bool
@@ -63,7 +62,10 @@ class Policy(Protocol):
     """Whether each priority class has a sum of its own."""
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
-        """Return a row for each of some requests that are alike but for their ids; the ledger is not changed."""
+        """Return a row for each of some requests that are equal but for their ids, or for the first few of them.
+
+        The caller places those and asks again for the others. The ledger is not changed.
+        """
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class ProfilePolicy:
         self.learns = wants_lessons(profile)
         self.counts_by_class = by_class_filter(profile) is not None
         self.looks_at_instances = self.counts_by_class or any(
-            getattr(model, "mean_of", "window") == "instances" for model in load_models(profile)
+            model.mean_of == "instances" for model in load_models(profile)
         )
         self._known: set[int] = set()
         self._reuse = Reuse()

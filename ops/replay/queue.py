@@ -1,8 +1,9 @@
 """The queue of instances that ask for a machine: new ones, refused ones, evicted ones.
 
 In a minute prod and mid ask before batch and free, the earlier before the later. An instance of batch or free is
-refused without a ranking when one of the same kind that asks for no more was refused in the same minute: nothing has
-ended since, so it cannot fit either. Otherwise a long queue of batch would cost a ranking for each of its instances.
+refused without a ranking when one of the same class and kind that asks for no more was refused in the same minute.
+Nothing has ended since, so it cannot fit either. Otherwise a long queue of batch would cost a ranking for each of its
+instances. Where instances have labels, rules or an expected use of their own, each is ranked.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ class Queue:
 
     @property
     def minute(self) -> int:
-        """The minute in which the next one asks; the workload's end when the queue is empty."""
+        """The minute in which the next instance asks; the workload's end when the queue is empty."""
         return self._waiting[0][0] if self._waiting else self._workload.minutes
 
     def take(self) -> list[int]:
-        """Remove and return those that ask in the next minute, in their order."""
+        """Remove and return the instances that ask in the next minute, in their order."""
         minute, asking = self.minute, []
         while self._waiting and self._waiting[0][0] == minute:
             asking.append(heapq.heappop(self._waiting)[1])
@@ -59,8 +60,8 @@ class Queue:
             others = self._refused.setdefault(kind, [])
             others[:] = [one for one in others if not _covers(one, amounts)] + [amounts]
 
-    def hopeless(self, instance: int) -> bool:
-        """Return whether an instance asks for at least as much as one refused in this minute."""
+    def cannot_fit(self, instance: int) -> bool:
+        """Return whether an instance asks for at least as much as one refused in this minute, so needs no ranking."""
         if not (self._refused and self._lower[instance]):
             return False
         kind, amounts = self._asks(instance)

@@ -8,7 +8,7 @@ be made within the hour. ``nic_share``: the lab has a rate of its own.
 A move costs something. The instance's memory is copied at that rate. Until that is done, both machines carry its whole
 load, and each needs a core for the copying. The plan asks for a gain above the cost (`scorer.rebalance.cost`), at the
 same rate, or at that of the machines' NICs where a recording has their capacity. Where the memory is not known, an
-instance has `MEMORY_BYTES_PER_CORE` for each core that it asks for.
+instance has `UNKNOWN_MEMORY` for each core that it asks for.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 
 from ops.replay.policies import ROUND_MINUTES, Moment, Move
 from ops.replay.workload import MINUTE_S, Workload
-from ops.replay.worlds import MEMORY_BYTES_PER_CORE
 from schemas.resources import CPU, MEMORY
 from scorer.ranking.kept import Kept
 from scorer.ranking.profile import Profile
+from scorer.rebalance.cost import memory_of
 from scorer.rebalance.world import bounds_of, rebalance, wish_of
 from scorer.snapshot.arrays import Floats
 
@@ -84,8 +84,7 @@ def copy_minutes(workload: Workload, gbit: float) -> Floats:
     """Return [K]: the minutes that the memory of each instance takes at this rate, of the workload's; 0 at no rate."""
     if not gbit:
         return np.zeros(len(workload.instances))
-    asked = workload.asked[MEMORY]
-    memory = np.where(asked > 0, asked, workload.asked[CPU] * MEMORY_BYTES_PER_CORE)
+    memory = memory_of(workload.asked[MEMORY], workload.asked[CPU])
     with np.errstate(over="ignore"):
         minutes: Floats = np.minimum(memory / (gbit * BYTES_PER_GBIT) / MINUTE_S, workload.minutes)
     return minutes

@@ -3,13 +3,13 @@
 A recorded fleet has one more, ``as recorded``: the machines that its instances really had. The others admit by
 requests only: a machine is feasible when the sum of requests stays at or below its capacity.
 
-- ``random``: any feasible machine.
-- ``best fit by peak``: the machine whose true peak over the instance's life, with it, comes nearest to 90 % of its
+- ``random feasible``: any feasible machine.
+- ``best fit by true peak``: the machine whose true peak over the instance's life, with it, comes nearest to 90 % of its
   capacity without exceeding it; if all exceed it, the one with the lowest peak. It packs.
 - ``oracle``: greedy on heat. With L(t) the demand over capacity that the machine will have of the instances placed so
-  far, u(t) the instance's, over its life:
+  far, u(t) the instance's, t the minutes of its life:
 
-      cost = sum over t of  max(0, L + u - 0.9) - max(0, L - 0.9) + 0.01 ((L + u)² - L²),  in cores
+      cost = cores * sum over t of  max(0, L + u - 0.9) - max(0, L - 0.9) + 0.01 ((L + u)² - L²)
 
   It knows what those placed will use, and nothing of instances still to come.
 """
@@ -21,6 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ops.replay.fleet import HOT
 from ops.replay.policies import Moment
 from schemas.request import Request
 from schemas.resources import CPU
@@ -31,7 +32,6 @@ from scorer.ranking.rank import rank
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 
-WARM = 0.9
 EVENNESS = 0.01
 """Weight of the sum of squares against heat: it decides among machines that stay cool."""
 _BY_REQUESTS = Profile(name="by requests", filters=(PlacedFilter(Fits(basis="requests")),), stale="requests")
@@ -54,7 +54,7 @@ class Reference:
         self._snapshot: Snapshot | None = None
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
-        """Choose for the first only; the caller asks again for the others, with the first in the ledger."""
+        """Choose for the first only."""
         if self._snapshot is None:
             self._snapshot = moment.measuring.empty_snapshot()
         ranking = rank(requests[0], self._snapshot, moment.ledger, _BY_REQUESTS, moment.now_s, self._kept)
@@ -62,7 +62,7 @@ class Reference:
         if not rows.size:
             if instances[0] not in self._known:
                 self._known.add(instances[0])
-                self.refusals["too small"] += 1
+                self.refusals["no machine has room for what is asked"] += 1
             return [None]
         return [self._pick(rows, instances[0], moment)]
 
@@ -89,7 +89,7 @@ class BestFitByPeak(Reference):
         if not after.shape[1]:
             return int(rows[0])
         peak = after.max(axis=1)
-        fitting = np.where(peak <= WARM, peak, -np.inf)
+        fitting = np.where(peak <= HOT, peak, -np.inf)
         return int(rows[np.argmax(fitting) if np.isfinite(fitting).any() else np.argmin(peak)])
 
 
@@ -100,24 +100,21 @@ class Oracle(Reference):
 
     def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
         now, after = loads(rows, instance, moment)
-        heat = np.maximum(after - WARM, 0.0).sum(axis=1) - np.maximum(now - WARM, 0.0).sum(axis=1)
+        heat = np.maximum(after - HOT, 0.0).sum(axis=1) - np.maximum(now - HOT, 0.0).sum(axis=1)
         uneven = np.einsum("mt,mt->m", after, after) - np.einsum("mt,mt->m", now, now)
         cores = moment.fleet.workload.capacity[CPU][rows]
         return int(rows[np.argmin(cores * (heat + EVENNESS * uneven))])
 
 
-class AsRecorded(Reference):
+class AsRecorded(RandomFeasible):
     """The machine that the live fleet used, even if it does not fit; any feasible machine where that is not known."""
 
     name = "as recorded"
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
-        """Choose for the first."""
+        """Choose for the first only."""
         row = int(moment.fleet.workload.placed_on[instances[0]])
         return [row] if row >= 0 else super().choose(instances, requests, moment)
-
-    def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
-        return int(rows[self._generator.integers(rows.size)])
 
 
 REFERENCES = (RandomFeasible, BestFitByPeak, Oracle)

@@ -9,7 +9,7 @@ from ops.replay.comparison import Result, Row, compare
 from ops.replay.report_table import Table
 from schemas.process.tables import Column, Screen, table
 
-_ABSOLUTE = {
+FORMATS = {
     "std": ".3f", "p99": ".2f", "hot80": ".2%", "hot90": ".2%", "hot100": ".2%", "lost": ".3%", "on_hot": ".2%",
     "refused_first": ".2%", "refusals": ".3f", "emptied": ".0%",
     "moves": ".2%", "copying": ".2%", "decision_ms": ".2f",
@@ -65,7 +65,7 @@ def _counted(worlds: int) -> str:
 
 def ratios(rows: Sequence[Row], baseline: str, title: str) -> Table:
     """Return the table of ratios to the baseline; the baseline's own row has its figures."""
-    formats = _ABSOLUTE | _MEMORY
+    formats = FORMATS | _MEMORY
     shown = (*_SHOWN, *_of_memory(rows))
     columns = [Column("policy"), *(Column(_HEADINGS.get(name, name), at) for at, name in enumerate(shown))]
     columns += [Column(_HEADINGS["refused_first"], 2), Column("worlds", 3)]
@@ -82,7 +82,7 @@ def ratios(rows: Sequence[Row], baseline: str, title: str) -> Table:
 
 def absolutes(rows: Sequence[Row], title: str) -> Table:
     """Return the table of the figures themselves."""
-    formats = _ABSOLUTE | _of_memory(rows)
+    formats = FORMATS | _of_memory(rows)
     columns = [Column("policy"), *(Column(_HEADINGS.get(name, name), at) for at, name in enumerate(formats))]
     lines = [
         [

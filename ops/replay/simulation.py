@@ -6,7 +6,7 @@ but for their ids is one batch. A refused instance asks again every ``retry_minu
 begins when it is placed, so every policy gets the same load, some of it later.
 
 A placed instance is confirmed at once: its start is the minute of its placement. An evicted one goes back to the queue
-and asks again as a refused one does; its whole life begins anew when it is placed.
+and asks again within ``retry_minutes``; its whole life begins anew when it is placed.
 """
 
 from __future__ import annotations
@@ -44,20 +44,35 @@ class Outcome:
     workload: Workload
     policy: str
     fleet: Fleet
-    placed: Integers
-    """[K] minute of the placement; -1: never."""
     tries: Integers
     """[K] how often each asked."""
     decision_s: Floats
-    """[decisions] time that each took, one number an instance."""
+    """[decisions] time that each took: one number a try, of a batch the mean of its instances."""
     refusals: dict[str, int] = field(default_factory=dict)
-    """The reasons of refusals at the first try with their counts, most frequent first."""
+    """The reasons of first refusals with their counts, most frequent first."""
     moves: list[tuple[int, Move]] = field(default_factory=list)
     """Minute and move of each."""
     evicted: list[Spell] = field(default_factory=list)
     """The stretch that each eviction ended."""
     learned: Learned | None = None
     """The learned factors at the end."""
+
+    @property
+    def placed(self) -> Integers:
+        """[K] minute of the placement; -1: never, or evicted and not placed again."""
+        return self.fleet.placed
+
+    @property
+    def placements(self) -> Integers:
+        """[K] how often each was placed; at most once, unless it was evicted."""
+        found = (self.placed >= 0).astype(np.int64)
+        np.add.at(found, [one.instance for one in self.evicted], 1)
+        return found
+
+    @property
+    def refused(self) -> Integers:
+        """[K] how often each was refused."""
+        return self.tries - self.placements
 
 
 def simulate(
@@ -92,8 +107,7 @@ class _Simulation:
         self._lessons = Lessons() if policy.learns else None
         self._peaks = PredictedPeaks() if policy.counts_by_class else None
         self._queue = Queue(workload)
-        count = len(workload.instances)
-        self._placed, self._tries = np.full(count, -1, np.int64), np.zeros(count, np.int64)
+        self._tries = np.zeros(len(workload.instances), np.int64)
         self._ends: list[tuple[int, int]] = []
         """A heap of (minute, instance)."""
         self._seconds: list[float] = []
@@ -121,7 +135,6 @@ class _Simulation:
             workload=self._workload,
             policy=self._policy.name,
             fleet=self._fleet,
-            placed=self._placed,
             tries=self._tries,
             decision_s=np.array(self._seconds),
             refusals=dict(self._policy.refusals.most_common()),
@@ -155,7 +168,7 @@ class _Simulation:
         refused: list[int] = []
         at = 0
         while at < len(asking):
-            if self._queue.hopeless(asking[at]):
+            if self._queue.cannot_fit(asking[at]):
                 refused.append(asking[at])
                 at += 1
                 continue
@@ -164,7 +177,7 @@ class _Simulation:
             _ = moment.snapshot if not self._policy.reference else None  # made before a decision is timed
             began = perf_counter()
             rows = self._policy.choose(asking[at : at + run], requests, moment)
-            self._seconds.append((perf_counter() - began) / len(rows))
+            self._seconds += [(perf_counter() - began) / len(rows)] * len(rows)
             for instance, request, row in zip(asking[at:], requests, rows, strict=False):
                 if row is None:
                     refused.append(instance)
@@ -179,7 +192,6 @@ class _Simulation:
         record = instance_of(request, machine, moment.now_s)
         self._ledger.apply(copy_with(record, state="confirmed", started_at=moment.now_s))
         self._fleet.place(instance, row, moment.minute)
-        self._placed[instance] = moment.minute
         self._queue.placed(instance)
         heapq.heappush(self._ends, (int(self._fleet.end[instance]), instance))
 
@@ -200,10 +212,9 @@ class _Simulation:
         for instance in evictor.evictions(moment):
             record = self._ledger.instances[self._workload.instances[instance]]
             self._ledger.apply(copy_with(record, state="released", ended_at=moment.now_s))
-            row = int(self._fleet.machine_of[instance])
+            row, first = int(self._fleet.machine_of[instance]), int(self._fleet.placed[instance])
             self._fleet.evict(instance, minute)
-            self._evicted.append(Spell(instance, row, int(self._placed[instance]), minute))
-            self._placed[instance] = -1
+            self._evicted.append(Spell(instance, row, first, minute))
             self._queue.ask_again(instance, (minute // self._retry + 1) * self._retry)
 
     def _move(self, minute: int, mover: Mover) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from ops.replay.class_measures import CLASS_MEASURES
+from ops.replay import class_report
 from ops.replay.comparison import CLASS_RATIOS, Result
-from ops.replay.measures import MEASURES
-from ops.replay.report import markdown, tables
+from ops.replay.report import FORMATS, markdown, tables
 
 
 def result(policy: str, family: str, hosted: float, *, by_class: bool = True) -> Result:
     """One world of one policy."""
-    figures = dict.fromkeys((*MEASURES, *CLASS_MEASURES) if by_class else MEASURES, 0.5)
+    figures = dict.fromkeys((*FORMATS, *class_report.FORMATS) if by_class else FORMATS, 0.5)
     return Result(family, 1, policy, False, {"steady": figures | ({"hosted": hosted} if by_class else {})}, 0.0)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
 from ops.replay.class_measures import class_figures, stays
 from ops.replay.evictions import ByAdvice, Spell
-from ops.replay.measures import placements
 from ops.replay.policies import ProfilePolicy
 from ops.replay.simulation import Outcome, simulate
 from ops.replay.workload import Workload
@@ -60,7 +60,7 @@ def test_an_evicted_instance_asks_again_and_lives_anew() -> None:
     outcome = run("full")
     assert outcome.placed[2] == 160
     assert outcome.fleet.end[2] == 220
-    assert placements(outcome).tolist() == [1, 1, 2, 1]
+    assert outcome.placements.tolist() == [1, 1, 2, 1]
     assert stays(outcome, 0, 240)[2] == 65 - 32 + 60
 
 
@@ -71,6 +71,20 @@ def test_its_load_leaves_with_it() -> None:
     assert load[65] == 1.0 + 3.0
     assert load[165] == 1.0 + 2.0
     assert (run("full").fleet.lower[0, 0, 65:160] == 1.0).all()
+
+
+def test_it_does_not_run_while_it_waits() -> None:
+    """An instance runs from its last placement on."""
+    fleet = run("full").fleet
+    assert [fleet.running(minute).tolist() for minute in (31, 100, 170, 230)] == [[1], [1, 3], [1, 2], [1]]
+
+
+def test_evictions_of_other_classes_are_not_batchs() -> None:
+    """An evicted instance of mid takes nothing from what batch hosted."""
+    outcome = run("full")
+    found = class_figures(replace(outcome, evicted=[Spell(0, 0, 0, 20)]), 0, 240)
+    assert found["kept_batch"] == found["hosted_batch"]
+    assert found["evictions"] == 0
 
 
 def test_without_a_plan_all_stay() -> None:

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ops.replay.comparison import Result
-from ops.replay.measures import MEASURES, measure
-from ops.replay.memory_measures import MEMORY_MEASURES, memory_figures
+from ops.replay.comparison import MEMORY_RATIOS, Result
+from ops.replay.measures import measure
+from ops.replay.memory_measures import memory_figures
 from ops.replay.policies import ProfilePolicy
-from ops.replay.report import markdown
+from ops.replay.report import FORMATS, markdown
 from ops.replay.simulation import simulate
 from ops.replay.traces.openb import Lives
 from ops.replay.workload import Workload
@@ -37,20 +37,20 @@ def test_figures() -> None:
     )
     found = memory_figures(SimpleNamespace(fleet=fleet), 1, 4)  # type: ignore[arg-type]
     assert found == pytest.approx({"mem_std": (0.0 + 0.225 + 0.25) / 3, "mem90": 2 / 6, "mem100": 1 / 6})
-    assert tuple(found) == MEMORY_MEASURES
+    assert tuple(found) == MEMORY_RATIOS
 
 
 def test_a_world_without_memory_has_none() -> None:
     """And one with memory has them beside the others."""
     profile = load_profiles(()).choose("kubernetes")
-    assert MEMORY_MEASURES[0] not in measure(simulate(small_world(machines=3), ProfilePolicy(profile)))["steady"]
-    assert set(MEMORY_MEASURES) <= measure(simulate(with_memory(0.6), ProfilePolicy(profile)))["steady"].keys()
+    assert MEMORY_RATIOS[0] not in measure(simulate(small_world(machines=3), ProfilePolicy(profile)))["steady"]
+    assert set(MEMORY_RATIOS) <= measure(simulate(with_memory(0.6), ProfilePolicy(profile)))["steady"].keys()
 
 
 @pytest.mark.parametrize(("memory", "columns"), [(True, 1), (False, 0)])
 def test_columns(memory: bool, columns: int) -> None:
     """The tables show memory where every result has it."""
-    figures = dict.fromkeys(MEASURES, 0.1) | (dict.fromkeys(MEMORY_MEASURES, 0.25) if memory else {})
+    figures = dict.fromkeys(FORMATS, 0.1) | (dict.fromkeys(MEMORY_RATIOS, 0.25) if memory else {})
     results = [Result("f", 1, name, False, {"steady": figures}) for name in ("a", "b")]
     page = markdown(results, "a")
     assert page.count("memory above 90 %") == 2 * columns

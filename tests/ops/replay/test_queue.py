@@ -24,12 +24,12 @@ def test_who_asks_for_more_than_was_refused_is_not_asked() -> None:
     """A refused instance speaks for larger ones of its class in that minute, and never for prod."""
     queue = Queue(MIXED)
     queue.take()
-    assert not queue.hopeless(1)
+    assert not queue.cannot_fit(1)
     queue.refused(0)
-    assert [queue.hopeless(each) for each in range(4)] == [True, True, False, False]
+    assert [queue.cannot_fit(each) for each in range(4)] == [True, True, False, False]
     queue.ask_again(1, 8)
     queue.take()
-    assert not queue.hopeless(1)
+    assert not queue.cannot_fit(1)
 
 
 def test_a_smaller_one_takes_the_place_of_a_larger_one() -> None:
@@ -37,9 +37,9 @@ def test_a_smaller_one_takes_the_place_of_a_larger_one() -> None:
     queue = Queue(MIXED)
     queue.take()
     queue.refused(1)
-    assert [queue.hopeless(each) for each in (0, 1)] == [False, True]
+    assert [queue.cannot_fit(each) for each in (0, 1)] == [False, True]
     queue.refused(0)
-    assert [queue.hopeless(each) for each in (0, 1)] == [True, True]
+    assert [queue.cannot_fit(each) for each in (0, 1)] == [True, True]
 
 
 def test_kinds_speak_for_themselves() -> None:
@@ -49,4 +49,4 @@ def test_kinds_speak_for_themselves() -> None:
     for queue in (kinds, labels):
         queue.take()
         queue.refused(0)
-        assert not queue.hopeless(1)
+        assert not queue.cannot_fit(1)

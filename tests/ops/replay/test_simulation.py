@@ -55,6 +55,13 @@ def test_a_refused_instance_asks_again_after_four_minutes() -> None:
     assert outcome.refusals == {"0/2 feasible: 2 cpu too full": 1}
 
 
+def test_each_try_is_one_decision() -> None:
+    """Of equal requests, which are one batch, each has its part of the time."""
+    outcome = simulate(world([4.0, 4.0], [(1.0, 1.0, 0, 10)] * 6 + [(9.0, 1.0, 8, 10)]), profile())
+    assert outcome.tries.tolist() == [1] * 6 + [58]
+    assert len(outcome.decision_s) == outcome.tries.sum()
+
+
 def test_figures_of_a_world_checked_by_hand() -> None:
     """One machine at 120 %, one idle, for half of the time."""
     small = world([10.0, 10.0], [(5.0, 12.0, 0, 120)])
