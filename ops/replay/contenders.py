@@ -24,7 +24,7 @@ class Contender(NamedTuple):
 
 
 class Contenders:
-    """Profiles, and how many of their instances are moved; the baseline's are not, unless it is alone.
+    """The profiles, with and without moves of their instances; the baseline's are not moved, unless it is alone.
 
     Profiles that count by class also take part with evictions.
     In a world with batch the references are the first profile without batch, and the first one that counts by class

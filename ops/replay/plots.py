@@ -23,7 +23,7 @@ from scorer.snapshot.arrays import Floats
 SUFFIXES = (".png", ".svg", ".pdf")
 BIN_MINUTES = 30
 COLOURS = ("#1b5e9e", "#c1432e", "#2c7a3f", "#8e5aa8", "#c98a1b", "#5f6b73", "#9aa3a9", "#1aa0a8")
-_HOURS = 60.0
+_HOUR_MINUTES = 60.0
 
 
 def save_page(outcomes: Sequence[Outcome], path: Path) -> None:
@@ -90,14 +90,14 @@ def binned(values: Floats, minutes: int = BIN_MINUTES) -> Floats:
 def _bands(panel: Any, demand: Floats, outcome: Outcome) -> None:
     """Draw the fleet's percentiles over time."""
     series = binned(np.percentile(demand, [1, 25, 50, 75, 99], axis=0), 10)
-    hours = (np.arange(series.shape[1]) + 0.5) * 10 / _HOURS
+    hours = (np.arange(series.shape[1]) + 0.5) * 10 / _HOUR_MINUTES
     panel.fill_between(hours, series[0], series[4], color="#c6dbef", linewidth=0, label="1st to 99th percentile")
     panel.fill_between(hours, series[1], series[3], color="#6baed6", linewidth=0, label="middle half")
     panel.plot(hours, series[2], color="#08306b", linewidth=0.9, label="median")
     for level, style in ((HOT, "--"), (1.0, "-")):
         panel.axhline(level, color="#b22222", linewidth=0.7, linestyle=style)
-    panel.axvline(outcome.workload.fill_minutes / _HOURS, color="#333333", linewidth=0.8, linestyle=":")
-    panel.set_xlim(0, outcome.workload.minutes / _HOURS)
+    panel.axvline(outcome.workload.fill_minutes / _HOUR_MINUTES, color="#333333", linewidth=0.8, linestyle=":")
+    panel.set_xlim(0, outcome.workload.minutes / _HOUR_MINUTES)
     panel.set_ylim(0, 1.3)
     panel.set_title(outcome.policy, fontsize=9, loc="left", fontweight="bold")
     panel.tick_params(labelsize=7)
@@ -110,7 +110,7 @@ def _heatmap(panel: Any, demand: Floats) -> Any:
     cells = binned(demand)[order]
     image = panel.imshow(
         cells, aspect="auto", cmap="magma_r", vmin=0.0, vmax=1.1, interpolation="nearest",
-        extent=(0, demand.shape[1] / _HOURS, 0, len(cells)),
+        extent=(0, demand.shape[1] / _HOUR_MINUTES, 0, len(cells)),
     )  # fmt: skip
     panel.tick_params(labelsize=7)
     panel.set_ylabel("machines", fontsize=7)
@@ -132,7 +132,7 @@ def _hot_minutes(panel: Any, outcomes: Sequence[Outcome]) -> None:
 
 def _refusals(panel: Any, outcomes: Sequence[Outcome]) -> None:
     for outcome, colour in zip(outcomes, _colours(len(outcomes)), strict=True):
-        at = outcome.workload.start[outcome.refused > 0] / _HOURS
+        at = outcome.workload.start[outcome.refused > 0] / _HOUR_MINUTES
         panel.step(np.r_[0.0, at], np.arange(len(at) + 1), where="post", color=colour, linewidth=1.2,
                    label=f"{outcome.policy}: {int(outcome.refused.sum())} refusals in all")  # fmt: skip
     panel.set_xlabel("hours", fontsize=8)

@@ -63,7 +63,7 @@ def _read(folder: Path, since_s: float, until_s: float) -> tuple[Workload, Missi
         }
         seen_s.append(entry.at)
         gaps += [gap for gap in entry.gaps if gap.since < until_s and gap.until > since_s]
-        refused += sum(_missing(one) for one in entry.decisions if since_s <= _time_of(one) < until_s)
+        refused += sum(_refused(one) for one in entry.decisions if since_s <= _time_of(one) < until_s)
     if not seen_s:
         raise WorkloadError(f"{folder.name}: nothing was recorded in the time asked for")
     fleet = fleet_of(facts, operator)
@@ -125,7 +125,7 @@ class _Answer(msgspec.Struct):
     dry_run: bool = False
 
 
-def _missing(decision: Decision) -> int:
+def _refused(decision: Decision) -> int:
     """Return the number of instances that a decision refused."""
     try:
         found = msgspec.json.decode(decision.answer, type=_Answer)

@@ -38,11 +38,11 @@ class Lives:
         for raw in entry.instances:
             self._take(read_record(raw), entry.at)
         if entry.full:
-            named = {(record.id, record.generation) for record in map(read_record, entry.instances)}
-            for key in self._live - named:
+            listed = {(record.id, record.generation) for record in map(read_record, entry.instances)}
+            for key in self._live - listed:
                 self._of[key].end_s = entry.at
                 self.guessed += 1
-            self._live &= named
+            self._live &= listed
 
     def _take(self, record: Instance, at: float) -> None:
         key = (record.id, record.generation)

@@ -7,8 +7,9 @@ comes from the machine on which the ledger has the instance.
 What is missing is filled in, and counted:
 
 - a minute without a report, between others of the instance: the last one before holds, the first one before that;
-- an instance without any report: its share, by what it asks, of what its machine used beyond the measured ones; at
-  most what it asks (an even share where none asks); where the machine was not measured either, what it asks;
+- an instance without any report, or without any of a resource: its share, by what it asks, of what its machine used
+  beyond the measured ones; at most what it asks (an even share where none asks); where the machine was not measured
+  either, what it asks;
 - a machine's minute without a sample: the last one before holds.
 
 The usage of a machine beyond its instances is a load of its own, which stays there under every policy.
@@ -117,7 +118,7 @@ class Filled:
     shared: int
     """Instances whose usage is a share of what their machine used."""
     asked: int
-    """Instances whose usage is their request."""
+    """Instances without any report whose usage is their request, in some minutes at least."""
     unmeasured: int
     """Minutes of machines without a sample."""
 
@@ -190,7 +191,7 @@ def _by_machine(usage: Floats, stretch: Stretch, shape: tuple[int, ...]) -> Floa
 
 
 def _share(usage: Floats, rest: Floats, asked: Floats, stretch: Stretch) -> set[int]:
-    """Give instances without a report their share of the rest, in place; return which got one in all their minutes."""
+    """Give instances without a report their share of the rest, in place; return which got one in some minutes."""
     base, parts = stretch.base, _parts(stretch, rest.shape[2])
     weights = np.zeros(rest.shape)
     wanted = np.where(asked > 0, asked, 1e-9)

@@ -60,14 +60,16 @@ class ReplaySettings:
     load: Annotated[float, Meta(gt=0, le=1)] = setting(0.65, "mean CPU demand, as a share of the fleet's cores")
     requests: Annotated[float, Meta(gt=0, le=1)] = setting(0.8, "sum of the requests, as a share of the fleet's cores")
     batch: Annotated[float, Meta(ge=0, le=10)] = setting(
-        0.0, "instances of class batch beside it, of the same trace, that would ask for so much of the fleet's cores"
+        0.0, "add instances of class batch, of the same trace, that would ask for this share of the fleet's cores"
     )
     evict: tuple[Annotated[int, Meta(ge=1)], ...] = setting(
-        (), "run every profile that counts by class also with what `windward evict` advises done every so many minutes",
+        (), "minutes between evictions by `windward evict`: profiles that count by class are run with them, too",
         metavar="MINUTES",
     )  # fmt: skip
     evict_profile: str = setting(
-        "", "profile by whose sums it advises, a name or a .toml file (default: each its own)", metavar="NAME|FILE"
+        "",
+        "profile by whose sums it advises, a name or a .toml file (default: the profile that is run)",
+        metavar="NAME|FILE",
     )
     memory: bool = setting(False, "request and measure memory, too, if the trace has it")
     memory_load: Annotated[float, Meta(gt=0, le=1)] = setting(
@@ -75,7 +77,7 @@ class ReplaySettings:
     )
     part: Part = setting("all", "which machines and days of a trace are used")
     rebalance: tuple[Annotated[float, Meta(gt=0, le=100)], ...] = setting(
-        (), "run every profile but the baseline also with so many of its instances moved an hour, at most",
+        (), "per cent of the instances that may move in an hour: profiles but the baseline are run with moves, too",
         metavar="PERCENT",
     )  # fmt: skip
     gain_min: Annotated[float, Meta(ge=0, le=1)] | None = setting(

@@ -9,10 +9,10 @@
 - **Arrivals** come in bursts every ``BURST_MINUTES``, their sizes Poisson about a gamma of shape 2. In the first hour
   as many instances come as are live at any time, with the rest of their lives. These lives are drawn by length, as
   at a random moment. So the number of live instances is steady from then on.
-- **Load**: usage is scaled as if each instance were placed when it first asks. Scaling ends when the CPU demand of all
-  after the first hour has a mean of ``load`` of the cores, or a highest minute of ``PEAK``. Memory, where it is asked
-  for, likewise to a mean of ``memory_load``. Requests are scaled to ``requests`` of the fleet. One instance asks for,
-  and uses, at most half of the smallest machine.
+- **Load**: usage is scaled as if each instance were placed when it first asks. After the first hour the CPU demand of
+  all has a mean of ``load`` of the cores, or a highest minute of ``PEAK``, whichever is less load. Memory, where it is
+  asked for, likewise has a mean of ``memory_load``. Requests are scaled to ``requests`` of the fleet. One instance asks
+  for, and uses, at most half of the smallest machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ops.replay.minutes import minute_readings
 from ops.replay.traces.openb import Lives
@@ -148,7 +147,7 @@ def _usage(trace: Trace, source: Integers, size: Floats, capacity: Floats, gener
     values = np.full((len(RESOURCES), len(rows) * DAY_MINUTES), np.nan, np.float32)
     for resource, cells in ((CPU, trace.cpu), (MEMORY, trace.memory)):
         if cells is not None:
-            values[resource] = _minutes(cells[rows], trace.cell_s, generator)
+            values[resource] = minute_readings(cells[rows], trace.cell_s, generator, most=1.0).reshape(-1)
     days = np.array([len(each) for each in trace.sources], np.int64)
     first = np.concatenate([[0], np.cumsum(days)[:-1]])
     most = np.nanmin(np.where(np.isfinite(capacity), capacity, np.inf), axis=1) / 2
@@ -160,10 +159,6 @@ def _usage(trace: Trace, source: Integers, size: Floats, capacity: Floats, gener
         scale=size.copy(),
         most=np.broadcast_to(most[:, None], size.shape).copy(),
     )
-
-
-def _minutes(cells: NDArray[np.float32], cell_s: float, generator: np.random.Generator) -> NDArray[np.float32]:
-    return minute_readings(cells, cell_s, generator, most=1.0).reshape(-1)
 
 
 def _scaled(usage: Usage, capacity: Floats, start: Integers, life: Integers, shape: Shape, name: str) -> Usage:

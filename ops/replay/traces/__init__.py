@@ -9,5 +9,6 @@ Each module reads one kind of file; `find` identifies them by their content, in 
 | nab        | ``.csv(.gz)`` with ``series,timestamp,value``                     | nab        |
 | recording  | any file that ``windward fleet --recording`` plays               | its name   |
 
-A recording whose names are ``gcd-<job>_<day>`` (the Google trace of 2011) has its days joined by job.
+`openb` reads requests with their lives, from a file that a setting names. A recording whose names are
+``gcd-<job>_<day>`` (the Google trace of 2011) has its days joined by job.
 """
