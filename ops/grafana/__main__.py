@@ -23,7 +23,10 @@ def texts() -> dict[str, str]:
 
 
 def _patched(dashboard: dict[str, Any]) -> dict[str, Any]:
-    """Number the panels and add what the typed annotations lack: that some stand at the time that is their value."""
+    """Return the dashboard with numbered panels and no id, and with two keys of annotations that the types lack.
+
+    An annotation stands at the time of its sample, or at the time that is its value (`machine.AT_VALUE`).
+    """
     dashboard["id"] = None
     for number, panel in enumerate(dashboard["panels"], start=1):
         panel["id"] = number

@@ -9,6 +9,7 @@ from ops.grafana import parts
 from schemas.resources import ABOUT, RESOURCES, UNITS
 
 HERE = '{resource="$resource",window="$window"}'
+IMBALANCE: parts.Steps = ((None, "green"), (0.2, "yellow"), (0.3, "red"))
 GRAFANA_UNITS = {"cores": "suffix: cores", "bytes": "bytes", "bytes/s": "Bps", "share of time": "percentunit"}
 """Grafana's units; another resource is shown as a plain number."""
 
@@ -38,9 +39,9 @@ def _now() -> list[object]:
             [("windward:fleet_machines:max", "{{state}}")], "short", width=9, steps=parts.PLAIN,
         ),
         parts.figures(
-            "Imbalance", "Standard deviation of the load over the machines: the measure of the study. Lower is more even.",
+            "Imbalance", "Standard deviation of the load over the machines; lower is more even.",
             [('windward:fleet_utilization_stddev_ratio:max{window="$window"}', "{{resource}}")],
-            "percentunit", width=6, decimals=1, steps=((None, "green"), (0.2, "yellow"), (0.3, "red")),
+            "percentunit", width=6, decimals=1, steps=IMBALANCE,
         ),
         parts.figures(
             "Take a small request", "Machines that all filters of the profile allow for the exporter's probe request.",
@@ -79,7 +80,7 @@ def _load() -> list[object]:
         parts.lines(
             "Imbalance: $resource by window", "Standard deviation of the load over the machines, by window.",
             [('windward:fleet_utilization_stddev_ratio:max{resource="$resource"}', "{{window}}")],
-            "percentunit", steps=((None, "green"), (0.2, "yellow"), (0.3, "red")),
+            "percentunit", steps=IMBALANCE,
         ),
         parts.lines(
             "Mean load: $window", "Mean over the machines, by resource.",
@@ -114,7 +115,7 @@ def _machines() -> list[object]:
                 ),
                 (beside("max by (machine) (windward_machine_risk_ratio)"), "risk", "percentunit"),
                 (
-                    beside('max by (machine) (windward_machine_requested_ratio{resource="$resource"})'), "requested",
+                    beside('max by (machine) (windward_machine_requested_ratio{resource="$resource"})'), "allocated",
                     "percentunit",
                 ),
                 (beside("max by (machine) (windward_machine_instances)"), "instances", "short"),
@@ -153,12 +154,12 @@ def _room() -> list[object]:
     ]
     return [
         parts.lines(
-            "Headroom", "What neither is used nor promised on fresh machines not cordoned, of what all machines have.",
+            "Headroom", "What is neither used nor allocated on fresh machines that are not cordoned, of what all machines have.",
             [("max by (resource) (windward_fleet_headroom_ratio)", "{{resource}}")], "percentunit", width=8, high=1,
             steps=((None, "red"), (0.1, "yellow"), (0.2, "green")),
         ),
         parts.lines(
-            "Requested", "Requests of all instances, of what all machines have.",
+            "Allocated", "Sum of the requests of all instances, of what all machines have.",
             [("max by (resource) (windward_fleet_requested_ratio)", "{{resource}}")], "percentunit", width=8,
             steps=parts.LOAD,
         ),
@@ -185,11 +186,11 @@ def _classes() -> list[object]:
     return [
         parts.lines(
             "Room by class: $resource",
-            "What a class may be promised, of what all machines have: prod by ratio, the others what is reclaimable.",
+            "What may be allocated to a class, of what all machines have: to prod by ratio, to others what is reclaimable.",
             [(f"max by (class) (windward_fleet_class_room_ratio{of})", "{{class}}")], "percentunit", width=8,
         ),
         parts.lines(
-            "Promised by class: $resource", "What the instances of a class ask for, of what all machines have.",
+            "Allocated by class: $resource", "What the instances of a class ask for, of what all machines have.",
             [(f"max by (class) (windward_fleet_class_promised_ratio{of})", "{{class}}")], "percentunit", width=8,
         ),
         parts.lines(

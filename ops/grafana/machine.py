@@ -1,4 +1,4 @@
-"""One machine: its windows, the band of mean and deviation, percentiles, peaks, promises, and when it took instances."""
+"""One machine: its windows, the band of mean and deviation, percentiles, peaks, what is allocated, and when it took instances."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def dashboard() -> builders.Dashboard:
     made = parts.page(
         "windward-machine",
         "Windward / Machine",
-        "One machine's load by window, with deviation, percentiles, peaks, promises and placements",
+        "One machine's load by window, with deviation, percentiles, peaks, allocated amounts and placements",
         variables,
         [("$machine now", _now()), ("$resource", _load()), ("Instances", _instances()), ("Placing", _placing())],
     )
@@ -171,10 +171,10 @@ def _instances() -> list[object]:
 def _placing() -> list[object]:
     return [
         parts.lines(
-            "Requested and credit: $resource",
-            "Requests of its instances, and the load expected of them that the window does not show yet.",
+            "Allocated and credit: $resource",
+            "Sum of the requests of its instances, and the load expected of them that the window does not show yet.",
             [
-                (f'max(windward_machine_requested_ratio{{{ONE},resource="$resource"}})', "requested"),
+                (f'max(windward_machine_requested_ratio{{{ONE},resource="$resource"}})', "allocated"),
                 (f'max(windward_machine_credit_ratio{{{ONE},resource="$resource"}})', "credit"),
             ],
             "percentunit", steps=parts.LOAD, width=8,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from ops.grafana import parts, record, stream
-
-RATE = "[$__rate_interval]"
+from ops.grafana.parts import RATE
 
 
 def dashboard() -> Dashboard:
@@ -27,7 +26,7 @@ def _now() -> list[object]:
     return [
         parts.figures(
             "Processes that answer", "Pages that Prometheus can read, by job.",
-            [('sum by (job) (up{job=~"windward-.*"})', "{{job}}")], "short", width=8, steps=stream.UP_STEPS,
+            [('sum by (job) (up{job=~"windward-.*"})', "{{job}}")], "short", width=8, steps=parts.SOME_IS_GOOD,
         ),
         parts.figures(
             "Newest sample", "Age of the newest sample a scorer sees.", [("windward:sample_age_seconds:min", "age")],
@@ -36,7 +35,7 @@ def _now() -> list[object]:
         parts.figures(
             "Lag", "Age of the oldest message not folded, of the worst partition.",
             [("max(windward_stream_lag_seconds)", "lag")], "s", width=4, decimals=1,
-            steps=((None, "green"), (10, "yellow"), (30, "red")),
+            steps=stream.LAG,
         ),
         parts.figures(
             "Since the last flush", "Of the worker that wrote to Redis longest ago.",
@@ -167,7 +166,7 @@ def _processes() -> list[object]:
             "percentunit", width=6, steps=((None, "green"), (0.8, "red")), high=1,
         ),
         parts.lines(
-            "Since the start", "Age of the youngest process of each job; a saw shows one that is started again and again.",
+            "Since the start", "Age of the youngest process of each job; a sawtooth shows one that is started again and again.",
             [('min by (job) (time() - process_start_time_seconds{job=~"windward-.*"})', "{{job}}")], "s", width=6,
         ),
     ]  # fmt: skip

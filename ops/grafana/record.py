@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ops.grafana import parts
-
-RATE = "[$__rate_interval]"
+from ops.grafana.parts import RATE
 
 
 def panels() -> list[object]:
@@ -44,7 +43,7 @@ def panels() -> list[object]:
             "short", width=8, height=6, steps=parts.NONE_IS_GOOD,
         ),
         parts.lines(
-            "Recorder's troubles", "In five minutes: rounds that failed, by part; files removed for room (that is no trouble).",
+            "Failed rounds of the recorder", "In five minutes, by part; and files removed to make room, which is no failure.",
             [("sum by (part) (increase(windward_record_failures_total[5m]))", "{{part}}"),
              ("sum(increase(windward_record_removed_files_total[5m]))", "removed files")],
             "short", width=8, height=6,

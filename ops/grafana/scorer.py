@@ -5,9 +5,12 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from ops.grafana import parts
+from ops.grafana.parts import RATE
 
-RATE = "[$__rate_interval]"
 SLOW: parts.Steps = ((None, "green"), (0.05, "yellow"), (0.1, "red"))
+QUEUE: parts.Steps = ((None, "green"), (100, "yellow"), (1000, "red"))
+FEW: parts.Steps = ((None, "green"), (0.01, "yellow"), (0.05, "red"))
+"""Of a share that is small while all is well."""
 
 
 def dashboard() -> Dashboard:
@@ -39,7 +42,7 @@ def _now() -> list[object]:
         parts.figures(
             "Errors", "Share of the answers whose code says that Windward failed, not the query.",
             [("windward:scorer_errors:ratio_rate5m", "errors")], "percentunit", width=4, decimals=2,
-            steps=((None, "green"), (0.01, "yellow"), (0.05, "red")),
+            steps=FEW,
         ),
         parts.figures(
             "p99 of place", "From taking a query to its answer.",
@@ -47,12 +50,12 @@ def _now() -> list[object]:
         ),
         parts.figures(
             "Queue", "Queries waiting.", [("max(windward_scorer_queue_length)", "queue")], "short", width=4,
-            steps=((None, "green"), (100, "yellow"), (1000, "red")),
+            steps=QUEUE,
         ),
         parts.figures(
             "Stale share", "Machines whose data is too old, of all that ever had any.",
             [("windward:fleet_stale:ratio", "stale")], "percentunit", width=4, decimals=1,
-            steps=((None, "green"), (0.01, "yellow"), (0.05, "red")),
+            steps=FEW,
         ),
     ]  # fmt: skip
 
@@ -69,11 +72,7 @@ def _answers() -> list[object]:
         ),
         parts.lines(
             "Latency", "From taking a query to its answer, all methods.",
-            [
-                (f"histogram_quantile({quantile}, sum by (le) (rate(windward_scorer_query_duration_seconds_bucket{RATE})))",
-                 f"p{round(100 * quantile)}")
-                for quantile in (0.5, 0.95, 0.99)
-            ],
+            parts.quantiles("windward_scorer_query_duration_seconds", (0.5, 0.95, 0.99)),
             "s", width=8, steps=SLOW,
         ),
         parts.lines(
@@ -83,7 +82,7 @@ def _answers() -> list[object]:
         parts.lines(
             "Queue", "Queries waiting, as each scorer last saw it.",
             [("max by (instance) (windward_scorer_queue_length)", "{{instance}}")], "short", width=8,
-            steps=((None, "green"), (100, "yellow"), (1000, "red")),
+            steps=QUEUE,
         ),
         parts.lines(
             "Queries answered in steps", "Long ones that each scorer has at hand; short ones are answered between the steps.",
@@ -197,11 +196,7 @@ def _state() -> list[object]:
         ),
         parts.lines(
             "Building a snapshot", "Reading what changed and joining it.",
-            [
-                (f"histogram_quantile({quantile}, sum by (le) (rate(windward_scorer_refresh_duration_seconds_bucket{RATE})))",
-                 f"p{round(100 * quantile)}")
-                for quantile in (0.5, 0.99)
-            ],
+            parts.quantiles("windward_scorer_refresh_duration_seconds"),
             "s", width=8, steps=((None, "green"), (0.05, "yellow"), (0.2, "red")),
         ),
         parts.lines(

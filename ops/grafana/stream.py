@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ops.grafana import parts
+from ops.grafana.parts import RATE
 
-RATE = "[$__rate_interval]"
-UP_STEPS: parts.Steps = ((None, "red"), (1, "green"))
+LAG: parts.Steps = ((None, "green"), (10, "yellow"), (30, "red"))
 
 
 def panels() -> list[object]:
@@ -28,7 +28,7 @@ def panels() -> list[object]:
         ),
         parts.lines(
             "Broker, as workers see it", "1 while the broker answers the worker; at 0 the worker cannot know what it has not read.",
-            [("min by (instance) (windward_stream_broker_up)", "{{instance}}")], "short", width=8, steps=UP_STEPS, high=1,
+            [("min by (instance) (windward_stream_broker_up)", "{{instance}}")], "short", width=8, steps=parts.SOME_IS_GOOD, high=1,
         ),
         parts.lines(
             "Records ahead of the worker's clock",
@@ -39,14 +39,14 @@ def panels() -> list[object]:
         parts.lines(
             "Lag", "Age of the oldest message not folded, by partition; of the last one folded while the broker is away.",
             [("max by (partition) (windward_stream_lag_seconds)", "{{partition}}")], "s", width=8,
-            steps=((None, "green"), (10, "yellow"), (30, "red")),
+            steps=LAG,
         ),
         parts.lines(
             "Messages not folded", "Over all partitions.", [("sum(windward_stream_lag_messages)", "messages")], "short",
             width=8,
         ),
-        parts.lines("Fold", "Folding a batch.", _quantiles("windward_stream_fold_duration_seconds"), "s", width=8),
-        parts.lines("Flush", "Writing to Redis.", _quantiles("windward_stream_flush_duration_seconds"), "s", width=8),
+        parts.lines("Fold", "Folding a batch.", parts.quantiles("windward_stream_fold_duration_seconds"), "s", width=8),
+        parts.lines("Flush", "Writing to Redis.", parts.quantiles("windward_stream_flush_duration_seconds"), "s", width=8),
         parts.lines(
             "Since the last flush", "By worker.",
             [("max by (instance) (time() - windward_stream_last_flush_timestamp_seconds)", "{{instance}}")], "s", width=8,
@@ -103,7 +103,7 @@ def panels() -> list[object]:
             [("max by (instance) (windward_stream_rebuilding_partitions)", "{{instance}}")], "short", width=8,
         ),
         parts.lines(
-            "Loading a partition", "Mean time since the worker's start.",
+            "Loading a partition", "Mean time that a load took, of all since the workers' start.",
             [("sum(windward_stream_load_duration_seconds_sum) / sum(windward_stream_load_duration_seconds_count)", "mean")],
             "s", width=8,
         ),
@@ -123,11 +123,3 @@ def panels() -> list[object]:
             [(f"sum by (outcome) (rate(windward_stream_instance_usages_total{RATE}))", "{{outcome}}")], "ops", width=8,
         ),
     ]  # fmt: skip
-
-
-def _quantiles(metric: str) -> list[parts.Query]:
-    """Return the median and the 99th percentile of a duration over all processes."""
-    return [
-        (f"histogram_quantile({quantile}, sum by (le) (rate({metric}_bucket{RATE})))", f"p{round(100 * quantile)}")
-        for quantile in (0.5, 0.99)
-    ]

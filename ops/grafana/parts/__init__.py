@@ -7,7 +7,18 @@ labels it adds up (`sum by`), or takes one of several equal values (`max by`). A
 from ops.grafana.parts.newest import bars, figures, rows
 from ops.grafana.parts.over_time import band, dashed, heat, lines
 from ops.grafana.parts.page import page
-from ops.grafana.parts.style import AGE, LOAD, NONE_IS_GOOD, PLAIN, SOME_IS_GOOD, SOURCE, Query, Steps
+from ops.grafana.parts.style import (
+    AGE,
+    LOAD,
+    NONE_IS_GOOD,
+    PLAIN,
+    RATE,
+    SOME_IS_GOOD,
+    SOURCE,
+    Query,
+    Steps,
+    quantiles,
+)
 from ops.grafana.parts.variables import chosen, label_variables, resource_variable, variable, window_variable
 
 __all__ = [
@@ -15,6 +26,7 @@ __all__ = [
     "LOAD",
     "NONE_IS_GOOD",
     "PLAIN",
+    "RATE",
     "SOME_IS_GOOD",
     "SOURCE",
     "Query",
@@ -28,6 +40,7 @@ __all__ = [
     "label_variables",
     "lines",
     "page",
+    "quantiles",
     "resource_variable",
     "rows",
     "variable",

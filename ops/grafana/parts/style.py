@@ -16,11 +16,19 @@ LOAD: Steps = ((None, "green"), (0.8, "yellow"), (0.9, "red"))
 NONE_IS_GOOD: Steps = ((None, "green"), (1e-9, "yellow"))
 SOME_IS_GOOD: Steps = ((None, "red"), (1, "green"))
 AGE: Steps = ((None, "green"), (30, "yellow"), (60, "red"))
-"""Of data in seconds: past 60 s a machine takes nothing."""
+"""Of data in seconds: with older data than 60 s a machine takes no instance."""
+RATE = "[$__rate_interval]"
+"""The range of rates: as long as Grafana's interval asks for, which follows the scrape interval."""
 
 SOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 Query = tuple[str, str]
 """PromQL and the legend of its series."""
+
+
+def quantiles(metric: str, shown: Sequence[float] = (0.5, 0.99)) -> list[Query]:
+    """Return queries of a duration's quantiles over all processes, from the buckets of its histogram."""
+    buckets = f"sum by (le) (rate({metric}_bucket{RATE}))"
+    return [(f"histogram_quantile({each}, {buckets})", f"p{round(100 * each)}") for each in shown]
 
 
 def thresholds(steps: Steps) -> dashboard.ThresholdsConfig:
