@@ -205,9 +205,10 @@ class Seats:
         machines, values = len(self.roster.names), compute(placed)
         if rows is not None:
             position = np.searchsorted(np.sort(rows), placed.rows)
-            small = np.array([np.bincount(position, part, minlength=len(rows)) for part in values])
+            small = np.array([np.bincount(position, part, minlength=len(rows)) for part in values], np.float64)
             return small[:, np.argsort(np.argsort(rows))]
-        return np.array([np.bincount(placed.rows, part, minlength=machines) for part in values])
+        # without any instance, bincount counts in whole numbers
+        return np.array([np.bincount(placed.rows, part, minlength=machines) for part in values], np.float64)
 
     def _row_sum(self, key: Any, compute: Compute, kept: RowSums, row: int) -> Floats:
         position, found = kept.get((key, row), (-1, None))

@@ -229,6 +229,23 @@ def test_rankings_of_several_requests_in_turn_are_those_made_anew(
         overlay = overlay if on is overlay else Overlay(ledger)
 
 
+@pytest.mark.parametrize("name", sorted(PROFILES.by_name))
+def test_what_was_kept_of_an_empty_ledger_counts_parts_of_a_core(name: str) -> None:
+    """The first instance, of half a core, weighs what it weighs in a ranking made anew."""
+    offline, kept, profile = fleet(*map(machine, "abcdefgh")), Kept(), PROFILES.choose(name)
+    asked = request(cpu=0.5, memory=6.5, limits={"cpu": 0.7}, expected={"cpu": 0.3})
+    sums = {"requested_or": (0.1, 0.1), "limited": (), "estimated": (), "allocated_of": ("prod",)}
+    empty = rank(asked, offline.snapshot, offline.ledger, profile, offline.now_s, kept)
+    assert not any(empty.machines.column(column, *args).any() for column, args in sums.items())
+    del empty
+    offline.ledger.apply(instance_of(asked, "c", offline.now_s, "first"))
+    found = rank(asked, offline.snapshot, offline.ledger, profile, offline.now_s, kept)
+    anew = rank(asked, offline.snapshot, offline.ledger, profile, offline.now_s)
+    assert found.total.tolist() == pytest.approx(anew.total.tolist(), abs=1e-9)
+    for column, args in sums.items():
+        assert found.machines.column(column, *args).tolist() == anew.machines.column(column, *args).tolist()
+
+
 def test_an_overlay_leaves_nothing_behind() -> None:
     """A ranking on the ledger alone, after one on an overlay of it, is as before."""
     offline, kept, profile = two_machines(), Kept(), PROFILES.choose("kubernetes")
