@@ -18,22 +18,12 @@ from typing import Any
 
 from schemas.json_schema import TYPES, schema_file
 from schemas.names import Names
-from schemas.parameters import PARAMETERS
+from schemas.parameters import PARAMETERS, SUMMARIES
 from schemas.request import Request
 from schemas.results import RESULTS
 from schemas.rpc import DEADLINE_MAX_S, REPLY_TTL_S, VERSION, Code
 
 FILE = "asyncapi.v1.json"
-SUMMARIES = {
-    "place": "choose machines and reserve them, for one instance or many",
-    "rank": "rank the machines for a request; changes nothing",
-    "confirm": "confirm that a reserved instance runs",
-    "update": "resize a confirmed instance, move it, change its role",
-    "release": "end an instance or a reservation",
-    "instances": "list instances of the ledger",
-    "machines": "list the machines as the scorer sees them",
-    "health": "return whether the scorer is ready, and the age of its data",
-}
 CODES = {
     "INVALID_ARGUMENT": "a field of the query is wrong; the message names it",
     "NOT_FOUND": "no such instance, profile or machine",

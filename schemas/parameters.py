@@ -144,3 +144,15 @@ PARAMETERS: dict[str, type[msgspec.Struct]] = {
     "health": Health,
 }
 """By method."""
+
+SUMMARIES = {
+    "place": "choose machines and reserve them, for one instance or many",
+    "rank": "rank the machines for a request; changes nothing",
+    "confirm": "confirm that a reserved instance runs",
+    "update": "resize a confirmed instance, move it, change its role",
+    "release": "end an instance or a reservation",
+    "instances": "list instances of the ledger",
+    "machines": "list the machines as the scorer sees them",
+    "health": "return whether the scorer is ready, and the age of its data",
+}
+"""What each method does."""
