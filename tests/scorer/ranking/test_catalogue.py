@@ -34,11 +34,11 @@ def test_the_built_in_profiles() -> None:
 
 
 def test_the_default_goes_by_expected_overload_with_what_is_learned_and_without_what_left() -> None:
-    """All filters; those and the preferences are the same as in the default of 0.1."""
+    """All filters; those of the default of 0.1 in the same order and with the same settings, and its preferences."""
     default, before = (built_in_profiles()[name] for name in ("windward", "windward-0.1"))
     assert load_profiles().choose() == default
     assert {each.filter.name for each in default.filters} == set(plugins.filters())
-    assert default.filters == before.filters
+    assert tuple(each for each in default.filters if each in before.filters) == before.filters
     assert (default.load_model.debits, default.load_model.learned) == (True, True)
     assert (before.load_model.debits, before.load_model.learned) == (False, False)
     weights = [{each.score.name: each.weight for each in profile.scores} for profile in (default, before)]
