@@ -28,7 +28,7 @@ def moment(text: str) -> float:
 
 
 def between(extent: tuple[float, float], last_s: float | None, since: str, until: str) -> tuple[float, float]:
-    """Return the two moments, within what was recorded (``extent``); raises ValueError naming the setting.
+    """Return the two moments, by default those of the recording (``extent``); raises ValueError naming the setting.
 
     >>> between((0.0, 1e6), 3600.0, "", ""), between((0.0, 1e6), None, "5000", "1e4")
     ((996400.0, 1000000.0), (5000.0, 10000.0))
@@ -44,6 +44,10 @@ def between(extent: tuple[float, float], last_s: float | None, since: str, until
         if since:
             raise ValueError("last: does not go together with since")
         found["since"] = found["until"] - last_s
+    if found["since"] >= extent[1] or found["until"] <= extent[0]:
+        name = "since" if found["since"] >= extent[1] else "until"
+        first, last = (datetime.fromtimestamp(at, UTC).isoformat(timespec="minutes")[:16] for at in extent)
+        raise ValueError(f"{name}: the recording is from {first} to {last} (UTC)")
     if found["until"] - found["since"] < 120:
         raise ValueError(f"until: expected two minutes at least after since, got {found['until'] - found['since']:g} s")
     return found["since"], found["until"]

@@ -45,7 +45,8 @@ def worlds(settings: ReplaySettings, missing: list[str]) -> Iterator[Callable[[]
     for path in settings.paths:
         if path in recorded:
             unique(path.name, path)
-            yield lambda path=path: _recorded(settings, path, missing)  # type: ignore[misc]
+            span_s = _span_s(settings, path)
+            yield lambda path=path, span_s=span_s: _recorded(path, span_s, missing)  # type: ignore[misc]
             continue
         if is_workload(path):
             unique(workload_name(path.name), path)
@@ -67,13 +68,16 @@ def _made(settings: ReplaySettings, trace: Trace, lives: Lives, shape: Shape, se
     return with_batch(world, settings.batch) if settings.batch else world
 
 
-def _recorded(settings: ReplaySettings, path: Path, missing: list[str]) -> Workload:
+def _span_s(settings: ReplaySettings, path: Path) -> tuple[float, float]:
     try:
-        since_s, until_s = between(extent(path), settings.last, settings.since, settings.until)
+        return between(extent(path), settings.last, settings.since, settings.until)
     except RecordingError as error:
         raise WorkloadError(f"record_dir: {error}") from None
     except ValueError as error:
         raise SettingsError(str(error)) from None
-    world, lacks = read_recorded(path, since_s, until_s)
+
+
+def _recorded(path: Path, span_s: tuple[float, float], missing: list[str]) -> Workload:
+    world, lacks = read_recorded(path, *span_s)
     missing += lacks.lines(world)
     return world

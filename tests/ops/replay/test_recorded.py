@@ -208,6 +208,8 @@ def test_every_mutated_recording_is_read_or_refused() -> None:
         (("--last", "7d", "--since", "5"), "last: does not go together"),
         (("--since", "tomorrow"), "since: expected a time such as"),
         (("--since", "2023-11-14T22:00", "--until", "2023-11-14T22:01"), "until: expected two minutes"),
+        (("--since", "2040-01-01"), "since: the recording is from 2023-11-14T22:00 to 2023-11-14T22:30 (UTC)"),
+        (("--until", "2023-11-14"), "until: the recording is from 2023-11-14T22:00 to 2023-11-14T22:30 (UTC)"),
         (("--last", "1h", "--record-dir", "/nowhere"), "record_dir: /nowhere cannot be read"),
     ],
 )
