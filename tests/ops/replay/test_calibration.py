@@ -1,4 +1,4 @@
-"""Stated chances against what came."""
+"""Stated chances compared with observed shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who takes part: profiles, profiles with moves, references."""
+"""The runs of a world: profiles, profiles with moves, references."""
 
 from __future__ import annotations
 

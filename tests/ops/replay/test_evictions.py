@@ -1,4 +1,4 @@
-"""Prod comes back, and batch leaves: the product's advice, carried out in simulated time."""
+"""Batch is evicted when prod needs its room: the advice of `windward evict`, carried out in simulated time."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ FULL = world(
 
 @cache
 def run(name: str, every_minutes: int = 5) -> Outcome:
-    """What becomes of one of these worlds."""
+    """The outcome of one of these worlds."""
     small: Workload = {"back": BACK, "full": FULL}[name]
     evictor = ByAdvice(PROFILE, small, every_minutes) if every_minutes else None
     return simulate(small, ProfilePolicy(PROFILE), evictor=evictor)
 
 
-def test_nobody_leaves_while_all_fit() -> None:
+def test_no_instance_leaves_while_all_fit() -> None:
     """Batch has what prod does not ask for."""
     outcome = run("back")
     assert outcome.placed.tolist() == [0, 0, 0, 44, 60]

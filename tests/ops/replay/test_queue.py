@@ -1,4 +1,4 @@
-"""Who asks when, and who need not."""
+"""Which instances ask in a minute, and which of them need no ranking."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_prod_asks_first() -> None:
     assert queue.minute == MIXED.minutes
 
 
-def test_who_asks_for_more_than_was_refused_is_not_asked() -> None:
-    """A refused instance speaks for larger ones of its class in that minute, and never for prod."""
+def test_an_instance_that_asks_for_more_than_a_refused_one_is_not_ranked() -> None:
+    """A refusal holds for larger instances of its class in that minute, and never for prod."""
     queue = Queue(MIXED)
     queue.take()
     assert not queue.cannot_fit(1)
@@ -42,8 +42,8 @@ def test_a_smaller_one_takes_the_place_of_a_larger_one() -> None:
     assert [queue.cannot_fit(each) for each in (0, 1)] == [True, True]
 
 
-def test_kinds_speak_for_themselves() -> None:
-    """What is expected of another kind may be less; with labels, nobody speaks for anybody."""
+def test_a_refusal_holds_for_its_kind() -> None:
+    """What is expected of another kind may be less; with labels it holds for no other instance."""
     kinds = Queue(replace(MIXED, kinds=["a", "b", "a", "a"]))
     labels = Queue(replace(MIXED, labels=[{}, {}, {}, {}]))
     for queue in (kinds, labels):

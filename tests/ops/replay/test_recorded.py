@@ -1,4 +1,4 @@
-"""A workload from a recording: what is in it, what is filled in, and what is told."""
+"""A workload from a recording: its instances and machines, the data that is filled in, and the messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def recording(tmp_path: Path) -> Path:
     """Half an hour of two machines. A lives all the time, B from 10 to 20, C without reports from 12 on."""
     first = state(0, ["m0", "m1"], [A], pairs=["m0\ti1", "m1\ti2", "m1\ti1"])
     minutes = np.arange(MINUTES)
-    m0 = 1.0 + 0.5 + np.where(minutes >= 12, 3.0, 0.0)  # A, what is no instance's, C
+    m0 = 1.0 + 0.5 + np.where(minutes >= 12, 3.0, 0.0)  # A, load of no instance, C
     m1 = np.where((minutes >= 10) & (minutes < 20), 2.0, 0.0)
     return write(
         tmp_path / "recording",
@@ -64,7 +64,7 @@ def used(world: Workload, name: str) -> list[float]:
     return [float(x) for x in world.usage.of(at, CPU, start, start + int(world.life[at]))]
 
 
-def test_the_workload_has_who_ran_where_and_what_was_used(recording: Path) -> None:
+def test_the_workload_has_the_instances_that_ran_their_machines_and_their_usage(recording: Path) -> None:
     """Start, end, request and usage are those of the live fleet; a report by another machine counts for nothing."""
     world, missing = read(recording)
     assert list(world.machines) == ["m0", "m1"]
@@ -82,7 +82,7 @@ def test_the_workload_has_who_ran_where_and_what_was_used(recording: Path) -> No
 
 
 def test_an_instance_without_reports_has_its_share_of_the_rest_and_the_others_stay(recording: Path) -> None:
-    """C has what its machine used beyond A, at most what it asks; what was there before it is nobody's."""
+    """C has what its machine used beyond A, at most what it asks; the load before it belongs to no instance."""
     world, missing = read(recording)
     assert used(world, "i3") == pytest.approx([3.5] * 18, rel=1e-3)
     assert world.system is not None
@@ -92,7 +92,7 @@ def test_an_instance_without_reports_has_its_share_of_the_rest_and_the_others_st
 
 
 def test_the_recorded_placement_has_the_recorded_load(recording: Path) -> None:
-    """Every machine and minute as measured: the sum of instances and what is nobody's."""
+    """Every machine and minute as measured: the sum of the instances and of the load of no instance."""
     world, _ = read(recording)
     outcome = simulate(world, AsRecorded())
     minutes = np.arange(MINUTES)
@@ -104,7 +104,7 @@ def test_the_recorded_placement_has_the_recorded_load(recording: Path) -> None:
 
 
 def test_a_part_of_the_time_is_that_part(recording: Path) -> None:
-    """Who lives at its beginning starts there; who ended before is not in it."""
+    """An instance that lives at its beginning starts there; one that ended before is not in it."""
     world, _ = read(recording, 21, 30)
     assert list(world.instances) == ["i1", "i3"]
     assert world.start.tolist() == [0, 0]
@@ -113,7 +113,7 @@ def test_a_part_of_the_time_is_that_part(recording: Path) -> None:
 
 
 def test_what_is_missing_is_filled_in_and_counted(tmp_path: Path) -> None:
-    """Gaps hold the value before; one that nobody measured has what it asks; ends and refusals are told."""
+    """A gap has the value before it, an instance without any figure what it asks; ends and refusals are counted."""
     lost, never, other = record(4, 1, "m0"), record(5, 2, "m0", "reserved"), record(6, 3, "gone", cpu=1.5)
     refusal = Decision(stamp=f"{int(ORIGIN_S * 1000) + 60_000}-0", answer=b'{"missing":2}')
     reserved = {"m0": msgspec.json.encode(OperatorFacts(reserve={"cpu": 4}))}
