@@ -56,9 +56,10 @@ def sums(machines: Machines) -> Floats:
         np.add(remaining_mean(machines), credit, out=mean)
         if fleet.mean_of == "instances" and fleet.snapshot.usages:
             own = instance_mean(fleet, machines.whole.column("reported"), machines.rows)
-            np.copyto(mean, own.mean, where=own.used)
-            np.copyto(credit, own.credit, where=own.used)
-            found[4] = own.used
+            used = own.used & np.isfinite(measured)  # without a window's mean a machine has no load in either
+            np.copyto(mean, own.mean, where=used)
+            np.copyto(credit, own.credit, where=used)
+            found[4] = used
     else:
         credit[:] = 0.0
         mean[:] = np.where(np.isnan(machines.allocatable), np.nan, allocated) if fleet.requests_alone else measured

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from scorer.ranking.kept import Kept
 from scorer.ranking.machines import Machines
 from scorer.ranking.profile import LoadModel, ProfileError
 from scorer.ranking.profile_file import parse_profile
+from scorer.ranking.rank import rank
 from scorer.ranking.seen import fleet_of
 from tests.scorer.fleets import fleet, machine, ranked, request, see
 
@@ -61,6 +63,7 @@ def cpu(offline: OfflineFleet, column: str = "mean") -> float:
         ("the report is old", host(one("a", usage={"cpu": 6}, usage_age_s=601)), 20.0, 0.0),
         ("of what had the id before", host(one("a", usage={"cpu": 6}, placed_ago_s=-60)), 0.5 + 4 + 6, 4.0),
         ("no reports", host(one("a"), system={}), 20.0, 0.0),
+        ("the window has no mean", host(one("a", usage={"cpu": 6}), usage={"memory": 1}), math.nan, 4.0),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
@@ -69,9 +72,9 @@ def test_the_mean(what: str, offline: OfflineFleet, mean: float, credit: float) 
 
     What was reported until an instance started is of another: load of nobody, until the next report.
     """
-    assert cpu(offline) == pytest.approx(mean, abs=0.01)
+    assert cpu(offline) == pytest.approx(mean, abs=0.01, nan_ok=True)
     assert cpu(offline, "credit") == pytest.approx(credit, abs=0.02)
-    assert cpu(offline, "debit") == 0.0
+    assert cpu(offline, "debit") == pytest.approx(0.0 * mean, nan_ok=True)
 
 
 def test_what_is_nobodys_is_load_all_the_same() -> None:
@@ -125,6 +128,20 @@ def test_kept_columns_are_those_made_anew(steps: list[str], rng: Any) -> None:
         for column in ("mean", "credit", "of_instances", "utilization"):
             mine, anew = (Machines(each, request(), offline.now_s).column(column) for each in (found, fresh))
             np.testing.assert_allclose(mine, anew, rtol=1e-9, atol=1e-9)
+
+
+def test_both_means_know_the_load_of_the_same_machines() -> None:
+    """What is kept of a snapshot is shared by load models of one window: a ranking by one changes none by the other."""
+    reported = {"system": {"cpu": 1, "memory": 1}}
+    machines = (machine(name, usage=usage, **reported) for name, usage in [("m", {"nic": 1}), ("n", {"cpu": 3})])
+    offline, kept = fleet(*machines), Kept()
+    for mean_of in ("window", "instances"):
+        for score in ("expected_overload", "global_variance"):
+            profile = parse_profile(f'mean_of = "{mean_of}"\n[[scores]]\nuse = "{score}"', "mine")
+            found = rank(request(cpu=1), offline.snapshot, offline.ledger, profile, offline.now_s, kept)
+            anew = rank(request(cpu=1), offline.snapshot, offline.ledger, profile, offline.now_s)
+            assert found.total.tolist() == anew.total.tolist()
+            assert found.total[0] == 0.0 < found.total[1]
 
 
 def test_a_copy_adds_what_is_expected_of_it() -> None:
