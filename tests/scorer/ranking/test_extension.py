@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import doctest
+import re
 import sys
 import textwrap
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from scorer import plugins
+from scorer.ledger.limits import total
+from scorer.placement.limits import limits
+from scorer.ranking.explain import summary
 from scorer.ranking.profile import ProfileError
 from scorer.ranking.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from tests.scorer.fleets import fleet, machine, request
+
+POINT = "least_crowded = your_package:LeastCrowded"
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/writing-plugins.md").read_text()
 
 
 def documented_example() -> str:
@@ -24,13 +34,14 @@ def documented_example() -> str:
     return textwrap.dedent(text[start:end])
 
 
-def install(folder: Path, code: str, point: str = "least_crowded = your_package:LeastCrowded") -> None:
-    """Lay out an installed package with an entry point."""
+def install(folder: Path, code: str, *points: str) -> None:
+    """Lay out an installed package with entry points; without any named, that of the example."""
     (folder / "your_package.py").write_text(code)
     about = folder / "your_package-1.dist-info"
     about.mkdir(exist_ok=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: your-package\nVersion: 1\n")
-    (about / "entry_points.txt").write_text(f"[windward.scores]\n{point}\n")
+    lines = points if len(points) > 1 else ("[windward.scores]", *(points or [POINT]))
+    (about / "entry_points.txt").write_text("\n".join(lines) + "\n")
 
 
 @pytest.fixture
@@ -38,8 +49,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return a folder on the path; plugins are looked for anew before and after."""
     monkeypatch.syspath_prepend(str(tmp_path))
     plugins.scores.cache_clear()
+    plugins.filters.cache_clear()
     yield tmp_path
     plugins.scores.cache_clear()
+    plugins.filters.cache_clear()
     sys.modules.pop("your_package", None)
 
 
@@ -53,6 +66,28 @@ def test_the_documented_example_is_short_and_works(folder: Path) -> None:
     found = rank(request(), offline.snapshot, offline.ledger, profile, offline.now_s)
     assert found.chosen == "b"
     assert found.total.tolist() == [25, 100]
+
+
+def test_the_package_of_the_page_works(folder: Path) -> None:
+    """Its classes, entry points and profile, put together as the page says: the filter refuses and gives its limit."""
+    begin = ("from dataclasses", "from typing", "from scorer.plugins", "import", "@dataclass")
+    steps = [one.source for one in doctest.DocTestParser().get_examples(PAGE)]
+    about, added = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    project = tomllib.loads(about)["project"]
+    assert project.keys() == {"name", "version", "entry-points"}
+    lines = []
+    for group, points in project["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
+    install(folder, "".join(one for one in steps if one.startswith(begin)), *lines)
+    profile = parse_profile((ROOT / "scorer/ranking/profiles/windward.toml").read_text() + added, "mine")
+    assert [profile.filters[-1].filter.name, profile.scores[-1].score.name] == ["little_batch", "least_crowded"]
+    usage = {"cpu": 1, "memory": 1, "nic": 0}
+    batch = {"id": "1", "machine": "a", "cpu": 1, "priority_class": "batch"}
+    offline = fleet(*(machine(name, 32, usage=usage) for name in "ab"), instances=[batch])
+    found = rank(request(cpu=9, priority_class="batch"), offline.snapshot, offline.ledger, profile, offline.now_s)
+    assert (found.chosen, summary(found)) == ("b", "1/2 feasible: 1 batch has its cores")
+    (limit,) = [one for one in limits(found, [1], found.request)[0] if one.reason == "batch has its cores"]
+    assert (limit.measure, limit.most) == (total("cpu", "batch", "free"), pytest.approx(9.6))
 
 
 def test_its_settings_are_checked_as_the_built_in_ones(folder: Path) -> None:
