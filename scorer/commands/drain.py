@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from schemas.operator import DEFAULT
+from schemas.process.failures import Failure
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.terminal import screen
 from scorer.client import WindwardError
@@ -126,7 +127,11 @@ def _live(settings: DrainSettings) -> int:
             return ask.OK
         if not settings.dry_run:
             cordon(settings, machines)
-        answer = _answer(settings, whole_fleet(settings, None), machines, profile=profile)
+        try:
+            answer = _answer(settings, whole_fleet(settings, None), machines, profile=profile)
+        except Failure as error:
+            left = "; the machines stay cordoned (windward drain --undo)" if machines and not settings.dry_run else ""
+            raise Failure(f"{error}{left}") from error
         if settings.consolidate and not settings.dry_run:
             cordon(settings, machines := answer["drained"])
         answer["cordoned"] = not settings.dry_run

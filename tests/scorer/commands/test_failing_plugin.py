@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from scorer import plugins
+from scorer.commands import drain, drain_live
+from scorer.commands.whole_fleet import whole_fleet
 from tests.in_process import run_command
 
 FAILING = """
@@ -85,3 +87,19 @@ def test_it_is_named_on_one_line(folder: Path, command: tuple[str, ...], code: i
     told = json.loads(run_command(*words, "--json", environ={}).stderr)
     assert told["code"] == "INTERNAL"
     assert told["message"] == SAID.partition(": ")[2]
+
+
+@pytest.mark.parametrize(
+    ("more", "left"), [((), "; the machines stay cordoned (windward drain --undo)"), (("--dry-run",), "")]
+)
+def test_a_drain_says_what_it_has_done(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], left: str
+) -> None:
+    """Of a running fleet the machines are cordoned before the plan is made."""
+    cordoned: list[str] = []
+    monkeypatch.setattr(drain_live, "machines_meant", lambda settings, words, selector: [*words])
+    monkeypatch.setattr(drain_live, "cordon", lambda settings, machines: cordoned.extend(machines))
+    monkeypatch.setattr(drain, "whole_fleet", lambda settings, file: whole_fleet(settings, "fleet.json"))
+    done = run_command("drain", "a", "--profile", "mine.toml", *more, environ={})
+    assert (done.returncode, done.stderr) == (1, f"windward drain: {SAID}{left}\n")
+    assert cordoned == ["a"] * bool(left)
