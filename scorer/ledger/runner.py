@@ -1,8 +1,7 @@
 """Shell: running a script of the ledger, on a ledger of this release's format.
 
-A script is ``ledger.lua`` (shared functions, with the format of what is stored) followed by the transition's own file.
-It is sent by its digest; a server that does not know it yet gets the text. Nothing is retried here; every transition
-may be repeated by its caller.
+A script (`scorer.ledger.script_text`) is sent by its digest; a server that does not know it yet gets the text. Nothing
+is retried here; every transition may be repeated by its caller.
 
 The ledger has a format number. A ledger of format 1 (release 0.1.0 wrote no number) is migrated when a script finds it.
 One of a newer format is neither read nor written: `UnknownFormat`.
@@ -11,9 +10,7 @@ One of a newer format is neither read nor written: `UnknownFormat`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import redis
@@ -22,28 +19,13 @@ from schemas.names import Names
 from scorer.ledger.instance import in_this_format
 from scorer.ledger.leavers import MOST
 from scorer.ledger.reader import LedgerReader, UnknownFormat
+from scorer.ledger.script_text import SCRIPTS, script_text
 from scorer.wire import Wire
 
-SCRIPTS = ("reserve", "confirm", "update", "release", "expire", "correct", "migrate", "lease", "repair", "rename")
 ENDED_MAX = 1_000_000
 """How many ended instances are kept by default."""
 SLICE = 200
 """Records migrated by one script: the server serves no other client meanwhile."""
-
-_LUA = Path(__file__).parent / "lua"
-
-
-@cache
-def script_text(name: str) -> str:
-    """Return a transition's script."""
-    return f"local SCRIPT = '{name}'\n" + "".join((_LUA / f"{part}.lua").read_text() for part in ("ledger", name))
-
-
-def _with(text: str, named: Mapping[str, str]) -> str:
-    """Return a script with each key of ``named`` replaced by its value."""
-    for word, other in named.items():
-        text = text.replace(word, other)
-    return text
 
 
 class ScriptRunner(LedgerReader):
@@ -65,8 +47,8 @@ class ScriptRunner(LedgerReader):
         self._former = (names.ledger("masters"), names.ledger("ports"))
         self.leavers_most = leavers_most
         """How many leavers are kept."""
-        named = {"redis.call('TIME')": time_source, "LEAVERS_MOST = 100000": f"LEAVERS_MOST = {leavers_most}"}
-        self._scripts = {name: _with(script_text(name), named) for name in SCRIPTS}
+        constants = {"CLOCK": time_source, "LEAVERS_MOST": str(leavers_most)}
+        self._scripts = {name: script_text(name, **constants) for name in SCRIPTS}
         self._digests = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in self._scripts.items()}  # noqa: S324
 
     def _run(

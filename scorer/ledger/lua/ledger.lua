@@ -1,5 +1,5 @@
---[[ Functions shared by all transitions of the ledger; put in front of each other script, after `local SCRIPT = <name>`.
-A script first plans on copies (rows, counts, clusters), then writes everything at once (commit), so it never stops
+--[[ Functions shared by the transitions of the ledger. A script begins with those that it uses; each local in capitals is
+a constant, and its value is put in where it is used (`scorer.ledger.script_text`). SCRIPT is the script's name. A script first plans on copies (rows, counts, clusters), then writes everything at once (commit), so it never stops
 halfway.
 
 The life of an instance; each step is one script, whose header tells what it does in every state:
@@ -77,10 +77,21 @@ The scripts that came before moves hold and free both machines, by `moving_from`
 
 Every script returns {epoch, change before, {records changed, in order}, results}, or an error reply whose first word is
 LEDGERFORMAT: the number of the format that is there, or LEDGERMIGRATING. ]]
-local HEAD, INSTANCES, EXPIRY, MACHINES, COUNTS, CLUSTERS, LOG, ENDED, CLOSED, QUERIES, LEASES, LEAVERS, MOVING =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local DRY, LOG_LENGTH = ARGV[1] == '1', ARGV[2]
-local REMEMBER_S, ENDED_MAX = string.match(ARGV[3], '^(%d+) (%d+)$')
+local HEAD = KEYS[1]
+local INSTANCES = KEYS[2]
+local EXPIRY = KEYS[3]
+local MACHINES = KEYS[4]
+local COUNTS = KEYS[5]
+local CLUSTERS = KEYS[6]
+local LOG = KEYS[7]
+local ENDED = KEYS[8]
+local CLOSED = KEYS[9]
+local QUERIES = KEYS[10]
+local LEASES = KEYS[11]
+local LEAVERS = KEYS[12]
+local MOVING = KEYS[13]
+local DRY = (ARGV[1] == '1')
+local LOG_LENGTH = ARGV[2]
 local FORMAT = '2'
 local CLOSED_TEXT = 'This ledger has format 2, which this release cannot read: see docs/upgrading.md of the newer release.'
 local SWEEP_MAX = 200
@@ -89,9 +100,13 @@ local FIELDS_MAX = 200
 local LEAVERS_S = 7200
 local LEAVERS_MOST = 100000
 -- How far ahead a deadline may be, what a query without one is given, and how much longer than it a query is remembered.
-local DEADLINE_MAX_S, DEADLINE_S, REMEMBER_MORE_S = 3600, 60, 60
+local DEADLINE_MAX_S = 3600
+local DEADLINE_S = 60
+local REMEMBER_MORE_S = 60
+-- The server's clock (a test's stands here).
+local CLOCK = redis.call('TIME')
 
-local time = redis.call('TIME')
+local time = CLOCK
 local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
 local stamp = time[1] .. '.' .. string.format('%06d', tonumber(time[2]))
 local head = redis.call('HMGET', HEAD, 'format', 'epoch', 'change', 'migrating')
@@ -424,9 +439,10 @@ end
 
 -- Keep the record of an ended instance; beyond the most there may be the oldest are forgotten, unless they ended anew.
 local function keep_ended(record)
-  redis.call('SET', ENDED .. ':' .. record.id, record.value, 'EX', REMEMBER_S)
+  local remember_s, ended_max = string.match(ARGV[3], '^(%d+) (%d+)$')
+  redis.call('SET', ENDED .. ':' .. record.id, record.value, 'EX', remember_s)
   local count = redis.call('RPUSH', ENDED, string.format('%.0f %s', record.version, record.id))
-  for _ = 1, math.min(count - tonumber(ENDED_MAX), 2) do
+  for _ = 1, math.min(count - tonumber(ended_max), 2) do
     local version, id = string.match(redis.call('LPOP', ENDED), '^(%d+) (.*)$')
     local oldest = redis.call('GET', ENDED .. ':' .. id)
     if oldest and string.match(oldest, '^{"version":(%d+)') == version then redis.call('DEL', ENDED .. ':' .. id) end
