@@ -39,9 +39,8 @@ def candidates_in_script(instance: Instance, candidates: Sequence[Candidate]) ->
     return _encode(rows)
 
 
-def reasons_in_words(raw: bytes, candidates: Sequence[Candidate]) -> tuple[str, ...]:
+def reasons_in_words(words: str, candidates: Sequence[Candidate]) -> tuple[str, ...]:
     """Return the script's reasons in words: one for each candidate that the script tried, in order."""
-    words = raw.decode()
     if not words:
         return ()
     if words == ALL_OR_NONE:

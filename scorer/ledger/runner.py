@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import redis
 
 from schemas.names import Names
@@ -26,6 +27,8 @@ ENDED_MAX = 1_000_000
 """How many ended instances are kept by default."""
 SLICE = 200
 """Records migrated by one script: the server serves no other client meanwhile."""
+
+_unpacked = msgspec.msgpack.Decoder().decode
 
 
 class ScriptRunner(LedgerReader):
@@ -65,7 +68,7 @@ class ScriptRunner(LedgerReader):
             if isinstance(result, redis.exceptions.NoScriptError):
                 (result,) = self.wire.ask([("EVAL", self._scripts[script], *call)])
             if not isinstance(result, redis.ResponseError):
-                return result  # type: ignore[no-any-return]
+                return _unpacked(result)  # type: ignore[no-any-return]
             word, _, found = str(result).partition(" ")
             if word == "LEDGERFORMAT" and found != "1":
                 raise UnknownFormat(self.head, found)
@@ -83,7 +86,7 @@ class ScriptRunner(LedgerReader):
         """
         taken = 0
         (state,) = self._run("migrate", False, "open")[3]
-        while state == b"migrating":
+        while state == "migrating":
             for records in self._scan():
                 arguments: list[str | bytes] = []
                 for instance_id, record in records:

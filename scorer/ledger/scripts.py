@@ -16,8 +16,7 @@ class Ledger(ScriptRunner):
 
     @staticmethod
     def _transition(result: list[Any], outcomes: list[Outcome], changes: list[Instance] | None = None) -> Transition:
-        found = [read_record(raw) for raw in result[2]] if changes is None else changes
-        return Transition(result[0].decode(), int(result[1]), found, outcomes)
+        return Transition(result[0], result[1], _changes(result) if changes is None else changes, outcomes)
 
     def reserve(
         self,
@@ -46,15 +45,13 @@ class Ledger(ScriptRunner):
             ]
         result = self._run("reserve", dry_run, *arguments, meanwhile=meanwhile)
         outcomes = []
-        changes = [read_record(raw) for raw in result[2]]
-        known = dict(zip(result[2], changes, strict=True))  # most outcomes are changes: decoded once
-        for (raw, *rest), one in zip(result[3], wanted, strict=True):
-            kind = raw.decode()
+        changes = _changes(result)
+        for (kind, *rest), one in zip(result[3], wanted, strict=True):
             if kind == "placed":
-                record = known.get(rest[0]) or read_record(rest[0])
+                record = _record(rest[0], changes)
                 outcomes.append(Outcome(kind, record, rest[1] - 1, reasons_in_words(rest[2], one.candidates)))
             elif kind in ("known", "other"):
-                outcomes.append(Outcome(kind, known.get(rest[0]) or read_record(rest[0])))
+                outcomes.append(Outcome(kind, _record(rest[0], changes)))
             else:
                 outcomes.append(Outcome(kind, reasons=reasons_in_words(rest[0], one.candidates) if rest else ()))
         return self._transition(result, outcomes, changes)
@@ -154,7 +151,7 @@ class Ledger(ScriptRunner):
         dry_run: bool,
     ) -> Transition:
         result = self._run("update", dry_run, *in_call(call), given(generation), expected_change, *arguments)
-        if result[3][0] == b"conflict":
+        if result[3][0] == "conflict":
             _, number, reasons, *first = result[3]
             candidates = changes[int(number) - 1].candidates[int(first[0]) - 1 if first else 0 :]
             return self._transition(result, [Outcome("conflict", reasons=reasons_in_words(reasons, candidates))])
@@ -164,7 +161,7 @@ class Ledger(ScriptRunner):
         """Expire at most ``most`` reservations and moves that are due; ``count`` of the result says how many were."""
         result = self._run("expire", False, most)
         transition = self._transition(result, [])
-        return Transition(transition.epoch, transition.before, transition.changes, [], int(result[3]))
+        return Transition(transition.epoch, transition.before, transition.changes, [], result[3])
 
     def correct(self, found: Sequence[Instance], gone: Sequence[str] = (), *, dry_run: bool = False) -> Transition:
         """Write the instances of an inventory without comparing limits, and end the instances ``gone``."""
@@ -174,12 +171,12 @@ class Ledger(ScriptRunner):
         for instance_id in gone:
             arguments += ["end", instance_id, "", ""]
         result = self._run("correct", dry_run, *arguments)
-        return self._transition(result, [Outcome(kind.decode()) for kind in result[3]])
+        return self._transition(result, [Outcome(kind) for kind in result[3]])
 
     def lease(self, name: str, holder: str, lasts_s: float) -> tuple[int | None, str]:
         """Take or renew a lease, or give it up (0 s); return its number, or None and the name of its holder."""
         kind, what = self._run("lease", False, name, holder, lasts_s)[3]
-        return (int(what), holder) if kind == b"held" else (None, what.decode())
+        return (int(what), holder) if kind == "held" else (None, what)
 
     def repair(
         self,
@@ -194,7 +191,7 @@ class Ledger(ScriptRunner):
         """Replace the sums of a machine or cluster, or write an instance again (repair.lua); return the result."""
         some = (instance.id, instance.version) if instance is not None else ("", 0)
         arguments = [number, kind, name, row, sums, *some, *(field for one in counts for field in one)]
-        return self._run("repair", False, *arguments)[3].decode()  # type: ignore[no-any-return]
+        return self._run("repair", False, *arguments)[3]  # type: ignore[no-any-return]
 
     def rename(self, old: str, new: str, version: int, ids: Sequence[str]) -> bool:
         """Give a machine another name in the records of all instances that are on it or move to it.
@@ -202,11 +199,20 @@ class Ledger(ScriptRunner):
         Returns False, and changes nothing, when the machine is not as ``version`` and ``ids`` say.
         ``version``: of the row as it was read before its instances, 0 without one.
         """
-        return bool(self._run("rename", False, old, new, version, *ids)[3] == b"done")
+        return bool(self._run("rename", False, old, new, version, *ids)[3] == "done")
 
     def _one(self, result: list[Any]) -> Transition:
-        raw, *rest = result[3]
-        kind = raw.decode()
+        kind, *rest = result[3]
         if kind in ("unknown", "stale", "gone", "late"):
             return self._transition(result, [Outcome(kind)])
-        return self._transition(result, [Outcome(kind, read_record(record)) for record in rest])
+        changes = _changes(result)
+        return self._transition(result, [Outcome(kind, _record(one, changes)) for one in rest], changes)
+
+
+def _changes(result: list[Any]) -> list[Instance]:
+    return [read_record(text) for text in result[2]]
+
+
+def _record(shown: int | str, changes: Sequence[Instance]) -> Instance:
+    """Return a result's record: one of the changes by its number, or what its text says."""
+    return changes[shown - 1] if isinstance(shown, int) else read_record(shown)

@@ -33,7 +33,6 @@ elseif record.state ~= 'reserved' then
 else
   record.state, record.expires_at = 'confirmed', 0
   record.started_at = ARGV[6] ~= '' and math.min(tonumber(ARGV[6]), now) or now
-  record.value = nil
   changed(record)
   result = 'done'
 end

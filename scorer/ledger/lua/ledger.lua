@@ -75,8 +75,10 @@ What later releases add needs no other format number, since a record's tail and 
 names, and nothing reads a key it does not know: a sum by class is there; the leavers and the moves are keys of their own.
 The scripts that came before moves hold and free both machines, by `moving_from`; an update by them ends the move.
 
-Every script returns {epoch, change before, {records changed, in order}, results}, or an error reply whose first word is
-LEDGERFORMAT: the number of the format that is there, or LEDGERMIGRATING. ]]
+Every script returns {epoch, change before, {records changed, in order}, results}, packed by MessagePack (as one text,
+since the server is slow to send tables in tables); where a result has a record it is its number among the changed, or
+its text when it did not change. Or an error reply whose first word is LEDGERFORMAT: the number of the format that is
+there, or LEDGERMIGRATING. ]]
 local HEAD = KEYS[1]
 local INSTANCES = KEYS[2]
 local EXPIRY = KEYS[3]
@@ -275,6 +277,7 @@ end
 
 -- Note that a record changed; old: the live record that it replaces, if any.
 local function changed(record, old)
+  record.written_as = nil
   changes[#changes + 1] = {record, old}
 end
 
@@ -295,7 +298,7 @@ end
 local function stay(record)
   local moving = copy_of(record)
   hold_on(record.moving.to, there(record), -1)
-  record.moving, record.value = nil, nil
+  record.moving = nil
   changed(record, moving)
 end
 
@@ -309,7 +312,7 @@ local function arrive(record, at)
     record.amounts, record.maxmemory, record.counts = new.amounts, new.maxmemory, new.counts
   end
   record.machine, record.started_at = record.moving.to, math.max(at, record.moving.since)
-  record.moving, record.value = nil, nil
+  record.moving = nil
   changed(record, moving)
 end
 
@@ -414,11 +417,11 @@ end
 
 -- Keep a leaver of a change; old: the live record that the new one replaces. An instance that was never confirmed has
 -- used nothing and leaves none; nor does the rename of a machine.
-local function leave(record, old)
+local function leave(record, text, old)
   local value, ended_at
   if record.renamed then return end
   if not is_live(record) then
-    if (record.started_at or 0) > 0 then value, ended_at = record.value, record.ended_at end
+    if (record.started_at or 0) > 0 then value, ended_at = text, record.ended_at end
   elseif old and old.machine ~= record.machine and (old.started_at or 0) > 0 then
     local left = {version = record.version, state = 'released', machine = old.machine, reserved_at = old.reserved_at,
       started_at = old.started_at, expires_at = 0, ended_at = record.started_at, tail = old.tail}
@@ -438,9 +441,9 @@ local function leave(record, old)
 end
 
 -- Keep the record of an ended instance; beyond the most there may be the oldest are forgotten, unless they ended anew.
-local function keep_ended(record)
+local function keep_ended(record, value)
   local remember_s, ended_max = string.match(ARGV[3], '^(%d+) (%d+)$')
-  redis.call('SET', ENDED .. ':' .. record.id, record.value, 'EX', remember_s)
+  redis.call('SET', ENDED .. ':' .. record.id, value, 'EX', remember_s)
   local count = redis.call('RPUSH', ENDED, string.format('%.0f %s', record.version, record.id))
   for _ = 1, math.min(count - tonumber(ended_max), 2) do
     local version, id = string.match(redis.call('LPOP', ENDED), '^(%d+) (.*)$')
@@ -471,15 +474,15 @@ local function commit(always)
       still[#still + 1] = record.id
     end
     local value = encode(record)
-    record.value = value
     written[#written + 1] = value
-    leave(record, entry[2])
+    record.written_as = #written
+    leave(record, value, entry[2])
     if is_live(record) then
       live[record.id] = value
       if record.revived then redis.call('DEL', ENDED .. ':' .. record.id) end
     else
       live[record.id] = false
-      keep_ended(record)
+      keep_ended(record, value)
     end
     if record.state == 'reserved' then
       waiting[#waiting + 1] = string.format('%.6f', record.expires_at)
@@ -587,11 +590,11 @@ end
 local function answer(results)
   commit()
   write_acts()
-  return {epoch, string.format('%.0f', before), written, results}
+  return cmsgpack.pack({epoch, before, written, results})
 end
 
--- The record for an answer.
+-- The record for an answer: its number among those that this script changed, or its text.
 local function shown(record)
-  return record.value or encode(record)
+  return record.written_as or encode(record)
 end
 

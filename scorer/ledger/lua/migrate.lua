@@ -46,4 +46,4 @@ elseif ARGV[4] == 'close' and state == 'migrating' and tonumber(head[4]) == redi
   redis.call('HDEL', HEAD, 'migrating')
   state = 'ready'
 end
-return {epoch, string.format('%.0f', change), {}, {state}}
+return answer({state})

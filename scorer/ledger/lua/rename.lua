@@ -24,7 +24,7 @@ end
 for _, id in ipairs(ids) do
   local old = found[id]
   local new = copy_of(old)
-  new.renamed, new.value = from, nil
+  new.renamed = from
   if new.machine == from then new.machine = to end
   if new.moving then
     new.moving = copy_of(new.moving)

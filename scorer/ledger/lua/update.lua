@@ -56,7 +56,7 @@ elseif lasts_s ~= '' and lasts_s ~= '0' then
   if not to then return answer({'conflict', '1', table.concat(reasons, ',')}) end
   if to == record.machine then return answer({'repeat', shown(record)}) end
   local before_move, tail = copy_of(record), ARGV[FIRST + 2]
-  record.moving, record.value = {to = to, since = now, ['until'] = now + tonumber(lasts_s)}, nil
+  record.moving = {to = to, since = now, ['until'] = now + tonumber(lasts_s)}
   if tail ~= '' then record.moving.tail, record.moving.new = tail, cjson.decode('{' .. tail .. '}') end
   hold_on(to, there(record), 1)
   changed(record, before_move)
