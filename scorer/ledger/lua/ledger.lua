@@ -33,6 +33,8 @@ The first script that runs after expires_at expires a reservation; from that mom
 
 KEYS[1] head       hash    format: 2; epoch: name of this ledger's life; change: number of its last change;
                            leavers: how many there are (KEYS[12]);
+                           due: "<change> <time>": as of that change nothing is due before that time; another change:
+                           unknown, since a script of a release without `due` made it;
                            migrating: records migrated so far, only while a ledger of format 1 is migrated
 KEYS[2] instances  hash    id -> record of each live (reserved, confirmed) instance
 KEYS[3] expiry     zset    id of each reserved instance by expires_at
@@ -95,6 +97,8 @@ local MOVING = KEYS[13]
 local DRY = (ARGV[1] == '1')
 local LOG_LENGTH = ARGV[2]
 local FORMAT = '2'
+-- How far ahead the next time at which something is due is said.
+local DUE_S = 3600
 local CLOSED_TEXT = 'This ledger has format 2, which this release cannot read: see docs/upgrading.md of the newer release.'
 local SWEEP_MAX = 200
 local FIELDS_MAX = 200
@@ -111,7 +115,7 @@ local CLOCK = redis.call('TIME')
 local time = CLOCK
 local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
 local stamp = time[1] .. '.' .. string.format('%06d', tonumber(time[2]))
-local head = redis.call('HMGET', HEAD, 'format', 'epoch', 'change', 'migrating')
+local head = redis.call('HMGET', HEAD, 'format', 'epoch', 'change', 'migrating', 'due')
 if head[1] and head[1] ~= FORMAT then
   return redis.error_reply('LEDGERFORMAT ' .. head[1])
 elseif SCRIPT ~= 'migrate' and head[4] then
@@ -122,6 +126,9 @@ end
 local epoch = head[2] or stamp
 local before = tonumber(head[3] or '0')
 local change = before
+-- Nothing is due before this time, neither a reservation nor a move; nil: unknown.
+local due_change, due = string.match(head[5] or '', '^(%d+) (.+)$')
+due = due_change == head[3] and tonumber(due) or nil
 
 local rows, counts, clusters, changes, written, acts = {}, {}, {}, {}, {}, {}
 
@@ -468,6 +475,7 @@ local function commit(always)
     end
     if record.moving then
       record.moving.number = record.moving.number or change
+      due = due and math.min(due, record.moving['until'])
       moving[#moving + 1] = string.format('%.6f', record.moving['until'])
       moving[#moving + 1] = record.id
     elseif entry[2] and entry[2].moving then
@@ -485,6 +493,7 @@ local function commit(always)
       keep_ended(record, value)
     end
     if record.state == 'reserved' then
+      due = due and math.min(due, record.expires_at)
       waiting[#waiting + 1] = string.format('%.6f', record.expires_at)
       waiting[#waiting + 1] = record.id
     else
@@ -519,8 +528,13 @@ local function commit(always)
   call_many('ZREM', MOVING, still)
   call_many('ZADD', MOVING, moving)
   write_sums(touched)
-  redis.call('HSET', HEAD, 'format', FORMAT, 'epoch', epoch, 'change', string.format('%.0f', change))
-  if not head[1] then redis.call('SET', CLOSED, CLOSED_TEXT) end
+  local now_due = due and string.format('%.0f %.6f', change, due) or ''
+  if head[1] then
+    redis.call('HSET', HEAD, 'change', string.format('%.0f', change), 'due', now_due)
+  else
+    redis.call('HSET', HEAD, 'format', FORMAT, 'epoch', epoch, 'change', string.format('%.0f', change), 'due', now_due)
+    redis.call('SET', CLOSED, CLOSED_TEXT)
+  end
 end
 
 local function ended_record(id)
@@ -571,9 +585,10 @@ end
 
 -- Expire due reservations and moves, at most so many of each, before anything is decided.
 local function sweep(most)
-  local due = redis.call('ZRANGEBYSCORE', EXPIRY, '-inf', stamp, 'LIMIT', 0, most)
-  local found = fetch(due)
-  for _, id in ipairs(due) do
+  if due and due > now then return 0 end
+  local waiting = redis.call('ZRANGEBYSCORE', EXPIRY, '-inf', stamp, 'LIMIT', 0, most)
+  local found = fetch(waiting)
+  for _, id in ipairs(waiting) do
     local record = found[id]
     if not record or is_live(record) then redis.call('ZREM', EXPIRY, id) end
   end
@@ -584,7 +599,12 @@ local function sweep(most)
       if not (found[id] and found[id].moving) then redis.call('ZREM', MOVING, id) end
     end
   end
-  return #due + #over
+  due = now + DUE_S
+  for _, key in ipairs({EXPIRY, MOVING}) do
+    local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    if first[2] then due = math.min(due, tonumber(first[2])) end
+  end
+  return #waiting + #over
 end
 
 local function answer(results)
