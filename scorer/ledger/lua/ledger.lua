@@ -132,27 +132,29 @@ due = due_change == head[3] and tonumber(due) or nil
 
 local rows, counts, clusters, changes, written, acts = {}, {}, {}, {}, {}, {}
 
--- The row in its text; false: that of a machine that holds nothing.
-local function read_row(packed)
-  local found = {version = 0, classes = {}}
-  if packed then
-    found.version = tonumber(string.match(packed, '^%d+'))
-    for class, body in string.gmatch(packed, ' ([^ :]+):(%S+)') do
-      local sums = {}
-      for name, amount in string.gmatch(body, '([^=,]+)=(%d+)') do sums[name] = tonumber(amount) end
-      found.classes[class] = sums
+-- What a machine holds; packed: its row in its text, false where it holds nothing; nil: as it is stored.
+local function row(machine, packed)
+  local found = rows[machine]
+  if not found then
+    found = {version = 0, classes = {}}
+    if packed == nil then packed = redis.call('HGET', MACHINES, machine) end
+    if packed then
+      found.version = tonumber(string.match(packed, '^%d+'))
+      for class, body in string.gmatch(packed, ' ([^ :]+):(%S+)') do
+        local sums = {}
+        for name, amount in string.gmatch(body, '([^=,]+)=(%d+)') do sums[name] = tonumber(amount) end
+        found.classes[class] = sums
+      end
     end
+    rows[machine] = found
   end
   return found
 end
 
-local function row(machine)
-  local found = rows[machine]
-  if not found then
-    found = read_row(redis.call('HGET', MACHINES, machine))
-    rows[machine] = found
-  end
-  return found
+-- Note that the row of a machine is changed by this change.
+local function touch(machine)
+  local at = row(machine)
+  at.touched, at.version = true, change
 end
 
 local function cluster_row(cluster)
@@ -188,18 +190,17 @@ local function decode(value, id)
   return record
 end
 
--- The end of a stored tail that says where an instance moves.
-local function moving_text(moving)
-  local to = cjson.encode(moving.to)
-  return string.format(',"moving_from":%s,"moving":{"to":%s,"since":%.6f,"until":%.6f,"number":%.0f', to, to,
-    moving.since, moving['until'], moving.number or 0) .. (moving.tail and ',"new":{' .. moving.tail .. '}}' or '}')
-end
-
 local function encode(record)
+  local moves, moving = '', record.moving
+  if moving then
+    local to = cjson.encode(moving.to)
+    moves = string.format(',"moving_from":%s,"moving":{"to":%s,"since":%.6f,"until":%.6f,"number":%.0f', to, to,
+      moving.since, moving['until'], moving.number or 0) .. (moving.tail and ',"new":{' .. moving.tail .. '}}' or '}')
+  end
   return string.format(
-    '{"version":%.0f,"state":"%s","machine":%s,"reserved_at":%.6f,"started_at":%.6f,"expires_at":%.6f,"ended_at":%.6f,\n',
+    '{"version":%.0f,"state":"%s","machine":%s,"reserved_at":%.6f,"started_at":%.6f,"expires_at":%.6f,"ended_at":%.6f,\n%s%s}',
     record.version or 0, record.state, cjson.encode(record.machine), record.reserved_at or 0, record.started_at or 0,
-    record.expires_at or 0, record.ended_at or 0) .. record.tail .. (record.moving and moving_text(record.moving) or '') .. '}'
+    record.expires_at or 0, record.ended_at or 0, record.tail, moves)
 end
 
 -- The generation of a record; "0" for one written before generations existed.
@@ -209,12 +210,6 @@ end
 
 local function is_live(record)
   return record.state == 'reserved' or record.state == 'confirmed'
-end
-
--- The cluster of a record; nil for none.
-local function cluster_of(record)
-  if record.cluster ~= '' then return record.cluster end
-  return nil
 end
 
 -- Add (sign 1) to a machine what a record holds, or take it away (sign -1).
@@ -241,17 +236,11 @@ local function hold_on(machine, record, sign)
   end
 end
 
--- The record of a moving instance on the machine it moves to.
-local function there(record)
-  return record.moving.new or record
-end
-
 local function hold(record, sign)
   hold_on(record.machine, record, sign)
-  if record.moving then hold_on(record.moving.to, there(record), sign) end
-  local cluster = cluster_of(record)
-  if cluster then
-    local members = cluster_row(cluster)
+  if record.moving then hold_on(record.moving.to, record.moving.new or record, sign) end
+  if record.cluster and record.cluster ~= '' then
+    local members = cluster_row(record.cluster)
     members.count = members.count + sign
   end
 end
@@ -285,7 +274,7 @@ end
 -- Note that a record changed; old: the live record that it replaces, if any.
 local function changed(record, old)
   record.written_as = nil
-  changes[#changes + 1] = {record, old}
+  changes[#changes + 1] = {record, old or nil}
 end
 
 local function copy_of(record)
@@ -294,17 +283,15 @@ local function copy_of(record)
   return copy
 end
 
+-- End an instance; without a state only its move, without an arrival: it stays on its machine, and the other is freed.
 local function finish(record, state, at)
   local moving = record.moving and copy_of(record)
-  hold(record, -1)
-  record.state, record.ended_at, record.moving = state, at, nil
-  changed(record, moving or nil)
-end
-
--- End a move without an arrival: the instance stays on its machine, and the other is freed.
-local function stay(record)
-  local moving = copy_of(record)
-  hold_on(record.moving.to, there(record), -1)
+  if state then
+    hold(record, -1)
+    record.state, record.ended_at = state, at
+  else
+    hold_on(record.moving.to, record.moving.new or record, -1)
+  end
   record.moving = nil
   changed(record, moving)
 end
@@ -323,58 +310,62 @@ local function arrive(record, at)
   changed(record, moving)
 end
 
--- Call a command on a key with as many arguments as there are, some hundred at a time.
+-- Call a command on a key with as many arguments as there are, some hundred at a time; nil: with none, so not at all.
 local function call_many(command, key, arguments)
+  if not arguments then return end
   for first = 1, #arguments, FIELDS_MAX do
     redis.call(command, key, unpack(arguments, first, math.min(first + FIELDS_MAX - 1, #arguments)))
   end
 end
 
--- Write the rows of these machines; every count and every cluster that was looked at.
-local function write_sums(touched)
-  local set, gone = {}, {}
-  for machine in pairs(touched) do
-    local at = rows[machine]
-    local parts, empty = {string.format('%.0f', at.version)}, true
-    for class, sums in pairs(at.classes) do
-      if sums.instances > 0 then
-        empty = false
-        parts[#parts + 1] = string.format(' %s:instances=%.0f', class, sums.instances)
-        for name, sum in pairs(sums) do
-          if name ~= 'instances' and sum > 0 then parts[#parts + 1] = string.format(',%s=%.0f', name, sum) end
+-- Return a list, begun where there is none, with one or two values at its end.
+local function with(list, value, other)
+  if not list then return {value, other} end
+  list[#list + 1] = value
+  if other then list[#list + 1] = other end
+  return list
+end
+
+-- Write the rows that were touched; every count and every cluster that was looked at.
+local function write_sums()
+  local set, gone
+  for machine, at in pairs(rows) do
+    if at.touched then
+      at.touched = nil
+      local parts, empty = {string.format('%.0f', at.version)}, true
+      for class, sums in pairs(at.classes) do
+        if sums.instances > 0 then
+          empty = false
+          parts[#parts + 1] = string.format(' %s:instances=%.0f', class, sums.instances)
+          for name, sum in pairs(sums) do
+            if name ~= 'instances' and sum > 0 then parts[#parts + 1] = string.format(',%s=%.0f', name, sum) end
+          end
+        else
+          at.classes[class] = nil
         end
-      else
-        at.classes[class] = nil
       end
-    end
-    if empty then
-      gone[#gone + 1] = machine
-      at.version = 0
-    else
-      set[#set + 1] = machine
-      set[#set + 1] = table.concat(parts)
+      if empty then
+        gone = with(gone, machine)
+        at.version = 0
+      else
+        set = with(set, machine, table.concat(parts))
+      end
     end
   end
   call_many('HSET', MACHINES, set)
   call_many('HDEL', MACHINES, gone)
-  set, gone = {}, {}
+  set, gone = nil, nil
   for field, count in pairs(counts) do
-    if count > 0 then
-      set[#set + 1] = field
-      set[#set + 1] = string.format('%d', count)
-    else
-      gone[#gone + 1] = field
-    end
+    if count > 0 then set = with(set, field, string.format('%d', count)) else gone = with(gone, field) end
   end
   call_many('HSET', COUNTS, set)
   call_many('HDEL', COUNTS, gone)
-  set, gone = {}, {}
+  set, gone = nil, nil
   for cluster, members in pairs(clusters) do
     if members.count > 0 then
-      set[#set + 1] = cluster
-      set[#set + 1] = string.format('%.0f %.0f', members.version, members.count)
+      set = with(set, cluster, string.format('%.0f %.0f', members.version, members.count))
     else
-      gone[#gone + 1] = cluster
+      gone = with(gone, cluster)
       members.version = 0
     end
   end
@@ -385,12 +376,8 @@ end
 -- Note that a query acted on a record; it stays unwritten when the query has no id or is only tried.
 local function remember(query, deadline, record)
   if query == '' or DRY then return end
-  local of = acts[query]
-  if not of then
-    of = {deadline = tonumber(deadline), records = {}}
-    acts[query] = of
-  end
-  of.records[#of.records + 1] = record
+  local last = #acts
+  acts[last + 1], acts[last + 2], acts[last + 3] = query, deadline, record
 end
 
 -- The generation of an id that a query acted on; false when it has not acted.
@@ -408,34 +395,28 @@ local function is_late(deadline)
   return deadline > 0 and deadline <= now
 end
 
-local function write_acts()
-  for query, of in pairs(acts) do
-    local key, fields = QUERIES .. ':' .. query, {}
-    for _, record in ipairs(of.records) do
-      fields[#fields + 1] = SCRIPT .. ' ' .. record.id
-      fields[#fields + 1] = generation_of(record)
-    end
-    call_many('HSET', key, fields)
-    local until_s = of.deadline > 0 and math.min(of.deadline, now + DEADLINE_MAX_S) or now + DEADLINE_S
-    redis.call('EXPIRE', key, math.ceil(until_s - now) + REMEMBER_MORE_S)
-  end
-  acts = {}
-end
-
--- Keep a leaver of a change; old: the live record that the new one replaces. An instance that was never confirmed has
--- used nothing and leaves none; nor does the rename of a machine.
-local function leave(record, text, old)
-  local value, ended_at
-  if record.renamed then return end
+-- Keep what is left of a record that ended or moved away; old: the live record that it replaces. Of an ended instance its
+-- record: beyond the most there may be the oldest are forgotten, unless they ended anew. Of one that was confirmed a
+-- leaver, too; one that never was has used nothing.
+local function keep(record, value, old)
+  local left, left_at
   if not is_live(record) then
-    if (record.started_at or 0) > 0 then value, ended_at = text, record.ended_at end
-  elseif old and old.machine ~= record.machine and (old.started_at or 0) > 0 then
-    local left = {version = record.version, state = 'released', machine = old.machine, reserved_at = old.reserved_at,
-      started_at = old.started_at, expires_at = 0, ended_at = record.started_at, tail = old.tail}
-    value, ended_at = encode(left), record.started_at
+    local remember_s, ended_max = string.match(ARGV[3], '^(%d+) (%d+)$')
+    redis.call('SET', ENDED .. ':' .. record.id, value, 'EX', remember_s)
+    local count = redis.call('RPUSH', ENDED, string.format('%.0f %s', record.version, record.id))
+    for _ = 1, math.min(count - tonumber(ended_max), 2) do
+      local version, id = string.match(redis.call('LPOP', ENDED), '^(%d+) (.*)$')
+      local oldest = redis.call('GET', ENDED .. ':' .. id)
+      if oldest and string.match(oldest, '^{"version":(%d+)') == version then redis.call('DEL', ENDED .. ':' .. id) end
+    end
+    if (record.started_at or 0) > 0 then left, left_at = value, record.ended_at end
+  elseif old.machine ~= record.machine and (old.started_at or 0) > 0 then
+    left_at = record.started_at
+    left = encode({version = record.version, state = 'released', machine = old.machine, reserved_at = old.reserved_at,
+      started_at = old.started_at, expires_at = 0, ended_at = left_at, tail = old.tail})
   end
-  if not value then return end
-  redis.call('ZADD', LEAVERS, string.format('%.6f', ended_at), value)
+  if not left then return end
+  redis.call('ZADD', LEAVERS, string.format('%.6f', left_at), left)
   local count = redis.call('HINCRBY', HEAD, 'leavers', 1)
   local gone = redis.call('ZRANGEBYSCORE', LEAVERS, '-inf', string.format('%.6f', now - LEAVERS_S), 'LIMIT', 0, SWEEP_MAX)
   if count - #gone > LEAVERS_MOST then
@@ -447,26 +428,15 @@ local function leave(record, text, old)
   end
 end
 
--- Keep the record of an ended instance; beyond the most there may be the oldest are forgotten, unless they ended anew.
-local function keep_ended(record, value)
-  local remember_s, ended_max = string.match(ARGV[3], '^(%d+) (%d+)$')
-  redis.call('SET', ENDED .. ':' .. record.id, value, 'EX', remember_s)
-  local count = redis.call('RPUSH', ENDED, string.format('%.0f %s', record.version, record.id))
-  for _ = 1, math.min(count - tonumber(ended_max), 2) do
-    local version, id = string.match(redis.call('LPOP', ENDED), '^(%d+) (.*)$')
-    local oldest = redis.call('GET', ENDED .. ':' .. id)
-    if oldest and string.match(oldest, '^{"version":(%d+)') == version then redis.call('DEL', ENDED .. ':' .. id) end
-  end
-end
-
 -- Write everything noted since the last call. What has expired is written even when the rest is only tried.
 local function commit(always)
   local noted = changes
+  if #noted == 0 then return end
   changes = {}
-  if #noted == 0 or (DRY and not always) then return end
-  local touched, live, waiting, settled, moving, still = {}, {}, {}, {}, {}, {}
+  if DRY and not always then return end
+  local live, waiting, settled, moving, still = {}, nil, nil, nil, nil
   for _, entry in ipairs(noted) do
-    local record = entry[1]
+    local record, old = entry[1], entry[2]
     change = change + 1
     record.version = change
     if record.new then
@@ -476,50 +446,42 @@ local function commit(always)
     if record.moving then
       record.moving.number = record.moving.number or change
       due = due and math.min(due, record.moving['until'])
-      moving[#moving + 1] = string.format('%.6f', record.moving['until'])
-      moving[#moving + 1] = record.id
-    elseif entry[2] and entry[2].moving then
-      still[#still + 1] = record.id
+      moving = with(moving, string.format('%.6f', record.moving['until']), record.id)
+    elseif old and old.moving then
+      still = with(still, record.id)
     end
     local value = encode(record)
     written[#written + 1] = value
     record.written_as = #written
-    leave(record, value, entry[2])
+    local audit = record.renamed
     if is_live(record) then
       live[record.id] = value
       if record.revived then redis.call('DEL', ENDED .. ':' .. record.id) end
+      if old and not audit then keep(record, value, old) end
     else
       live[record.id] = false
-      keep_ended(record, value)
+      keep(record, value, old)
     end
     if record.state == 'reserved' then
       due = due and math.min(due, record.expires_at)
-      waiting[#waiting + 1] = string.format('%.6f', record.expires_at)
-      waiting[#waiting + 1] = record.id
+      waiting = with(waiting, string.format('%.6f', record.expires_at), record.id)
     else
-      settled[#settled + 1] = record.id
+      settled = with(settled, record.id)
     end
-    local audit = record.renamed and {'renamed', record.renamed} or {}
-    redis.call('XADD', LOG, 'MAXLEN', '~', LOG_LENGTH, string.format('%.0f-0', change), 'i', value, unpack(audit))
+    if audit then
+      redis.call('XADD', LOG, 'MAXLEN', '~', LOG_LENGTH, string.format('%.0f-0', change), 'i', value, 'renamed', audit)
+    else
+      redis.call('XADD', LOG, 'MAXLEN', '~', LOG_LENGTH, string.format('%.0f-0', change), 'i', value)
+    end
     for _, one in ipairs(entry) do
-      touched[one.machine] = true
-      row(one.machine).version = change
-      if one.moving then
-        touched[one.moving.to] = true
-        row(one.moving.to).version = change
-      end
-      local cluster = cluster_of(one)
-      if cluster then cluster_row(cluster).version = change end
+      touch(one.machine)
+      if one.moving then touch(one.moving.to) end
+      if one.cluster and one.cluster ~= '' then cluster_row(one.cluster).version = change end
     end
   end
-  local set, gone = {}, {}
+  local set, gone
   for id, value in pairs(live) do
-    if value then
-      set[#set + 1] = id
-      set[#set + 1] = value
-    else
-      gone[#gone + 1] = id
-    end
+    if value then set = with(set, id, value) else gone = with(gone, id) end
   end
   call_many('HSET', INSTANCES, set)
   call_many('HDEL', INSTANCES, gone)
@@ -527,7 +489,7 @@ local function commit(always)
   call_many('ZADD', EXPIRY, waiting)
   call_many('ZREM', MOVING, still)
   call_many('ZADD', MOVING, moving)
-  write_sums(touched)
+  write_sums()
   local now_due = due and string.format('%.0f %.6f', change, due) or ''
   if head[1] then
     redis.call('HSET', HEAD, 'change', string.format('%.0f', change), 'due', now_due)
@@ -559,7 +521,7 @@ local function fetch(ids)
     if record and record.state == 'reserved' and record.expires_at <= now then
       finish(record, 'expired', record.expires_at)
     elseif record and record.moving and record.moving['until'] <= now then
-      stay(record)
+      finish(record)
     end
   end
   commit(true)
@@ -607,9 +569,22 @@ local function sweep(most)
   return #waiting + #over
 end
 
+-- Write what is noted, and what each query acted on (one after the other in `acts`), and return the answer.
 local function answer(results)
   commit()
-  write_acts()
+  local first = 1
+  while acts[first] do
+    local query, deadline, fields = acts[first], tonumber(acts[first + 1]), {}
+    repeat
+      local record = acts[first + 2]
+      fields[#fields + 1] = SCRIPT .. ' ' .. record.id
+      fields[#fields + 1] = generation_of(record)
+      first = first + 3
+    until acts[first] ~= query
+    local key, until_s = QUERIES .. ':' .. query, deadline > 0 and math.min(deadline, now + DEADLINE_MAX_S) or now + DEADLINE_S
+    call_many('HSET', key, fields)
+    redis.call('EXPIRE', key, math.ceil(until_s - now) + REMEMBER_MORE_S)
+  end
   return cmsgpack.pack({epoch, before, written, results})
 end
 

@@ -26,21 +26,20 @@ if ARGV[4] == 'open' and not head[1] then
   redis.call('SET', CLOSED, CLOSED_TEXT)
   redis.call('HSET', HEAD, 'format', FORMAT, 'epoch', epoch, 'change', string.format('%.0f', change))
 elseif ARGV[4] == 'slice' and state == 'migrating' then
-  local touched, taken = {}, 0
+  local taken = 0
   for first = 5, #ARGV, 3 do
     local id, old, new = ARGV[first], ARGV[first + 1], ARGV[first + 2]
     if redis.call('HGET', INSTANCES, id) == old then
       local record = decode(new, id)
       redis.call('HSET', INSTANCES, id, new)
       hold(record, 1)
-      touched[record.machine] = true
-      row(record.machine).version = math.max(row(record.machine).version, record.version)
-      local cluster = cluster_of(record)
-      if cluster then cluster_row(cluster).version = math.max(cluster_row(cluster).version, record.version) end
+      local at, cluster = row(record.machine), record.cluster
+      at.touched, at.version = true, math.max(at.version, record.version)
+      if cluster and cluster ~= '' then cluster_row(cluster).version = math.max(cluster_row(cluster).version, record.version) end
       taken = taken + 1
     end
   end
-  write_sums(touched)
+  write_sums()
   redis.call('HINCRBY', HEAD, 'migrating', taken)
 elseif ARGV[4] == 'close' and state == 'migrating' and tonumber(head[4]) == redis.call('HLEN', INSTANCES) then
   redis.call('HDEL', HEAD, 'migrating')

@@ -25,7 +25,7 @@ if id ~= '' then
   if not record or record.version ~= tonumber(ARGV[10]) then return answer('changed') end
 end
 if kind == 'machine' then
-  rows[name] = read_row('0 ' .. ARGV[8])
+  row(name, '0 ' .. ARGV[8]).touched = true
   for first = 11, #ARGV, 3 do counts[name .. ' ' .. ARGV[first]] = tonumber(ARGV[first + 2]) end
 elseif kind == 'cluster' then
   clusters[name] = {version = 0, count = tonumber(ARGV[8])}
@@ -33,6 +33,6 @@ end
 if record then
   changed(record)
 else
-  write_sums(kind == 'machine' and {[name] = true} or {})
+  write_sums()
 end
 return answer('done')

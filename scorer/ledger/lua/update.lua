@@ -49,7 +49,7 @@ end
 local record, lasts_s = old[1], ARGV[FIRST + 4]
 if string.sub(lasts_s, 1, 1) == '{' then lasts_s = '' end
 if lasts_s == '0' and record.moving then
-  stay(record)
+  finish(record)
 elseif lasts_s ~= '' and lasts_s ~= '0' then
   if record.moving then return answer({'moving', shown(record)}) end
   local to, reasons = choose(cjson.decode(ARGV[FIRST + 3]))
@@ -58,7 +58,7 @@ elseif lasts_s ~= '' and lasts_s ~= '0' then
   local before_move, tail = copy_of(record), ARGV[FIRST + 2]
   record.moving = {to = to, since = now, ['until'] = now + tonumber(lasts_s)}
   if tail ~= '' then record.moving.tail, record.moving.new = tail, cjson.decode('{' .. tail .. '}') end
-  hold_on(to, there(record), 1)
+  hold_on(to, record.moving.new or record, 1)
   changed(record, before_move)
 elseif lasts_s == '0' or ARGV[FIRST + 2] == '' then
   remember(ARGV[4], ARGV[5], record)
