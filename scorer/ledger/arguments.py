@@ -11,7 +11,7 @@ from scorer.ledger.instance import Instance
 from scorer.ledger.limits import measures_in_script, mosts_in_script, scales_in_script
 from scorer.ledger.transition import ALL_OR_NONE, CHANGED, Call, Candidate
 
-_encode = msgspec.json.Encoder().encode
+_lines = msgspec.json.Encoder().encode_lines
 
 
 def in_call(call: Call) -> tuple[str, str]:
@@ -25,18 +25,27 @@ def given(generation: int | None) -> str:
 
 
 def candidates_in_script(instance: Instance, candidates: Sequence[Candidate]) -> bytes:
-    """Return the candidates as JSON for the scripts; candidates with limits on the same measures share a header."""
-    headers: list[Any] = []
-    rows: list[Any] = [headers]
+    """Return the candidates for the scripts, one a line; before the first on some measures is a line with these."""
+    lines: list[Any] = []
     on: list[Any] | None = None
     for machine, version, limits in candidates:
         here = [limit[0] for limit in limits]
         if here != on:
             on, measures = here, measures_in_script(instance, limits)
-            headers.append(measures)
+            lines.append([field for measure in measures for field in _in_script(measure)])
             scales = scales_in_script(measures)
-        rows.append((machine, version, len(headers), *mosts_in_script(limits, scales)))
-    return _encode(rows)
+        lines.append((machine, version, *mosts_in_script(limits, scales)))
+    return _lines(lines)
+
+
+def _in_script(measure: tuple[str | int, ...]) -> tuple[str | int, str | int, str | int]:
+    """Return what an instance adds to a measure, its name, and over what it is: 0 all classes, 1 a count.
+
+    >>> _in_script((500, "total", "cpu", "batch", "free")), _in_script((1, "count", "port 6379"))
+    ((500, 'cpu', 'batch free'), (1, 'port 6379', 1))
+    """
+    added, kind, name, *classes = measure
+    return added, name, 1 if kind == "count" else " ".join(map(str, classes)) or 0
 
 
 def reasons_in_words(words: str, candidates: Sequence[Candidate]) -> tuple[str, ...]:

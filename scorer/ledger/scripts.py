@@ -138,7 +138,7 @@ class Ledger(ScriptRunner):
         self, old: Instance, *, generation: int | None = None, call: Call = NO_QUERY, dry_run: bool = False
     ) -> Transition:
         """End a move: the instance stays where it is, and the machine that it was to move to is freed."""
-        arguments = (old.id, old.version, "", "[]", "0")
+        arguments = (old.id, old.version, "", "", "0")
         return self._update([Change(old, old, [])], arguments, generation, -1, call, dry_run)
 
     def _update(

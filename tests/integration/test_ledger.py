@@ -903,6 +903,29 @@ def test_ended_ids_are_forgotten_after_their_time(wire: Wire, names: Names) -> N
     assert 990 <= wire.one("TTL", f"{ledger.ended}:k") <= 1000
 
 
+def test_a_script_looks_for_what_is_due_after_a_change_by_a_release_that_does_not_say_when(
+    wire: Wire, names: Names
+) -> None:
+    """The head's `due` saves the look only for as long as nothing else changed the ledger."""
+    ledger, clock = clocked_ledger(wire, names), names.key("clock")
+    for now_s, name, due, expired in (
+        (1000, "a", None, []),
+        (1020, "b", "1 9999", []),  # "nothing is due", as of the last change: believed
+        (1040, "c", "1 9999", ["a", "b"]),  # as of an older one
+        (1060, "d", "", ["c"]),
+        (1065, "e", None, []),
+        (1070, "f", None, ["d"]),
+    ):
+        wire.one("SET", clock, f"{now_s:.6f}")
+        if due is not None:
+            wire.one("HSET", ledger.head, "due", due)
+        changes = ledger.reserve([simple(name, ttl_s=10.0)]).changes
+        assert [(one.id, one.state) for one in changes] == [
+            *((gone, "expired") for gone in expired),
+            (name, "reserved"),
+        ]
+
+
 def test_every_script_names_its_arguments() -> None:
     """Each script begins with a header; the shared one names every key."""
     lua = Path(ledger_module.__file__).parent / "lua"

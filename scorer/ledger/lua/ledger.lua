@@ -66,9 +66,9 @@ up what stands there, `moving_from`: the machine it moves to. The units are the 
 sums. Sums are whole numbers, so they never drift.
 
 A machine's row has a group of sums for each priority class that is there: `instances` (how many), `maxmemory` and each
-resource. Candidates come as [[measures, ...], [machine, version, number of its measures, most, ...], ...]: a measure of a
-sum is [what the instance adds, "total", name, class, ...] (no class: over all), of a count [what the instance adds,
-"count", what]; each candidate has the most of each of its measures, below 0: no limit.
+resource. Candidates come one a line, so that only those are read that are tried: [machine, version, most, ...], after a
+line with the measures that they have the most of: [what the instance adds, name, over, ...], three for each. Over is 0
+for a sum over all classes, "class class" for one over these, 1 for a count. A most below 0 is no limit.
 
 A version is the number of the last change that touched a machine or cluster; an empty one has none, so that nothing
 has to be kept for it: equal versions mean equal contents.
@@ -130,6 +130,8 @@ local change = before
 local due_change, due = string.match(head[5] or '', '^(%d+) (.+)$')
 due = due_change == head[3] and tonumber(due) or nil
 
+-- Whether the ledger is another than its scorer saw; where a rule looks beyond one machine, no candidate will do then.
+local moved_on = false
 local rows, counts, clusters, changes, written, acts = {}, {}, {}, {}, {}, {}
 
 -- What a machine holds; packed: its row in its text, false where it holds nothing; nil: as it is stored.
@@ -251,24 +253,42 @@ local function misfit(measures, candidate, touched)
   local machine, version = candidate[1], candidate[2]
   local at = row(machine)
   if version >= 0 and not touched[machine] and at.version ~= version then return 'changed' end
-  for position, measure in ipairs(measures[candidate[3]]) do
-    local added, most, name = measure[1], candidate[3 + position], measure[3]
+  for position = 3, #candidate do
+    local most, measure = candidate[position], 3 * (position - 3)
     if most >= 0 then
-      local held = 0
-      if measure[2] == 'count' then
+      local name, over, held = measures[measure + 2], measures[measure + 3], 0
+      if over == 1 then
         held = count_of(machine, name)
-      elseif measure[4] then
-        for other = 4, #measure do
-          local sums = at.classes[measure[other]]
+      elseif over == 0 then
+        for _, sums in pairs(at.classes) do held = held + (sums[name] or 0) end
+      else
+        for class in string.gmatch(over, '%S+') do
+          local sums = at.classes[class]
           held = held + (sums and sums[name] or 0)
         end
-      else
-        for _, sums in pairs(at.classes) do held = held + (sums[name] or 0) end
       end
-      if held + added > most then return tostring(position) end
+      if held + measures[measure + 1] > most then return tostring(position - 2) end
     end
   end
   return nil
+end
+
+-- Try candidates until one has room; all: until one has none, since each must have room, whatever else the ledger became.
+-- Return its machine (nil: there is no such candidate), its number, and the reasons of those without room.
+local function choose(candidates, touched, all)
+  local measures, number, reasons = nil, 0, nil
+  for line in string.gmatch(candidates, '[^\n]+') do
+    local candidate = cjson.decode(line)
+    if type(candidate[1]) ~= 'string' then
+      measures = candidate
+    else
+      number = number + 1
+      local reason = moved_on and not all and 'changed' or misfit(measures, candidate, touched)
+      if reason then reasons = reasons and reasons .. ',' .. reason or reason end
+      if all and reason or not (all or reason) then return candidate[1], number, reasons or '' end
+    end
+  end
+  return nil, number, reasons or ''
 end
 
 -- Note that a record changed; old: the live record that it replaces, if any.

@@ -4,7 +4,7 @@ ARGV[4] change number that the whole ledger must still have ("-1": any); given w
 ARGV[5] "1": all or none
 then seven for each instance:
   id; digests of its request, apart by a space (any of them is the same request, the record has the first); lifetime in
-  seconds; the record's tail; its candidates, JSON; id of the query ("": none); its deadline, epoch
+  seconds; the record's tail; its candidates; id of the query ("": none); its deadline, epoch
   seconds (0: none)
 
 Result of each instance, in order: {"placed", record, position of the candidate, reasons of those before it},
@@ -17,7 +17,7 @@ local STEP = 7
 local ids = {}
 for first = 6, #ARGV, STEP do ids[#ids + 1] = ARGV[first] end
 local planned = fetch(ids)
-local moved_on = tonumber(ARGV[4]) >= 0 and tonumber(ARGV[4]) ~= change
+moved_on = tonumber(ARGV[4]) >= 0 and tonumber(ARGV[4]) ~= change
 local results, placed, touched, failed, mistaken = {}, {}, {}, false, false
 for first = 6, #ARGV, STEP do
   local id, digests, ttl_s, tail = ARGV[first], ARGV[first + 1], tonumber(ARGV[first + 2]), ARGV[first + 3]
@@ -39,17 +39,8 @@ for first = 6, #ARGV, STEP do
       mistaken = true
     end
   else
-    local reasons, at, machine = {}, nil, nil
-    local candidates = cjson.decode(ARGV[first + 4])
-    for position = 2, #candidates do
-      local reason = moved_on and 'changed' or misfit(candidates[1], candidates[position], touched)
-      if not reason then
-        at, machine = position - 1, candidates[position][1]
-        break
-      end
-      reasons[#reasons + 1] = reason
-    end
-    if at then
+    local machine, at, reasons = choose(ARGV[first + 4], touched)
+    if machine then
       local record = cjson.decode('{' .. tail .. '}')
       record.tail, record.id, record.machine, record.new = tail, id, machine, true
       record.state, record.reserved_at, record.started_at, record.ended_at = 'reserved', now, 0, 0
@@ -58,10 +49,10 @@ for first = 6, #ARGV, STEP do
       touched[machine] = true
       placed[#placed + 1] = record
       planned[id] = record
-      results[#results + 1] = {'placed', record, at, table.concat(reasons, ',')}
+      results[#results + 1] = {'placed', record, at, reasons}
     else
       failed = true
-      results[#results + 1] = #reasons > 0 and {'conflict', table.concat(reasons, ',')} or {'none'}
+      results[#results + 1] = at > 0 and {'conflict', reasons} or {'none'}
     end
   end
 end

@@ -5,7 +5,7 @@ ARGV[5] its deadline, epoch seconds (0: none)
 ARGV[6] generation the first of the instances must be ("": any)
 ARGV[7] change number that the whole ledger must still have ("-1": any); given when a rule looks beyond one machine
 ARGV[8...] five for each instance that changes:
-  id; version its record must still have; the new record's tail ("": it stays as it is); its candidates, JSON: where it may
+  id; version its record must still have; the new record's tail ("": it stays as it is); its candidates: where it may
   go, its own machine included; the first with room is taken; seconds that a move may take ("": none begins; "0": the one
   under way ends, its tail and candidates are not looked at; "{...}": none begins, and this is the new tail, in braces,
   where it moves to: of one that moves with another size)
@@ -25,7 +25,7 @@ if again then return answer({is_live(first) and 'repeat' or 'ended', shown(first
 local ids, old = {}, {}
 for position = FIRST, #ARGV, STEP do ids[#ids + 1] = ARGV[position] end
 local found = fetch(ids)
-local moved_on = tonumber(ARGV[7]) >= 0 and tonumber(ARGV[7]) ~= change
+moved_on = tonumber(ARGV[7]) >= 0 and tonumber(ARGV[7]) ~= change
 for index, id in ipairs(ids) do
   local record = found[id] or ended_record(id)
   if not record then return answer({'unknown', id}) end
@@ -35,25 +35,14 @@ for index, id in ipairs(ids) do
   old[index] = record
 end
 
--- The first of the candidates with room, and why those before it, or all of them, have none.
-local function choose(candidates)
-  local reasons = {}
-  for position = 2, #candidates do
-    local reason = moved_on and 'changed' or misfit(candidates[1], candidates[position], {})
-    if not reason then return candidates[position][1], reasons end
-    reasons[#reasons + 1] = reason
-  end
-  return nil, reasons
-end
-
 local record, lasts_s = old[1], ARGV[FIRST + 4]
 if string.sub(lasts_s, 1, 1) == '{' then lasts_s = '' end
 if lasts_s == '0' and record.moving then
   finish(record)
 elseif lasts_s ~= '' and lasts_s ~= '0' then
   if record.moving then return answer({'moving', shown(record)}) end
-  local to, reasons = choose(cjson.decode(ARGV[FIRST + 3]))
-  if not to then return answer({'conflict', '1', table.concat(reasons, ',')}) end
+  local to, _, reasons = choose(ARGV[FIRST + 3], {})
+  if not to then return answer({'conflict', '1', reasons}) end
   if to == record.machine then return answer({'repeat', shown(record)}) end
   local before_move, tail = copy_of(record), ARGV[FIRST + 2]
   record.moving = {to = to, since = now, ['until'] = now + tonumber(lasts_s)}
@@ -74,24 +63,22 @@ for _, one in ipairs(old) do hold(one, -1) end
 local done = {}
 for index, one in ipairs(old) do
   local at = FIRST + STEP * (index - 1)
-  local tail, candidates = ARGV[at + 2], cjson.decode(ARGV[at + 3])
+  local tail, candidates = ARGV[at + 2], ARGV[at + 3]
   local new = cjson.decode('{' .. tail .. '}')
   new.tail, new.id, new.state, new.reserved_at, new.started_at = tail, one.id, 'confirmed', one.reserved_at, one.started_at
   new.expires_at, new.ended_at = 0, 0
-  local reasons
   if one.moving then
     new.machine, new.moving = one.machine, one.moving
     if one.moving.new then
       new.moving = copy_of(one.moving)
       new.moving.tail, new.moving.new = string.sub(ARGV[at + 4], 2, -2), cjson.decode(ARGV[at + 4])
     end
-    for position = 2, #candidates do
-      local reason = misfit(candidates[1], candidates[position], {})
-      if reason then return answer({'conflict', tostring(index), reason, position - 1}) end
-    end
+    local full, number, reason = choose(candidates, {}, true)
+    if full then return answer({'conflict', tostring(index), reason, number}) end
   else
-    new.machine, reasons = choose(candidates)
-    if not new.machine then return answer({'conflict', tostring(index), table.concat(reasons, ',')}) end
+    local to, _, reasons = choose(candidates, {})
+    if not to then return answer({'conflict', tostring(index), reasons}) end
+    new.machine = to
   end
   if new.machine ~= one.machine then new.started_at = now end
   hold(new, 1)
