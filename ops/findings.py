@@ -204,7 +204,12 @@ def scorer_findings(health: Mapping[str, Any], scorers: int, waiting: int) -> li
     differs = (health.get("ledger_check") or {}).get("differences")
     if differs:
         found.append(
-            Finding("ledger", "warning", f"{differs} sums differ from the instances", "windward ledger check --repair")
+            Finding(
+                "ledger",
+                "warning",
+                f"{differs} sums or times differ from the instances",
+                "windward ledger check --repair",
+            )
         )
     if waiting > QUEUE_MAX:
         found.append(Finding("queue", "warning", f"{waiting} queries wait", "start another `windward scorer`"))

@@ -46,7 +46,9 @@ class Metrics:
         self.instances = Gauge("windward_scorer_ledger_instances", "Instances reserved or confirmed", **of)
         self.reloads = Counter("windward_scorer_ledger_reloads", "Times the whole ledger was read", **of)
         self.differences = Gauge(
-            "windward_scorer_ledger_differences", "Machines and clusters that the last check found wrong", **of
+            "windward_scorer_ledger_differences",
+            "Machines, clusters and instances that the last check found wrong",
+            **of,
         )
         self.lost = Counter("windward_scorer_ledger_lost_instances", "Instances that the ledger's server lost", **of)
         self.unaccepted = Gauge("windward_scorer_ledger_unaccepted", "1 while an emptied ledger stops placing", **of)

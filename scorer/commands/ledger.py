@@ -28,14 +28,14 @@ _LEASE_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class CheckSettings(ClientSettings, LedgerSettings):
-    """Compare the sums and counts that the scripts keep with those of the instances.
+    """Compare the sums, counts and times of expiry that the scripts keep with those of the instances.
 
     Scorers may place and release meanwhile. Exit code 1: something differs and was not repaired.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward ledger check", "windward ledger check --repair")
 
-    repair: bool = setting(False, "write the sums and counts of the instances")
+    repair: bool = setting(False, "write those of the instances")
 
 
 @dataclass(frozen=True, kw_only=True)
