@@ -102,7 +102,7 @@ def scorer(port: int) -> Iterator[None]:
 
 def deployer(port: int, user: str = "deployer") -> Client:
     """A client under a user."""
-    return Client(url(port), username=user, password=password(user), timeout_s=10)
+    return Client(url(port), username=user, password=password(user), timeout_s=30)
 
 
 def test_usage_by_instance_is_where_users_of_the_windows_may_go(server: int, admin: redis.Redis) -> None:
