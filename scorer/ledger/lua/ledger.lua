@@ -583,7 +583,7 @@ local function sweep(most)
   end
   due = now + DUE_S
   for _, key in ipairs({EXPIRY, MOVING}) do
-    local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    local first = redis.call('ZRANGEBYSCORE', key, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     if first[2] then due = math.min(due, tonumber(first[2])) end
   end
   return #waiting + #over
