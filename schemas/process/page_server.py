@@ -2,7 +2,8 @@
 
 At most ``connections_max`` connections are open. One more closes the one that has been idle longest, so that a scrape
 is answered however many idle connections others hold. A connection without a complete request for ``timeout_s`` is
-closed. An answer is one socket write, as far as the socket accepts it.
+closed, and so is one whose reader takes nothing of an answer for as long. An answer is one socket write, as far as the
+socket accepts it.
 
 waitress was chosen over http.server (a thread for each connection, no limit, no timeout). It was also chosen over
 cheroot (a worker waits for each connection's request, so a few idle ones stop all scrapes). It does not support TLS;
@@ -106,6 +107,13 @@ class _Server(TcpWSGIServer):  # type: ignore[misc]
     channel_class = _Channel
     connections_max = CONNECTIONS_MAX
     context: ssl.SSLContext | None = None
+
+    def maintenance(self, now: float) -> None:
+        """Close what waits for too long, also where waitress waits for a reader that takes nothing."""
+        super().maintenance(now)
+        for channel in self.active_channels.values():
+            if channel.will_close:
+                self.trigger.pull_trigger(channel.handle_close)
 
     def handle_accept(self) -> None:
         super().handle_accept()
