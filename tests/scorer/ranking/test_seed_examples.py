@@ -11,6 +11,11 @@ from scorer.commands.fleet_file import OfflineFleet
 from scorer.placement.plan import plan
 from scorer.ranking import explain
 from scorer.ranking.profile_file import parse_profile
+from scorer.rebalance.eviction_order import OrderColumns
+from scorer.rebalance.low_node_load import Rules, low_node_load
+from scorer.rebalance.pool import Pool
+from scorer.rebalance.sides import Memory
+from scorer.rebalance.thresholds import Settings
 from tests.scorer.fleets import by_name, cases, fleet, machine, ranked, raw_scores, request, told, toml
 
 CASES = "seed_examples"
@@ -96,3 +101,19 @@ def test_request_fractions(row: dict[str, Any]) -> None:
     resources = explain.answer(ranked(offline, "seed", asked))["candidates"][0]["resources"]
     shares = [resources[name]["request"] / resources[name]["allocatable"] for name in ("cpu", "memory")]
     assert shares == pytest.approx(row["expected"]["fractions"])
+
+
+@pytest.mark.parametrize("row", cases(CASES, "headroom"), ids=by_name)
+def test_what_a_machine_under_its_threshold_takes_from_one_over_it(row: dict[str, Any]) -> None:
+    """48 instances of one core leave a busy machine: 70 % of 96 cores, less the 20 % in use, are idle elsewhere."""
+    inputs, busy = row["inputs"], 199
+    on_busy = np.zeros(busy, np.int64)
+    capacity = np.array([[200_000.0, inputs["capacity_cores"] * 1000.0], [1.0, 1.0]])
+    pool = Pool(
+        ("cpu", "memory"), ("busy", "idle"), capacity, np.ones(2, bool),
+        np.array([[0.0, inputs["load_percent"] / 100 * capacity[0, 1]], [0.0, 0.0]]),
+        tuple(map(str, range(busy))), on_busy, np.array([[1000.0] * busy, [0.0] * busy]),
+        on_busy == 0, on_busy == 1, on_busy == 0, OrderColumns.plain(busy),
+    )  # fmt: skip
+    rules = Rules(Settings({"cpu": 45}, {"cpu": inputs["high_percent"]}), condition=None)
+    assert len(low_node_load(pool, rules, lambda _, places: places, Memory(), 0.0)) == row["expected"]["cores"]
