@@ -46,7 +46,8 @@ class KeptValues(MachineFacts):
         """Return [..., n]: ``compute(machines)``, kept for the keys asked for last.
 
         For values that depend on the request: what they take of it is in the key, and a machine's value depends on
-        that and on the machine alone. After placements it is computed again for the machines that changed.
+        that and on the machine alone: the machines that ``compute`` is given may be without the request. After
+        placements it is computed again for the machines that changed.
         """
         if self.rows is not None:
             return compute(self)
@@ -58,7 +59,10 @@ class KeptValues(MachineFacts):
         return values if self.rows is None else values[..., self.picked]
 
     def of_snapshot(self, key: Hashable, compute: Compute) -> Any:
-        """Return ``compute(all machines)``: any value of the whole fleet that no placement changes."""
+        """Return ``compute(all machines)``: any value of the whole fleet that no placement changes.
+
+        Load models of the same window share it: it must not depend on credits, debits or estimates.
+        """
         fixed, own = self.fleet.shelf.fixed, (self.owner, key)
         if own not in fixed:
             fixed[own] = compute(self.whole)
