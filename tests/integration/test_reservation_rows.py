@@ -70,7 +70,6 @@ def test_reservations_of_others_are_kept(wire: Wire, names: Names, row: dict[str
         world.reserve(asked)
     assert len(world.ledger.all_instances()) == len(inputs["reservations"])
     world.set_clock(inputs["now_unix_s"])
-    world.follower.absorb(world.ledger.expire())
     need = inputs["pod"]["need"]
     amounts = {"cpu": need["cpu_millicores"] / 1000, "memory": need["memory_bytes"]}
     asked = own or request(id=inputs["pod"]["name"], **amounts)
