@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
-from scorer.ranking.kept import Owner
 from scorer.ranking.machines import Machines
+from scorer.ranking.owner import Owner
 
 SCORER = Owner("columns")
 """The owner of all columns."""

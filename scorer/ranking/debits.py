@@ -25,7 +25,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from scorer.ledger.slots import PlacedInstances
-from scorer.ranking.credits import Estimate, absorbed
+from scorer.ranking.credits import absorbed
+from scorer.ranking.estimate import Estimate
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.windows import ChosenWindows

@@ -10,9 +10,9 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from scorer.ranking.candidates import described, verdicts
-from scorer.ranking.kept import Owner
 from scorer.ranking.learned_estimate import LearnedEstimate
 from scorer.ranking.machines import Machines
+from scorer.ranking.owner import Owner
 from scorer.ranking.ranking import ContinuedRanking, Ranking
 from scorer.ranking.refusals import refusals
 

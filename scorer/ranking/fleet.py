@@ -7,7 +7,8 @@ from typing import Any, Literal, Protocol
 
 from scorer.ledger.seats import Seats
 from scorer.ledger.slots import PlacedInstances
-from scorer.ranking.credits import CreditModel, Estimate
+from scorer.ranking.credits import CreditModel
+from scorer.ranking.estimate import Estimate
 from scorer.ranking.kept import Shelf
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot

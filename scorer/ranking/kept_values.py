@@ -6,8 +6,9 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from scorer.ranking.fleet import Fleet
-from scorer.ranking.kept import Compute, Owner
+from scorer.ranking.kept import Compute
 from scorer.ranking.machine_facts import MachineFacts
+from scorer.ranking.owner import Owner
 from scorer.snapshot.arrays import Integers
 
 UNOWNED = Owner("unowned")

@@ -11,7 +11,7 @@ from schemas.learned import Learned
 from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.ledger.slots import PlacedInstances, code_of_kind
-from scorer.ranking.credits import Estimate
+from scorer.ranking.estimate import Estimate
 from scorer.snapshot.arrays import Floats
 
 

@@ -18,8 +18,8 @@ from schemas.resources import RESOURCES
 from scorer.ledger.facets import Facet
 from scorer.ranking.days import day_start_s
 from scorer.ranking.fleet import Fleet
-from scorer.ranking.kept import Owner
 from scorer.ranking.kept_values import UNOWNED, KeptValues
+from scorer.ranking.owner import Owner
 from scorer.ranking.requested_instance import RequestedInstance
 from scorer.snapshot.arrays import Bools, Floats, Integers
 

@@ -14,10 +14,11 @@ from typing import Any, Literal
 import msgspec
 
 from schemas.learned import Learned
-from scorer.ranking.credits import CreditModel, Estimate
+from scorer.ranking.credits import CreditModel
+from scorer.ranking.estimate import Estimate
 from scorer.ranking.fleet import MeanOf
-from scorer.ranking.kept import Owner, owner_of
 from scorer.ranking.learned_estimate import LearnedEstimate
+from scorer.ranking.owner import Owner, owner_of
 from scorer.ranking.plugins import Filter, Score, Wanted, wanted_of
 from scorer.ranking.rebalancing import Rebalancing
 from scorer.snapshot.windows import LONGEST_COVERED

@@ -46,7 +46,8 @@ import msgspec
 
 from schemas.errors import in_words, shortened, split_path
 from scorer.ranking import plugins
-from scorer.ranking.credits import CreditModel, Estimate
+from scorer.ranking.credits import CreditModel
+from scorer.ranking.estimate import Estimate
 from scorer.ranking.fleet import MeanOf
 from scorer.ranking.profile import (
     LoadModel,

@@ -12,7 +12,7 @@ import numpy as np
 from schemas.request import Request
 from scorer.ledger.overlay import Readable
 from scorer.ranking import plugins
-from scorer.ranking.kept import Owner
+from scorer.ranking.owner import Owner
 from scorer.ranking.profile import Profile
 from scorer.ranking.ranking import Ranking
 from scorer.snapshot.arrays import Bools

@@ -9,7 +9,7 @@ import numpy as np
 from schemas.request import Request
 from schemas.resources import RESOURCES
 from scorer.ledger.facets import Facet, facets_of
-from scorer.ranking.credits import Estimate
+from scorer.ranking.estimate import Estimate
 from scorer.snapshot.arrays import Bools, Floats
 
 

@@ -15,7 +15,8 @@ import math
 
 import numpy as np
 
-from scorer.ranking.kept import Kept, Owner
+from scorer.ranking.kept import Kept
+from scorer.ranking.owner import Owner
 from scorer.ranking.profile import Profile
 from scorer.snapshot.arrays import Floats
 from scorer.snapshot.snapshot import Snapshot

@@ -17,7 +17,7 @@ from scorer.commands.fleet_file import OfflineFleet
 from scorer.ledger.instance import copy_with
 from scorer.ledger.view import instance_of
 from scorer.ranking import explain
-from scorer.ranking.credits import Estimate
+from scorer.ranking.estimate import Estimate
 from scorer.ranking.kept import Kept
 from scorer.ranking.machines import Machines
 from scorer.ranking.profile import LoadModel, ProfileError

@@ -17,7 +17,7 @@ from scorer.ledger.overlay import Overlay
 from scorer.ledger.view import LedgerView, instance_of
 from scorer.ranking.catalogue import load_profiles
 from scorer.ranking.explain import answer
-from scorer.ranking.kept import RECENT_MAX, Kept, owner_of
+from scorer.ranking.kept import RECENT_MAX, Kept
 from scorer.ranking.machines import Machines
 from scorer.ranking.profile import PlacedFilter, Profile, WeightedScore
 from scorer.ranking.rank import rank, warm
@@ -92,22 +92,6 @@ def test_a_plugin_gets_what_it_keeps_itself() -> None:
         assert found.machines.count.tolist() == [3.0 + extra, 0.0]
         del found
         offline.ledger.apply(instance_of(request(), "a", offline.now_s, f"more-{extra}"))
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        (Counted(), Counted(), True),
-        (Counted(1.0, {"a": 1.0, "b": 2.0}), Counted(1.0, {"b": 2.0, "a": 1.0}), True),
-        (Counted(), Counted(2.0), False),
-        (Counted(1.0, {"a": 1.0}), Counted(1.0, {"a": 2.0}), False),
-        (Counted(), Other(), False),
-    ],
-)
-def test_an_owner_is_type_and_settings(one: Any, other: Any, same: bool) -> None:
-    """Equal plugins share what they keep; another type or another setting does not."""
-    assert (owner_of(one) == owner_of(other)) is same
-    assert not same or hash(owner_of(one)) == hash(owner_of(other))
 
 
 @settings(max_examples=25, deadline=None)
