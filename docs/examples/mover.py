@@ -16,6 +16,9 @@ import time
 import redis
 from windward_client import Client, WindwardError
 
+WAIT_S = 2
+"""How long one look at the list waits: less than the 5 s after which redis-py no longer waits for an answer."""
+
 MOVE_S = 1800
 """How long a move may take: so long its target is held."""
 
@@ -27,7 +30,7 @@ def mover(command: list[str], count: int = -1) -> None:
     waiting, taken, fence = (prefix + ":v1:{moves}:" + name for name in ("waiting", "taken", "fence"))
     with redis.Redis.from_url(url) as server, Client(url, prefix) as scorer:
         while count:
-            message = server.blmove(waiting, taken, 5, "RIGHT", "LEFT")
+            message = server.blmove(waiting, taken, WAIT_S, "RIGHT", "LEFT")
             if message is None:
                 continue
             move = json.loads(message)
@@ -55,7 +58,10 @@ def carry_out(scorer: Client, command: list[str], move: dict) -> str:
         scorer.update(instance, cancel_move=True, generation=move["generation"])
         return f"failed: {error}"
     number = begun.moving.number if begun.moving else None
-    scorer.confirm(instance, machine=target, generation=move["generation"], move=number)
+    try:
+        scorer.confirm(instance, machine=target, generation=move["generation"], move=number)
+    except WindwardError as error:  # it ended while it moved, or the move was cancelled
+        return f"moved, not confirmed: {error}"
     return "moved"
 
 

@@ -198,7 +198,12 @@ def test_what_is_acknowledged_and_not_moved_is_declined(valkey: Valkey, fleet: F
 
 
 def test_the_documented_mover(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
-    """It reserves, runs the program, confirms, acknowledges; what fails is cancelled, what is overtaken not begun."""
+    """It reserves, runs the program, confirms, acknowledges; what fails is cancelled, what is overtaken not begun.
+
+    An instance that ends while it moves does not end the mover, nor does an empty list: it waits for less than the time
+    after which redis-py ends a read.
+    """
+    assert f"WAIT_S = {redis.connection.DEFAULT_SOCKET_TIMEOUT - 3}\n" in (ROOT / "docs/examples/mover.py").read_text()
     one, now_s, names = fleet.daemon(valkey.url, "one", every=0.5), time.time(), fleet.names
     (tmp_path / "windward_client.py").write_text("from scorer.client import *\n")
     moved = tmp_path / "moved"
@@ -224,6 +229,9 @@ def test_the_documented_mover(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> N
         assert counted(one) | {"proposed": 0} == {"proposed": 0, "done": 1, "declined": 1}
         wanted = fleet.waiting
         assert wanted
+        (released,) = run(1, f"{sys.executable} -m ops.cli release $1 >&2")
+        assert " moved, not confirmed: FAILED_PRECONDITION: " in released
+        wanted = fleet.waiting
         fleet.wire.one("SET", names.moves_fence, wanted[0].fence + 1)
         (overtaken,) = run(1, "exit 1")
         assert overtaken.endswith(" overtaken")
