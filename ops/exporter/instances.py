@@ -68,7 +68,7 @@ def largest(state: State, most: int, rows: Bools) -> Iterator[Family]:
     chosen = np.argsort(-part, kind="stable")[:most]
     chosen = chosen[np.isfinite(part[chosen])]
     hosts = {snapshot.names[row] for row in placed.rows[chosen].tolist()}
-    ids = {pair_digest(one.machine, one.id): one.id for host in hosts for one in state.ledger.on_machine(host)}
+    ids = {pair_digest(host, one.id): one.id for host in hosts for one in state.ledger.held_on(host)}
     family = Family(
         "windward_instance_usage_ratio",
         "Measured usage of an instance, of its machine's allocatable; the largest ones.",

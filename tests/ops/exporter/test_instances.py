@@ -12,6 +12,8 @@ from ops.exporter.machines import MachineFamilies
 from ops.exporter.selection import Selection
 from ops.exporter.state import State
 from schemas.request import read_request
+from scorer.ledger.instance import copy_with
+from scorer.ledger.moving import Moving
 from scorer.ranking.catalogue import load_profiles
 from tests.ops.exporter.test_families import Page, at, names_in, read
 from tests.scorer.fleets import fleet as offline_fleet
@@ -63,6 +65,16 @@ def test_single_instances_are_shown_as_many_as_are_asked_for() -> None:
     assert {dict(labels)["id"] for labels in found} == {"three", 'one"'}
     assert at(found, machine="b", id="three", resource="cpu") == pytest.approx(0.4)
     assert len(shown(reporting(), top_instances=100)["windward_instance_usage_ratio"]) == 4
+
+
+def test_an_instance_is_shown_where_it_moves_to_once_it_is_measured_there() -> None:
+    """It is reported there before its move is confirmed; it was there before, too, when it moves back."""
+    offline = reporting()
+    moving = Moving("b", offline.now_s - 5, offline.now_s + 600)
+    offline.ledger.apply(copy_with(offline.ledger.instances["three"], machine="a", moving=moving))
+    found = shown(offline, top_instances=9)["windward_instance_usage_ratio"]
+    assert at(found, machine="b", id="three", resource="cpu") == pytest.approx(0.4)
+    assert {dict(labels)["id"] for labels in found} == {'one"', "two", "three"}
 
 
 def test_what_is_stale_has_no_load() -> None:
