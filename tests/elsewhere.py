@@ -216,7 +216,7 @@ UNTESTED = {
     **dict.fromkeys(
         (
             "ops.grafana.pictures.__main__", "ops.grafana.pictures.board", "ops.grafana.pictures.painters",
-            "ops.grafana.pictures.panel_data",
+            "ops.grafana.pictures.legends", "ops.grafana.pictures.panel_data",
         ),
         "draws the documents' pictures with matplotlib, by hand; seen by eye",
     ),

@@ -26,25 +26,25 @@ def _now() -> list[object]:
     return [
         parts.figures(
             "Processes that answer", "Pages that Prometheus can read, by job.",
-            [('sum by (job) (up{job=~"windward-.*"})', "{{job}}")], "short", width=8, steps=parts.SOME_IS_GOOD,
+            [('sum by (job) (up{job=~"windward-.*"})', "{{job}}")], "short", width=12, steps=parts.SOME_IS_GOOD,
         ),
         parts.figures(
             "Newest sample", "Age of the newest sample a scorer sees.", [("windward:sample_age_seconds:min", "age")],
-            "s", width=4, decimals=1, steps=parts.AGE,
+            "s", width=3, decimals=1, steps=parts.AGE,
         ),
         parts.figures(
             "Lag", "Age of the oldest message not folded, of the worst partition.",
-            [("max(windward_stream_lag_seconds)", "lag")], "s", width=4, decimals=1,
+            [("max(windward_stream_lag_seconds)", "lag")], "s", width=3, decimals=1,
             steps=stream.LAG,
         ),
         parts.figures(
             "Since the last flush", "Of the worker that wrote to Redis longest ago.",
-            [("max(time() - windward_stream_last_flush_timestamp_seconds)", "age")], "s", width=4, decimals=1,
+            [("max(time() - windward_stream_last_flush_timestamp_seconds)", "age")], "s", width=3, decimals=1,
             steps=parts.AGE,
         ),
         parts.figures(
             "Rejected", "Messages refused a second.", [("sum(rate(windward_stream_rejected_total[5m]))", "rejected")],
-            "ops", width=4, decimals=2, steps=parts.NONE_IS_GOOD,
+            "ops", width=3, decimals=2, steps=parts.NONE_IS_GOOD,
         ),
     ]  # fmt: skip
 

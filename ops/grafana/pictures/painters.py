@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import matplotlib as mpl
@@ -12,15 +12,14 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from ops.grafana.pictures.panel_data import Line, PanelData, on_grid
+from ops.grafana.pictures.legends import add_legend
+from ops.grafana.pictures.panel_data import PanelData, on_grid
 from ops.grafana.pictures.style import (
     BOTTOM_ROWS,
     COLORS,
     COLUMN_IN,
     DAY_S,
     GREY,
-    LEGEND_CHARACTERS,
-    LEGEND_MAX,
     PALETTE,
     TITLE_ROWS,
     color_at,
@@ -72,10 +71,23 @@ def _lines(axes: Axes, panel: Mapping[str, Any], data: PanelData) -> None:
     axes.set_ylim(0, top)
     _time_axis(axes, data)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shown(value, unit)))
-    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.set_yticks(_ticks(top, unit))
     axes.grid(axis="y", color="#eceef0", linewidth=0.8)
     _mark(axes, data)
-    _legend(axes, panel, lines)
+    if axes.get_legend_handles_labels()[0]:
+        add_legend(axes, panel["gridPos"], _inner_rows(panel), lines)
+    else:
+        _nothing(axes)
+
+
+def _ticks(top: float, unit: str) -> list[float]:
+    """Return the values that stand beside an axis: round ones in the unit that ``top`` is shown in."""
+    if unit in ("bytes", "Bps"):
+        scale = 1024.0 ** int(math.log(max(top, 1), 1024))
+    else:
+        scale = 60.0 if unit == "s" and top >= 60 else 1.0
+    ticks = MaxNLocator(5).tick_values(0, top / scale)
+    return [float(tick * scale) for tick in ticks if tick * scale <= top]
 
 
 def _mark(axes: Axes, data: PanelData) -> None:
@@ -83,24 +95,6 @@ def _mark(axes: Axes, data: PanelData) -> None:
     for times, color in data.marks:
         for time_s in times:
             axes.axvline(time_s / DAY_S, color=COLORS[color], linewidth=0.8, linestyle=(0, (1, 3)), zorder=0)
-
-
-def _legend(axes: Axes, panel: Mapping[str, Any], lines: Sequence[Line]) -> None:
-    """Put the names of the largest series below the panel, as Grafana does."""
-    handles, names = axes.get_legend_handles_labels()
-    if not handles:
-        _nothing(axes)
-        return
-    largest = {name: max((value for _, value in points), default=0.0) for name, points in lines}
-    order = sorted(range(len(names)), key=lambda place: -largest.get(names[place], math.inf))[:LEGEND_MAX]
-    room = LEGEND_CHARACTERS * panel["gridPos"]["w"]
-    while sum(len(names[place]) + 5 for place in order) > room and len(order) > 1:
-        order.pop()
-    axes.legend(
-        [handles[place] for place in order], [names[place] for place in order], fontsize=8, frameon=False,
-        loc="upper left", bbox_to_anchor=(-0.03, -0.75 / _inner_rows(panel)), ncols=LEGEND_MAX, handlelength=1.2,
-        columnspacing=1, borderpad=0, handletextpad=0.4,
-    )  # fmt: skip
 
 
 def _time_axis(axes: Axes, data: PanelData) -> None:
@@ -127,13 +121,14 @@ def _figures(axes: Axes, panel: Mapping[str, Any], data: PanelData) -> None:
         word = words.get(f"{value:.0f}")
         text = word["text"] if word else shown(value, options.get(name, {}).get("unit", _unit(panel)))
         texts.append((name, text, COLORS.get(word["color"], GREY) if word else color_at(value, _steps(panel))))
-    widest = max((len(text) for _, text, _ in texts), default=1) + 2
-    size = min(21.0, panel["gridPos"]["w"] * COLUMN_IN * 72 / (0.68 * widest * max(1, len(texts))))
+    room = panel["gridPos"]["w"] * COLUMN_IN * 72 / max(1, len(texts))
+    size = min(21.0, room / (0.68 * (max((len(text) for _, text, _ in texts), default=1) + 2)))
+    small = min(9.0, room / (0.6 * (max((len(name) for name, _, _ in texts), default=1) + 1)))
     for number, (name, text, color) in enumerate(texts):
         middle = (number + 0.5) / len(texts)
         axes.text(middle, 0.56, text, ha="center", va="center", fontsize=size, weight="bold", color=color)
         if len(texts) > 1:
-            axes.text(middle, 0.08, name, ha="center", va="center", fontsize=9, color=GREY)
+            axes.text(middle, 0.08, name, ha="center", va="center", fontsize=small, color=GREY)
 
 
 def _heat(axes: Axes, panel: Mapping[str, Any], data: PanelData) -> None:
@@ -144,7 +139,10 @@ def _heat(axes: Axes, panel: Mapping[str, Any], data: PanelData) -> None:
     counts = np.where(counts > 0, counts, np.nan)
     days = np.array([*grid, grid[-1] + data.step_s]) / DAY_S
     drawn = axes.pcolormesh(days, edges, counts, cmap="Oranges", norm=mpl.colors.PowerNorm(0.5, vmin=0))
-    axes.figure.colorbar(drawn, ax=axes, pad=0.006, fraction=0.015).ax.tick_params(labelsize=8, colors=GREY)
+    whole = MaxNLocator(5, integer=True)
+    axes.figure.colorbar(drawn, ax=axes, pad=0.006, fraction=0.015, ticks=whole).ax.tick_params(
+        labelsize=8, colors=GREY
+    )
     _time_axis(axes, data)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shown(value, "percentunit")))
 
@@ -156,9 +154,10 @@ def _bars(axes: Axes, panel: Mapping[str, Any], data: PanelData) -> None:
         value = points[-1][1]
         axes.barh(number, value, height=0.62, color=color_at(value, _steps(panel)), alpha=0.85)
         axes.text(value, number, f"  {shown(value, _unit(panel))}", va="center", fontsize=9)
-    axes.set_yticks(range(len(lines)), [name for name, _ in lines])
-    box = axes.get_position()
-    axes.set_position((box.x0 + 0.05, box.y0, box.width - 0.05, box.height))
+    names = [shortened(name) for name, _ in lines]
+    axes.set_yticks(range(len(lines)), names)
+    box, room = axes.get_position(), max(0.05, 0.005 + 0.0044 * max(map(len, names), default=0))
+    axes.set_position((box.x0 + room, box.y0, box.width - room, box.height))
 
 
 def _table(axes: Axes, panel: Mapping[str, Any], data: PanelData) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +15,10 @@ COLORS = {"green": "#3f9b46", "yellow": "#d9a300", "red": "#c8352d", "orange": "
 GREY = "#6a6f76"
 BOTTOM_ROWS = {"timeseries": 1.6, "heatmap": 0.75, "stat": 0.2, "bargauge": 0.2, "table": 0.2}
 TITLE_ROWS = 1.25
-LEGEND_MAX = 6
+LEGEND_MAX = 8
+LEGEND_ROWS_MAX = 3
+LEGEND_ROW = 0.4
+"""Height of a line of a legend, in rows of Grafana's grid."""
 LEGEND_CHARACTERS = 10
 """So many fit a column of Grafana's grid."""
 DAY_S = 86_400.0
@@ -45,6 +49,24 @@ def shown(value: float, unit: str) -> str:
 def shortened(text: str) -> str:
     """Return a text of at most 26 characters."""
     return text if len(text) <= 26 else f"{text[:25]}…"
+
+
+def legend_columns(lengths: Sequence[int], width: int) -> int:
+    """Return in how many columns names of these lengths stand below a panel that is ``width`` columns of the grid wide.
+
+    The fewest rows in which all fit; names that fit in no number of rows stand in as many columns as the longest allows.
+
+    >>> legend_columns([4, 4, 4], 6), legend_columns([15, 15, 15, 19, 14], 6), legend_columns([40] * 9, 6)
+    (3, 2, 1)
+    """
+    for rows in range(1, LEGEND_ROWS_MAX + 1):
+        columns = math.ceil(len(lengths) / rows)
+        taken, more = divmod(len(lengths), columns)
+        ends = [place * taken + min(place, more) for place in range(columns + 1)]
+        widest = [max(lengths[start:end]) for start, end in itertools.pairwise(ends)]
+        if sum(widest) + 5 * columns <= LEGEND_CHARACTERS * width:
+            return columns
+    return max(1, LEGEND_CHARACTERS * width // (max(lengths) + 5))
 
 
 def color_at(value: float, steps: Sequence[Mapping[str, Any]]) -> str:
