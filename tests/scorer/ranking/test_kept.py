@@ -206,11 +206,15 @@ def test_rankings_of_several_requests_in_turn_are_those_made_anew(
             held_back.append(found)
         where = data.draw(st.sampled_from(offline.snapshot.names))
         ended = data.draw(st.sampled_from(sorted(ledger.instances))) if ledger.instances else None
+        new = instance_of(asked, where, offline.now_s, f"i{number}")
         if ended and data.draw(st.booleans()):
             ledger.forget(ended)
+        elif on is overlay:
+            overlay.propose(new)
+            continue
         else:
-            (overlay.propose if on is overlay else ledger.apply)(instance_of(asked, where, offline.now_s, f"i{number}"))
-        overlay = overlay if on is overlay else Overlay(ledger)
+            ledger.apply(new)
+        overlay = Overlay(ledger)  # one is of a ledger that does not change
 
 
 @pytest.mark.parametrize("name", sorted(PROFILES.by_name))
