@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from scorer.ledger.follower import Follower
-from scorer.ledger.instance import Instance
+from scorer.ledger.instance import LIVE, Instance
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import Outcome, Transition
 from scorer.rpc.errors import CallError
@@ -41,7 +41,7 @@ def answer_to(transition: Transition, instance_id: str, step: str, dry_run: bool
     if outcome.kind == "generation":
         raise CallError("FAILED_PRECONDITION", other_generation(record))
     moving = record.moving
-    if outcome.kind == "elsewhere":
+    if outcome.kind == "elsewhere" and record.state in LIVE:
         also = f", moving to {moving.to}" if moving is not None else ""
         raise CallError("FAILED_PRECONDITION", f"{instance_id!r} is on {record.machine}{also}")
     if outcome.kind == "moving" and moving is not None:

@@ -67,6 +67,14 @@ def test_the_same_move_again_is_a_repeat_and_another_is_refused() -> None:
     assert "by another move" in words(scorer, "confirm", id="a", machine="m1", move=1)
 
 
+def test_the_confirmation_of_a_move_whose_instance_ended_says_so() -> None:
+    """It is not said to be where it was."""
+    scorer = scorer_with()
+    scorer.ask("update", id="a", machine="m1", move=True)
+    scorer.ask("release", id="a")
+    assert "'a' was released at" in words(scorer, "confirm", id="a", machine="m1")
+
+
 def test_a_move_is_cancelled_once() -> None:
     """The target is free; a second time there is nothing to cancel."""
     scorer = scorer_with()
