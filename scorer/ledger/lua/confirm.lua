@@ -11,8 +11,8 @@ ARGV[10] number of the move that is meant ("": any)
 A move is confirmed when ARGV[5] is the machine it goes to, and nothing else confirms it.
 
 Result: {"done", record}, {"repeat", record}, {"ended", record}, {"elsewhere", record}, {"generation", record} (it is
-another one), {"moving", record} (another move there is under way), {"gone"} (what the query confirmed before has ended and another generation came), {"late"} or
-{"unknown"}. ]]
+another one), {"moving", record} (another move there is under way), {"gone"} (what the query confirmed before has ended
+and another generation came), {"late"} or {"unknown"}. ]]
 sweep(SWEEP_MAX)
 local record, result, again = target(ARGV[4], ARGV[7], ARGV[8], ARGV[9])
 if result then

@@ -1,5 +1,6 @@
 --[[ Functions shared by the transitions of the ledger. A script begins with those that it uses; each local in capitals is
-a constant, and its value is put in where it is used (`scorer.ledger.script_text`). SCRIPT is the script's name. A script first plans on copies (rows, counts, clusters), then writes everything at once (commit), so it never stops
+a constant, and its value is put in where it is used (`scorer.ledger.script_text`). SCRIPT is the script's name.
+A script first plans on copies (rows, counts, clusters), then writes everything at once (commit), so it never stops
 halfway.
 
 The life of an instance; each step is one script, whose header tells what it does in every state:
