@@ -100,7 +100,8 @@ def check_columns(arrays: Mapping[str, NDArray[Any]], where: Where) -> None:
         may_miss = name.startswith("expected")
         _check_numbers(arrays, name, "of 0 or more", lambda values: values >= 0, where, may_miss=may_miss)
     for name in ("start_s", "end_s"):
-        _check_numbers(arrays, name, "", lambda values: values >= -TIME_MAX_S, where, most=TIME_MAX_S)
+        may_miss = name == "end_s"
+        _check_numbers(arrays, name, "", lambda values: values >= -TIME_MAX_S, where, may_miss, TIME_MAX_S)
     early = np.asarray(arrays["end_s"], np.float64) <= np.asarray(arrays["start_s"], np.float64)
     if early.any():
         raise WorkloadError(f"{where('end_s', _first(early))}: the instance ends before it starts")

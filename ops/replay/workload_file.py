@@ -13,7 +13,7 @@
 | instance                   | [K]    | names of the instances                                                      |
 | asked_cores, asked_mem_mib | [K]    | requests; memory is optional; a given 0 differs from no amount              |
 | start_s, end_s             | [K]    | when it starts and ends, in the time of ``ts``; what started before is       |
-|                            |        | placed at the beginning                                                     |
+|                            |        | placed at the beginning; no end, NaN: it runs on                            |
 | kind, labels               | [K]    | optional: text; labels as above                                             |
 | priority_class             | [K]    | optional: text; prod where it is empty                                      |
 | expected_cores,            | [K]    | optional: expected usage given by the deployer, NaN without                 |
@@ -58,6 +58,8 @@ from schemas.resources import CPU, MEMORY, RESOURCES
 from scorer.snapshot.arrays import Floats
 
 EPOCH_S_MIN = 1e9
+NEVER_S = 2.0 * TIME_MAX_S
+"""The end of an instance that has none: after the last cell of any workload."""
 MIB = 2.0**20
 
 
@@ -88,7 +90,8 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where | None =
     begin_s, cell_s = _cells(starts_s, source)
     machines, instances = arrays["machine"], arrays["instance"]
     minutes = _minutes(len(starts_s), cell_s, max(len(machines), len(instances)), source)
-    start_s, end_s = (np.asarray(arrays[name], np.float64) - begin_s for name in ("start_s", "end_s"))
+    start_s = np.asarray(arrays["start_s"], np.float64) - begin_s
+    end_s = np.nan_to_num(np.asarray(arrays["end_s"], np.float64), nan=NEVER_S) - begin_s
     capacity = np.full((len(RESOURCES), len(machines)), np.nan)
     capacity[CPU] = arrays["cores"]
     asked = np.zeros((len(RESOURCES), len(instances)))

@@ -14,6 +14,9 @@ from ops.replay.workload import CELLS_MAX, WorkloadError, row_of
 from ops.replay.workload_columns import AMOUNT_MAX, TABLES, TEXTS, TIME_MAX_S, Where, array_of, check_columns, in_tables
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
+ON_GRID = 0.01
+"""How far the time of a cell may be from its place, in cells."""
+
 
 def read_folder(path: Path) -> tuple[dict[str, NDArray[Any]], Where]:
     """Return the arrays that an ``.npz`` of the same workload would hold, and where in the tables each value is.
@@ -38,8 +41,11 @@ def read_folder(path: Path) -> tuple[dict[str, NDArray[Any]], Where]:
     times_s = _numbers(table, header, lines, "ts")
     _refuse(~(np.abs(times_s) <= TIME_MAX_S), f"{table}: ts", f"expected a time of at most {TIME_MAX_S:g} s", times_s)
     steps_s = np.diff(np.unique(times_s))
-    cell_s = float(np.median(steps_s)) if steps_s.size else 300.0
-    cells = np.floor((times_s - times_s.min()) / cell_s + 1e-9).astype(np.int64)
+    cell_s = float(steps_s.min()) if steps_s.size else 300.0
+    at = (times_s - times_s.min()) / cell_s
+    expected = f"expected a whole number of cells of {cell_s:g} s, the shortest step, after {times_s.min():.10g}"
+    _refuse(np.abs(at - np.rint(at)) > ON_GRID, f"{table}: ts", expected, times_s)
+    cells = np.rint(at).astype(np.int64)
     if (cells.max() + 1) * len(number_of) > CELLS_MAX:
         raise WorkloadError(f"{table}: ts: steps of {cell_s:g} s over {np.ptp(times_s):g} s are too many")
     arrays["ts"] = times_s.min() + np.arange(cells.max() + 1) * cell_s
@@ -62,7 +68,7 @@ def _refuse(wrong: Bools, column: str, expected: str, values: Floats) -> None:
     """Raise WorkloadError for the first wrong value of a column of a table."""
     if wrong.any():
         row = row_of(wrong, first=2)
-        raise WorkloadError(f"{column}, row {row}: {expected}, got {values[row - 2]:g}")
+        raise WorkloadError(f"{column}, row {row}: {expected}, got {values[row - 2]:.10g}")
 
 
 def _second_in_cell(rows: Integers, cells: Integers) -> int | None:

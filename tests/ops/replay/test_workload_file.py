@@ -70,6 +70,28 @@ def test_arrays_hold_the_same(tmp_path: Path) -> None:
     assert found.request(0).expected == {"cpu": 0.5}
 
 
+def test_the_shortest_step_is_the_length_of_a_cell(tmp_path: Path) -> None:
+    """Also where most steps are longer, because cells of the whole fleet are missing."""
+    lines = "instance,ts,cpu_cores\nweb,0,1\ndb,60,2\nweb,180,3\ndb,300,4\nweb,420,5\n"
+    found = read_workload(folder(tmp_path / "mine", usage=lines))
+    assert found.minutes == 8
+    assert found.usage.of(0, CPU, 0, 8).tolist() == [1, 1, 1, 3, 3, 3, 3, 5]
+    assert found.usage.of(1, CPU, 0, 8).tolist() == [2, 2, 2, 2, 2, 4, 4, 4]
+
+
+def test_an_instance_without_an_end_runs_on(tmp_path: Path) -> None:
+    """It is there until after the last cell, at any time of the epoch."""
+    found = read_workload(folder(tmp_path / "mine", instances=HEAD + "\nweb,1,0,\ndb,1,300,600\n"))
+    assert found.life[0] > found.minutes
+    assert found.life[1] == 5
+    late_s = 1.7e9
+    np.savez(tmp_path / "late.npz", **arrays(ts=late_s + np.arange(3) * 60.0, start_s=[late_s] * 2,
+                                             end_s=[np.nan, late_s + 60.0]))  # fmt: skip
+    late = read_workload(tmp_path / "late.npz")
+    assert late.life[0] > late.minutes
+    assert late.life[1] == 1
+
+
 def test_a_given_zero_differs_from_no_amount(tmp_path: Path) -> None:
     """A profile's default for instances without an amount is not for them."""
     both = "instance,asked_cores,asked_mem_mib,start_s,end_s\nweb,0,0,0,1200\ndb,4,256,300,900\n"
@@ -138,6 +160,8 @@ def test_a_given_zero_differs_from_no_amount(tmp_path: Path) -> None:
          "mine: ts: 3,333,333,333 minutes of 2 rows are too many: at most 200,000,000"),
         ("usage", "instance,ts,cpu_cores\nweb,0,1\nweb,1,1\nweb,2,1\nweb,99999999999,1\n",
          "mine/usage.csv: ts: steps of 1 s over 1e+11 s are too many"),
+        ("usage", "instance,ts,cpu_cores\nweb,0,1\nweb,300,1\nweb,750,1\n",
+         "mine/usage.csv: ts, row 4: expected a whole number of cells of 300 s, the shortest step, after 0, got 750"),
         ("instances", HEAD + "\n",
          "mine/usage.csv: instance, row 2: 'web' is not in instances.csv"),
         ("instances", HEAD + "\nweb,1,0,60\ndb,1,0,9\nweb,1,0,9\n",
