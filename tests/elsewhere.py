@@ -190,7 +190,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     ),
     # The replay of recorded load.
     "tests/ops/replay/test_command.py": (
-        "ops.replay.__main__", "ops.replay.plots", "ops.replay.report",
+        "ops.replay.__main__", "ops.replay.report",
         "ops.replay.settings", "ops.replay.sources",
     ),
     "tests/ops/replay/test_class_report.py": ("ops.replay.report_table",),

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ops.replay.simulation import Outcome
 from scorer.snapshot.arrays import Floats
 
 SUFFIXES = (".png", ".svg", ".pdf")
-BIN_MINUTES = 30
+BIN_MINUTES, BAND_MINUTES = 30, 10
 COLOURS = ("#1b5e9e", "#c1432e", "#2c7a3f", "#8e5aa8", "#c98a1b", "#5f6b73", "#9aa3a9", "#1aa0a8")
 _HOUR_MINUTES = 60.0
 
@@ -40,6 +41,8 @@ def save_page(outcomes: Sequence[Outcome], path: Path) -> None:
         demand = utilization(outcome)
         bands = figure.add_subplot(grid[row, 0])
         _bands(bands, demand, outcome)
+        if not row:
+            bands.legend(fontsize=6, loc="upper right", ncols=3)
         image = _heatmap(figure.add_subplot(grid[row, 1]), demand)
     figure.colorbar(image, ax=figure.axes[1::2], label="demand over capacity", shrink=0.5, pad=0.01)
     _hot_minutes(figure.add_subplot(grid[count, 0]), outcomes)
@@ -49,7 +52,7 @@ def save_page(outcomes: Sequence[Outcome], path: Path) -> None:
         f"{world.minutes / 1440:g} days; the fill ends at the dotted line",
         fontsize=11,
     )
-    figure.savefig(path, dpi=110)
+    _write(figure, path)
 
 
 def save_reliability(found: Reliability, title: str, path: Path) -> None:
@@ -77,11 +80,19 @@ def save_reliability(found: Reliability, title: str, path: Path) -> None:
     lower.set_yscale("log")
     lower.set_ylabel("cases")
     lower.set_xlabel("stated chance")
-    figure.savefig(path, dpi=110)
+    _write(figure, path)
+
+
+def _write(figure: Any, path: Path) -> None:
+    """Draw in memory, which takes a second, and then write: an interrupted run leaves no half of a file."""
+    drawn = BytesIO()
+    figure.savefig(drawn, format=path.suffix[1:], dpi=110)
+    path.write_bytes(drawn.getvalue())
 
 
 def binned(values: Floats, minutes: int = BIN_MINUTES) -> Floats:
-    """Return [..., bins]: means over ``minutes``; an incomplete bin at the end is left out."""
+    """Return [..., bins]: means over ``minutes``, or over all of fewer; an incomplete bin at the end is left out."""
+    minutes = min(minutes, values.shape[-1])
     whole = values.shape[-1] // minutes * minutes
     found: Floats = values[..., :whole].reshape(*values.shape[:-1], -1, minutes).mean(axis=-1)
     return found
@@ -89,20 +100,25 @@ def binned(values: Floats, minutes: int = BIN_MINUTES) -> Floats:
 
 def _bands(panel: Any, demand: Floats, outcome: Outcome) -> None:
     """Draw the fleet's percentiles over time."""
-    series = binned(np.percentile(demand, [1, 25, 50, 75, 99], axis=0), 10)
-    hours = (np.arange(series.shape[1]) + 0.5) * 10 / _HOUR_MINUTES
+    bin_minutes = min(BAND_MINUTES, demand.shape[1])
+    series = binned(np.percentile(demand, [1, 25, 50, 75, 99], axis=0), bin_minutes)
+    hours = (np.arange(series.shape[1]) + 0.5) * bin_minutes / _HOUR_MINUTES
     panel.fill_between(hours, series[0], series[4], color="#c6dbef", linewidth=0, label="1st to 99th percentile")
     panel.fill_between(hours, series[1], series[3], color="#6baed6", linewidth=0, label="middle half")
     panel.plot(hours, series[2], color="#08306b", linewidth=0.9, label="median")
     for level, style in ((HOT, "--"), (1.0, "-")):
         panel.axhline(level, color="#b22222", linewidth=0.7, linestyle=style)
     panel.axvline(outcome.workload.fill_minutes / _HOUR_MINUTES, color="#333333", linewidth=0.8, linestyle=":")
-    panel.set_xlim(0, outcome.workload.minutes / _HOUR_MINUTES)
+    panel.set_xlim(0, _hours(outcome))
     panel.set_ylim(0, 1.3)
     panel.set_title(outcome.policy, fontsize=9, loc="left", fontweight="bold")
     panel.tick_params(labelsize=7)
     panel.set_ylabel("utilization", fontsize=7)
     panel.set_xlabel("hours", fontsize=7)
+
+
+def _hours(outcome: Outcome) -> float:
+    return outcome.workload.minutes / _HOUR_MINUTES
 
 
 def _heatmap(panel: Any, demand: Floats) -> Any:
@@ -123,7 +139,7 @@ def _hot_minutes(panel: Any, outcomes: Sequence[Outcome]) -> None:
         hot = (utilization(outcome)[:, outcome.workload.fill_minutes :] > HOT).sum(axis=1)
         panel.plot(np.arange(1, len(hot) + 1), np.sort(hot)[::-1], color=colour, linewidth=1.2, label=outcome.policy)
     panel.set_yscale("symlog", linthresh=10)
-    panel.set_ylim(bottom=0)
+    panel.set_ylim(0, max(10.0, panel.get_ylim()[1]))
     panel.set_xlabel("machines, the hottest first", fontsize=8)
     panel.set_ylabel("minutes above 90 % after the fill", fontsize=8)
     panel.legend(fontsize=7)
@@ -132,9 +148,11 @@ def _hot_minutes(panel: Any, outcomes: Sequence[Outcome]) -> None:
 
 def _refusals(panel: Any, outcomes: Sequence[Outcome]) -> None:
     for outcome, colour in zip(outcomes, _colours(len(outcomes)), strict=True):
-        at = outcome.workload.start[outcome.refused > 0] / _HOUR_MINUTES
-        panel.step(np.r_[0.0, at], np.arange(len(at) + 1), where="post", color=colour, linewidth=1.2,
+        at, end = outcome.workload.start[outcome.refused > 0] / _HOUR_MINUTES, _hours(outcome)
+        panel.step(np.r_[0.0, at, end], np.r_[0 : len(at) + 1, len(at)], where="post", color=colour, linewidth=1.2,
                    label=f"{outcome.policy}: {int(outcome.refused.sum())} refusals in all")  # fmt: skip
+    panel.set_xlim(0, _hours(outcomes[0]))
+    panel.set_ylim(0, max(1.0, panel.get_ylim()[1]))
     panel.set_xlabel("hours", fontsize=8)
     panel.set_ylabel("instances refused at their first try", fontsize=8)
     panel.legend(fontsize=7)
