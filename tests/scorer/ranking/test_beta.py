@@ -48,6 +48,16 @@ def test_beta_distribution_is_symmetric_and_agrees_with_its_recurrence(a: float,
     assert at(x, a, b) - at(x, a + 1, b) == pytest.approx(math.exp(logarithm), abs=1e-9)
 
 
+@pytest.mark.parametrize(("a", "b"), [(0.04, 25_000.0), (0.5, 1e6), (77.0, 29_091.0), (1_000.0, 1e8), (19_000.0, 1e5)])
+def test_one_large_parameter_is_no_reason_for_the_expansion(a: float, b: float) -> None:
+    """A mean near 0 or 1: an idle machine, or a full one. Both tails are those of scipy."""
+    mean, deviation = a / (a + b), math.sqrt(a * b / (a + b) ** 2 / (a + b + 1))
+    x = np.clip(mean + np.linspace(-6, 6, 101) * deviation, 1e-15, 1.0)
+    for at, first, second in ((x, a, b), (1 - x, b, a)):
+        found = beta.distribution(at, np.full(101, first), np.full(101, second))
+        np.testing.assert_allclose(found, stats.beta.cdf(at, first, second), rtol=0, atol=2e-6)
+
+
 def test_beta_distribution_of_large_parameters_is_the_exact_one() -> None:
     """Where the expansion takes over it goes on from the continued fraction, and both tails are those of scipy."""
     x = np.linspace(0.2, 0.4, 201)
