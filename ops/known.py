@@ -17,6 +17,7 @@ from typing import Any
 
 from ops.commands import COMMANDS
 from schemas.near import did_you_mean
+from schemas.process.flags import has_variable
 from schemas.process.settings import SettingsError, read_tables
 
 FILE = Path(__file__).with_name("settings.json")
@@ -32,14 +33,20 @@ def classes(command: str) -> list[type]:
 
 
 def live() -> dict[str, list[str]]:
-    """Return the names of each command's settings, from the commands themselves; secrets end in ``*``."""
+    """Return the names of each command's settings, from the commands themselves.
+
+    Those of secrets end in ``*``, those that no variable gives in ``-``.
+    """
     return {
         command: list(dict.fromkeys(name for cls in classes(command) for name in _names(cls))) for command in COMMANDS
     }
 
 
 def _names(cls: type) -> list[str]:
-    return [field.name + "*" * bool(field.metadata.get("secret")) for field in dataclasses.fields(cls)]
+    return [
+        field.name + "*" * bool(field.metadata.get("secret")) + "-" * (not has_variable(cls, field.name, field))
+        for field in dataclasses.fields(cls)
+    ]
 
 
 def stored() -> dict[str, list[str]]:
@@ -72,14 +79,18 @@ def config_file(argv: Sequence[str], environ: Mapping[str, str]) -> Path | None:
 
 
 def wrong_variable(environ: Mapping[str, str], known: Mapping[str, Iterable[str]]) -> str:
-    """Return the error for the first variable that no command has; "" when all are known."""
+    """Return the error for the first variable that no command reads; "" when all are known."""
     settings = {name for names in known.values() for name in names}
-    variables = {name.rstrip("*").upper() for name in settings}
+    variables = {name.rstrip("*").upper() for name in settings if not name.endswith("-")}
     variables |= {f"{name[:-1].upper()}_FILE" for name in settings if name.endswith("*")}
     for variable in environ:
         name = variable.removeprefix(PREFIX)
         if name == variable or name in variables or any(name.startswith(other) for other in OTHERS):
             continue
+        if f"{name.lower()}-" in settings:
+            return (
+                f"variable {variable}: {name.lower()} is a flag, an argument or a key of a settings file, no variable"
+            )
         hint = did_you_mean(variable, [PREFIX + each for each in sorted(variables)])
         return f"variable {variable}: no command has such a setting{hint}"
     return ""
@@ -87,7 +98,7 @@ def wrong_variable(environ: Mapping[str, str], known: Mapping[str, Iterable[str]
 
 def wrong_key(file: Path, tables: Mapping[str, Any], known: Mapping[str, Iterable[str]]) -> str:
     """Return the error for the first unknown table or key of a settings file; "" when all are known."""
-    plain = {command: {name.rstrip("*") for name in names} for command, names in known.items()}
+    plain = {command: {name.rstrip("*-") for name in names} for command, names in known.items()}
     everything = {name for names in plain.values() for name in names}
     for table, content in tables.items():
         if table != "all" and table not in plain:

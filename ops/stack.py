@@ -182,7 +182,7 @@ class Stack(StartedByWith):
                     [
                         "--statistics",
                         ",".join(get_args(Statistic)),
-                        "--labels",
+                        "--machine-labels",
                         "zone,rack",
                         "--top-instances",
                         100,

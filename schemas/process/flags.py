@@ -5,6 +5,7 @@ A settings class may have, besides its fields:
     GROUP: ClassVar[str] = "Redis"       the title of the group that its fields are in; none: the command's own, first
     TITLE: ClassVar[str] = "the request" the title of the command's own group
     EXAMPLES: ClassVar[tuple[str, ...]]  command lines, each with a comment behind a ``#``; shown before the settings
+    VARIABLES: ClassVar[bool] = False    its fields say what one call is about: no variable gives them (`has_variable`)
 """
 
 from __future__ import annotations
@@ -124,8 +125,24 @@ def _group(cls: type, name: str, field: dataclasses.Field[Any]) -> str:
     """Return the title of a setting's group: that of the class which declares it last."""
     if (said := field.metadata.get("group")) is not None:
         return str(said)
-    owner = next((each for each in cls.__mro__ if name in inspect.get_annotations(each)), cls)
-    return str(owner.__dict__.get("GROUP", ""))
+    return str(owner(cls, name).__dict__.get("GROUP", ""))
+
+
+def owner(cls: type, name: str) -> type:
+    """Return the class that declares a setting last."""
+    return next((each for each in cls.__mro__ if name in inspect.get_annotations(each)), cls)
+
+
+def has_variable(cls: type, name: str, field: dataclasses.Field[Any]) -> bool:
+    """Return whether a variable gives a setting: one of a process, or one that all commands share.
+
+    What one call is about is given for that call: an argument, and each field of a class with ``VARIABLES = False``
+    that does not say ``variable=True``. Otherwise the variable of a process that runs on the same host, such as the
+    agent's WINDWARD_MACHINE, would choose the machine that `windward place` asks for.
+    """
+    if field.metadata.get("positional"):
+        return False
+    return bool(field.metadata.get("variable", getattr(owner(cls, name), "VARIABLES", True)))
 
 
 def _is_many(hint: Any) -> bool:

@@ -3,8 +3,9 @@
 A setting is one field. Its type (with msgspec constraints) validates it, and its description becomes the help text. Its
 name gives the flag (``interval_s`` is ``--interval-s``), the variable (``WINDWARD_INTERVAL_S``) and the key of the TOML
 file. There it is in the table of the command (``[agent]``) or in ``[all]``, from which every command reads the keys it
-knows. A time is given as ``90s``, ``5m``, ``2h``, or in seconds. A secret has no flag; it comes from the file, its
-variable, or a file named by ``WINDWARD_<NAME>_FILE``.
+knows. What one call is about has no variable (`schemas.process.flags.has_variable`). A time is given as ``90s``,
+``5m``, ``2h``, or in seconds. A secret has no flag; it comes from the file, its variable, or a file named by
+``WINDWARD_<NAME>_FILE``.
 
 Chosen over pydantic-settings and typer for the agent's sake. argparse and msgspec cost it neither memory nor a second
 dependency tree, and one mechanism serves every command.
@@ -25,7 +26,7 @@ import msgspec
 from schemas.durations import parse_duration
 from schemas.errors import field_error, shortened
 from schemas.near import did_you_mean
-from schemas.process.flags import UsageError, bare, choices, flag, is_duration, parse, parser_of
+from schemas.process.flags import UsageError, bare, choices, flag, has_variable, is_duration, parse, parser_of
 
 __all__ = ["SettingsError", "flag", "load_settings", "setting"]
 
@@ -46,7 +47,8 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **more: Any) -> 
     """Declare a field: its default, its help text, and ``secret=True``, ``positional=True`` or ``metavar=...``.
 
     Also ``group=...``, its group in the help; ``optional_value=True``, a flag that may stand without a value, which
-    then is the empty text; ``duration=True``, a time in seconds whose name does not end in ``_s``.
+    then is the empty text; ``duration=True``, a time in seconds whose name does not end in ``_s``; ``variable=...``,
+    whether a variable gives it, where its class says otherwise.
     """
     factory = {"default": default}
     if isinstance(default, dict | list):
@@ -92,6 +94,8 @@ def gather(
         raw.update(_from_file(Path(config), table or command, fields, table_fields))
     for name, field in fields.items():
         variable = f"WINDWARD_{name.upper()}"
+        if not has_variable(cls, name, field):
+            continue
         if variable in environ:
             raw[name] = (environ[variable], f"variable {variable}")
         elif field.metadata.get("secret") and f"{variable}_FILE" in environ:
@@ -109,7 +113,8 @@ def made(cls: type[Settings], raw: Mapping[str, tuple[Any, str]]) -> Settings:
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in values:
-            raise SettingsError(f"{name} is required: give {flag(name)} or WINDWARD_{name.upper()}")
+            variable = f" or WINDWARD_{name.upper()}" * has_variable(cls, name, field)
+            raise SettingsError(f"{name} is required: give {flag(name)}{variable}")
     try:
         return cls(**values)
     except ValueError as error:
