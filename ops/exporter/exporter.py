@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from ops.exporter import fleet
 from ops.exporter.exposition import Family, page
 from ops.exporter.machines import MachineFamilies
+from ops.exporter.process import ProcessFamilies
 from ops.exporter.selection import Selection
 from ops.exporter.state import Away, Reader, State
 from scorer.ranking.catalogue import Profiles
@@ -32,6 +33,7 @@ class Exporter:
         self._reader = reader
         self._selection = selection
         self._machines = MachineFamilies(selection)
+        self._process = ProcessFamilies()
         self._version = version
         self._clock = clock
         self._one_at_a_time = threading.Lock()
@@ -57,13 +59,13 @@ class Exporter:
             except Away as error:
                 self._pages["away"] += 1
                 self._say(str(error))
-                return page(self._own(0.0, 0.0, up=False), open_metrics=open_metrics)
+                return page([*self._own(0.0, 0.0, up=False), *self._process.families()], open_metrics=open_metrics)
             self._pages["complete"] += 1
             self._say("")
             read = time.perf_counter()
             families = [*fleet.families(state, self._selection, self._say_of_probe), *self._of_machines(state)]
             made = time.perf_counter()
-            families += self._own(read - begin, made - read, up=True)
+            families += [*self._own(read - begin, made - read, up=True), *self._process.families()]
             return page(families, open_metrics=open_metrics)
 
     def _read(self) -> State:

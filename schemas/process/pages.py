@@ -41,11 +41,16 @@ def serve_pages(registry: CollectorRegistry, host: str, port: int, ready: Ready)
 def metrics_of(registry: CollectorRegistry) -> WsgiApplication:
     """Return the application of ``/metrics``, the process's own metrics added to the registry."""
     disable_created_metrics()  # type: ignore[no-untyped-call]
+    add_process(registry)
+    application: WsgiApplication = make_wsgi_app(registry)
+    return application
+
+
+def add_process(registry: CollectorRegistry) -> None:
+    """Add the process's own ``process_*`` and ``python_*`` to a registry."""
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         with contextlib.suppress(ValueError):  # the registry has it already
             collector(registry=registry)
-    application: WsgiApplication = make_wsgi_app(registry)
-    return application
 
 
 class Pages:

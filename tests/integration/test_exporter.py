@@ -94,6 +94,7 @@ def test_pages(valkey: Valkey, names: Names) -> None:
         found = samples(body)
         assert {labels["machine"] for labels, _ in found["windward_machine_fresh"]} == {"a", 'b"\\c', "d"}
         assert found["windward_exporter_up"] == [({}, 1.0)]
+        assert found["process_resident_memory_bytes"][0][1] > 2**20
         assert sum(value for _, value in found["windward_redis_memory_used_bytes"]) > 100_000
         status, headers, body = get(page, Accept="application/openmetrics-text;version=1.0.0", Accept_Encoding="gzip")
         assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
@@ -126,6 +127,7 @@ def test_redis_away_shows_no_old_value(tmp_path: Path) -> None:
                 found = samples(body)
                 assert status == 200
                 assert found["windward_exporter_up"] == [({}, 0.0)]
+                assert "process_open_fds" in found
                 assert not [name for name in found if name.startswith(("windward_machine", "windward_fleet"))]
             assert get(f"{page}/ready")[0] == 503
             assert b"redis_url: " in get(f"{page}/ready")[2]
