@@ -52,7 +52,6 @@ from schemas.process.terminal import screen
 from scorer.ranking.catalogue import DEFAULT, Profiles, load_profiles, read_profile
 from scorer.ranking.class_sums import by_class_filter
 from scorer.ranking.profile import Profile, ProfileError
-from scorer.ranking.third_party import PluginError
 
 SETTINGS = ReplaySettings
 
@@ -75,7 +74,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
             made, drawn = _replay(settings, profiles, list(worlds(settings, missing)), chances)
             results += made
         results = once(results)
-    except (WorkloadError, ProfileError, PluginError) as error:
+    except (WorkloadError, ProfileError) as error:
         raise SettingsError(str(error)) from None
     if not results:
         raise SettingsError("sources: there are no results in these files")

@@ -13,6 +13,7 @@ from scorer import plugins
 from scorer.commands import drain, drain_live
 from scorer.commands.whole_fleet import whole_fleet
 from tests.in_process import run_command
+from tests.ops.replay.test_workload_file import folder as workload
 
 FAILING = """
 from dataclasses import dataclass
@@ -87,6 +88,14 @@ def test_it_is_named_on_one_line(folder: Path, command: tuple[str, ...], code: i
     told = json.loads(run_command(*words, "--json", environ={}).stderr)
     assert told["code"] == "INTERNAL"
     assert told["message"] == SAID.partition(": ")[2]
+
+
+def test_a_replay_names_it_too(folder: Path) -> None:
+    """By the exit code of the others: what failed is the plugin, not what was given."""
+    words = ("replay", str(workload(folder / "work")), "--profile", "mine.toml")
+    done = run_command(*words, environ={})
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (1, "", f"windward replay: {SAID}")
+    assert json.loads(run_command(*words, "--json", environ={}).stderr.strip())["code"] == "INTERNAL"
 
 
 @pytest.mark.parametrize(
