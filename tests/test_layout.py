@@ -170,17 +170,29 @@ def test_the_client_can_be_handed_out_alone() -> None:
     assert needed - set(sys.stdlib_module_names) == {"redis", "msgspec"}
 
 
+def texts() -> list[tuple[Path, str]]:
+    """Return every text file of the project, with its text."""
+    asked = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=False, cwd=ROOT)
+    paths = [ROOT / name for name in asked.stdout.split("\n") if name] or sources(*PACKAGES, "tests")
+    return [
+        (path, path.read_text(errors="replace"))
+        for path in paths
+        if path.is_file() and path.suffix not in (".npz", ".gz", ".png")
+    ]
+
+
 def test_the_project_names_no_place_it_was_made_in() -> None:
     """No path of a machine it was written on, no host of a package registry, no number of a tracker's entry."""
     registries = ("pypi" + ".org", "pythonhosted" + ".org", "maven" + ".org", "proxy.golang" + ".org", "npmjs" + ".org")
     wrong = re.compile(
         "|".join([*map(re.escape, registries), r"/work" + r"/\w", r"/tmp" + r"/w\b", r"\bissue " + r"#?\d"])
     )
-    tracked = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=False, cwd=ROOT).stdout.split(
-        "\n"
-    )
-    texts = [ROOT / name for name in tracked if name] or sources(*PACKAGES, "tests")
-    for path in texts:
-        if path.is_file() and path.suffix not in (".npz", ".gz", ".png"):
-            found = wrong.search(path.read_text(errors="replace"))
-            assert not found, f"{path} says {found and found[0]!r}"
+    for path, text in texts():
+        found = wrong.search(text)
+        assert not found, f"{path} says {found and found[0]!r}"
+
+
+def test_no_conflict_of_two_changes_is_left() -> None:
+    """No file has the marks between which git writes both sides."""
+    marks = re.compile(r"^(?:" + "<" * 7 + "|" + ">" * 7 + r")(?: |$)", re.MULTILINE)
+    assert not [path for path, text in texts() if marks.search(text)]
