@@ -97,6 +97,7 @@ COLUMNS: Mapping[str, Column] = {
     # ---- of the whole fleet, plain numbers, [R] or one
     "all_have_load": Overall(lambda m: bool(m.has_load.all()), fixed=True),
     "busiest": Overall(lambda m: m.utilization.max(axis=1, initial=0.0).tolist()),  # NaN where any is unknown
+    "busiest_known": Overall(lambda m: np.fmax.reduce(m.utilization, axis=1, initial=0.0).tolist()),
     "smallest": Overall(  # 1 / allocatable of the smallest machine; 0 where none is known
         lambda m: np.fmax.reduce(m.inverse_allocatable, axis=1, initial=0.0).tolist(), fixed=True
     ),

@@ -26,8 +26,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from scorer.ranking.machines import Machines
 from scorer.ranking.normal import EXCESS_SCALE, Singles, scaled_excess
-from scorer.snapshot.arrays import Floats
+from scorer.ranking.rounding import known_or
+from scorer.ranking.variance import Mean, means_of, variance_columns
+from scorer.snapshot.arrays import Floats, picking
 
 _UNITS = EXCESS_SCALE**-2
 """Of a variance."""
@@ -79,3 +82,60 @@ def weighted_growth(before: Singles, fixed: Singles, asked: Sequence[tuple[float
     for row in growth[1:]:
         total += row
     return total
+
+
+class OverloadColumns:
+    """What is kept of the machines for a score by the growth of the overload, for K resources, by their rows."""
+
+    def __init__(self, rows: Sequence[int], limit: float, std_factor: float, floor: float) -> None:
+        self._rows = rows
+        self._limit = limit
+        self._std_factor = std_factor
+        self._floor = floor
+
+    def growth(self, machines: Machines, asked: Sequence[tuple[int, float, float, float]]) -> Singles:
+        """Return [n]: `weighted_growth`; ``asked`` has the place among K, weight, amount and its standard deviation."""
+        before, fixed = machines.recent("before", self._before), machines.constant("spread", self._fixed)
+        if len(asked) < len(before):
+            places = picking([each[0] for each in asked])
+            before, fixed = before[places], fixed[places]
+        return weighted_growth(before, fixed, [each[1:] for each in asked])
+
+    def variance(self, machines: Machines) -> Floats:
+        """Return [K, n]: the square of the spread of the load."""
+        found: Floats = machines.constant("variance", self._variance)
+        return found
+
+    def inverses(self, machines: Machines) -> Floats:
+        """Return [K, n]; 0 where allocatable or the usage is unknown: the instance is then of no share there."""
+        found: Floats = machines.constant("inverses", self._inverses)
+        return found
+
+    def evenness(self, machines: Machines) -> Floats:
+        """Return [K, 3, n]: `variance_columns`, 0 where unknown."""
+        found: Floats = machines.derived("columns", lambda m: variance_columns(self._load(m), self.inverses(m)))
+        return found
+
+    def means(self, machines: Machines) -> list[Mean]:
+        """Return the fleet's mean utilization of each of the K resources."""
+        found: list[Mean] = machines.of_fleet("means", lambda m: means_of(m.utilization[picking(self._rows)]))
+        return found
+
+    def _load(self, machines: Machines) -> Floats:
+        return known_or(machines.utilization[picking(self._rows)], 0.0)
+
+    def _before(self, machines: Machines) -> Singles:
+        """Return [K, 2, n]; where the load is unknown the headroom is all of the limit."""
+        return known_before(self._load(machines), machines.constant("spread", self._fixed), self._limit)
+
+    def _fixed(self, machines: Machines) -> Singles:
+        """Return [K, 3, n]."""
+        return fixed_spread(self._variance(machines), self.inverses(machines))
+
+    def _variance(self, machines: Machines) -> Floats:
+        deviation = known_or(machines.deviation[self._rows], 0.0) * self._std_factor
+        variance: Floats = deviation * deviation + self._floor**2
+        return variance
+
+    def _inverses(self, machines: Machines) -> Floats:
+        return known_or(machines.inverse_allocatable[self._rows] + 0.0 * machines.measured_mean[self._rows], 0.0)

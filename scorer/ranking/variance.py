@@ -18,8 +18,8 @@ from scorer.snapshot.arrays import Floats
 
 Mean = tuple[float, float]
 """The mean utilization of a resource, and 1/n of the n machines that it is known of."""
-Asked = tuple[int, float, float]
-"""A resource's place among K, the factor of its growth, and the amount that the instance is expected to use."""
+Added = tuple[int, float, float]
+"""A resource's place among K, the factor of its growth, and the amount that is added."""
 
 
 def variance_growth(utilization: float, added: float, mean: float, share: float) -> float:
@@ -53,7 +53,7 @@ def variance_columns(utilization: Floats, inverses: Floats) -> Floats:
     return found
 
 
-def weighted_variance_growth(columns: Floats, means: Sequence[Mean], asked: Sequence[Asked]) -> Floats:
+def weighted_variance_growth(columns: Floats, means: Sequence[Mean], asked: Sequence[Added]) -> Floats:
     """Return [n]: the growth of each resource times its factor, added up; ``columns`` from `variance_columns`.
 
     >>> columns = variance_columns(np.array([[0.1, 0.5]]), np.array([[0.1, 0.1]]))
@@ -71,7 +71,7 @@ def weighted_variance_growth(columns: Floats, means: Sequence[Mean], asked: Sequ
     return found
 
 
-def variance_parts(columns: Floats, means: Sequence[Mean], asked: Sequence[Asked]) -> Parts:
+def variance_parts(columns: Floats, means: Sequence[Mean], asked: Sequence[Added]) -> Parts:
     """Return `weighted_variance_growth` taken apart: ``own - slopes @ means``, of the resources asked for."""
     if not asked:
         none = np.zeros((0, columns.shape[2]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -15,15 +15,12 @@ from schemas.resources import RESOURCES
 from scorer.ranking.allocation import check_weights
 from scorer.ranking.machines import Machines
 from scorer.ranking.normal import Singles, expected_excess_of, upper_tail_of
-from scorer.ranking.overload import fixed_spread, known_before, weighted_growth
-from scorer.ranking.rounding import known_or
+from scorer.ranking.octaves import Asked, Octaves
+from scorer.ranking.overload import OverloadColumns
 from scorer.ranking.scope import Parts, Scope
-from scorer.ranking.variance import Asked as Even
-from scorer.ranking.variance import Mean, means_of, variance_columns, variance_parts, weighted_variance_growth
-from scorer.snapshot.arrays import Floats, picking
+from scorer.ranking.variance import Added, variance_parts, weighted_variance_growth
+from scorer.snapshot.arrays import Floats
 
-Asked = tuple[int, float, float, float]
-"""A resource's position, the share of its weight, the expected amount, and the standard deviation of that."""
 FACTOR_MAX = 1e6
 """The largest factor that a setting may be: squares of larger ones are no numbers."""
 FLOOR_MIN = 1e-15
@@ -91,12 +88,15 @@ class ExpectedOverload:
     def __call__(self, request: Request, machines: Machines) -> Floats:
         """Return [n]."""
         asked = self._asked(machines)
-        if not asked:
-            score = np.full(len(machines), 75.0)
-        else:
-            score = self._overload_term(machines, asked) + 75.0
-            if self.evenness:
-                score += weighted_variance_growth(self._columns(machines), self._fleet(machines), self._even(asked))
+        if machines.rows is None:
+            near = self._octaves(machines).read(asked, lambda largest: self._one_by_one(machines, largest))
+            if near is not None:
+                score = near[: len(machines)].astype(np.float64)
+                score += 75.0
+                return score
+        score = self._overload_term(machines, asked) + 75.0
+        if self.evenness:
+            score += self._even_term(machines, asked)
         if self._may_leave_range(machines, asked):
             np.clip(score, 0.0, 100.0, out=score)
         return score if machines.all_have_load else np.where(machines.has_load, score, 75.0 - 25.0 * WITHOUT_DATA)
@@ -106,6 +106,8 @@ class ExpectedOverload:
         if machines.rows is not None:
             return True
         most, smallest, busiest = 0.0, machines.smallest, machines.busiest
+        if any(math.isnan(busiest[row]) for row in self._rows):
+            busiest = machines.busiest_known
         for place, weight, expected, deviation in asked:
             row = self._rows[place]
             added, load = expected * smallest[row], max(busiest[row], 1.0)
@@ -119,12 +121,14 @@ class ExpectedOverload:
         """
         asked = self._asked(machines)
         even = self._even(asked) if self.evenness else []
-        parts = variance_parts(self._columns(machines), self._fleet(machines), even)
-        own, known = parts.own + 75.0, machines.has_load
-        if asked:
-            own += self._overload_term(machines, asked)
+        parts = variance_parts(self._kept.evenness(machines), self._kept.means(machines), even)
+        own, known = parts.own + 75.0 + self._overload_term(machines, asked), machines.has_load
         own = np.where(known, own, 75.0 - 25.0 * WITHOUT_DATA)
         return parts._replace(own=own, slopes=np.where(known, parts.slopes, 0.0))
+
+    @cached_property
+    def _kept(self) -> OverloadColumns:
+        return OverloadColumns(self._rows, self.limit, self.std_factor, self.floor)
 
     @cached_property
     def _rows(self) -> list[int]:
@@ -153,61 +157,58 @@ class ExpectedOverload:
 
     def _overload_term(self, machines: Machines, asked: Sequence[Asked]) -> Floats:
         """Return [n]: -25 times the weighted growth of the expected overload."""
-        growth: Singles = machines.recent(("growth", *asked), lambda m: self._growth(m, asked))
-        return growth.astype(np.float64)
+        if not asked:
+            return np.zeros(len(machines))
+
+        def growth(m: Machines) -> Singles:
+            if m.rows is None:
+                self._octaves(m).count(asked)
+            return self._growth(m, asked)
+
+        found: Singles = machines.recent(("growth", *asked), growth)
+        return found.astype(np.float64)
 
     def _growth(self, machines: Machines, asked: Sequence[Asked]) -> Singles:
         """Return [n]: the same, made anew."""
-        before, fixed = machines.recent("before", self._before), machines.constant("spread", self._fixed)
-        if len(asked) < len(before):
-            places = picking([each[0] for each in asked])
-            before, fixed = before[places], fixed[places]
-        return weighted_growth(before, fixed, [(-25.0 * weight, amount, spread) for _, weight, amount, spread in asked])
+        return self._kept.growth(
+            machines, [(place, -25.0 * share, amount, spread) for place, share, amount, spread in asked]
+        )
 
-    def _before(self, machines: Machines) -> Singles:
-        """Return [K, 2, n]; where the load is unknown the headroom is all of the limit."""
-        load = known_or(machines.utilization[picking(self._rows)], 0.0)
-        return known_before(load, machines.constant("spread", self._fixed), self.limit)
+    def _even_term(self, machines: Machines, asked: Sequence[Asked]) -> Floats:
+        """Return [n]: -25 times the weighted growth of the fleet's variance."""
+        return weighted_variance_growth(self._kept.evenness(machines), self._kept.means(machines), self._even(asked))
 
-    def _fixed(self, machines: Machines) -> Singles:
-        """Return [K, 3, n]."""
-        return fixed_spread(self._variance(machines), machines.constant("inverses", self._inverses))
-
-    def _variance(self, machines: Machines) -> Floats:
-        """Return [K, n]."""
-        deviation = known_or(machines.deviation[self._rows], 0.0) * self.std_factor
-        variance: Floats = deviation * deviation + self.floor**2
-        return variance
-
-    def _inverses(self, machines: Machines) -> Floats:
-        """Return [K, n]; 0 where allocatable or the usage is unknown: the instance is then of no share there."""
-        return known_or(machines.inverse_allocatable[self._rows] + 0.0 * machines.measured_mean[self._rows], 0.0)
-
-    def _even(self, asked: Sequence[Asked]) -> list[Even]:
-        """Return the same for the growth of the variance."""
-        return [(place, -25.0 * self.evenness * weight, expected) for place, weight, expected, _ in asked]
-
-    def _columns(self, machines: Machines) -> Floats:
-        """Return [K, 3, n]; 0 where unknown."""
-
-        def columns(m: Machines) -> Floats:
-            load = known_or(m.utilization[picking(self._rows)], 0.0)
-            return variance_columns(load, m.constant("inverses", self._inverses))
-
-        found: Floats = machines.derived("columns", columns)
+    def _octaves(self, machines: Machines) -> Octaves:
+        """Return what is kept of amounts until the next placement."""
+        found: Octaves = machines.of_fleet("octaves", lambda _: Octaves())
         return found
 
-    def _fleet(self, machines: Machines) -> list[Mean]:
-        """Return the fleet's mean utilization of each of the K resources."""
-        means: list[Mean] = machines.of_fleet("means", lambda m: means_of(m.utilization[picking(self._rows)]))
-        return means
+    def _one_by_one(self, machines: Machines, largest: Sequence[Asked]) -> Callable[[Asked], Floats] | None:
+        """Return the function from one resource asked for to its part [n]; the parts add up to the score less 75.
+
+        None where a score by so much could leave 0 to 100.
+        """
+        if self._may_leave_range(machines, largest):
+            return None
+
+        def part(asked: Asked) -> Floats:
+            found = self._growth(machines, [asked]) + self._even_term(machines, [asked])
+            if not machines.all_have_load:
+                found[~machines.has_load] = -25.0 * WITHOUT_DATA if asked[0] == largest[0][0] else 0.0
+            return found
+
+        return part
+
+    def _even(self, asked: Sequence[Asked]) -> list[Added]:
+        """Return the same for the growth of the variance."""
+        return [(place, -25.0 * self.evenness * weight, expected) for place, weight, expected, _ in asked]
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show, by resource: the chance of load above the limit with the instance, the overload with and without."""
         usual = machines.plain("utilization", position)
         expected, deviations = machines.expected.tolist(), self._deviations(machines)
-        inverse = machines.constant("inverses", self._inverses)[:, position].tolist()
-        variances = machines.constant("variance", self._variance)[:, position].tolist()
+        inverse = self._kept.inverses(machines)[:, position].tolist()
+        variances = self._kept.variance(machines)[:, position].tolist()
         chance: dict[str, float | None] = {}
         overload: dict[str, float | None] = {}
         overload_before: dict[str, float | None] = {}

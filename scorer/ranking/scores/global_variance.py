@@ -17,7 +17,7 @@ from scorer.ranking.machines import Machines
 from scorer.ranking.rounding import known_or
 from scorer.ranking.scope import Parts, Scope
 from scorer.ranking.variance import (
-    Asked,
+    Added,
     Mean,
     means_of,
     variance_columns,
@@ -88,7 +88,7 @@ class GlobalVariance:
         weights = sum(self.weights.values())
         return [(at, row, -25.0 * self.weights[RESOURCES[row]] / weights) for at, row in enumerate(self._rows)]
 
-    def _asked(self, machines: Machines) -> list[Asked]:
+    def _asked(self, machines: Machines) -> list[Added]:
         """Return the resources with a weight that the instance is expected to use."""
         expected = machines.expected.tolist()
         return [(place, factor, expected[row]) for place, row, factor in self._factors if expected[row] > 0]
