@@ -70,7 +70,7 @@ def leaving(
         rules = rules_of(settings, left, rounds)
         memory = Memory() if rounds is None else rounds.thresholds
         gone = dict(on_way) | {n: at for n, at in leaving_in(scene) if at is not None}
-        pool = _pool(scene, rules.thresholds.resources(), draft.free, gone)
+        pool = pool_of(scene, rules.thresholds.resources(), draft.free, gone)
         place = {one.id: n for n, one in enumerate(scene.instances)}
         rows = np.array([snapshot.roster.index[name] for name in pool.machines], np.int64)
 
@@ -102,7 +102,7 @@ def leaving(
     )
 
 
-def _pool(scene: Scene, names: Sequence[str], movable: Bools, on_way: Mapping[int, int]) -> Pool:
+def pool_of(scene: Scene, names: Sequence[str], movable: Bools, on_way: Mapping[int, int]) -> Pool:
     """Return the machines and instances as columns of the rules; instances under way are on their targets."""
     usage = _amounts(names, scene.usage)
     of_instances = np.array([np.bincount(scene.placed.rows, each, len(scene.snapshot)) for each in usage])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,21 @@ import numpy as np
 import pytest
 
 from schemas.request import read_request
-from scorer.commands.fleet_file import read_fleet
+from schemas.resources import RESOURCES
+from scorer.commands.fleet_file import OfflineFleet, read_fleet
 from scorer.placement.as_request import as_request
 from scorer.ranking.catalogue import load_profiles
 from scorer.ranking.kept import Kept
 from scorer.ranking.rank import rank
 from scorer.rebalance.anomaly import Condition, Detector, Detectors
 from scorer.rebalance.eviction_order import CLASS_RANK, NO_CLASS, OrderColumns, eviction_order, usefulness
+from scorer.rebalance.leaving import pool_of
 from scorer.rebalance.low_node_load import Eviction, Rules, low_node_load
 from scorer.rebalance.pool import INSTANCES, Pool
+from scorer.rebalance.scene import scene_of
 from scorer.rebalance.sides import Memory, reason, usage_score
 from scorer.rebalance.thresholds import Settings, limits
-from scorer.snapshot.arrays import Integers
+from scorer.snapshot.arrays import Floats, Integers
 
 FILE = json.loads((Path(__file__).parent / "cases" / "koordinator_low_node_load.json").read_text())
 NAMES = {"cpu_millicores": "cpu", "memory_bytes": "memory", "pods": INSTANCES}
@@ -38,6 +42,7 @@ NOT_COVERED = {
     "GetNodeRawAllocatable/node has invalid raw allocatable annotation - fallback to allocatable": "likewise",
 }
 MANUAL_S = 1_000.0
+KUBERNETES = load_profiles().choose("kubernetes")
 
 
 def rows(*kinds: str) -> list[Any]:
@@ -84,6 +89,54 @@ def order_of(pods: Sequence[Mapping[str, Any]]) -> OrderColumns:
     )
 
 
+def fleet_file(machines: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> OfflineFleet:
+    """The machines and pods of a row as a fleet file has them: cores and bytes, usage of machines and of instances."""
+
+    def amounts(of: Mapping[str, Any]) -> dict[str, float]:
+        return {"cpu": of["cpu_millicores"] / 1000, "memory": of["memory_bytes"]}
+
+    def used(machine: str) -> dict[str, float]:
+        each = [amounts(pod["usage"]) for pod in pods if pod["machine"] == machine]
+        return {name: sum(one[name] for one in each) for name in ("cpu", "memory")}
+
+    described = [
+        {"name": machine["name"], "capacity": amounts(machine["allocatable"]), "usage": used(machine["name"]),
+         "labels": machine["labels"], "operator": {"cordon": machine["unschedulable"]}}
+        for machine in machines
+    ]  # fmt: skip
+    instances = [
+        {"id": pod["name"], "machine": pod["machine"], **amounts(pod["requests"]), "usage": amounts(pod["usage"]),
+         "priority_class": pod["priority_class"].removeprefix("koord-")}
+        for pod in pods
+    ]  # fmt: skip
+    return read_fleet({"machines": described, "instances": instances})
+
+
+def read_pool(
+    fleet: OfflineFleet, names: Sequence[str], machines: Sequence[Mapping[str, Any]], pods: Mapping[str, Any]
+) -> Pool:
+    """The pool as the product reads it of a fleet; the row says the capacity of pods, and what the product has not."""
+    scene = scene_of(fleet.snapshot, fleet.ledger, KUBERNETES, fleet.now_s, Kept())
+    movable = np.array([pods[one.id]["evictable"] for one in scene.instances])
+    pool = pool_of(scene, [name for name in names if name in RESOURCES], movable, {})
+    own = dict(zip(pool.resources, range(len(pool.resources)), strict=True))
+    allocatable = {machine["name"]: renamed(machine["allocatable"]) or {} for machine in machines}
+
+    def column(name: str, of: Floats, other: Sequence[float]) -> Any:
+        return of[own[name]] if name in own else np.array(other, float)
+
+    def stacked(of: Floats, other: Callable[[str], Sequence[float]]) -> Floats:
+        return np.array([column(name, of, other(name)) for name in names])
+
+    return replace(
+        pool,
+        resources=tuple(names),
+        capacity=stacked(pool.capacity, lambda name: [allocatable[machine].get(name, 0) for machine in pool.machines]),
+        system=stacked(pool.system, lambda _: [0.0] * len(pool.machines)),
+        usage=stacked(pool.usage, lambda name: [pods[one]["usage"].get(name, 0) for one in pool.instances]),
+    )
+
+
 def balance(inputs: Mapping[str, Any]) -> list[Eviction]:
     """What leaves the machines of a row."""
     params, machines, pods = inputs["params"], inputs["machines"], inputs["pods"]
@@ -91,28 +144,8 @@ def balance(inputs: Mapping[str, Any]) -> list[Eviction]:
         name: renamed(params[f"{name}_thresholds_percent"]) for name in ("low", "high", "prod_low", "prod_high")
     }
     settings = Settings(**thresholds, deviation=params["use_deviation_thresholds"])  # type: ignore[arg-type]
-    resources = tuple(settings.resources())
-    row = {machine["name"]: m for m, machine in enumerate(machines)}
-
-    def amounts(of: Mapping[str, Any]) -> list[float]:
-        named = renamed(of) or {}
-        return [float(named.get(name, 0)) for name in resources]
-
-    usage = np.array([amounts(pod["usage"]) for pod in pods]).T
-    pool = Pool(
-        resources=resources,
-        machines=tuple(row),
-        capacity=np.array([amounts(machine["allocatable"]) for machine in machines]).T,
-        schedulable=np.array([not machine["unschedulable"] for machine in machines]),
-        system=np.zeros((len(resources), len(machines))),
-        instances=tuple(pod["name"] for pod in pods),
-        machine=np.array([row[pod["machine"]] for pod in pods]),
-        usage=usage,
-        measured=np.array([pod["usage"] is not None for pod in pods]),
-        prod=np.array([pod["priority_class"] == "koord-prod" for pod in pods]),
-        movable=np.array([pod["evictable"] for pod in pods]),
-        order=order_of(pods),
-    )
+    fleet, named = fleet_file(machines, pods), {pod["name"]: pod for pod in pods}
+    pool = read_pool(fleet, settings.resources(), machines, named)
     condition = Condition(params["consecutive_abnormalities"], params["consecutive_normalities"])
     rules = Rules(
         settings,
@@ -122,49 +155,21 @@ def balance(inputs: Mapping[str, Any]) -> list[Eviction]:
         must_fit=params["node_fit"],
         moves_max=params["max_evictions_total"],
     )
-    return low_node_load(pool, rules, by_filters(machines, pods), Memory(), MANUAL_S)
+    return low_node_load(pool, rules, by_filters(fleet, pool, named), Memory(), MANUAL_S)
 
 
-def by_filters(
-    machines: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]
-) -> Callable[[int, Integers], Integers]:
-    """Which machines take a pod, by the profile `kubernetes` over a fleet file with the same machines and pods."""
-    fleet = read_fleet(
-        {
-            "machines": [
-                {
-                    "name": machine["name"],
-                    "capacity": {
-                        "cpu": machine["allocatable"]["cpu_millicores"] / 1000,
-                        "memory": machine["allocatable"]["memory_bytes"],
-                    },
-                    "usage": {"cpu": 0},
-                    "labels": machine["labels"],
-                    "operator": {"cordon": machine["unschedulable"]},
-                }
-                for machine in machines
-            ],
-            "instances": [
-                {
-                    "id": pod["name"],
-                    "machine": pod["machine"],
-                    "cpu": pod["requests"]["cpu_millicores"] / 1000,
-                    "memory": pod["requests"]["memory_bytes"],
-                }
-                for pod in pods
-            ],
-        }
-    )
-    profile = load_profiles().choose("kubernetes")
+def by_filters(fleet: OfflineFleet, pool: Pool, pods: Mapping[str, Any]) -> Callable[[int, Integers], Integers]:
+    """Which machines take a pod, by the profile `kubernetes`."""
     kept = Kept()
 
     def fits(instance: int, places: Integers) -> Integers:
-        wanted = pods[instance]["required_node_labels"]
-        request = as_request(fleet.ledger.instances[pods[instance]["name"]], "")
-        request = msgspec.structs.replace(request, selector=",".join(f"{k}={v}" for k, v in wanted.items()))
-        ranking = rank(request, fleet.snapshot, fleet.ledger, profile, fleet.now_s, kept)
+        one = fleet.ledger.instances[pool.instances[instance]]
+        wanted = pods[one.id]["required_node_labels"]
+        selector = ",".join(f"{key}={value}" for key, value in wanted.items())
+        request = msgspec.structs.replace(as_request(one, ""), selector=selector)
+        ranking = rank(request, fleet.snapshot, fleet.ledger, KUBERNETES, fleet.now_s, kept)
         index = fleet.snapshot.roster.index
-        return np.array([m for m in places if ranking.feasible[index[machines[m]["name"]]]], np.int64)
+        return np.array([m for m in places if ranking.feasible[index[pool.machines[m]]]], np.int64)
 
     return fits
 
@@ -231,7 +236,7 @@ def test_the_machines_of_a_pool(case: dict[str, Any]) -> None:
     fleet = read_fleet([{"name": m["name"], "labels": m["labels"]} for m in case["inputs"]["machines"]])
     wanted = ",".join(f"{key}={value}" for key, value in case["inputs"]["match_labels"].items())
     request = read_request({"selector": wanted})
-    ranking = rank(request, fleet.snapshot, fleet.ledger, load_profiles().choose("kubernetes"), fleet.now_s)
+    ranking = rank(request, fleet.snapshot, fleet.ledger, KUBERNETES, fleet.now_s)
     names = [name for name, taken in zip(fleet.snapshot.names, ranking.feasible, strict=True) if taken]
     assert names == case["expected"]["machines"]
 
