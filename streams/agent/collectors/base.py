@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
-from streams.agent.settings import AgentSettings
+
+class CollectorSettings(Protocol):
+    """What collectors are told; the agent's settings have it, and their connections stay out of here."""
+
+    @property
+    def capacity(self) -> Mapping[str, str]:
+        """Amounts by resource, in place of what is measured."""
+        ...
+
+    @property
+    def nic_include(self) -> str | None:
+        """Regular expression of the interfaces that count."""
+        ...
+
+    @property
+    def nic_exclude(self) -> str | None:
+        """Regular expression of interfaces that do not count."""
+        ...
+
+    @property
+    def nic_speeds(self) -> Mapping[str, float]:
+        """Link speed in bytes/s by interface; ``*`` is the one for interfaces the kernel does not know."""
+        ...
 
 
 class Reading(NamedTuple):
@@ -21,7 +44,7 @@ class Collector(Protocol):
     """Its name in `schemas.resources`."""
 
     @classmethod
-    def configured(cls, settings: AgentSettings) -> Self:
+    def configured(cls, settings: CollectorSettings) -> Self:
         """Build it from the agent's settings."""
         ...
 

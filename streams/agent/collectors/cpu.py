@@ -7,8 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import psutil
 
-from streams.agent.collectors.base import Reading
-from streams.agent.settings import AgentSettings
+from streams.agent.collectors.base import CollectorSettings, Reading
 
 
 class CpuTimes(NamedTuple):
@@ -34,7 +33,7 @@ class Cpu:
     resource: ClassVar[str] = "cpu"
 
     @classmethod
-    def configured(cls, settings: AgentSettings) -> Self:
+    def configured(cls, settings: CollectorSettings) -> Self:
         """Build it; it has no settings."""
         return cls()
 

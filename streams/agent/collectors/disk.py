@@ -9,8 +9,7 @@ from typing import ClassVar, Self
 
 import psutil
 
-from streams.agent.collectors.base import Reading
-from streams.agent.settings import AgentSettings
+from streams.agent.collectors.base import CollectorSettings, Reading
 
 SYSFS = Path("/sys/block")
 _REMOVABLE = ("sr", "fd")
@@ -41,7 +40,7 @@ class Disk:
     _physical: frozenset[str] = field(default=frozenset(), repr=False)
 
     @classmethod
-    def configured(cls, settings: AgentSettings) -> Self:
+    def configured(cls, settings: CollectorSettings) -> Self:
         """Build it; it has no settings."""
         return cls()
 

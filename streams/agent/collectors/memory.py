@@ -7,8 +7,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import psutil
 
-from streams.agent.collectors.base import Reading
-from streams.agent.settings import AgentSettings
+from streams.agent.collectors.base import CollectorSettings, Reading
 
 
 class MemoryBytes(NamedTuple):
@@ -25,7 +24,7 @@ class Memory:
     resource: ClassVar[str] = "memory"
 
     @classmethod
-    def configured(cls, settings: AgentSettings) -> Self:
+    def configured(cls, settings: CollectorSettings) -> Self:
         """Build it; it has no settings."""
         return cls()
 

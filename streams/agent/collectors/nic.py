@@ -11,8 +11,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import psutil
 
-from streams.agent.collectors.base import Reading
-from streams.agent.settings import AgentSettings
+from streams.agent.collectors.base import CollectorSettings, Reading
 
 SYSFS = Path("/sys/class/net")
 LINKS_TTL_S = 60.0
@@ -68,7 +67,7 @@ class Nic:
     _links_until_s: float = field(default=0.0, repr=False)
 
     @classmethod
-    def configured(cls, settings: AgentSettings) -> Self:
+    def configured(cls, settings: CollectorSettings) -> Self:
         """Build it from the ``nic_*`` settings."""
         return cls(
             include=re.compile(settings.nic_include) if settings.nic_include else None,
