@@ -13,7 +13,7 @@ import redis
 
 from ops.fleet_view import join_tables
 from ops.top_settings import TopSettings
-from ops.top_view import Decision, Moment, chosen, frame, rows_of, spread_of
+from ops.top_view import Decision, Moment, as_json, chosen, frame, rows_of, spread_of
 from schemas.partition_count import partition_count
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.terminal import screen
@@ -50,9 +50,7 @@ def _once(settings: TopSettings) -> int:
             return ask.unreachable(settings.redis_url, error, "top", settings)
     rows = chosen(moment, settings.sort, reverse=settings.reverse, text=settings.filter)
     if settings.json:
-        import dataclasses
-
-        print(json.dumps(dataclasses.asdict(replace(moment, rows=rows[: settings.limit]))))  # noqa: T201
+        print(json.dumps(as_json(replace(moment, rows=rows[: settings.limit]))))  # noqa: T201
     else:
         print(frame(moment, rows, screen(wide=settings.wide), machines=settings.limit, decisions=10))  # noqa: T201
     return 0

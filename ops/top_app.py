@@ -10,7 +10,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, Static
 
-from ops.top_view import Moment, Row, cells, chosen, columns, decision_lines, heading
+from ops.top_view import Moment, Row, cells, chosen, columns, decision_lines, heading, reported
 from schemas.process.tables import fitting
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class TopApp(App[None]):
         Binding("c", "sort('cpu')", "cpu"),
         Binding("m", "sort('memory')", "mem"),
         Binding("n", "sort('nic')", "nic", show=False),
+        Binding("d", "sort('disk')", "disk", show=False),
         Binding("k", "sort('risk')", "risk"),
         Binding("a", "sort('age')", "age"),
         Binding("N", "sort('machine')", "name"),
@@ -93,8 +94,8 @@ class TopApp(App[None]):
     def _fill(self, rows: list[Row]) -> None:
         shown = self.query_one(DataTable)
         under = shown.cursor_row
-        every = columns(self.moment.windows_s)
-        texts = [cells(row) for row in rows]
+        every, rest = columns(self.moment), reported(self.moment)
+        texts = [cells(row, rest) for row in rows]
         sizes = [max([len(column.title), *(len(row[at]) for row in texts)]) for at, column in enumerate(every)]
         places = fitting(every, sizes, self.size.width - _GAP)
         shown.clear(columns=True)

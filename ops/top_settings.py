@@ -15,8 +15,8 @@ from scorer.settings import ClientSettings
 class TopSettings(ClientSettings):
     """Watch the fleet: machines of highest load, their windows, risk, the fleet's spread, the newest decisions.
 
-    Keys: c m n k a sort by cpu, memory, nic, risk, age; N by name; r reverses the order; / filters by name; s shows
-    stale machines only; q ends.
+    Keys: c m n d k a sort by cpu, memory, nic, disk, risk, age; N by name; r reverses the order; / filters by name;
+    s shows stale machines only; q ends.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
@@ -25,7 +25,9 @@ class TopSettings(ClientSettings):
     )
 
     once: bool = setting(False, "print one frame and exit")
-    sort: Literal["cpu", "memory", "nic", "risk", "age", "machine"] = setting("cpu", "order by", metavar="COLUMN")
+    sort: Literal["cpu", "memory", "nic", "disk", "risk", "age", "machine"] = setting(
+        "cpu", "order by", metavar="COLUMN"
+    )
     reverse: bool = setting(False, "the other way round")
     filter: str = setting("", "only machines whose name contains this", metavar="TEXT")
     limit: Annotated[int, Meta(ge=1, le=10_000)] = setting(20, "with --once: the most machines printed")

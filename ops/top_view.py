@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,23 +13,25 @@ from ops.fleet_view import FleetView
 from schemas.durations import duration
 from schemas.numbers import finite
 from schemas.process.tables import Column, Screen, table
-from schemas.resources import CPU, MEMORY, NIC
+from schemas.resources import CPU, MEMORY, NIC, RESOURCES
 from scorer.commands.show import age, number, ratio
 from scorer.ranking.scores.load_variation_risk import risk_of
 
 FloatArray = NDArray[np.float64]
 STALE_S = 60.0
+REST = RESOURCES[NIC:]
+"""Resources with one column, of the shortest window; one that no machine reports has none."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One machine. Utilization by window, shortest first; None where unknown."""
+    """One machine. Utilization by window, shortest first, of `REST` in that one; None where unknown."""
 
     machine: str
     cpu: tuple[float | None, ...]
     cpu_std: float | None
     memory: tuple[float | None, ...]
-    nic: float | None
+    rest: Mapping[str, float | None]
     risk: float | None
     age_s: float
 
@@ -87,7 +90,7 @@ def rows_of(view: FleetView, now_s: float) -> list[Row]:
             cpu=tuple(finite(value) for value in used[:, CPU, at]),
             cpu_std=finite(std[at]),
             memory=tuple(finite(value) for value in used[:, MEMORY, at]),
-            nic=finite(used[0, NIC, at]),
+            rest={name: finite(used[0, r, at]) for r, name in enumerate(RESOURCES) if name in REST},
             risk=finite(risks[at]),
             age_s=now_s - float(view.at[at]),
         )
@@ -118,30 +121,38 @@ def chosen(moment: Moment, by: str, *, reverse: bool = False, text: str = "", st
         what = {
             "cpu": row.cpu[:1],
             "memory": row.memory[:1],
-            "nic": (row.nic,),
             "risk": (row.risk,),
             "age": (row.age_s,),
-        }[by]
+        }.get(by, (row.rest.get(by),))
         known = what[0] if what else None
         return -1.0 if known is None else known
 
     return sorted(found, key=value, reverse=not reverse)
 
 
-def columns(windows_s: Sequence[int]) -> list[Column]:
-    """Return the columns: the name, CPU and memory by window, then the rest; the first window is never hidden."""
+def reported(moment: Moment) -> list[str]:
+    """Return those of `REST` that some machine reports."""
+    return [name for name in REST if any(row.rest.get(name) is not None for row in moment.rows)]
+
+
+def columns(moment: Moment) -> list[Column]:
+    """Return the columns: the name, CPU and memory by window, then the rest; the first window is never hidden.
+
+    The longer windows of memory, which changes slowly, are hidden first, then the std, which is in the risk.
+    """
     found = [Column("machine")]
-    for name, priority in (("cpu", 2), ("mem", 4)):
-        found += [Column(f"{name} {duration(s)}", priority if at else 0) for at, s in enumerate(windows_s)]
-        found += [Column("std", 5)] if name == "cpu" else []
-    return [*found, Column("nic", 5), Column("risk", 1), Column("age", 3)]
+    for name, priority in (("cpu", 2), ("mem", 6)):
+        found += [Column(f"{name} {duration(s)}", priority if at else 0) for at, s in enumerate(moment.windows_s)]
+        found += [Column("std", 6)] if name == "cpu" else []
+    found += [Column(name, 5) for name in reported(moment)]
+    return [*found, Column("risk", 1), Column("age", 3)]
 
 
-def cells(row: Row) -> list[str]:
-    """Return a row's cells, in the order of `columns`."""
+def cells(row: Row, rest: Sequence[str]) -> list[str]:
+    """Return a row's cells, in the order of `columns`; ``rest`` are the resources that are `reported`."""
     return [
-        row.machine, *map(ratio, row.cpu), ratio(row.cpu_std), *map(ratio, row.memory), ratio(row.nic),
-        number(row.risk), age(row.age_s) + "!" * row.stale,
+        row.machine, *map(ratio, row.cpu), ratio(row.cpu_std), *map(ratio, row.memory),
+        *(ratio(row.rest.get(name)) for name in rest), number(row.risk), age(row.age_s) + "!" * row.stale,
     ]  # fmt: skip
 
 
@@ -166,9 +177,16 @@ def decision_lines(moment: Moment, most: int) -> list[str]:
     ]
 
 
+def as_json(moment: Moment) -> dict[str, Any]:
+    """Return the moment for `--json`: a row has each of `REST` by its name."""
+    rows = [{**asdict(row), **row.rest} for row in moment.rows]
+    return {**asdict(moment), "rows": [{name: row[name] for name in row if name != "rest"} for row in rows]}
+
+
 def frame(moment: Moment, rows: Sequence[Row], screen: Screen, *, machines: int, decisions: int) -> str:
     """Return one frame as text."""
-    shown = table(columns(moment.windows_s), [cells(row) for row in rows[:machines]], screen)
+    rest = reported(moment)
+    shown = table(columns(moment), [cells(row, rest) for row in rows[:machines]], screen)
     lines = [*heading(moment), "", shown, "", "decisions", *decision_lines(moment, decisions)]
     return "\n".join(
         line if screen.width is None else line[: screen.width] if line.startswith("  ") else line for line in lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from textual.widgets import DataTable, Input, Static
 from ops.fleet_view import join_tables
 from ops.top_app import TopApp
 from ops.top_settings import TopSettings
-from ops.top_view import Decision, Moment, Row, chosen, frame, rows_of
+from ops.top_view import Decision, Moment, Row, as_json, cells, chosen, columns, frame, reported, rows_of
 from schemas.process.tables import Screen
 from schemas.window_table import decode_table
 from tests.window_tables import window_table
@@ -23,15 +24,15 @@ from tests.window_tables import window_table
 WINDOWS_S = (300, 900, 3600)
 
 
-def row(machine: str, cpu: float, *, memory: float = 0.5, age_s: float = 3.0, risk: float | None = 0.2) -> Row:
+def row(machine: str, cpu: float, *, memory: float = 0.5, age_s: float = 3.0, disk: float | None = None) -> Row:
     """A machine."""
-    return Row(machine, (cpu, cpu, cpu), 0.05, (memory, memory, memory), 0.1, risk, age_s)
+    return Row(machine, (cpu, cpu, cpu), 0.05, (memory, memory, memory), {"nic": 0.1, "disk": disk}, 0.2, age_s)
 
 
 ROWS = [
     row("rack-1-node-00001", 0.2, memory=0.9),
     row("rack-1-node-00002", 0.9),
-    row("rack-2-node-00003", 0.5, age_s=90),
+    row("rack-2-node-00003", 0.5, age_s=90, disk=0.7),
 ]
 MOMENT = Moment(
     now_s=1_000.0, windows_s=WINDOWS_S, rows=ROWS, std={"cpu": (0.1, 0.1, 0.1)}, waiting=2, scorers=1,
@@ -74,6 +75,7 @@ def names(app: TopApp) -> list[str]:
     [
         pytest.param([], [2, 3, 1], id="cpu first"),
         pytest.param(["m"], [1, 2, 3], id="memory"),
+        pytest.param(["d"], [3, 1, 2], id="disk"),
         pytest.param(["a"], [3, 1, 2], id="age"),
         pytest.param(["N"], [1, 2, 3], id="name"),
         pytest.param(["r"], [1, 3, 2], id="turned"),
@@ -101,7 +103,7 @@ def test_at_80_columns_names_are_whole_and_nothing_scrolls() -> None:
         assert shown.virtual_size.width <= 80
         titles = [str(column.label) for column in shown.columns.values()]
         assert titles[:2] == ["machine", "cpu 5m"]
-        assert {"cpu 15m", "mem 5m", "risk"} <= set(titles)
+        assert {"cpu 15m", "mem 5m", "nic", "disk", "risk"} <= set(titles)
         assert "db-1 on rack-1-node-00001" in str(app.query_one("#decisions", Static).render())
 
     driven(steps)
@@ -133,6 +135,16 @@ def test_a_search_field_is_there_only_while_it_is_asked_for() -> None:
         assert app.query_one("#filter", Input).display
 
     driven(steps)
+
+
+def test_a_resource_that_no_machine_reports_has_no_column() -> None:
+    """Where some do, the others have none; as JSON each row has every resource."""
+    without = replace(MOMENT, rows=ROWS[:2])
+    assert "disk" not in [column.title for column in columns(without)]
+    assert len(columns(without)) == len(cells(ROWS[0], reported(without)))
+    assert cells(ROWS[0], reported(MOMENT))[-4:-2] == ["10%", "-"]
+    assert cells(ROWS[2], reported(MOMENT))[-4:-2] == ["10%", "70%"]
+    assert [(one["nic"], one["disk"]) for one in as_json(MOMENT)["rows"]] == [(0.1, None), (0.1, None), (0.1, 0.7)]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -1069,7 +1069,7 @@ complete -c windward -n '_shtab_windward_using health' -l config -xka "(__fish_c
 complete -c windward -n '_shtab_windward_using health' -s h -l help -d 'show this and exit'
 complete -c windward -n '_shtab_windward_using; and test $_shtab_windward_npos -eq 0' -a top -d 'Watch the fleet: machines of highest load, their windows, risk, the fleet'"'"'s spread, the newest decisions.'
 complete -c windward -n '_shtab_windward_using top' -l once -d 'print one frame and exit'
-complete -c windward -n '_shtab_windward_using top' -l sort -xka "cpu memory nic risk age machine" -d 'order by: cpu, memory, nic, risk, age or machine (default cpu)'
+complete -c windward -n '_shtab_windward_using top' -l sort -xka "cpu memory nic disk risk age machine" -d 'order by: cpu, memory, nic, disk, risk, age or machine (default cpu)'
 complete -c windward -n '_shtab_windward_using top' -l reverse -d 'the other way round'
 complete -c windward -n '_shtab_windward_using top' -l filter -x -d 'only machines whose name contains this'
 complete -c windward -n '_shtab_windward_using top' -l limit -x -d 'with --once: the most machines printed (default 20)'
