@@ -57,11 +57,11 @@ class DemoSettings(CommonSettings):
         "windward demo",
         "windward demo --machines 60 --burst 20",
     )
-    VARIABLES: ClassVar[bool] = False
+    ONE_CALL: ClassVar[bool] = True
 
     machines: Annotated[int, Meta(ge=10, le=10_000)] = setting(200, "simulated machines")
     burst: Annotated[int, Meta(ge=1, le=1_000)] = setting(50, "instances placed at the end")
-    wide: bool = setting(False, "show every column, however narrow the terminal is", variable=True)
+    wide: bool = setting(False, "show every column, however narrow the terminal is")
 
 
 SETTINGS = DemoSettings

@@ -182,7 +182,7 @@ class Stack(StartedByWith):
                     [
                         "--statistics",
                         ",".join(get_args(Statistic)),
-                        "--machine-labels",
+                        "--labels",
                         "zone,rack",
                         "--top-instances",
                         100,

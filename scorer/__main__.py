@@ -84,7 +84,7 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
         queue_length_max=settings.queue_length_max, drain_max=settings.drain_max,
     )  # fmt: skip
     heartbeat = Heartbeat(
-        Wire(arguments), names, scorer, metrics, heartbeat_s=settings.heartbeat_s, silent_s=settings.scorer_silent_s
+        Wire(arguments), names, scorer, metrics, heartbeat_s=settings.heartbeat_s, silent_s=settings.silent_s
     )
     sweeper = Sweeper(ledger(Wire(ledger_arguments)), metrics)
     checker = Checker(

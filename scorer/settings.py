@@ -74,7 +74,7 @@ class ScorerSettings(LedgerSettings):
     queue_length_max: Count = setting(10_000, "queries that may wait; those beyond get RESOURCE_EXHAUSTED at once")
     drain_max: Annotated[int, Meta(ge=1, le=256)] = setting(32, "the most queries taken together")
     heartbeat_s: Annotated[float, Meta(ge=0.05, le=10)] = setting(0.5, "time between two heartbeats of the scorer")
-    scorer_silent_s: Annotated[float, Meta(ge=0.2, le=600)] = setting(
+    silent_s: Annotated[float, Meta(ge=0.2, le=600)] = setting(
         2.0, "after so long without a heartbeat a scorer counts as dead: its queries go back to the queue"
     )
     decisions_length: Annotated[int, Meta(ge=0, le=10_000_000)] = setting(
@@ -99,10 +99,8 @@ class ScorerSettings(LedgerSettings):
         super().__post_init__()
         if self.name and not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", self.name):
             raise ValueError(f"name: {self.name!r} is not 1 to 64 of A-Z a-z 0-9 . _ -")
-        if self.scorer_silent_s < 2 * self.heartbeat_s:
-            raise ValueError(
-                f"scorer_silent_s: {self.scorer_silent_s} is less than twice heartbeat_s ({self.heartbeat_s})"
-            )
+        if self.silent_s < 2 * self.heartbeat_s:
+            raise ValueError(f"silent_s: {self.silent_s} is less than twice heartbeat_s ({self.heartbeat_s})")
 
     @property
     def scorer(self) -> str:
@@ -112,11 +110,11 @@ class ScorerSettings(LedgerSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ClientSettings(RedisSettings):
-    """The settings of every command that calls the scorer; what such a command adds is about one call."""
+    """The settings of every command that calls the scorer."""
 
     GROUP: ClassVar[str] = "output"
-    VARIABLES: ClassVar[bool] = False
+    ONE_CALL: ClassVar[bool] = True
 
-    timeout: Seconds = setting(5.0, "how long to wait for the answer", duration=True, variable=True)
-    json: bool = setting(False, "print the answer as JSON, and an error as JSON on stderr", variable=True)
-    wide: bool = setting(False, "show every column, however narrow the terminal is", variable=True)
+    timeout: Seconds = setting(5.0, "how long to wait for the answer", duration=True)
+    json: bool = setting(False, "print the answer as JSON, and an error as JSON on stderr")
+    wide: bool = setting(False, "show every column, however narrow the terminal is")

@@ -78,10 +78,10 @@ def selection_of(settings: ExporterSettings) -> Selection:
         statistics=tuple(dict.fromkeys(settings.statistics)),
         shard=shard,
         shards=shards,
-        labels=label_names(settings.machine_labels),
+        labels=label_names(settings.labels),
         probe=settings.probe_request,
         per_machine=settings.per_machine,
-        per_machine_max=settings.per_machine_max,
+        machines_max=settings.machines_max,
         top_instances=settings.top_instances,
     )
 

@@ -75,7 +75,7 @@ class Exporter:
         snapshot, selection = state.snapshot, self._selection
         shown = selection.shows_machines(snapshot)
         if self._shown and not shown and selection.per_machine == "auto":
-            values = {"machines": len(snapshot), "per_machine_max": selection.per_machine_max}
+            values = {"machines": len(snapshot), "machines_max": selection.machines_max}
             log.warning("exporter.machines.left_out", extra={"values": values | {"setting": "per_machine"}})
         self._shown = shown
         if shown:

@@ -33,9 +33,9 @@ def label_names(keys: Sequence[str]) -> Mapping[str, str]:
     for key in keys:
         name = label_name(key)
         if name in OWN:
-            raise ValueError(f"machine_labels: {key!r} would be the label {name}, which is taken")
+            raise ValueError(f"labels: {key!r} would be the label {name}, which is taken")
         if name in found:
-            raise ValueError(f"machine_labels: {found[name]!r} and {key!r} would both be the label {name}")
+            raise ValueError(f"labels: {found[name]!r} and {key!r} would both be the label {name}")
         found[name] = key
     return {key: name for name, key in found.items()}
 

@@ -27,7 +27,7 @@ class Selection:
     """Label key to label name."""
     probe: Request = field(default_factory=Request)
     per_machine: str = "auto"
-    per_machine_max: int = 20_000
+    machines_max: int = 20_000
     top_instances: int = 0
 
     def windows(self, snapshot: Snapshot) -> tuple[int, ...]:
@@ -36,7 +36,7 @@ class Selection:
 
     def shows_machines(self, snapshot: Snapshot) -> bool:
         """Return whether single machines are shown."""
-        return self.per_machine == "always" or (self.per_machine == "auto" and len(snapshot) <= self.per_machine_max)
+        return self.per_machine == "always" or (self.per_machine == "auto" and len(snapshot) <= self.machines_max)
 
     def rows(self, snapshot: Snapshot) -> Bools:
         """Return [M]: the machines of this shard.

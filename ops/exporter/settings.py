@@ -28,7 +28,7 @@ class ExporterSettings(LedgerSettings):
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
-        "windward exporter --machine-labels zone,rack",
+        "windward exporter --labels zone,rack",
         "windward exporter --windows 5m --statistics mean,p95 --shard 1/4",
     )
 
@@ -48,14 +48,14 @@ class ExporterSettings(LedgerSettings):
         ("mean", "std", "p95"), "of each machine's load: mean, std, p50, p90, p95, p99, max or peak (the day's)"
     )
     per_machine: Literal["auto", "always", "never"] = setting(
-        "auto", "series of single machines; auto: up to per_machine_max of them. Those of the fleet are always there"
+        "auto", "series of single machines; auto: up to machines_max of them. Those of the fleet are always there"
     )
-    per_machine_max: Annotated[int, Meta(ge=0)] = setting(20_000, "the largest fleet whose machines auto shows")
+    machines_max: Annotated[int, Meta(ge=0)] = setting(20_000, "the largest fleet whose machines auto shows")
     top_instances: Annotated[int, Meta(ge=0, le=10_000)] = setting(
         0, "single instances with series: so many, those that use the largest part of their machines"
     )
     shard: str = setting("1/1", "I/N: this exporter shows the machines of every N-th partition", metavar="I/N")
-    machine_labels: tuple[str, ...] = setting((), "machine labels shown by windward_machine_info, such as zone,rack")
+    labels: tuple[str, ...] = setting((), "machine labels shown by windward_machine_info, such as zone,rack")
 
     profiles: tuple[Path, ...] = setting((), "TOML files with profiles, as the scorers have; read again on SIGHUP")
     profile: str = setting("windward", "profile that defines fresh machines and risks, and ranks the probe")
@@ -65,7 +65,7 @@ class ExporterSettings(LedgerSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        label_names(self.machine_labels)
+        label_names(self.labels)
         _ = self.shard_position, self.probe_request
         for name in ("cert", "key"):
             path = getattr(self, f"metrics_tls_{name}_file")

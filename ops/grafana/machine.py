@@ -194,7 +194,7 @@ def _placing() -> list[object]:
             steps=((None, "red"), (0.5, "green")), high=1,
         ),
         parts.rows(
-            "Labels", "Those the exporter shows (setting machine_labels).", [(f"windward_machine_info{{{ONE}}}", "there", "short")],
+            "Labels", "Those the exporter shows (setting labels).", [(f"windward_machine_info{{{ONE}}}", "there", "short")],
             by="machine", width=16, height=8, hidden=("instance", "job", "Value"),
         ),
     ]  # fmt: skip

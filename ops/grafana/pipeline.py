@@ -133,7 +133,7 @@ def _servers() -> list[object]:
             words={"1": ("yes", "green"), "0": ("no", "red")}, graph=False,
         ),
         parts.figures(
-            "Series of single machines", "Off above the exporter's setting per_machine_max, or by per_machine.",
+            "Series of single machines", "Off above the exporter's setting machines_max, or by per_machine.",
             [("max(windward_exporter_shows_machines)", "exporter")], "short", width=4, height=6,
             words={"1": ("shown", "green"), "0": ("left out", "yellow")}, graph=False,
         ),

@@ -12,8 +12,8 @@ from schemas.process.flags import Parser
 
 EXIT = (("0", "done"), ("1", "failed"), ("2", "wrong usage or setting"), ("3", "no machine fits"),
         ("4", "no answer before the deadline"), ("141", "the reader of the output has closed it"))  # fmt: skip
-SOURCES = """Each setting is a flag and a key of a TOML file. Those of processes, of connections and of the output are a
-variable, too; what one call is about has none. The weakest is first: its default, the file of
+SOURCES = """Each setting is a flag, a key of a TOML file and a variable. The variable of a process, such as
+WINDWARD_MACHINE of the agent, says nothing of one call. The weakest is first: its default, the file of
 \\fB\\-\\-config\\fR (in the table of the command, or in \\fB[all]\\fR), the variable, the flag.
 Times are \\fB90s\\fR, \\fB5m\\fR, \\fB2h\\fR or seconds.
 Passwords are never flags: \\fBWINDWARD_REDIS_PASSWORD\\fR and \\fBWINDWARD_KAFKA_SASL_PASSWORD\\fR, or the same with

@@ -30,15 +30,13 @@ class ReplaySettings:
         "windward replay --last 7d --profile mine.toml        # on the recording of this fleet",
     )
 
-    VARIABLES: ClassVar[bool] = False
+    ONE_CALL: ClassVar[bool] = True
 
     sources: tuple[str, ...] = setting(
         (), "traces, workloads of your own, or recordings of `windward record`", positional=True,
         metavar="TRACE|WORKLOAD|RECORDING",
     )  # fmt: skip
-    record_dir: Path = setting(
-        RECORD_DIR, "the recording that is replayed when a time but no source is given", variable=True
-    )
+    record_dir: Path = setting(RECORD_DIR, "the recording that is replayed when a time but no source is given")
     last: Annotated[float, Meta(ge=120)] | None = setting(
         None, "replay the end of a recording, of this length: 7d", duration=True
     )
@@ -47,7 +45,7 @@ class ReplaySettings:
     profile: tuple[str, ...] = setting(
         (), "profile to compare, a name or a .toml file; all built-in ones if none is given", metavar="NAME|FILE"
     )
-    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH", variable=True)
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     baseline: str = setting(
         "",
         "profile that the others are compared with, a name or a .toml file (default: the first)",
@@ -95,9 +93,9 @@ class ReplaySettings:
     reliability: str | None = setting(
         None, "draw the reliability of the chances that the first profile states, over all worlds", metavar="FILE"
     )
-    json: bool = setting(False, "print one JSON object", variable=True)
+    json: bool = setting(False, "print one JSON object")
     markdown: bool = setting(False, "print the tables as a page in Markdown has them")
-    wide: bool = setting(False, "show every column, however narrow the terminal is", variable=True)
+    wide: bool = setting(False, "show every column, however narrow the terminal is")
 
     def __post_init__(self) -> None:
         if not self.sources and not (self.last or self.since or self.until):

@@ -5,7 +5,7 @@ A settings class may have, besides its fields:
     GROUP: ClassVar[str] = "Redis"       the title of the group that its fields are in; none: the command's own, first
     TITLE: ClassVar[str] = "the request" the title of the command's own group
     EXAMPLES: ClassVar[tuple[str, ...]]  command lines, each with a comment behind a ``#``; shown before the settings
-    VARIABLES: ClassVar[bool] = False    its fields say what one call is about: no variable gives them (`has_variable`)
+    ONE_CALL: ClassVar[bool] = True      its fields are of one call, and read no variable of a process (`has_variable`)
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ from schemas.durations import duration
 
 LAST_GROUPS = ("output", "ledger", "Redis", "Kafka", "logs")
 """The groups that many commands share; a command's own settings come before them."""
+
+OF_PROCESSES = frozenset({
+    "backfill_s", "classes", "cores", "dry_run", "every", "interval_s", "labels", "machine", "machines", "machines_max",
+    "once",
+})  # fmt: skip
+"""Names that mean something of a process in a variable, and something else of one call."""
 
 
 class UsageError(ValueError):
@@ -134,15 +140,14 @@ def owner(cls: type, name: str) -> type:
 
 
 def has_variable(cls: type, name: str, field: dataclasses.Field[Any]) -> bool:
-    """Return whether a variable gives a setting: one of a process, or one that all commands share.
+    """Return whether a variable gives a setting.
 
-    What one call is about is given for that call: an argument, and each field of a class with ``VARIABLES = False``
-    that does not say ``variable=True``. Otherwise the variable of a process that runs on the same host, such as the
-    agent's WINDWARD_MACHINE, would choose the machine that `windward place` asks for.
+    None gives an argument, nor, of one call, what a process on the same host has under the same name. Otherwise the
+    agent's WINDWARD_MACHINE would choose the machine that `windward place` asks for.
     """
     if field.metadata.get("positional"):
         return False
-    return bool(field.metadata.get("variable", getattr(owner(cls, name), "VARIABLES", True)))
+    return not (name in OF_PROCESSES and getattr(owner(cls, name), "ONE_CALL", False))
 
 
 def _is_many(hint: Any) -> bool:

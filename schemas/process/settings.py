@@ -3,8 +3,8 @@
 A setting is one field. Its type (with msgspec constraints) validates it, and its description becomes the help text. Its
 name gives the flag (``interval_s`` is ``--interval-s``), the variable (``WINDWARD_INTERVAL_S``) and the key of the TOML
 file. There it is in the table of the command (``[agent]``) or in ``[all]``, from which every command reads the keys it
-knows. What one call is about has no variable (`schemas.process.flags.has_variable`). A time is given as ``90s``,
-``5m``, ``2h``, or in seconds. A secret has no flag; it comes from the file, its variable, or a file named by
+knows. No variable of a process says what one call is about (`schemas.process.flags.has_variable`). A time is given as
+``90s``, ``5m``, ``2h``, or in seconds. A secret has no flag; it comes from the file, its variable, or a file named by
 ``WINDWARD_<NAME>_FILE``.
 
 Chosen over pydantic-settings and typer for the agent's sake. argparse and msgspec cost it neither memory nor a second
@@ -47,8 +47,7 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **more: Any) -> 
     """Declare a field: its default, its help text, and ``secret=True``, ``positional=True`` or ``metavar=...``.
 
     Also ``group=...``, its group in the help; ``optional_value=True``, a flag that may stand without a value, which
-    then is the empty text; ``duration=True``, a time in seconds whose name does not end in ``_s``; ``variable=...``,
-    whether a variable gives it, where its class says otherwise.
+    then is the empty text; ``duration=True``, a time in seconds whose name does not end in ``_s``.
     """
     factory = {"default": default}
     if isinstance(default, dict | list):

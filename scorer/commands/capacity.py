@@ -53,7 +53,7 @@ class CapacitySettings(RequestSettings, LedgerSettings):
 
     machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
                                    metavar="FILE")  # fmt: skip
-    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH", variable=True)
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     by: str = setting("", "count by the values of this label, or by machine", metavar="LABEL")
     if_lost: dict[str, str] = setting({}, "assume that the machines with this label are lost", metavar="LABEL=VALUE")
 

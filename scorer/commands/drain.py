@@ -58,7 +58,7 @@ class DrainSettings(ClientSettings, LedgerSettings):
                                    metavar="FILE")  # fmt: skip
     profile: str = setting("", "name of a profile, or a profile file, by which the instances are placed",
                            metavar="NAME")  # fmt: skip
-    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH", variable=True)
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     same: tuple[str, ...] = setting((), "labels whose value source and target must share", metavar="LABEL")
     force: bool = setting(False, "also move instances with the label movable=false")
     dry_run: bool = setting(False, "cordon nothing: only print where the instances would go")

@@ -42,7 +42,7 @@ class EvictSettings(ClientSettings, LedgerSettings):
     machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
                                    metavar="FILE")  # fmt: skip
     profile: str = setting("", "name of a profile, or a profile file, that counts by class", metavar="NAME")
-    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH", variable=True)
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     evictions_max: Annotated[int, Meta(ge=1, le=100_000)] = setting(
         100, "at most so many instances, of the machines that are furthest above their sums"
     )

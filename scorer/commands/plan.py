@@ -57,7 +57,7 @@ class PlanSettings(ClientSettings, LedgerSettings):
     machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
                                    metavar="FILE")  # fmt: skip
     profile: str = setting("", "name of a profile, or a profile file, by which instances are placed", metavar="NAME")
-    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH", variable=True)
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     prune: bool = setting(False, "release confirmed instances that the file does not name")
     prune_labels: dict[str, str] = setting({}, "with --prune: only those with these labels", metavar="KEY=VALUE")
     apply: bool = setting(False, "carry the plan out")

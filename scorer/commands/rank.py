@@ -44,9 +44,7 @@ class RankSettings(RequestSettings):
     machines: str | None = setting(None, "JSON file that describes the fleet; without it the running scorer is asked",
                                    metavar="FILE")  # fmt: skip
     profile: str | None = setting(None, "name of a profile, or a profile file with --machines", metavar="NAME")
-    profiles: tuple[str, ...] = setting(
-        (), "profile files or directories of your own, with --machines", metavar="PATH", variable=True
-    )
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own, with --machines", metavar="PATH")
     explain: str | None = setting(
         None, "show each filter's verdict and each score's terms: of the machines listed, or of this one",
         metavar="MACHINE", optional_value=True, group="output",

@@ -57,7 +57,7 @@ class RebalanceSettings(ClientSettings, LedgerSettings, BalanceSettings):
                                    metavar="FILE")  # fmt: skip
     profile: str = setting("", "name of a profile, or a profile file: its filters, its load, its expected use",
                            metavar="NAME")  # fmt: skip
-    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH", variable=True)
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     rounds: Annotated[int, Meta(ge=1, le=10_000)] = setting(
         1, "plan so many times and print the last plan: machines that are over only for a moment give nothing"
     )

@@ -31,14 +31,14 @@ class FleetSettings(PublishSettings, RedisSettings):
         "windward fleet --machines 200 --backfill-s 1h",
         "windward fleet --redis-url redis://127.0.0.1:6379/0    # with the ledger's instances",
     )
-    VARIABLES: ClassVar[bool] = False
+    ONE_CALL: ClassVar[bool] = True
 
-    redis_url: str = setting("", "server whose scorers say which instances run; default: none run", variable=True)
+    redis_url: str = setting("", "server whose scorers say which instances run; default: none run")
     instances_interval_s: Annotated[float, Meta(ge=SLOT_S, le=3600)] = setting(
-        60.0, "time between two reports of instances", variable=True
+        60.0, "time between two reports of instances"
     )
     backlog_records: Annotated[int, Meta(ge=1)] = setting(
-        100_000, "records kept while the broker is away; the oldest are dropped first", variable=True
+        100_000, "records kept while the broker is away; the oldest are dropped first"
     )
     machines: Annotated[int, Meta(ge=1, le=100_000)] | None = setting(
         None, f"how many machines (default: {MACHINES}, or all of the recording)"

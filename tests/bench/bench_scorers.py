@@ -330,7 +330,7 @@ def _contend(
         usage.write()
     environ = {
         **os.environ, "WINDWARD_REDIS_URL": url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_LOG_LEVEL": "error",
-        "WINDWARD_LEDGER_LOG_LENGTH": "10000000", "WINDWARD_HEARTBEAT_S": "0.2", "WINDWARD_SCORER_SILENT_S": "1",
+        "WINDWARD_LEDGER_LOG_LENGTH": "10000000", "WINDWARD_HEARTBEAT_S": "0.2", "WINDWARD_SILENT_S": "1",
     }  # fmt: skip
     processes = [
         subprocess.Popen([sys.executable, "-m", "scorer", "--name", f"s{number}", *arguments], env=environ)

@@ -149,7 +149,7 @@ def main() -> int:
     url = f"redis://127.0.0.1:{port}/0"
     environ = {
         **os.environ, "WINDWARD_REDIS_URL": url, "WINDWARD_LOG_LEVEL": "error", "WINDWARD_HEARTBEAT_S": "0.2",
-        "WINDWARD_SCORER_SILENT_S": "1", "WINDWARD_LEDGER_LOG_LENGTH": "10000000",
+        "WINDWARD_SILENT_S": "1", "WINDWARD_LEDGER_LOG_LENGTH": "10000000",
     }  # fmt: skip
 
     def start(number: int) -> subprocess.Popen[bytes]:

@@ -244,7 +244,7 @@ def test_profiles_are_read_again_on_sighup_and_sigterm_ends_with_0(
     [
         pytest.param(["--shard", "3/2"], "shard: expected I/N", id="shard"),
         pytest.param(["--statistics", "median"], "statistics: ", id="statistic"),
-        pytest.param(["--machine-labels", "a.b,a-b"], "machine_labels: 'a.b' and 'a-b'", id="labels"),
+        pytest.param(["--labels", "a.b,a-b"], "labels: 'a.b' and 'a-b'", id="labels"),
         pytest.param(["--probe", "cpu=lots"], "probe: cpu", id="probe"),
         pytest.param(["--metrics-tls-cert-file", "none.pem"], "metrics_tls_cert_file: there is no", id="no-cert"),
         pytest.param(["--metrics-tls-cert-file", __file__], "metrics_tls_key_file: certificate and", id="no-key"),

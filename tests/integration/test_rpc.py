@@ -492,7 +492,7 @@ def test_a_killed_scorer_loses_nothing(valkey: Valkey, names: Names, server: red
     wire = Wire({"url": valkey.url})
     publish(wire, names, [window_table(MACHINES, at=time.time() + 5)])
     wire.close()
-    quick = ("--heartbeat-s", "0.1", "--scorer-silent-s", "0.5")
+    quick = ("--heartbeat-s", "0.1", "--silent-s", "0.5")
     first = scorer_process(valkey.url, names, "--name", "first", *quick)
     with first as process, Client(valkey.url, names.prefix, timeout_s=60) as client:
         client.health()
@@ -704,7 +704,7 @@ def test_windows_and_ledger_come_and_go_apart(names: Names, tmp_path: Path) -> N
         (("--ledger-url", "nonsense"), "ledger_url"),
         (("--refresh-s", "0"), "refresh_s"),
         (("--name", "a b"), "name"),
-        (("--scorer-silent-s", "0.5"), "scorer_silent_s"),
+        (("--silent-s", "0.5"), "silent_s"),
         (("--profile", "nope"), "profile"),
         (("--profiles", "/nonexistent.toml"), "nonexistent"),
         (("--metrics-port", "99999"), "metrics_port"),

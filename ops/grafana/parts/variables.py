@@ -42,7 +42,7 @@ def resource_variable() -> dashboard.QueryVariable:
 
 
 def label_variables() -> list[dashboard.QueryVariable]:
-    """Return the choice of a machine label, of those the exporter shows (``--machine-labels``), and of its values."""
+    """Return the choice of a machine label, of those the exporter shows (``--labels``), and of its values."""
     return [
         variable(
             "label",

@@ -284,13 +284,13 @@ def test_labels_of_the_allow_list_are_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("per_machine", "per_machine_max", "shown"),
+    ("per_machine", "machines_max", "shown"),
     [("auto", 10, True), ("auto", 2, False), ("always", 2, True), ("never", 10, False)],
 )
-def test_a_large_fleet_shows_its_machines_on_request(per_machine: str, per_machine_max: int, shown: bool) -> None:
+def test_a_large_fleet_shows_its_machines_on_request(per_machine: str, machines_max: int, shown: bool) -> None:
     """Above the limit the setting decides."""
     seen = state([table(["a", "b", "c"])])
-    assert Selection(per_machine=per_machine, per_machine_max=per_machine_max).shows_machines(seen.snapshot) is shown
+    assert Selection(per_machine=per_machine, machines_max=machines_max).shows_machines(seen.snapshot) is shown
 
 
 def test_only_the_wanted_windows_and_statistics_are_shown() -> None:

@@ -31,7 +31,7 @@ def test_every_key_becomes_a_valid_name(key: str) -> None:
 )
 def test_collisions_are_refused(keys: tuple[str, ...], said: str) -> None:
     """The message names the setting and both keys."""
-    with pytest.raises(ValueError, match=r"^machine_labels: ") as error:
+    with pytest.raises(ValueError, match=r"^labels: ") as error:
         label_names(keys)
     assert said in str(error.value)
 
