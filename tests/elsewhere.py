@@ -47,7 +47,9 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "scorer.ledger.arguments", "scorer.ledger.follower", "scorer.ledger.reader", "scorer.ledger.runner",
         "scorer.ledger.scripts", "scorer.ledger.transition",
     ),
-    "tests/integration/test_ledger_check.py": ("scorer.ledger.check", "scorer.ledger.checker", "scorer.ledger.lease"),
+    "tests/integration/test_ledger_check.py": (
+        "scorer.ledger.check", "scorer.ledger.checker", "scorer.ledger.lease", "scorer.ledger.mend",
+    ),
     "tests/integration/test_ledger_lost.py": ("scorer.commands.ledger", "scorer.ledger.marker"),
     "tests/integration/test_rebalancer.py": (
         "scorer.rebalancer.__main__", "scorer.rebalancer.daemon", "scorer.rebalancer.metrics",

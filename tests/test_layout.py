@@ -30,7 +30,7 @@ SHELL = {
     },
     "scorer": {
         "__main__", "client", "commands", "metrics", "rpc", "settings", "wire",
-        "ledger.check", "ledger.checker", "ledger.follower", "ledger.lease", "ledger.marker",
+        "ledger.check", "ledger.checker", "ledger.follower", "ledger.lease", "ledger.marker", "ledger.mend",
         "ledger.reader", "ledger.reconcile", "ledger.runner", "ledger.scripts", "ledger.sweeper",
         "placement.batch_placer", "placement.placer",
         "rebalancer.__main__", "rebalancer.daemon", "rebalancer.metrics", "rebalancer.moves_queue",

@@ -18,6 +18,7 @@ from scorer.ledger.checker import LastCheck
 from scorer.ledger.follower import Follower
 from scorer.ledger.lease import Lease
 from scorer.ledger.marker import Marker
+from scorer.ledger.mend import mend
 from scorer.ledger.reader import UnknownFormat
 from scorer.ledger.scripts import Ledger
 from scorer.settings import ClientSettings, LedgerSettings
@@ -76,15 +77,13 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _check(settings: CheckSettings, ledger: Ledger) -> int:
-    number = None
-    if settings.repair:
+    if not settings.repair:
+        found = Check(ledger).run()
+    else:
         number = Lease(ledger, "check", f"{socket.gethostname()}-{os.getpid()}-repair", _LEASE_S).take()
         if number is None:
             raise PermissionError("another check is running: try again in a minute")
-    check = Check(ledger)
-    found = check.run()
-    if number is not None:
-        check.repair(found, number)
+        found = mend(ledger, number)
         LastCheck(ledger).write(found)
     print(json.dumps(_summary(found)) if settings.json else _words(found))  # noqa: T201
     return ask.OK if found.repaired == len(found.differences) else ask.FAILED

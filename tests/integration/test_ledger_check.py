@@ -18,6 +18,7 @@ from scorer.ledger.checker import Checker, LastCheck, PacedWire
 from scorer.ledger.follower import Follower
 from scorer.ledger.instance import copy_with
 from scorer.ledger.lease import Lease
+from scorer.ledger.mend import mend
 from scorer.ledger.reader import Damaged
 from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import Candidate
@@ -101,6 +102,41 @@ def test_what_is_wrong_is_found_and_repaired(
     follower.poll()
     assert follower.view.instances == check_sums(wire, ledger)
     assert {m: follower.version(m) for m in ledger.machine_versions()} == ledger.machine_versions()
+
+
+TOGETHER = [
+    ("an instance and its machine", ("sum too high", "its move never ends"), 2),
+    ("a machine and its cluster", ("row gone", "cluster gone"), 2),
+    ("all of one", ("sum too high", "count too high", "cluster too small", "its move never ends", "never expires"), 4),
+]
+
+
+@pytest.mark.parametrize(("damages", "wrong"), [row[1:] for row in TOGETHER], ids=[row[0] for row in TOGETHER])
+def test_one_run_repairs_what_belongs_together(
+    ledger: Ledger, wire: Wire, damages: tuple[str, ...], wrong: int
+) -> None:
+    """A repair writes an instance again, and what else is wrong of it has changed since it was read."""
+    for damage in damages:
+        dict(DAMAGE)[damage](ledger, wire)
+    number = Lease(ledger, "check", "here", 60).take()
+    assert number is not None
+    found = mend(ledger, number)
+    assert (len(found.differences), found.repaired) == (wrong, wrong), [one.what for one in found.differences]
+    again = Check(ledger).run()
+    assert (again.differences, again.busy) == ([], 0)
+    follower = Follower(ledger)
+    follower.poll()
+    assert follower.view.instances == check_sums(wire, ledger)
+
+
+def test_a_run_that_repairs_nothing_ends(ledger: Ledger, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others change between each read and its repair is told, and left."""
+    wire.one("HSET", ledger.machines, "m1", change_of(ledger, wire) + b" prod:instances=99,cpu=5")
+    monkeypatch.setattr(Ledger, "repair", lambda *_: "changed")
+    number = Lease(ledger, "check", "here", 60).take()
+    assert number is not None
+    found = mend(ledger, number)
+    assert (len(found.differences), found.repaired) == (1, 0)
 
 
 def test_sums_of_a_newer_release_are_left_as_they_are(ledger: Ledger, wire: Wire) -> None:
