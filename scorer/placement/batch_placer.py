@@ -12,7 +12,7 @@ from scorer.ledger.scripts import Ledger
 from scorer.ledger.transition import Call, Candidate, Wanted
 from scorer.placement.continuation import without_id
 from scorer.placement.offer import as_of, candidates, expected_change, wanted
-from scorer.placement.outcomes import hopeless, settle
+from scorer.placement.outcomes import hopeless, replanned, settle
 from scorer.placement.placement import Late, Placement
 from scorer.placement.plan import Plan
 from scorer.placement.reuse import Reuse
@@ -81,18 +81,23 @@ class BatchPlacing:
             raise Late(sum(record is not None for record in placement.records), len(placement.asked))
 
     def _reserve(self, placement: Placement, planned: Mapping[int, Wanted]) -> Steps[list[int]]:
-        """Reserve the planned instances; return the positions whose machine was lost to another scorer."""
+        """Reserve the planned instances; return the positions to plan again.
+
+        Their machine was lost to another scorer, or the script has ended what was due: what was refused may have room
+        now. It ends that without an instance, too.
+        """
         head, positions = placement.asked[0], list(planned)
         as_one = bool(together(head))
         lost: list[int] = []
         own: dict[str, int] = {}  # the versions after our own scripts
         step = len(positions) if as_one else SCRIPT_INSTANCES_MAX
-        for first in range(0, len(positions), max(1, step)):
+        for first in range(0, max(1, len(positions)), max(1, step)):
             part = positions[first : first + step]
             change = self._follower.change
+            changes = [expected_change(change, placement.asked[position]) for position in part]
             transition = self._ledger.reserve(
                 [as_of(own, planned[position]) for position in part],
-                expected_change=max(expected_change(change, placement.asked[position]) for position in part),
+                expected_change=max(changes, default=-1),
                 all_or_nothing=as_one,
                 dry_run=head.dry_run,
                 meanwhile=None if placement.answer else placement.explain,
@@ -104,6 +109,8 @@ class BatchPlacing:
             for position, outcome in zip(part, transition.outcomes, strict=True):
                 if not settle(placement, position, outcome) and not hopeless(placement, position, outcome, current):
                     lost.append(position)
+            if any(record.state != "reserved" for record in transition.changes):
+                lost += replanned(placement)
             if first + step < len(positions):
                 yield
         return lost

@@ -40,6 +40,22 @@ def hopeless(placement: Placement, position: int, outcome: Outcome, current: boo
     return False
 
 
+def replanned(placement: Placement) -> list[int]:
+    """Return the refused positions, to be planned again, when a script has ended reservations or moves; once a query.
+
+    Rejected: each time. In a full fleet something ends while each large batch is planned.
+    """
+    if placement.replanned or placement.late:
+        return []
+    again = [position for position in placement.missing if position not in placement.gone]
+    for position in again:
+        del placement.missing[position]
+    placement.replanned = bool(again)
+    if again and not any(placement.records):
+        placement.ranking, placement.answer = None, {}
+    return again
+
+
 def refused(placement: Placement, position: int, outcome: Outcome) -> None:
     """Note why the script reserved nothing and never will."""
     if outcome.kind == "gone":

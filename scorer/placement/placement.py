@@ -55,6 +55,8 @@ class Placement:
     """Positions of instances that this query reserved before and that have ended: they stay missing."""
     late: bool = False
     """The reserve script ran after the query's deadline and reserved no more."""
+    replanned: bool = False
+    """What was refused has been planned again, since something ended meanwhile."""
     lost: Counter[int] = field(default_factory=Counter)
     """Candidates that were lost to another scorer, by position."""
 

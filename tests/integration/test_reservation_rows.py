@@ -56,6 +56,56 @@ class World:
         self.follower.absorb(self.ledger.reserve([wanted]))
 
 
+BATCHES: list[tuple[str, dict[str, Any], int]] = [
+    ("each by itself", {}, 2),
+    ("all or nothing", {"all_or_nothing": True}, 2),
+    ("on few machines", {"machines_max": 1}, 2),
+    ("all on few machines", {"machines_max": 1, "all_or_nothing": True}, 2),
+    ("tried only", {"dry_run": True}, 2),
+    ("without room", {}, 3),
+]
+
+
+@pytest.mark.parametrize("free", [0, 2], ids=["of no room", "of room for one"])
+@pytest.mark.parametrize(("more", "count"), [row[1:] for row in BATCHES], ids=[row[0] for row in BATCHES])
+def test_a_batch_gets_what_has_just_expired(
+    wire: Wire, names: Names, free: int, more: dict[str, Any], count: int
+) -> None:
+    """Its own script ends what is due, and what had no machine before is planned again; the rest is refused."""
+    node = {"name": "m1", "allocatable": {"cpu_millicores": 4_000, "memory_bytes": 4_000}}
+    world = World(wire, names, {"machine": node, "now_unix_s": 1_000})
+    world.follower.poll()
+    world.reserve(request(id="before", ttl_s=50, cpu=4 - free, memory=1))
+    world.set_clock(950)
+    batch = [request(id=f"b{n}", cpu=2, memory=1, **more) for n in range(count)]
+    placement = world.placing.place(batch, world.fleet.snapshot, FITS)
+    assert [record is not None for record in placement.records] == [n < 2 for n in range(count)]
+    assert sorted(placement.missing) == list(range(2, count))
+    assert placement.ranking is not None
+    assert placement.ranking.feasible_count == 1
+    assert "before" not in world.ledger.all_instances()
+
+
+def test_a_batch_is_planned_anew_once(wire: Wire, names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where something ends during each try, what has no room is refused as elsewhere."""
+    node = {"name": "m1", "allocatable": {"cpu_millicores": 4_000, "memory_bytes": 4_000}}
+    world = World(wire, names, {"machine": node, "now_unix_s": 1_000})
+    world.follower.poll()
+    for n in range(30):
+        world.reserve(request(id=f"before{n}", ttl_s=n + 1, cpu=0.001, memory=1))
+    plain, tries = world.ledger.reserve, []
+
+    def reserve(*wanted: Any, **more: Any) -> Any:
+        tries.append(world.now_s)
+        world.set_clock(world.now_s + 1)
+        return plain(*wanted, **more)
+
+    monkeypatch.setattr(world.ledger, "reserve", reserve)
+    batch = [request(id=f"b{n}", cpu=2, memory=1, all_or_nothing=True) for n in range(3)]
+    placement = world.placing.place(batch, world.fleet.snapshot, FITS)
+    assert (placement.records, sorted(placement.missing), len(tries)) == ([None] * 3, [0, 1, 2], 2)
+
+
 @pytest.mark.parametrize("row", cases("reservation", "unicore_filter"), ids=by_name)
 def test_reservations_of_others_are_kept(wire: Wire, names: Names, row: dict[str, Any]) -> None:
     """Nobody gets what is reserved for others, in whatever order; who comes with its own id gets its reservation."""
