@@ -89,7 +89,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     ),
     "tests/ops/packages/test_backend.py": ("ops.extras", "schemas.process.version"),
     "tests/scorer/ranking/test_learning.py": ("schemas.learned", "scorer.ranking.learned_estimate"),
-    "tests/scorer/ranking/test_debits.py": ("scorer.ledger.leavers",),
+    "tests/scorer/ranking/test_debits.py": ("scorer.ledger.leavers", "scorer.ranking.remaining"),
     "tests/scorer/rebalance/test_low_node_load.py": (
         "scorer.rebalance.anomaly", "scorer.rebalance.eviction_order", "scorer.rebalance.pool",
         "scorer.rebalance.sides", "scorer.rebalance.thresholds",

@@ -60,6 +60,11 @@ class PlacedInstances:
         parts = {name: np.concatenate([getattr(first, name), getattr(second, name)], axis=-1) for name in names}
         return PlacedInstances(**parts)
 
+    def some(self, which: Bools) -> PlacedInstances:
+        """Return those of the instances where ``which`` [K] is True."""
+        names = (each.name for each in fields(PlacedInstances) if each.init)
+        return PlacedInstances(**{name: getattr(self, name)[..., which] for name in names})
+
     @property
     def placed_at(self) -> Floats:
         """[K] time of the start; that of the reservation until the instance is confirmed."""

@@ -13,14 +13,15 @@ A percentile q loses all as long as that share exceeds 1 - q, a maximum as long 
 the end of the machine's window, as for credits: while data is late nothing is forgotten. A standard deviation keeps
 its value, and so does a day's peak: an instance that ended may start again the next day.
 
-The result is never below what was measured since: the same statistic over the longest window that began after the last
-leaver's end. It is never below 0, nor above what was measured.
+With its credits the result is never below what was measured since: the same statistic, with the credits of its own,
+over the longest window that began after the last leaver's end. Those credits are smaller: what came since is measured
+there. It is never below 0, nor above what was measured.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -83,14 +84,26 @@ def taken_out(measured: Floats, debit: Floats, since: Floats) -> Floats:
     return np.maximum(measured - debit, least)
 
 
-def since_left(column: Floats, end: Floats, windows_s: Sequence[int], at: Integers, ended_at: Floats) -> Floats:
+def since_left(
+    column: Floats,
+    end: Floats,
+    windows_s: Sequence[int],
+    at: Integers,
+    ended_at: Floats,
+    credited: Callable[[int], Floats] = lambda window_s: np.zeros(1),
+) -> Floats:
     """Return [R, n]: a [W, R, n] column over the longest window that began after the last end on a machine; 0 without.
 
     ``end`` [n]: where its windows end; ``at`` and ``ended_at`` [K]: machine and end of each of the leavers.
+    ``credited`` gives [R, n]: the part of the column of one window that is credited to the window used.
     """
-    last = np.zeros(end.size)
+    last = np.full(end.size, np.inf)
+    last[at] = 0.0
     np.maximum.at(last, at, ended_at)
     found = np.zeros(column.shape[1:])
     for position, window_s in enumerate(windows_s):
-        found = np.where((end - last >= window_s) & np.isfinite(column[position]), column[position], found)
+        began = end - last >= window_s
+        if began.any():
+            since = column[position] - credited(window_s)
+            found = np.where(began & np.isfinite(since), since, found)
     return found

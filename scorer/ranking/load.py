@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,15 @@ from schemas.window_table import PERCENTILES
 from scorer.ledger.class_usage import measured_usage
 from scorer.ledger.slots import PlacedInstances
 from scorer.ranking.credits import mean_credit, peak_credit, percentile_credit
-from scorer.ranking.debits import mean_debit, percentile_debit, since_left, taken_out
+from scorer.ranking.debits import mean_debit, percentile_debit
+from scorer.ranking.fleet import Fleet
 from scorer.ranking.instance_mean import instance_mean
 from scorer.ranking.machines import Machines
 from scorer.ranking.promises import placed_sum, with_placed_sum
-from scorer.snapshot.arrays import Floats, Integers
+from scorer.ranking.remaining import Credit, without_leavers
+from scorer.snapshot.arrays import Floats
 from scorer.snapshot.usage_columns import AGE_MAX_S
+from scorer.snapshot.windows import ChosenWindows
 
 _R = len(RESOURCES)
 Day = tuple[str, float, float]
@@ -48,12 +50,9 @@ def sums(machines: Machines) -> Floats:
     allocated[:] = fleet.seats.allocated if machines.rows is None else fleet.seats.allocated[:, machines.picked]
     measured = fleet.windows.mean if machines.rows is None else fleet.windows.mean[:, machines.picked]
     if fleet.credited:
-        credit[:] = placed_sum(
-            machines,
-            "mean",
-            lambda placed: mean_credit(fleet.credit_model, fleet.estimate, placed, fleet.snapshot, fleet.windows),
-        )
-        np.add(remaining_mean(machines), credit, out=mean)
+        each = _mean_credit(fleet)
+        credit[:] = placed_sum(machines, "mean", lambda placed: each(placed, fleet.windows))
+        np.add(_without_leavers_mean(machines, each), credit, out=mean)
         if fleet.mean_of == "instances" and fleet.snapshot.usages:
             own = instance_mean(fleet, machines.whole.column("reported"), machines.rows)
             used = own.used & np.isfinite(measured)  # without a window's mean a machine has no load in either
@@ -69,13 +68,26 @@ def sums(machines: Machines) -> Floats:
 
 def remaining_mean(machines: Machines) -> Floats:
     """Return [R, n]: the window's mean with debits and without credits."""
+    return _without_leavers_mean(machines, None)
+
+
+def _without_leavers_mean(machines: Machines, credit: Credit | None) -> Floats:
+    """Return the same, to which those credits are added."""
     fleet = machines.fleet
     measured = machines.measured_mean
     if not fleet.credited:
         return measured
     return without_leavers(
-        machines, measured, "mean", lambda left: mean_debit(fleet.estimate, left, fleet.snapshot, fleet.windows)
+        machines,
+        measured,
+        "mean",
+        lambda left: mean_debit(fleet.estimate, left, fleet.snapshot, fleet.windows),
+        credit,
     )
+
+
+def _mean_credit(fleet: Fleet) -> Credit:
+    return lambda placed, windows: mean_credit(fleet.credit_model, fleet.estimate, placed, fleet.snapshot, windows)
 
 
 def shown_mean(machines: Machines) -> Floats:
@@ -93,34 +105,6 @@ def debit(machines: Machines) -> Floats:
     return np.where(machines.of_instances > 0, 0.0, found)
 
 
-def without_leavers(machines: Machines, measured: Floats, of: str | Floats, compute: Callable[[Any], Floats]) -> Floats:
-    """Return [R, n]: a measured statistic less the part due to leavers; the same array when there are none.
-
-    ``of``: its column of the window tables [W, R, M], or the column's name; ``compute`` gives [R, K] of K leavers.
-    """
-    fleet = machines.fleet
-    if not fleet.debits or not len(fleet.seats.ledger.leavers):
-        return measured
-    left = fleet.seats.leavers(machines.rows)
-    if not left.rows.size:
-        return measured
-    at, count = positions(left.rows, machines)
-    debit = np.array([np.bincount(at, part, minlength=count) for part in compute(left)])
-    column = fleet.snapshot.column(of) if isinstance(of, str) else of
-    end = fleet.snapshot.column("end")
-    if machines.rows is not None:
-        column, end = column[..., machines.picked], end[machines.picked]
-    return taken_out(measured, debit, since_left(column, end, fleet.snapshot.windows_s, at, left.ended_at))
-
-
-def positions(rows: Integers, machines: Machines) -> tuple[Integers, int]:
-    """Return where these rows of the fleet are among the machines, and how many machines there are."""
-    if machines.rows is None:
-        return rows, len(machines)
-    order = np.argsort(machines.rows)
-    return order[np.searchsorted(machines.rows, rows, sorter=order)], machines.rows.size
-
-
 def picked(machines: Machines, name: str) -> Floats:
     """Return a column of the window tables [..., R, n] at the windows used."""
     fleet = machines.fleet
@@ -134,19 +118,18 @@ def statistic(machines: Machines, name: str, measured: Floats, quantile: float, 
         return machines.mean
     if not fleet.credited:
         return measured
+
+    def credit(placed: PlacedInstances, windows: ChosenWindows) -> Floats:
+        return percentile_credit(fleet.credit_model, fleet.estimate, placed, fleet.snapshot, windows, quantile)
+
     measured = without_leavers(
         machines,
         measured,
         column,
         lambda left: percentile_debit(fleet.estimate, left, fleet.snapshot, fleet.windows, quantile),
+        credit,
     )
-    return measured + placed_sum(
-        machines,
-        name,
-        lambda placed: percentile_credit(
-            fleet.credit_model, fleet.estimate, placed, fleet.snapshot, fleet.windows, quantile
-        ),
-    )
+    return measured + placed_sum(machines, name, lambda placed: credit(placed, fleet.windows))
 
 
 def largest(machines: Machines) -> Floats:
@@ -207,20 +190,20 @@ def _split_by_samples(machines: Machines, priority_class: str) -> Floats:
     measured: Floats = machines.column("picked", "class_mean")[code]
     if not fleet.credited:
         return measured
+    of_mean = _mean_credit(fleet)
+
+    def credit(placed: PlacedInstances, windows: ChosenWindows) -> Floats:
+        found: Floats = of_mean(placed, windows) * (placed.classes == code)
+        return found
+
     measured = without_leavers(
         machines,
         measured,
         fleet.snapshot.column("class_mean")[code],
         lambda left: mean_debit(fleet.estimate, left, fleet.snapshot, fleet.windows) * (left.classes == code),
+        credit,
     )
-    return measured + placed_sum(
-        machines,
-        ("class", code),
-        lambda placed: (
-            mean_credit(fleet.credit_model, fleet.estimate, placed, fleet.snapshot, fleet.windows)
-            * (placed.classes == code)
-        ),
-    )
+    return measured + placed_sum(machines, ("class", code), lambda placed: credit(placed, fleet.windows))
 
 
 def peaks(machines: Machines, *days: Day) -> Floats:

@@ -14,8 +14,8 @@ from schemas.resources import CPU, RESOURCES
 from schemas.window_table import PERCENTILES
 from scorer.ledger.class_usage import measured_usage, reported_usage, system_usage
 from scorer.ranking.instance_mean import ENDED_S
-from scorer.ranking.load import positions
 from scorer.ranking.machines import Machines
+from scorer.ranking.remaining import positions
 from scorer.reclaim.capacity import batch, batch_takings, degraded, mid
 from scorer.reclaim.peaks import unused
 from scorer.reclaim.prediction import Peaks

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -10,8 +12,10 @@ from ops.replay.policies import Moment, Move, Policy, ProfilePolicy
 from ops.replay.references import BestFitByPeak, Oracle, RandomFeasible
 from ops.replay.simulation import Outcome, simulate
 from ops.replay.workload import Workload
+from schemas.request import Request
 from schemas.resources import CPU
 from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.rank import rank
 from tests.ops.replay.small_worlds import small_world, world
 
 
@@ -147,3 +151,30 @@ def test_a_mover_takes_the_load_with_it() -> None:
     assert sorted(load[:, 59].tolist()) == sorted(load[:, 60].tolist()) == [0.0, 0.3]
     assert load[:, 59].argmax() != load[:, 60].argmax()
     assert not load[:, 180:].any()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_seen_of_instances_that_use_what_they_ask_is_their_load(seed: int) -> None:
+    """Credits and debits make up for what windows show late, whoever comes, leaves or moves."""
+    draw = np.random.default_rng(seed)
+    asked, start, life = draw.choice([0.5, 1.0, 2.0, 4.0], 150), draw.integers(0, 270, 150), draw.integers(2, 150, 150)
+    small = world([99.0] * 4, list(zip(asked, asked, np.sort(start), life, strict=True)), 300)
+    policy, moments = profile(), []
+
+    class Moving:
+        def moves(self, moment: Moment) -> list[Move]:
+            running = moment.fleet.running(moment.minute)
+            chosen = draw.choice(running, min(2, len(running)), replace=False)
+            moves = [Move(int(one), int(draw.integers(4))) for one in chosen]
+            return [move for move in moves if moment.fleet.machine_of[move.instance] != move.row]
+
+    def look(moment: Moment) -> None:
+        taught = dataclasses.replace(policy.profile.load_model, learned=False)
+        seen = rank(Request(), moment.snapshot, moment.ledger, dataclasses.replace(policy.profile, load_model=taught),
+                    moment.now_s).machines  # fmt: skip
+        np.testing.assert_allclose(seen.mean[CPU], moment.fleet.load[CPU, :, moment.minute], atol=1e-9)
+        moments.append(moment.minute)
+
+    outcome = simulate(small, policy, mover=Moving(), observer=look)
+    assert len(moments) > 50
+    assert len(outcome.moves) > 20

@@ -64,6 +64,39 @@ def test_it_is_never_below_what_was_measured_since() -> None:
     assert mean(7200, 299, shorter=7.0) == pytest.approx(8 - 4 * (1 - 29 / 360))
 
 
+@pytest.mark.parametrize(
+    ("what", "came_ago_s", "hour", "quarter", "five"),
+    [
+        ("it came when the other left", 1000, 8.0, 8.0, 8.0),
+        ("it came later: the quarter of an hour shows two thirds of it", 600, 4 + 26 / 9 + 2 / 3, 4 + 8 / 3, 8.0),
+        ("it came a minute ago: the five minutes show a fifth of it", 60, 4 + 26 / 9 + 1 / 15, 4 + 4 / 15, 4.8),
+        ("it came before the other left", 2000, 8 + 10 / 9, 8.0, 8.0),
+    ],
+)
+def test_what_came_since_is_not_counted_twice(
+    what: str, came_ago_s: float, hour: float, quarter: float, five: float
+) -> None:
+    """4 cores left 1,000 s ago, 4 came, 4 are always there: 8, whatever shorter windows show of what came."""
+    more = {"300": {"cpu": {"mean": five}, "memory": 0}, "900": {"cpu": {"mean": quarter}, "memory": 0}}
+    host = machine("m", usage={"cpu": hour, "memory": 0}, windows=more)
+    left = {"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 7200, "ended_ago_s": 1000}
+    came = {"id": "j", "machine": "m", "cpu": 4, "placed_ago_s": came_ago_s}
+    seen = see(fleet(host, leavers=[left], instances=[came], **HOUR), None, MODEL)
+    assert seen.mean[0, 0] == pytest.approx(8.0), what
+    shown = seen.remaining_mean[0, 0]  # without credits it is never below what was measured since
+    assert shown == pytest.approx(min(hour, max(hour - 4 * (1 - 1000 / 3600), quarter))), what
+
+
+def test_what_came_since_is_in_a_percentile_once() -> None:
+    """The median of the hour has lost all of the one, and is credited all of the other."""
+    late = {"cpu": {"mean": 8, "p50": 8, "max": 8}, "memory": 0}
+    host = machine("m", usage={"cpu": {"mean": 8, "p50": 8, "max": 8}, "memory": 0}, windows={"300": late, "900": late})
+    left = {"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 7200, "ended_ago_s": 1000}
+    came = {"id": "j", "machine": "m", "cpu": 4, "placed_ago_s": 1000}
+    seen = see(fleet(host, leavers=[left], instances=[came], **HOUR), None, MODEL)
+    assert (seen.percentile(50)[0, 0], seen.max[0, 0]) == (8.0, 8.0)
+
+
 def test_it_is_never_below_0() -> None:
     """An instance that used less than expected takes out no more than there was."""
     host = machine("m", usage={"cpu": 1, "memory": 0})
