@@ -17,14 +17,18 @@ FACTOR_MIN, FACTOR_MAX = 0.05, 1.5
 class Sums(msgspec.Struct, kw_only=True):
     """The sums from which the factor of one resource, or one kind's difference from it, is fitted.
 
-    They are over all changes between two windows of a machine: x, of what the instances there ask, and y, of its usage.
-    Older changes count less. The next scorer that learns continues from them.
+    They are over all changes between two windows of a machine: x, of what the instances there ask, y, of its usage, and
+    s, of the ``expected`` of those that give one. Older changes count less. The next scorer that learns continues from
+    them.
     """
 
     count: float = 0.0
     xx: float = 0.0
     xy: float = 0.0
     yy: float = 0.0
+    xs: float = 0.0
+    sy: float = 0.0
+    ss: float = 0.0
     instance_hours: float = 0.0
 
 

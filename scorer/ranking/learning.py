@@ -7,8 +7,14 @@ load does not count as use by the instances. In the difference of two windows th
     dy = f * dx + noise        f = sum(dx * dy) / sum(dx^2)        error^2 = variance of the noise / sum(dx^2)
 
 over all machines and observations, older ones fading with a half-life of a day. The ``expected`` of an instance that
-gives one is subtracted from y, and the instance is not in x. A factor is published only with enough evidence, and
-bounded to 0.05-1.5.
+gives one is subtracted from y, and the instance is not in x. Where it is wrong, the error would enter the factor: a
+machine gets fewer of the others while it has more of those. So the change ds of what is expected explicitly is fitted,
+too, and x and y count less their parts that go with it:
+
+    f = (sum(dx * dy) - sum(dx * ds) * g) / (sum(dx^2) - sum(dx * ds) * k),  g = sum(ds * dy) / sum(ds^2),
+    k = sum(dx * ds) / sum(ds^2)
+
+A factor is published only with enough evidence, and bounded to 0.05-1.5.
 
 A kind's difference from the others is fitted to what the common factor does not explain. It is shrunk toward 0 by
 ridge regression with a prior deviation of `PRIOR`. It is published where it is more than `SIGNIFICANT` errors from 0.
@@ -39,6 +45,8 @@ INSTANCE_HOURS_MIN = 100.0
 """Instance-hours that must be observed before a factor is published."""
 ERROR_MAX = 0.2
 """The largest standard error of a factor that is published."""
+NOTHING = 1e-9
+"""The part of the evidence that is rounding."""
 PRIOR = 0.2
 SIGNIFICANT = 3.0
 KINDS_MAX = 64
@@ -59,6 +67,8 @@ class Observation:
     hours: float
     """Instance-hours in the window."""
     names: tuple[str, ...]
+    said: Floats
+    """[R, M] The explicit expected usage that was subtracted."""
 
 
 def observe(snapshot: Snapshot, ledger: LedgerView, kinds: tuple[str, ...] = ()) -> Observation | None:
@@ -72,11 +82,11 @@ def observe(snapshot: Snapshot, ledger: LedgerView, kinds: tuple[str, ...] = ())
     started = running.started_at > 0
     share = np.where(started, absorbed(running, snapshot, windows)[0], 0.0)
     left_share = shown_share(left, snapshot, windows)
-    asked, usage, by_kind = np.zeros((len(RESOURCES), machines)), windows.mean.copy(), dict[str, Floats]()
+    asked, said_of, by_kind = (*np.zeros((2, len(RESOURCES), machines)), dict[str, Floats]())
     hours = 0.0
     for placed, part in ((running, share), (left, left_share)):
         said = np.isfinite(placed.expected)
-        usage -= _by_machine(np.where(said, placed.expected, 0.0) * part, placed, machines)
+        said_of += _by_machine(np.where(said, placed.expected, 0.0) * part, placed, machines)
         weighted = np.where(said, 0.0, placed.amounts) * part
         asked += _by_machine(weighted, placed, machines)
         hours += float(part.max(axis=0, initial=0.0).sum()) * window_s / 3600.0
@@ -87,7 +97,7 @@ def observe(snapshot: Snapshot, ledger: LedgerView, kinds: tuple[str, ...] = ())
                 by_kind[kind] = by_kind.get(kind, 0.0) + here
     covered: Bools = (windows.coverage >= 0.9) & snapshot.has_data
     end = np.where(covered, snapshot.column("end"), np.nan)
-    return Observation(end, usage, asked, by_kind, hours, snapshot.names)
+    return Observation(end, windows.mean - said_of, asked, by_kind, hours, snapshot.names, said_of)
 
 
 def _placed(ledger: LedgerView, index: Mapping[str, int]) -> PlacedInstances:
@@ -119,8 +129,9 @@ def learn(before: Learned, first: Observation, second: Observation, window_s: fl
     apart = (then >= 0) & (second.end - np.where(then >= 0, first.end[then], np.nan) >= window_s * 0.99)
     rows, old = np.flatnonzero(apart), then[apart]
     dx, dy = second.asked[:, rows] - first.asked[:, old], second.usage[:, rows] - first.usage[:, old]
+    ds = second.said[:, rows] - first.said[:, old]
     for place, name in enumerate(RESOURCES):
-        sums = _added(before.evidence.get(name, Sums()), fade, dx[place], dy[place], second.hours)
+        sums = _added(before.evidence.get(name, Sums()), fade, dx[place], dy[place], ds[place], second.hours)
         known.evidence[name] = sums
         factor, error = fitted(sums)
         if factor is None:
@@ -131,33 +142,50 @@ def learn(before: Learned, first: Observation, second: Observation, window_s: fl
             dk = (mine[0][place, rows] if mine[0] is not None else 0.0) - (
                 mine[1][place, old] if mine[1] is not None else 0.0
             )
-            rest = dy[place] - factor * dx[place]
+            of_said = (sums.sy - factor * sums.xs) / sums.ss if sums.ss > 0 else 0.0
+            rest = dy[place] - factor * dx[place] - of_said * ds[place]
             of_kind = before.evidence_of_kinds.get(kind, {}).get(name, Sums())
-            of_kind = _added(of_kind, fade, dk * np.ones(rows.size), rest, 0.0)
+            of_kind = _added(of_kind, fade, dk * np.ones(rows.size), rest, np.zeros(rows.size), 0.0)
             known.evidence_of_kinds.setdefault(kind, {})[name] = of_kind
-            if (own := _of_kind(factor, of_kind, sums)) is not None:
+            if (own := _of_kind(factor, of_kind, _alone(sums))) is not None:
                 known.kinds.setdefault(kind, {})[name] = own
     return known
 
 
-def _added(sums: Sums, fade: float, dx: Floats, dy: Floats, hours: float) -> Sums:
-    good = np.isfinite(dx) & np.isfinite(dy) & (dx != 0)
-    x, y = dx[good], dy[good]
+def _added(sums: Sums, fade: float, dx: Floats, dy: Floats, ds: Floats, hours: float) -> Sums:
+    good = np.isfinite(dx) & np.isfinite(dy) & np.isfinite(ds) & ((dx != 0) | (ds != 0))
+    x, y, s = dx[good], dy[good], ds[good]
     return Sums(
         count=sums.count * fade + x.size,
         xx=sums.xx * fade + float(x @ x),
         xy=sums.xy * fade + float(x @ y),
         yy=sums.yy * fade + float(y @ y),
+        xs=sums.xs * fade + float(x @ s),
+        sy=sums.sy * fade + float(s @ y),
+        ss=sums.ss * fade + float(s @ s),
         instance_hours=sums.instance_hours * fade + (hours if x.size else 0.0),
     )
 
 
+def _alone(sums: Sums) -> Sums:
+    """Return the sums of x and y less the parts that go with s."""
+    if sums.ss <= 0:
+        return sums
+    of_x, of_y = sums.xs / sums.ss, sums.sy / sums.ss
+    xx = max(sums.xx - sums.xs * of_x, 0.0)
+    return Sums(
+        count=sums.count, xx=xx, xy=sums.xy - sums.xs * of_y, yy=sums.yy - sums.sy * of_y,
+        instance_hours=sums.instance_hours,
+    )  # fmt: skip
+
+
 def fitted(sums: Sums) -> tuple[float | None, float]:
     """Return the factor and its standard error; None without enough evidence."""
-    if sums.instance_hours < INSTANCE_HOURS_MIN or sums.count < 3 or sums.xx <= 0:
+    alone = _alone(sums)
+    if sums.instance_hours < INSTANCE_HOURS_MIN or sums.count < 3 or alone.xx <= NOTHING * sums.xx:
         return None, math.inf
-    factor = sums.xy / sums.xx
-    error = math.sqrt(_noise(sums) / sums.xx)
+    factor = alone.xy / alone.xx
+    error = math.sqrt(_noise(alone) / alone.xx)
     return (min(max(factor, FACTOR_MIN), FACTOR_MAX), error) if error <= ERROR_MAX else (None, error)
 
 

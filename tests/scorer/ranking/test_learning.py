@@ -22,7 +22,11 @@ NAMES = tuple(f"m{n}" for n in range(40))
 
 
 def observation(
-    end: float, asked: np.ndarray, usage: np.ndarray, kinds: dict[str, np.ndarray] | None = None
+    end: float,
+    asked: np.ndarray,
+    usage: np.ndarray,
+    kinds: dict[str, np.ndarray] | None = None,
+    said: float | np.ndarray = 0.0,
 ) -> Observation:
     """Return an observation of cpu alone."""
 
@@ -30,7 +34,8 @@ def observation(
         return np.concatenate([values[None], np.zeros((R - 1, values.size))])
 
     by_kind = {kind: of(values) for kind, values in (kinds or {}).items()}
-    return Observation(np.full(asked.size, end), of(usage), of(asked), by_kind, asked.size * 5.0, NAMES)
+    end_of = np.full(asked.size, end)
+    return Observation(end_of, of(usage), of(asked), by_kind, asked.size * 5.0, NAMES, of(said * np.ones(asked.size)))
 
 
 def series(seed: int, factor: float, noise: float = 0.1, other: float = 1.0) -> Learned:
@@ -86,6 +91,33 @@ def test_windows_that_overlap_teach_nothing() -> None:
     assert learn(Learned(), first, second, 3600.0, 1800.0).evidence["cpu"].count == 0
 
 
+@pytest.mark.parametrize("wrong_by", [0.0, 0.7, -0.4])
+def test_a_wrong_expected_of_some_does_not_enter_the_factor_of_the_others(wrong_by: float) -> None:
+    """Also where a machine has fewer of the others the more it has of those, as under a policy that spreads load."""
+    rng, known, before = np.random.default_rng(3), Learned(), None
+    for hour in range(12):
+        said = rng.uniform(0, 10, 40)
+        asked = 12 - said + rng.uniform(0, 4, 40)
+        usage = 5 + 0.3 * asked - wrong_by * said + rng.normal(0, 0.1, 40)  # less what was said
+        now = observation(3600.0 * hour, asked, usage, said=said)
+        if before is not None:
+            known = learn(known, before, now, 3600.0, 3600.0 * hour)
+        before = now
+    assert known.factors["cpu"] == pytest.approx(0.3, abs=0.02)
+
+
+def test_what_others_say_may_leave_no_evidence() -> None:
+    """Where both change together nothing can be told of one."""
+    rng, known, before = np.random.default_rng(3), Learned(), None
+    for hour in range(12):
+        asked = rng.uniform(0, 10, 40)
+        now = observation(3600.0 * hour, asked, 5 + 0.3 * asked, said=2 * asked)
+        if before is not None:
+            known = learn(known, before, now, 3600.0, 3600.0 * hour)
+        before = now
+    assert not known.factors
+
+
 def test_the_next_scorer_goes_on_from_what_is_written() -> None:
     """The value holds its evidence: read back it fades with a day's half-life and is added to."""
     known = series(5, 0.7)
@@ -114,6 +146,7 @@ def test_an_observation_counts_each_instance_by_the_share_of_the_window_in_which
     assert seen is not None
     assert seen.asked[0].tolist() == pytest.approx([5.0, 1.0])
     assert seen.usage[0].tolist() == pytest.approx([8.0, 0.5])
+    assert seen.said[0].tolist() == pytest.approx([0.0, 0.5])
 
 
 LEARNED = {"learned": {"cpu": 0.5}}
