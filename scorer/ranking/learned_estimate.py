@@ -20,7 +20,8 @@ class LearnedEstimate(Estimate):
     """``expected = request * learned factor``, of the instance's kind where that is known to differ.
 
     This holds for the requested instance and for placed ones. An explicit ``expected`` wins; so does a factor that the
-    profile gives for a resource. With a base other than the request nothing is learned, and the estimate is unchanged.
+    profile gives for a resource, and the profile's default where no amount is asked. With a base other than the request
+    nothing is learned, and the estimate is unchanged.
     """
 
     version: int = 0
@@ -60,15 +61,17 @@ class LearnedEstimate(Estimate):
             parts = np.broadcast_to(parts, placed.amounts.shape).copy()
             for kind, _ in self.kinds:
                 parts[:, placed.kinds == code_of_kind(kind)] = self._parts[kind]
+        parts = np.where(placed.missing, 1.0, parts)
         return np.where(np.isnan(placed.expected), super()._of_placed(placed) * parts, placed.expected)
 
     def of_request(self, request: Request) -> Floats:
         """Return [R] for the requested instance."""
         parts = self._parts.get(request.kind, self._parts[""])[:, 0]
-        if not request.expected:
+        if not (request.expected or self.default):
             return super().of_request(request) * parts
-        said = np.array([name in request.expected for name in RESOURCES])
-        return super().of_request(request) * np.where(said, 1.0, parts)
+        given = zip(RESOURCES, request.given_amounts(), strict=True)
+        own = np.array([name in request.expected or amount is None for name, amount in given])
+        return super().of_request(request) * np.where(own, 1.0, parts)
 
     @cached_property
     def _parts(self) -> dict[str, Floats]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.learned import Learned, Sums, read_learned
 from schemas.resources import RESOURCES
+from scorer.ranking.estimate import Estimate
 from scorer.ranking.explain import answer
 from scorer.ranking.learning import Observation, fitted, learn, observe
 from scorer.ranking.profile import LoadModel
@@ -162,6 +163,18 @@ def test_requested_and_placed_instances_are_expected_to_use_the_learned_part() -
     assert (machines.mean[0, 0], machines.allocated[0, 0]) == (2.0, 4.0)
     assert see(offline, request(cpu=2, expected={"cpu": 1.7}), MODEL).expected[0] == 1.7
     assert see(offline, request(cpu=2), LoadModel()).expected[0] == 2.0
+
+
+def test_the_default_of_a_profile_is_not_a_part_of_what_is_asked() -> None:
+    """It is expected whole where no amount is asked, of the requested instance and of placed ones."""
+    placed = [{"id": "i", "machine": "m", "memory": 4, "placed_ago_s": 0}]
+    offline = fleet(machine("m", usage={"cpu": 0, "memory": 0}), instances=placed, **LEARNED)
+    model = LoadModel(learned=True, estimate=Estimate(default={"cpu": 3.0}))
+    assert see(offline, request(), model).expected[0] == 3.0
+    assert see(offline, request(memory=4, expected={"memory": 1}), model).expected[:2].tolist() == [3.0, 1.0]
+    assert see(offline, request(cpu=0), model).expected[0] == 0.0
+    assert see(offline, request(cpu=2), model).expected[0] == 1.0
+    assert see(offline, request(), model).mean[0, 0] == 3.0
 
 
 def test_every_score_that_adds_the_instance_adds_what_it_is_expected_to_use() -> None:
