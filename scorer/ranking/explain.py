@@ -142,7 +142,7 @@ def expected_from(ranking: Ranking) -> dict[str, str]:
         part = learned.part(name, request.kind) if learned else None
         if name in request.expected:
             found[name] = "as the request says"
-        elif learned and part is not None:
+        elif learned and part is not None and machines.amounts[place] > 0:
             of = "of instances of its kind" if (request.kind, name) in learned.own_kinds else "of the fleet"
             found[name] = f"learned: {part:.0%} of what is asked, from the measured use {of}"
         elif machines.expected[place] == machines.amounts[place]:

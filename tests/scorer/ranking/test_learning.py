@@ -175,6 +175,9 @@ def test_the_default_of_a_profile_is_not_a_part_of_what_is_asked() -> None:
     assert see(offline, request(cpu=0), model).expected[0] == 0.0
     assert see(offline, request(cpu=2), model).expected[0] == 1.0
     assert see(offline, request(), model).mean[0, 0] == 3.0
+    least = {"use": "least_allocated"}
+    profile = {"learned": True, "estimate": {"default": {"cpu": 3.0}}, "scores": [least]}
+    assert answer(ranked(offline, profile, request(memory=4)))["expected_from"]["cpu"] == "the profile's estimate"
 
 
 def test_every_score_that_adds_the_instance_adds_what_it_is_expected_to_use() -> None:
