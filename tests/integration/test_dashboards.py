@@ -83,7 +83,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         found = Run(Prometheus(stack.prometheus.url), stack.redis_url, time.time())
         wait_until(lambda: usable(client.rank(cpu=1)), 90, "the fleet can be used")
         assert machines_command.main(["cordon", HERE, "--redis-url", stack.redis_url], {}) == 0
-        begin = client.rank(cpu=1)
+        begin = client.rank(cpu=1, top=MACHINES)
         assert begin["feasible"]
         number = 0
         producer = KafkaProducer(bootstrap_servers=stack.kafka)
@@ -103,6 +103,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
         client.place(cpu=0.5, memory="1G", id="here", machine="sim-00004")
         client.confirm("here")
+        client.place(cpu=1, id="uneven", machine=begin["candidates"][-1]["machine"])  # so there is a move to propose
+        client.confirm("uneven")
         wait_until(work, 120, "every metric is there")
         wait_until(lambda: settled(found), 60, "rates have their samples")
         producer.close()
