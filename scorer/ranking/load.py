@@ -52,7 +52,7 @@ def sums(machines: Machines) -> Floats:
     if fleet.credited:
         each = _mean_credit(fleet)
         credit[:] = placed_sum(machines, "mean", lambda placed: each(placed, fleet.windows))
-        np.add(_without_leavers_mean(machines, each), credit, out=mean)
+        np.add(_without_leavers_mean(machines, each, credit), credit, out=mean)
         if fleet.mean_of == "instances" and fleet.snapshot.usages:
             own = instance_mean(fleet, machines.whole.column("reported"), machines.rows)
             used = own.used & np.isfinite(measured)  # without a window's mean a machine has no load in either
@@ -68,11 +68,11 @@ def sums(machines: Machines) -> Floats:
 
 def remaining_mean(machines: Machines) -> Floats:
     """Return [R, n]: the window's mean with debits and without credits."""
-    return _without_leavers_mean(machines, None)
+    return _without_leavers_mean(machines)
 
 
-def _without_leavers_mean(machines: Machines, credit: Credit | None) -> Floats:
-    """Return the same, to which those credits are added."""
+def _without_leavers_mean(machines: Machines, credit: Credit | None = None, added: Floats | None = None) -> Floats:
+    """Return the same, before ``added`` [R, n] is: the credits; ``credit`` gives them by instance."""
     fleet = machines.fleet
     measured = machines.measured_mean
     if not fleet.credited:
@@ -83,6 +83,7 @@ def _without_leavers_mean(machines: Machines, credit: Credit | None) -> Floats:
         "mean",
         lambda left: mean_debit(fleet.estimate, left, fleet.snapshot, fleet.windows),
         credit,
+        added,
     )
 
 
@@ -122,14 +123,16 @@ def statistic(machines: Machines, name: str, measured: Floats, quantile: float, 
     def credit(placed: PlacedInstances, windows: ChosenWindows) -> Floats:
         return percentile_credit(fleet.credit_model, fleet.estimate, placed, fleet.snapshot, windows, quantile)
 
+    added = placed_sum(machines, name, lambda placed: credit(placed, fleet.windows))
     measured = without_leavers(
         machines,
         measured,
         column,
         lambda left: percentile_debit(fleet.estimate, left, fleet.snapshot, fleet.windows, quantile),
         credit,
+        added,
     )
-    return measured + placed_sum(machines, name, lambda placed: credit(placed, fleet.windows))
+    return measured + added
 
 
 def largest(machines: Machines) -> Floats:
@@ -196,14 +199,16 @@ def _split_by_samples(machines: Machines, priority_class: str) -> Floats:
         found: Floats = of_mean(placed, windows) * (placed.classes == code)
         return found
 
+    added = placed_sum(machines, ("class", code), lambda placed: credit(placed, fleet.windows))
     measured = without_leavers(
         machines,
         measured,
         fleet.snapshot.column("class_mean")[code],
         lambda left: mean_debit(fleet.estimate, left, fleet.snapshot, fleet.windows) * (left.classes == code),
         credit,
+        added,
     )
-    return measured + placed_sum(machines, ("class", code), lambda placed: credit(placed, fleet.windows))
+    return measured + added
 
 
 def peaks(machines: Machines, *days: Day) -> Floats:

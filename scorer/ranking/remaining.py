@@ -13,7 +13,6 @@ was up to 8 of 32 cores too high in a fleet of lives of two hours (``test_simula
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy as np
 from scorer.ledger.slots import PlacedInstances
 from scorer.ranking.debits import since_left, taken_out
 from scorer.ranking.machines import Machines
-from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.windows import ChosenWindows
 
 Credit = Callable[[PlacedInstances, ChosenWindows], Floats]
@@ -33,12 +32,14 @@ def without_leavers(
     measured: Floats,
     of: str | Floats,
     compute: Callable[[Any], Floats],
-    credit: Credit | None,
+    credit: Credit | None = None,
+    added: Floats | None = None,
 ) -> Floats:
     """Return [R, n]: a measured statistic less the part due to leavers; the same array when there are none.
 
     ``of``: its column of the window tables [W, R, M], or the column's name; ``compute`` gives [R, K] of K leavers;
-    ``credit`` gives the credits that are added to the result, of other windows, too; None: none are.
+    ``added`` [R, n] is what credits add to the result; ``credit`` gives that of each instance, over any window.
+    None: no credits are added.
     """
     fleet = machines.fleet
     if not fleet.debits or not len(fleet.seats.ledger.leavers):
@@ -52,27 +53,24 @@ def without_leavers(
     end = fleet.snapshot.column("end")
     if machines.rows is not None:
         column, end = column[..., machines.picked], end[machines.picked]
-    credited = _nothing if credit is None else _credited(machines, credit, debit)
+    credited = _nothing if credit is None or added is None else _credited(machines, credit, added)
     since = since_left(column, end, fleet.snapshot.windows_s, at, left.ended_at, credited)
     return taken_out(measured, debit, since)
 
 
-def _credited(machines: Machines, credit: Credit, debit: Floats) -> Callable[[int], Floats]:
+def _credited(machines: Machines, credit: Credit, added: Floats) -> Callable[[int], Floats]:
     """Return what gives [R, n] of a window's length: what it shows, and the window used has only as credit.
 
-    Only of machines with a ``debit`` [R, n]. Instances that are older than the window used have no credit in either.
+    Only instances that are younger than a window, or have not started, have a credit in it.
     """
-    fleet = machines.fleet
-    placed = fleet.seats.placed(machines.rows)
+    snapshot, placed = machines.fleet.snapshot, machines.fleet.seats.placed(machines.rows)
     at, count = positions(placed.rows, machines)
-    began = fleet.snapshot.column("end") - fleet.windows.window_s
-    newer: Bools = np.any(debit > 0.0, axis=0)[at] & (placed.started_at > began[placed.rows])
-    placed, at = placed.some(newer), at[newer]
-    used = cache(lambda: credit(placed, fleet.windows))
+    age_s = np.where(placed.started_at > 0.0, snapshot.column("end")[placed.rows] - placed.started_at, 0.0)
 
     def credited(window_s: int) -> Floats:
-        shown = used() - credit(placed, fleet.snapshot.windows(window_s))
-        return _by_machine(np.maximum(shown, 0.0), at, count)
+        young = age_s < window_s
+        own = _by_machine(credit(placed.some(young), snapshot.windows(window_s)), at[young], count)
+        return np.maximum(added - own, 0.0)
 
     return credited
 
