@@ -57,7 +57,7 @@ test-fuzz: setup
 	WINDWARD_TEST_LONG=$(LONG) $(BIN)/python -m pytest -q -n logical $(SPREAD) -m long --timeout 900
 
 test-kafka: setup
-	@$(BIN)/python -c 'from ops.local.kafka.archives import fetch_archives; fetch_archives()'
+	@$(BIN)/python -c 'from ops.stack.servers.kafka.archives import fetch_archives; fetch_archives()'
 	WINDWARD_TEST_KAFKA=apache $(BIN)/python -m pytest -q -n 2 $(SPREAD) \
 		tests/integration/test_recovery.py tests/integration/test_stack_broker.py tests/integration/test_stack_broker_lost.py \
 		tests/integration/test_stack_up_apache.py tests/integration/test_kafka_users.py
@@ -75,7 +75,7 @@ packages: setup
 	$(BIN)/python -m ops.packages dist
 
 generated: setup
-	for module in schemas.json_schema schemas.asyncapi ops.known ops.manual ops.grafana; do $(BIN)/python -m $$module || exit; done
+	for module in schemas.json_schema schemas.asyncapi ops.cli.known ops.manual ops.grafana; do $(BIN)/python -m $$module || exit; done
 
 clean:
 	rm -rf $(VENV) .venv-* build dist *.egg-info .windward .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -18,10 +18,10 @@ from typing import Any
 
 from schemas.json_schema import TYPES, schema_file
 from schemas.names import Names
-from schemas.parameters import PARAMETERS, SUMMARIES
-from schemas.request import Request
-from schemas.results import RESULTS
-from schemas.rpc import DEADLINE_MAX_S, REPLY_TTL_S, VERSION, Code
+from schemas.rpc.envelope import DEADLINE_MAX_S, REPLY_TTL_S, VERSION, Code
+from schemas.rpc.parameters import PARAMETERS, SUMMARIES
+from schemas.rpc.request import Request
+from schemas.rpc.results import RESULTS
 
 FILE = "asyncapi.v1.json"
 CODES = {

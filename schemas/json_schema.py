@@ -17,7 +17,8 @@ any language can validate against them:
 A reader ignores unknown fields in samples, queries and replies, so those schemas allow further properties. A
 request or an operator's entry with an unknown field is refused, so those two do not. A result has all its keys, so all
 are required; a default is the value that a reader uses when an older scorer leaves one out. Rules that a schema cannot
-express (a maximum below its mean, a time ahead of the record) are in `schemas.sample.decode` and `streams.batch`.
+express (a maximum below its mean, a time ahead of the record) are in `schemas.messages.sample.decode` and
+`streams.fold.batch`.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from typing import Any
 
 import msgspec
 
-from schemas.operator import OperatorFacts
-from schemas.parameters import PARAMETERS
-from schemas.proposal import MoveProposal
-from schemas.request import Request
+from schemas.messages.operator import OperatorFacts
+from schemas.messages.proposal import MoveProposal
+from schemas.messages.sample import VERSION, Message, Sample
 from schemas.resources import RESOURCES
-from schemas.results import RESULTS
-from schemas.rpc import Query, Reply
-from schemas.sample import VERSION, Message, Sample
+from schemas.rpc.envelope import Query, Reply
+from schemas.rpc.parameters import PARAMETERS
+from schemas.rpc.request import Request
+from schemas.rpc.results import RESULTS
 
 TYPES: dict[str, Any] = {
     "sample.v1.schema.json": Message,

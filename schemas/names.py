@@ -59,18 +59,18 @@ class Names:
         return self.key("partitions")
 
     def windows(self, partition: int) -> str:
-        """String: the window table of one partition (`schemas.window_table`)."""
+        """String: the window table of one partition (`schemas.tables.window_table`)."""
         return self.key("windows", f"{{{partition}}}")
 
     def instance_usage(self, partition: int) -> str:
-        """String: usage by instance of one partition (`schemas.instance_table`); absent when none is reported.
+        """String: usage by instance of one partition (`schemas.tables.instance_table`); absent when none is reported.
 
         Its name begins with the window table's: a Redis user with rights for the table has them here, too.
         """
         return self.key("windows", f"{{{partition}}}", "instances")
 
     def facts(self, partition: int) -> str:
-        """Hash: machine id to the JSON of its last `schemas.sample.MachineFacts` message."""
+        """Hash: machine id to the JSON of its last `schemas.messages.sample.MachineFacts` message."""
         return self.key("facts", f"{{{partition}}}")
 
     def state(self, partition: int) -> str:
@@ -93,7 +93,7 @@ class Names:
 
     @property
     def operator(self) -> str:
-        """Hash: machine id (or ``*`` for all) to the JSON of `schemas.operator.OperatorFacts`."""
+        """Hash: machine id (or ``*`` for all) to the JSON of `schemas.messages.operator.OperatorFacts`."""
         return self.key("operator")
 
     @property
@@ -145,20 +145,20 @@ class Names:
 
     @property
     def learned(self) -> str:
-        """String: the learned use (`schemas.learned`); on the server of the windows."""
+        """String: the learned use (`schemas.tables.learned`); on the server of the windows."""
         return self.key("learned")
 
     @property
     def predicted(self) -> str:
-        """String: the predicted peaks (`schemas.predicted`); on the server of the windows."""
+        """String: the predicted peaks (`schemas.tables.predicted`); on the server of the windows."""
         return self.key("predicted")
 
     @property
     def predicted_histograms(self) -> str:
-        """String: the histograms that the peaks come from (`schemas.predicted`)."""
+        """String: the histograms that the peaks come from (`schemas.tables.predicted`)."""
         return self.key("predicted-histograms")
 
-    # ---- moves that the rebalancer proposes (`schemas.proposal`); on the server of the windows
+    # ---- moves that the rebalancer proposes (`schemas.messages.proposal`); on the server of the windows
 
     @property
     def moves_waiting(self) -> str:

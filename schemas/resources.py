@@ -2,7 +2,7 @@
 
 To add one, append an entry to `ALL` and write its collector. Messages, windows, tables, requests, the ledger, filters,
 scores and commands follow from the entry. An entry is never moved, renamed or taken out: the first ones are stored by
-position (`schemas.window_table`), the others by name.
+position (`schemas.tables.window_table`), the others by name.
 """
 
 from __future__ import annotations

@@ -16,21 +16,21 @@ from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.signals import handle_signals
-from scorer.ledger.checker import Checker, PacedWire
-from scorer.ledger.follower import Follower
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.sweeper import Sweeper
+from scorer.background.checker import Checker, PacedWire
+from scorer.background.heartbeat import Heartbeat
+from scorer.background.learner import Learner
+from scorer.background.refresher import Refresher
+from scorer.background.sweeper import Sweeper
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.scripts import Ledger
+from scorer.live.loader import Loader
 from scorer.metrics import Metrics
-from scorer.ranking.catalogue import Profiles, load_profiles
-from scorer.ranking.profile import ProfileError
+from scorer.ranking.profiles.catalogue import Profiles, load_profiles
+from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.rank import warm
-from scorer.rpc.heartbeat import Heartbeat
-from scorer.rpc.learner import Learner
 from scorer.rpc.loop import Rpc
 from scorer.rpc.service import METHODS, ScorerService
 from scorer.settings import ScorerSettings
-from scorer.snapshot.loader import Loader
-from scorer.snapshot.refresher import Refresher
 from scorer.wire import AWAY, Wire
 
 log = logging.getLogger("windward.scorer")

@@ -123,7 +123,7 @@ def _read(kind: type[_Kind], result: msgspec.Raw) -> _Kind:
         raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
 
 
-# ---- the results: those of `schemas.results`, which this file does not import; a test holds them to be equal
+# ---- the results: those of `schemas.rpc.results`, which this file does not import; a test holds them to be equal
 
 
 class Result(msgspec.Struct, kw_only=True):
@@ -715,7 +715,7 @@ class Client(Server):
         return _read(object, self._result(method, params, timeout_s, query_id))
 
     def place(self, *, timeout_s: float | None = None, **request: object) -> Placement:
-        """Choose a machine and reserve it; the keywords are the request's fields (`schemas.request.Request`).
+        """Choose a machine and reserve it; the keywords are the request's fields (`schemas.rpc.request.Request`).
 
         A list of unlike requests is placed by ``place(instances=[{...}, {...}])``, one after the other.
         """

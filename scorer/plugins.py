@@ -60,12 +60,12 @@ and ``in_role`` count instances with a port, or with a role in a cluster.
 
 from __future__ import annotations
 
-from schemas.request import Request
-from scorer.ledger.limits import Limit, in_role, on_port, total
-from scorer.ranking.machines import Machines
-from scorer.ranking.plugins import Filter, Score, filters, scores
+from schemas.rpc.request import Request
+from scorer.ledger.record.limits import Limit, in_role, on_port, total
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.profiles.plugins import Filter, Score, filters, scores
+from scorer.ranking.profiles.third_party import PluginError
 from scorer.ranking.scope import Parts, Scope
-from scorer.ranking.third_party import PluginError
 from scorer.snapshot.arrays import Bools, Floats
 
 __all__ = [

@@ -47,7 +47,7 @@ class LedgerSettings(RedisSettings):
                 raise ValueError(f"ledger_url: {str(error).removeprefix('redis_url: ')}") from None
 
     def ledger_bounds(self) -> dict[str, Any]:
-        """Return how much the ledger keeps, as the arguments of `scorer.ledger.scripts.Ledger`."""
+        """Return how much the ledger keeps, as the arguments of `scorer.ledger.store.scripts.Ledger`."""
         return {
             "log_length": self.ledger_log_length, "remember_s": self.remember_s, "ended_max": self.ended_max,
             "leavers_most": self.leavers_most,

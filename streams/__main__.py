@@ -17,8 +17,8 @@ from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
 from schemas.process.settings import load_settings
 from streams.agent.quiet import quieten
-from streams.app import StreamApp
-from streams.settings import StreamSettings
+from streams.worker.app import StreamApp
+from streams.worker.settings import StreamSettings
 
 log = logging.getLogger("windward.stream")
 

@@ -29,22 +29,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from schemas.alignment import aligned
-from schemas.durations import duration
+from schemas.messages.sample import MachineFacts, Rejected, decode
 from schemas.names import WINDOWS_S
-from schemas.numbers import amount, finite
 from schemas.process.connections import CommonSettings
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Column, Screen, table
 from schemas.process.terminal import screen
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
-from schemas.sample import MachineFacts, Rejected, decode
-from schemas.window_table import PERCENTILES, WARMING_COVERAGE, WindowTable, decode_table
-from streams.arrivals import Arrived
-from streams.partition import Partition
-from streams.peaks import Zone
-from streams.table import Table
-from streams.windows import check_windows
+from schemas.tables.alignment import aligned
+from schemas.tables.window_table import PERCENTILES, WARMING_COVERAGE, WindowTable, decode_table
+from schemas.values.durations import duration
+from schemas.values.numbers import amount, finite
+from streams.fold.arrivals import Arrived
+from streams.fold.peaks import Zone
+from streams.fold.table import Table
+from streams.fold.windows import check_windows
+from streams.state.partition import Partition
 
 BATCH = 10_000
 

@@ -16,7 +16,7 @@ import pytest
 import redis
 from xdist.scheduler import LoadScopeScheduling
 
-from ops.local.process import free_port
+from ops.stack.servers.process import free_port
 from schemas.names import Names
 from tests.effort import LONG, NIGHT, effort
 

@@ -10,7 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 from unittest import mock
 
-from ops import cli
+from ops.cli import main as cli
 
 
 def run_command(*words: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

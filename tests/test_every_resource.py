@@ -14,25 +14,25 @@ import msgspec
 import numpy as np
 import pytest
 
-from schemas.request import InvalidRequest, read_request
+from schemas.messages.sample import Moments
 from schemas.resources import ABOUT, RESOURCES, UNITS
-from schemas.sample import Moments
-from schemas.window_table import WindowTable, decode_table
-from scorer.ledger.seats import Seats
-from scorer.ledger.view import LedgerView, instance_of
-from scorer.ranking import explain
-from scorer.ranking.profile import Profile
-from scorer.ranking.profile_file import parse_profile
+from schemas.rpc.request import InvalidRequest, read_request
+from schemas.tables.window_table import WindowTable, decode_table
+from scorer.ledger.view.seats import Seats
+from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.ranking.explanation import explain
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
-from streams.arrivals import Arrived
-from streams.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
-from streams.partition import Partition
-from streams.peaks import Zone
-from streams.ring import HOURS, S
-from streams.table import Table
+from streams.fold.arrivals import Arrived
+from streams.fold.peaks import Zone
+from streams.fold.ring import HOURS, S
+from streams.fold.table import Table
+from streams.state.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
+from streams.state.partition import Partition
 from tests.streams.batches import START
 
 ROOT = Path(__file__).parents[1]
@@ -161,16 +161,16 @@ def test_one_more_resource_needs_nothing_but_its_entry() -> None:
     again = [
         "tests/test_every_resource.py::test_a_resource_goes_all_the_way",
         "tests/test_every_resource.py::test_a_request_is_counted_as_finely_as_the_resource_says",
-        "tests/streams/test_checkpoint.py::test_an_old_checkpoint_is_still_read",
-        "tests/streams/test_batch.py",
+        "tests/streams/state/test_checkpoint.py::test_an_old_checkpoint_is_still_read",
+        "tests/streams/fold/test_batch.py",
         "tests/schemas/test_golden.py",
         "tests/scorer/snapshot/test_builder.py",
-        "tests/scorer/ledger/test_moving.py",
-        "tests/scorer/placement/test_mix.py",
-        "tests/scorer/reclaim/test_capacity.py",
-        "tests/scorer/rpc/test_changes.py",
-        "tests/scorer/rpc/test_moving.py",
-        "tests/scorer/commands/test_plan_undo.py",
+        "tests/scorer/ledger/record/test_moving.py",
+        "tests/scorer/planning/capacity/test_mix.py",
+        "tests/scorer/classes/test_capacity.py",
+        "tests/scorer/rpc/methods/test_changes.py",
+        "tests/scorer/rpc/methods/test_moving.py",
+        "tests/scorer/commands/planning/test_plan_undo.py",
         "tests/ops/exporter",
         *("schemas", "streams", "scorer", "ops"),  # the examples of docstrings
     ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ops.cli import COMMANDS, main
+from ops.cli.main import COMMANDS, main
 from schemas.process.connections import PipelineSettings
 from schemas.process.settings import SettingsError, load_settings
 from scorer.client import AsyncClient, Client, WindwardError
@@ -171,7 +171,7 @@ def test_a_broken_pipe_is_no_traceback(tmp_path: Path) -> None:
     for unbuffered, some in (("", commands), ("1", commands[:1])):
         for command in some:
             process = subprocess.Popen(
-                [sys.executable, "-m", "ops.cli", *command],
+                [sys.executable, "-m", "ops.cli.main", *command],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
             )  # fmt: skip
             assert process.stdout

@@ -11,7 +11,7 @@ import numpy as np
 
 from schemas.names import Names
 from schemas.resources import RESOURCES
-from schemas.window_table import PERCENTILES, Header, encode_table
+from schemas.tables.window_table import PERCENTILES, Header, encode_table
 from scorer.wire import Wire
 
 WINDOWS_S = (300, 900, 3600)

@@ -25,8 +25,8 @@ from ops.docs.drawing import shape
 from ops.docs.shapes import drawn
 from ops.docs.site import configuration
 from schemas.asyncapi import FILE, document
-from scorer.ranking.catalogue import built_in_profiles
 from scorer.ranking.filters import FILTERS
+from scorer.ranking.profiles.catalogue import built_in_profiles
 from scorer.ranking.scores import SCORES
 
 ROOT = Path(__file__).parents[2]

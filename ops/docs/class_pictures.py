@@ -10,11 +10,11 @@ import numpy as np
 from ops.docs.concept_pictures import BLUE, GREEN, ORANGE
 from ops.docs.drawing import GREY, svg
 from schemas.resources import CPU, PRIORITY_CLASSES
-from scorer.commands.fleet_file import OfflineFleet, read_fleet
+from scorer.commands.shared.fleet_file import OfflineFleet, read_fleet
+from scorer.planning.drain.evicting import Advice, evicting
 from scorer.ranking.class_sums import class_sums
-from scorer.ranking.profile import Profile
-from scorer.ranking.profile_file import parse_profile
-from scorer.rebalance.evicting import Advice, evicting
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.profiles.profile_file import parse_profile
 
 CORES, ASKED, PLACED = 32.0, 24.0, 9.0
 """Cores of the machine, asked for by prod, and allocated to batch."""

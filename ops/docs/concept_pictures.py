@@ -10,7 +10,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle, Wedge
 
 from ops.docs.drawing import COLOURS, GREY, svg
 from ops.docs.fleet import machine, ranked
-from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.profiles.catalogue import load_profiles
 
 BLUE, ORANGE, GREEN, PURPLE = COLOURS
 

@@ -10,17 +10,17 @@ import numpy as np
 
 from ops.docs.fleet import machine
 from ops.docs.markdown import number, table
-from schemas.request import read_request
-from scorer.commands.fleet_file import read_fleet
-from scorer.commands.in_words import chance, chances, in_words, used_share
-from scorer.commands.show import amount, ratio
-from scorer.ledger.instance import copy_with
-from scorer.ledger.view import instance_of
-from scorer.ranking import explain
-from scorer.ranking.catalogue import load_profiles
+from schemas.rpc.request import read_request
+from scorer.commands.shared.fleet_file import read_fleet
+from scorer.commands.shared.in_words import chance, chances, in_words, used_share
+from scorer.commands.shared.show import amount, ratio
+from scorer.ledger.record.instance import copy_with
+from scorer.ledger.view.view import instance_of
+from scorer.ranking.explanation import explain
+from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
-from streams.moments import merge
+from streams.fold.moments import merge
 
 FIRST, SECOND = (10, 7.5, 20.0), (10, 9.0, 45.0)
 """Two samples of one machine, each the moments (n, mean, m2) of ten readings of its CPU, in cores."""

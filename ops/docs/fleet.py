@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas.request import read_request
-from scorer.commands.fleet_file import read_fleet
-from scorer.ranking.profile import Profile
+from schemas.rpc.request import read_request
+from scorer.commands.shared.fleet_file import read_fleet
+from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 

@@ -8,13 +8,13 @@ from typing import Any
 from ops.docs.concept_pictures import BLUE, GREEN, ORANGE, PURPLE
 from ops.docs.drawing import GREY, svg
 from ops.docs.fleet import CAPACITY, machine
-from schemas.request import read_request
-from scorer.commands.fleet_file import OfflineFleet, read_fleet
-from scorer.placement.room import room
-from scorer.placement.wanted import compare
-from scorer.ranking.catalogue import load_profiles
-from scorer.rebalance.consolidate import consolidate
-from scorer.rebalance.drain import Drained, drain
+from schemas.rpc.request import read_request
+from scorer.commands.shared.fleet_file import OfflineFleet, read_fleet
+from scorer.planning.capacity.room import room
+from scorer.planning.drain.consolidate import consolidate
+from scorer.planning.drain.drain import Drained, drain
+from scorer.planning.wanted.wanted import compare
+from scorer.ranking.profiles.catalogue import load_profiles
 
 SOLID = 0.85
 """Blocks with text in them: white on them is readable on light and dark pages."""

@@ -11,7 +11,7 @@ import msgspec
 
 from ops.docs.markdown import prose, table
 from ops.docs.shapes import Along, Drawn
-from scorer.ranking.profile import Profile
+from scorer.ranking.profiles.profile import Profile
 
 WIDTHS = {
     "machine": "the machine's own columns",

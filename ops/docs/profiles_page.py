@@ -9,7 +9,7 @@ from ops.docs.fleet import machine, ranked
 from ops.docs.markdown import number, table
 from ops.docs.plugin_pages import changed, defaults_of, written
 from scorer.ranking.filters import FILTERS
-from scorer.ranking.profile import Profile
+from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.scores import SCORES
 
 FLEET = [

@@ -9,8 +9,8 @@ import numpy as np
 
 from ops.docs.concept_pictures import BLUE, GREEN, ORANGE
 from ops.docs.drawing import GREY, svg
-from ops.replay.comparison import compare
-from ops.replay.results_file import read_results
+from ops.replay.report.comparison import compare
+from ops.replay.report.results_file import read_results
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "over-commit.json"
 BASELINE, MOVED = "windward", " + 0.5 %/h"

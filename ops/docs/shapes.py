@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ops.docs.fleet import machine, ranked
-from schemas.operator import Taint
-from scorer.ranking.profile import Normalisation, PlacedFilter, Profile, WeightedScore
+from schemas.messages.operator import Taint
+from scorer.ranking.profiles.profile import Normalisation, PlacedFilter, Profile, WeightedScore
 
 Case = Callable[[float], dict[str, Any]]
 LOADS = np.linspace(0.0, 1.0, 101)

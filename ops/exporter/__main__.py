@@ -17,8 +17,8 @@ from schemas.process.logs import configure_logs
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.signals import handle_signals
 from scorer.__main__ import own_version, refuse_mode
-from scorer.ranking.catalogue import Profiles, load_profiles
-from scorer.ranking.profile import ProfileError
+from scorer.ranking.profiles.catalogue import Profiles, load_profiles
+from scorer.ranking.profiles.profile import ProfileError
 
 log = logging.getLogger("windward.exporter")
 

@@ -13,7 +13,7 @@ from ops.exporter.machines import MachineFamilies
 from ops.exporter.process import ProcessFamilies
 from ops.exporter.selection import Selection
 from ops.exporter.state import Away, Reader, State
-from scorer.ranking.catalogue import Profiles
+from scorer.ranking.profiles.catalogue import Profiles
 
 log = logging.getLogger("windward.exporter")
 

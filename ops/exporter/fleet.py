@@ -15,12 +15,12 @@ from ops.exporter.exposition import Family
 from ops.exporter.machines import risks, thresholds
 from ops.exporter.selection import Selection, unit_name, window_name
 from ops.exporter.state import State
-from schemas.request import InvalidRequest
 from schemas.resources import RESOURCES
-from scorer.ledger.instance import LIVE
+from schemas.rpc.request import InvalidRequest
+from scorer.ledger.record.instance import LIVE
+from scorer.ranking.explanation.refusals import refusals
+from scorer.ranking.profiles.third_party import PluginError
 from scorer.ranking.rank import rank
-from scorer.ranking.refusals import refusals
-from scorer.ranking.third_party import PluginError
 from scorer.snapshot.arrays import Floats
 
 QUANTILES = (0.0, 0.5, 0.9, 0.99, 1.0)

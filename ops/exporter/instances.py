@@ -12,7 +12,7 @@ import numpy as np
 from ops.exporter.exposition import SECONDS, Family, MachineNames
 from ops.exporter.state import State
 from schemas.resources import RESOURCES
-from scorer.ledger.class_usage import measured_usage
+from scorer.classes.class_usage import measured_usage
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.usage_columns import pair_digest
 

@@ -19,10 +19,10 @@ from ops.exporter.labels import label_columns
 from ops.exporter.selection import Selection, unit_name, window_name
 from ops.exporter.state import State
 from schemas.resources import RESOURCES
-from schemas.window_table import PERCENTILES
-from scorer.ledger.seats import Seats
+from schemas.tables.window_table import PERCENTILES
+from scorer.ledger.view.seats import Seats
 from scorer.ranking.filters.usage_threshold import UsageThreshold
-from scorer.ranking.profile import Profile
+from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.roster import Roster

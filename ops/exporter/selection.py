@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from schemas.request import Request
 from schemas.resources import ABOUT
+from schemas.rpc.request import Request
 from scorer.snapshot.arrays import Bools
 from scorer.snapshot.snapshot import Snapshot
 

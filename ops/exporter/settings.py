@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from ops.exporter.labels import label_names
 from schemas.process.settings import setting
-from schemas.request import InvalidRequest, Request, read_request
+from schemas.rpc.request import InvalidRequest, Request, read_request
 from scorer.settings import LedgerSettings
 
 Statistic = Literal["mean", "std", "p50", "p90", "p95", "p99", "max", "peak"]

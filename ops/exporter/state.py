@@ -14,21 +14,21 @@ from typing import Any, NamedTuple
 import redis
 
 from schemas.names import Names
-from schemas.request import Request
-from scorer.ledger.class_usage import ClassUsage, class_usage
-from scorer.ledger.follower import Follower
-from scorer.ledger.reader import UnknownFormat
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.view import LedgerView
+from schemas.rpc.request import Request
+from scorer.classes.class_usage import ClassUsage, class_usage
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.reader import UnknownFormat
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import LedgerView
+from scorer.live.loader import Loader
 from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.filters.fresh import Fresh
-from scorer.ranking.kept import Kept
-from scorer.ranking.machines import Machines
-from scorer.ranking.profile import Profile
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.seen import fleet_of
 from scorer.snapshot.arrays import Bools
 from scorer.snapshot.builder import build_snapshot
-from scorer.snapshot.loader import Loader
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY, Wire
 
@@ -64,7 +64,7 @@ class State:
         return self.seen_by(0)
 
     def seen_by(self, window_s: int) -> Machines:
-        """Return the machines by one window, 0 for the profile's; that of `scorer.rpc.listings.machines`."""
+        """Return the machines by one window, 0 for the profile's; that of `scorer.rpc.methods.listings.machines`."""
         fleet = fleet_of(self.snapshot, self.ledger, self.profile.load_model, window_s, kept=self.kept)
         return Machines(fleet, Request(), self.now_s)
 

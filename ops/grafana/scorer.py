@@ -126,7 +126,7 @@ def _placing() -> list[object]:
             stacked=True,
         ),
         parts.lines(
-            "Reuse by reason", "Why the kept ranking served, or a new one was made (`scorer/placement/reasons.py`).",
+            "Reuse by reason", "Why the kept ranking served, or a new one was made (`scorer/placement/choosing/reasons.py`).",
             [(f"sum by (reason) (rate(windward_scorer_ranking_reuse_total{RATE})) > 0", "{{reason}}")], "ops", width=8,
         ),
         parts.lines(

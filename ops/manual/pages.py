@@ -6,7 +6,7 @@ from typing import Any
 
 from argparse_manpage.manpage import Manpage
 
-from ops.commands import COMMANDS
+from ops.cli.commands import COMMANDS
 from ops.manual import tree
 from schemas.process.flags import Parser
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import shtab
 
-from ops.commands import COMMANDS
+from ops.cli.commands import COMMANDS
 from schemas.process.flags import Parser, bare, parser_of
 from streams.bridge.settings import AGENTS
 

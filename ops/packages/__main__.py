@@ -12,12 +12,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ops.local.process import LOOPBACK, free_port
-from ops.local.valkey import LocalValkey
 from ops.packages.deb import build_deb, check_deb
 from ops.packages.environment import Environment, PackageError, run
 from ops.packages.interpreters import OLDEST, extremes, present
 from ops.packages.wheels import held_twice, read_modules
+from ops.stack.servers.process import LOOPBACK, free_port
+from ops.stack.servers.valkey import LocalValkey
 
 ROOT = Path(__file__).parents[2]
 SOURCES = {
@@ -136,7 +136,7 @@ def check_windward(empty: Environment, wheels: Path, python: str) -> None:
     empty.install("windward[stream]", wheels)
     report("windward[stream]", empty, python)
     empty.run("windward", "stream", "--help")
-    empty.run("python", "-c", "import streams.app")
+    empty.run("python", "-c", "import streams.worker.app")
 
 
 def check_manual(empty: Environment, page: str, word: str = "", whole: str = "") -> None:

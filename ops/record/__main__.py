@@ -22,11 +22,11 @@ from schemas.process.pages import serve_pages
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.version import product_version
 from scorer.__main__ import refuse_mode
-from scorer.ledger.reader import LedgerReader
+from scorer.ledger.store.reader import LedgerReader
 from scorer.wire import Wire
-from streams.admission import Admission
 from streams.agent.__main__ import check_connection_settings, stop_event
 from streams.agent.quiet import quieten
+from streams.fold.admission import Admission
 
 log = logging.getLogger("windward.record")
 

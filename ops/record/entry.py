@@ -70,7 +70,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     full: bool = False
     """``instances`` has all live instances after the changed ones; else the changed ones only."""
     instances: list[bytes] = []
-    """Records of the ledger, JSON (`scorer.ledger.instance`), in the order of their changes."""
+    """Records of the ledger, JSON (`scorer.ledger.record.instance`), in the order of their changes."""
     decisions: list[Decision] = []
     pairs: list[str] = []
     """Further rows of ``usage``: machine, tab, instance; an empty instance: usage of none of them."""

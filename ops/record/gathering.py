@@ -18,12 +18,12 @@ from math import isfinite
 import numpy as np
 
 from ops.record.figures import SPAN_S, Figures, none_of
-from schemas.instance_report import means
-from schemas.instance_table import pair_name
+from schemas.messages.instance_report import means
+from schemas.messages.sample import Sample
 from schemas.resources import RESOURCES
-from schemas.sample import Sample
-from streams.admission import Admission
-from streams.batch import read_messages, to_batch
+from schemas.tables.instance_table import pair_name
+from streams.fold.admission import Admission
+from streams.fold.batch import read_messages, to_batch
 
 MINUTE_S = 60.0
 NAMES_MAX = 2_000_000

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ops.record.entry import Gap
-from scorer.ledger.instance import LIVE, read_record
-from scorer.ledger.reader import LedgerReader, Migrating
+from scorer.ledger.record.instance import LIVE, read_record
+from scorer.ledger.store.reader import LedgerReader, Migrating
 from scorer.wire import AWAY
 
 _AT_ONCE = 2_000

@@ -6,7 +6,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Info
 
-from streams.admission import REASONS
+from streams.fold.admission import REASONS
 
 SOURCES = ("samples", "ledger", "decisions")
 

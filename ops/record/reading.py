@@ -18,7 +18,7 @@ LATE_S = 4 * 3_600.0
 """The longest time from a figure to its entry: Kafka keeps samples for 3 hours."""
 
 VALUE_MAX = 1e16
-"""The largest value that a sample may have: `schemas.sample`."""
+"""The largest value that a sample may have: `schemas.messages.sample`."""
 
 
 @dataclass(frozen=True, eq=False)

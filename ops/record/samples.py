@@ -9,7 +9,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from ops.record.entry import Gap, Position
 from schemas.process.connections import KafkaSettings
-from streams.topics import topic_id
+from streams.worker.topics import topic_id
 
 _AT_ONCE = 5_000
 _LOOK_S = 60.0

@@ -7,10 +7,10 @@ from typing import Any
 import redis
 
 from ops.record.entry import Decision, Gap
+from schemas.messages.sample import MachineFacts, Rejected, decode
 from schemas.names import Names
-from schemas.partition_count import partition_count
-from schemas.sample import MachineFacts, Rejected, decode
-from scorer.rpc.decisions import shortened
+from schemas.values.partition_count import partition_count
+from scorer.rpc.methods.decisions import shortened
 from scorer.wire import Wire
 
 _AT_ONCE = 1_000

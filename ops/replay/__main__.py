@@ -4,13 +4,14 @@
     windward replay WORKLOAD.npz --profile windward --profile mine.toml
 
 A TRACE is a public load trace or any recording that `windward fleet` plays: worlds are made from its series (fleet,
-arrivals in bursts, lives, loads scaled; `ops.replay.worlds`), one a seed. A WORKLOAD has instances and a fleet of its
-own: an .npz, or a folder of instances.csv, usage.csv and machines.csv (`ops.replay.workload_file`).
+arrivals in bursts, lives, loads scaled; `ops.replay.worlds.worlds`), one a seed. A WORKLOAD has instances and a fleet
+of its own: an .npz, or a folder of instances.csv, usage.csv and machines.csv (`ops.replay.worlds.workload_file`).
 
     windward replay --last 7d --profile mine.toml
 
-Replays the instances of a live fleet. The source is a recording of ``windward record`` (`ops.replay.recorded`): the
-folder ``record_dir``, or one that is named. Data that it lacks is reported on stderr.
+Replays the instances of a live fleet. The source is a recording of ``windward record``
+(`ops.replay.recorded.recorded`): the folder ``record_dir``, or one that is named. Data that it lacks is reported on
+stderr.
 
     windward replay A.json B.json
 
@@ -19,8 +20,8 @@ in a world that is there twice counts once.
 
 Every profile meets the same arrivals, in simulated time, with the windows, credits, limits and ranking of a live
 scorer. References are run beside them: any feasible machine at random, a packer that knows the true peaks, and an
-oracle that knows the whole future; in worlds with batch others (`ops.replay.batch_references`). The table has ratios to
-the baseline with 95 % intervals over the worlds.
+oracle that knows the whole future; in worlds with batch others (`ops.replay.play.batch_references`). The table has
+ratios to the baseline with 95 % intervals over the worlds.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ops.replay.calibration import Chances
-from ops.replay.comparison import Result, as_json, once
-from ops.replay.contenders import Contenders
-from ops.replay.evictions import Evicting
-from ops.replay.measures import measure
-from ops.replay.plots import SUFFIXES, save_page, save_reliability
-from ops.replay.policies import Policy
-from ops.replay.rebalancing import Moving
-from ops.replay.report import markdown, print_report
-from ops.replay.results_file import read_results
+from ops.replay.play.contenders import Contenders
+from ops.replay.play.evictions import Evicting
+from ops.replay.play.moves import Moving
+from ops.replay.play.policies import Policy
+from ops.replay.play.simulation import Outcome, simulate
+from ops.replay.report.calibration import Chances
+from ops.replay.report.comparison import Result, as_json, once
+from ops.replay.report.measures import measure
+from ops.replay.report.plots import SUFFIXES, save_page, save_reliability
+from ops.replay.report.report import markdown, print_report
+from ops.replay.report.results_file import read_results
 from ops.replay.settings import ReplaySettings
-from ops.replay.simulation import Outcome, simulate
 from ops.replay.sources import worlds
 from ops.replay.workload import Workload, WorkloadError
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.terminal import screen
-from scorer.ranking.catalogue import DEFAULT, Profiles, load_profiles, read_profile
 from scorer.ranking.class_sums import by_class_filter
-from scorer.ranking.profile import Profile, ProfileError
+from scorer.ranking.profiles.catalogue import DEFAULT, Profiles, load_profiles, read_profile
+from scorer.ranking.profiles.profile import Profile, ProfileError
 
 SETTINGS = ReplaySettings
 

@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from ops.record.settings import RECORD_DIR
-from ops.replay.rebalancing import Moving
-from ops.replay.simulation import RETRY_MINUTES
+from ops.replay.play.moves import Moving
+from ops.replay.play.simulation import RETRY_MINUTES
 from ops.replay.traces.trace import Part
-from ops.replay.worlds import MEMORY_LOAD
+from ops.replay.worlds.worlds import MEMORY_LOAD
 from schemas.process.settings import setting
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from ops.record.folder import is_recording
 from ops.record.frames import RecordingError
 from ops.record.reading import extent
-from ops.replay.batch_stream import with_batch
-from ops.replay.recorded import read_recorded
-from ops.replay.recorded_times import between
+from ops.replay.recorded.recorded import read_recorded
+from ops.replay.recorded.times import between
 from ops.replay.settings import ReplaySettings
 from ops.replay.traces.find import read_lives, read_trace
 from ops.replay.traces.openb import Lives
 from ops.replay.traces.trace import Trace, part_of
 from ops.replay.workload import Workload, WorkloadError
-from ops.replay.workload_file import is_workload, read_workload, workload_name
-from ops.replay.worlds import Shape, build_world
+from ops.replay.worlds.batch_stream import with_batch
+from ops.replay.worlds.workload_file import is_workload, read_workload, workload_name
+from ops.replay.worlds.worlds import Shape, build_world
 from schemas.process.settings import SettingsError
 
 

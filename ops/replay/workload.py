@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.names import WINDOWS_S
-from schemas.request import Request
 from schemas.resources import CPU, MEMORY, PRIORITY_CLASSES, RESOURCES
+from schemas.rpc.request import Request
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 MINUTE_S = 60

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from types import UnionType
 from typing import Any, NoReturn
 
-from schemas.durations import duration
+from schemas.values.durations import duration
 
 LAST_GROUPS = ("output", "ledger", "Redis", "Kafka", "logs")
 """The groups that many commands share; a command's own settings come before them."""
@@ -176,7 +176,7 @@ def choices(kind: Any) -> str:
 
 def refused(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
     """Return the error for unknown words: a flag by its name, with similar ones; others by their number."""
-    from schemas.near import did_you_mean
+    from schemas.values.near import did_you_mean
 
     flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
     if not flags:

@@ -23,10 +23,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from schemas.durations import parse_duration
-from schemas.errors import field_error, shortened
-from schemas.near import did_you_mean
 from schemas.process.flags import UsageError, bare, choices, flag, has_variable, is_duration, parse, parser_of
+from schemas.values.durations import parse_duration
+from schemas.values.errors import field_error, shortened
+from schemas.values.near import did_you_mean
 
 __all__ = ["SettingsError", "flag", "load_settings", "setting"]
 

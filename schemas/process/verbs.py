@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas.near import did_you_mean
 from schemas.process.flags import flag
 from schemas.process.settings import SettingsError, refuse_secrets
+from schemas.values.near import did_you_mean
 
 
 def chosen(

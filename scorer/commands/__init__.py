@@ -1,1 +1,9 @@
-"""The scorer's commands: one module each, with ``main(argv, environ) -> exit code``."""
+"""The scorer's commands: one module each, with ``main(argv, environ) -> exit code``.
+
+placing/    place, rank, profiles
+instances/  confirm, update, release, instances, why
+machines/   machines and what operators' rules
+planning/   drain, plan, rebalance, capacity, evict
+running/    health, ledger, learned
+shared/     asking a scorer, reading a fleet, showing
+"""

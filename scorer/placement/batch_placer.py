@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
-from schemas.request import Request
-from scorer.ledger.follower import Follower
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Call, Candidate, Wanted
-from scorer.placement.continuation import without_id
-from scorer.placement.offer import as_of, candidates, expected_change, wanted
-from scorer.placement.outcomes import hopeless, replanned, settle
-from scorer.placement.placement import Late, Placement
-from scorer.placement.plan import Plan
-from scorer.placement.reuse import Reuse
-from scorer.placement.steps import Steps, drain
-from scorer.ranking.profile import Profile
+from schemas.rpc.request import Request
+from scorer.ledger.record.transition import Call, Candidate, Wanted
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.scripts import Ledger
+from scorer.placement.choosing.continuation import without_id
+from scorer.placement.choosing.plan import Plan
+from scorer.placement.choosing.reuse import Reuse
+from scorer.placement.choosing.steps import Steps, drain
+from scorer.placement.offers.offer import as_of, candidates, expected_change, wanted
+from scorer.placement.offers.outcomes import hopeless, replanned, settle
+from scorer.placement.offers.placement import Late, Placement
+from scorer.ranking.profiles.profile import Profile
 from scorer.snapshot.snapshot import Snapshot
 
 SCRIPT_INSTANCES_MAX = 64

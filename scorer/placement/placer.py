@@ -11,19 +11,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from schemas.request import InvalidRequest, Request
-from scorer.ledger.digest import request_digests
-from scorer.ledger.follower import Follower
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import CHANGED, NO_QUERY, Call
+from schemas.rpc.request import InvalidRequest, Request
+from scorer.ledger.record.digest import request_digests
+from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.scripts import Ledger
 from scorer.placement.batch_placer import BatchPlacing, together
-from scorer.placement.offer import candidates, expected_change, wanted
-from scorer.placement.outcomes import refused, settle
-from scorer.placement.placement import Conflict, Placement
-from scorer.placement.reuse import Reuse
-from scorer.placement.steps import Steps, drain
-from scorer.ranking.explain import summary
-from scorer.ranking.profile import Profile
+from scorer.placement.choosing.reuse import Reuse
+from scorer.placement.choosing.steps import Steps, drain
+from scorer.placement.offers.offer import candidates, expected_change, wanted
+from scorer.placement.offers.outcomes import refused, settle
+from scorer.placement.offers.placement import Conflict, Placement
+from scorer.ranking.explanation.explain import summary
+from scorer.ranking.profiles.profile import Profile
 from scorer.snapshot.snapshot import Snapshot
 
 CANDIDATES = 4

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from schemas.resources import RESOURCES
-from scorer.ledger.limits import Limit, total
-from scorer.ranking.machines import ROUNDING, Machines, numbers
+from scorer.classes.strategy import Reclaim
+from scorer.classes.uses import BATCH, MEASURED
+from scorer.ledger.record.limits import Limit, total
+from scorer.ranking.machines.machines import ROUNDING, Machines, numbers
 from scorer.ranking.reclaimed import GROUPS, reckoning, reclaimable, too_old
-from scorer.reclaim.strategy import Reclaim
-from scorer.reclaim.uses import BATCH, MEASURED
 from scorer.snapshot.arrays import Bools, Floats
 
 

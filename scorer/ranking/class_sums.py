@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.request import Request
 from schemas.resources import PRIORITY_CLASSES
-from scorer.ledger.overlay import Readable
+from schemas.rpc.request import Request
+from scorer.classes.uses import ASKED, MEASURED
+from scorer.ledger.view.overlay import Readable
 from scorer.ranking.filters.fits import Fits
-from scorer.ranking.kept import Kept
-from scorer.ranking.machines import Machines
-from scorer.ranking.profile import PlacedFilter, Profile
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.seen import fleet_of
-from scorer.reclaim.uses import ASKED, MEASURED
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scorer.ranking.profile import Normalisation
+from scorer.ranking.profiles.profile import Normalisation
 from scorer.ranking.ranking import TIE, ScoreTerm
 from scorer.snapshot.arrays import Bools, Floats, Integers
 

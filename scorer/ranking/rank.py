@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.request import Request
-from scorer.ledger.overlay import Readable
-from scorer.ledger.view import LedgerView
-from scorer.ranking.kept import Kept
+from schemas.rpc.request import Request
+from scorer.ledger.view.overlay import Readable
+from scorer.ledger.view.view import LedgerView
+from scorer.ranking.formulas.selectors import check_selectors
+from scorer.ranking.machines.kept import Kept
 from scorer.ranking.normalise import Among, normalise, weighted_mean
-from scorer.ranking.profile import Profile
+from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.ranking import Ranking, ScoreTerm, Verdict
 from scorer.ranking.seen import Seen
-from scorer.ranking.selectors import check_selectors
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
 

@@ -1,4 +1,4 @@
-"""A ranking: the verdict on every machine of one decision, as data. `scorer.ranking.explain` puts it into words."""
+"""A ranking: the verdict on every machine of one decision, as data. `scorer.ranking.explanation` puts it into words."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.request import Request
-from scorer.ledger.limits import Limit
-from scorer.ranking.machines import Machines
-from scorer.ranking.plugins import Filter
-from scorer.ranking.profile import PlacedFilter, Profile, WeightedScore
+from schemas.rpc.request import Request
+from scorer.ledger.record.limits import Limit
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.profiles.plugins import Filter
+from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.roster import hash_of
 
@@ -92,9 +92,9 @@ class Ranking:
     verdicts: list[Verdict] = field(repr=False)
     terms: list[ScoreTerm] = field(repr=False)
     said: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
-    """Parts of the explanation that `scorer.ranking.explain` has made already."""
+    """Parts of the explanation that `scorer.ranking.explanation.explain` has made already."""
     limits: list[Limit] | None = field(default=None, init=False, repr=False)
-    """The limits that the ledger must uphold for its request, set by `scorer.placement.limits`."""
+    """The limits that the ledger must uphold for its request, set by `scorer.placement.offers.limits`."""
     _best_rows: Integers = field(default_factory=lambda: NO_ROWS, init=False, repr=False)
 
     @cached_property

@@ -11,16 +11,16 @@ from typing import NamedTuple
 import numpy as np
 
 from schemas.resources import CPU, RESOURCES
-from schemas.window_table import PERCENTILES
-from scorer.ledger.class_usage import measured_usage, reported_usage, system_usage
-from scorer.ranking.instance_mean import ENDED_S
-from scorer.ranking.machines import Machines
-from scorer.ranking.remaining import positions
-from scorer.reclaim.capacity import batch, batch_takings, degraded, mid
-from scorer.reclaim.peaks import unused
-from scorer.reclaim.prediction import Peaks
-from scorer.reclaim.strategy import Reclaim
-from scorer.reclaim.uses import MID, Uses, sums_by_class, uses_from
+from schemas.tables.window_table import PERCENTILES
+from scorer.classes.capacity import batch, batch_takings, degraded, mid
+from scorer.classes.class_usage import measured_usage, reported_usage, system_usage
+from scorer.classes.prediction import Peaks
+from scorer.classes.strategy import Reclaim
+from scorer.classes.unused import unused
+from scorer.classes.uses import MID, Uses, sums_by_class, uses_from
+from scorer.ranking.machines.instance_mean import ENDED_S
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines.remaining import positions
 from scorer.snapshot.arrays import Bools, Floats
 
 GROUPS = {"prod": ("prod",), "mid": ("mid",), "batch": ("batch",), "free": ("batch", "free")}
@@ -28,7 +28,7 @@ GROUPS = {"prod": ("prod",), "mid": ("mid",), "batch": ("batch",), "free": ("bat
 
 
 def of_classes(machines: Machines) -> Floats:
-    """Return [5, C, R, n]: what the instances of each class ask for and use (`scorer.reclaim.uses.sums_by_class`)."""
+    """Return [5, C, R, n]: what the instances of each class ask for and use (`scorer.classes.uses.sums_by_class`)."""
     placed = machines.fleet.seats.placed(machines.rows)
     at, count = positions(placed.rows, machines)
     measured = measured_usage(machines.fleet.snapshot, placed)

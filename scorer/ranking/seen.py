@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from schemas.request import InvalidRequest, Request
-from scorer.ledger.overlay import Readable
-from scorer.ranking.columns import COLUMNS
-from scorer.ranking.estimate import Estimate
-from scorer.ranking.fleet import Fleet
-from scorer.ranking.kept import Kept, LoadModelKey
-from scorer.ranking.kept_values import UNOWNED
-from scorer.ranking.machines import NOTHING, Machines
-from scorer.ranking.owner import Owner
-from scorer.ranking.profile import LoadModel, Profile
+from schemas.rpc.request import InvalidRequest, Request
+from scorer.ledger.view.overlay import Readable
+from scorer.ranking.columns.table import COLUMNS
+from scorer.ranking.estimates.estimate import Estimate
+from scorer.ranking.machines.fleet import Fleet
+from scorer.ranking.machines.kept import Kept, LoadModelKey
+from scorer.ranking.machines.kept_values import UNOWNED
+from scorer.ranking.machines.machines import NOTHING, Machines
+from scorer.ranking.machines.owner import Owner
+from scorer.ranking.profiles.profile import LoadModel, Profile
 from scorer.ranking.staleness import silent
 from scorer.snapshot.snapshot import Snapshot
 

@@ -15,9 +15,9 @@ import math
 
 import numpy as np
 
-from scorer.ranking.kept import Kept
-from scorer.ranking.owner import Owner
-from scorer.ranking.profile import Profile
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.machines.owner import Owner
+from scorer.ranking.profiles.profile import Profile
 from scorer.snapshot.arrays import Floats
 from scorer.snapshot.snapshot import Snapshot
 

@@ -13,16 +13,16 @@ from schemas.process.pages import serve_pages
 from schemas.process.settings import load_settings
 from schemas.process.signals import handle_signals
 from scorer.__main__ import own_version, refuse_mode
-from scorer.commands.whole_fleet import chosen_profile
-from scorer.ledger.follower import Follower
-from scorer.ledger.lease import Lease
-from scorer.ledger.scripts import Ledger
-from scorer.ranking.profile import Profile
+from scorer.commands.shared.whole_fleet import chosen_profile
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.lease import Lease
+from scorer.ledger.store.scripts import Ledger
+from scorer.live.loader import Loader
+from scorer.ranking.profiles.profile import Profile
 from scorer.rebalancer.daemon import Daemon
 from scorer.rebalancer.metrics import Metrics
 from scorer.rebalancer.moves_queue import MovesQueue
 from scorer.rebalancer.settings import RebalancerSettings
-from scorer.snapshot.loader import Loader
 from scorer.wire import Wire
 
 log = logging.getLogger("windward.rebalancer")

@@ -17,21 +17,21 @@ from collections.abc import Callable
 
 import redis
 
-from schemas.proposal import write_proposal
-from scorer.ledger.follower import Follower
-from scorer.ledger.lease import Lease
-from scorer.ledger.reader import UnknownFormat
-from scorer.ranking.kept import Kept
-from scorer.ranking.profile import Profile
-from scorer.ranking.third_party import PluginError
-from scorer.rebalance.advice import advice
-from scorer.rebalance.rounds import Rounds, condition_of
-from scorer.rebalance.world import Plan
+from schemas.messages.proposal import write_proposal
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.lease import Lease
+from scorer.ledger.store.reader import UnknownFormat
+from scorer.live.loader import Loader
+from scorer.planning.balance.advice import advice
+from scorer.planning.balance.by_overload import Plan
+from scorer.planning.balance.proposals import Memory, propose, settle
+from scorer.planning.balance.rounds import Rounds, condition_of
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.profiles.third_party import PluginError
 from scorer.rebalancer.metrics import Metrics
 from scorer.rebalancer.moves_queue import MovesQueue, Overtaken
-from scorer.rebalancer.proposals import Memory, propose, settle
 from scorer.rebalancer.settings import RebalancerSettings
-from scorer.snapshot.loader import Loader
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY
 

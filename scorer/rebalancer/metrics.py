@@ -6,7 +6,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Info
 
-from scorer.rebalancer.proposals import OUTCOMES
+from scorer.planning.balance.proposals import OUTCOMES
 
 RESULTS = ("planned", "waiting", "failed")
 

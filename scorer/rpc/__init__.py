@@ -1,1 +1,1 @@
-"""The methods that a scorer answers over Redis, and the loop that serves them."""
+"""The RPC: the loop that takes queries and answers them, and one module a method in `methods`."""

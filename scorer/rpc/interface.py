@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
-from schemas.rpc import Query
-from scorer.placement.steps import Steps
+from schemas.rpc.envelope import Query
+from scorer.placement.choosing.steps import Steps
 from scorer.wire import Command
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from schemas.rpc import Query, Reply
-from scorer.placement.steps import Steps
+from schemas.rpc.envelope import Query, Reply
+from scorer.placement.choosing.steps import Steps
 
 LONG_MAX = 32
 """Long queries under way in one scorer: each holds its instances in memory."""

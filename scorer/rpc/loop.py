@@ -6,8 +6,8 @@ One turn of the loop is one round trip. One write has the last answer, the comma
 reads that bring the ledger up to date. While the server works, the scorer prepares the next decision.
 
 A query stays on the scorer's own list until its answer is written. When the scorer's heartbeat stops, another scorer
-moves the list back to the queue (`scorer.rpc.heartbeat`), so a killed scorer loses nothing. The price is that a query
-may be decided twice; placements are idempotent by id, so it is never reserved twice.
+moves the list back to the queue (`scorer.background.heartbeat`), so a killed scorer loses nothing. The price is that a
+query may be decided twice; placements are idempotent by id, so it is never reserved twice.
 
 A long query is answered in steps (`scorer.rpc.long`). While one is under way, the queue is looked at after each step,
 and the queries that came meanwhile are answered first.
@@ -28,7 +28,7 @@ import msgspec
 import redis
 
 from schemas.names import Names
-from schemas.rpc import DEADLINE_MAX_S, DEADLINE_S, REPLY_TTL_S, Query, Reply
+from schemas.rpc.envelope import DEADLINE_MAX_S, DEADLINE_S, REPLY_TTL_S, Query, Reply
 from scorer.metrics import Metrics
 from scorer.rpc.interface import Service
 from scorer.rpc.long import LATER

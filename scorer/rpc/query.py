@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import field_error, shortened
-from schemas.request import InvalidRequest, with_seconds
-from schemas.rpc import VERSION, Code, Error, Query, Reply
+from schemas.rpc.envelope import VERSION, Code, Error, Query, Reply
+from schemas.rpc.request import InvalidRequest, with_seconds
+from schemas.values.errors import field_error, shortened
 
 QUERY_BYTES_MAX = 8 * 2**20
 """A longer query is refused before it is decoded."""

@@ -8,12 +8,12 @@ import time
 import msgspec
 import redis
 
-from schemas.request import InvalidRequest
-from schemas.rpc import Error, Query, Reply
+from schemas.rpc.envelope import Error, Query, Reply
+from schemas.rpc.request import InvalidRequest
 from scorer.metrics import Metrics
-from scorer.rpc.errors import CallError
 from scorer.rpc.interface import Service
 from scorer.rpc.long import LATER, LongQueries, LongQuery
+from scorer.rpc.methods.errors import CallError
 from scorer.rpc.query import refusal
 from scorer.wire import AWAY
 

@@ -9,26 +9,26 @@ from typing import Any
 import msgspec
 
 from schemas.names import Names
-from schemas.request import InvalidRequest
-from schemas.results import ConfirmResult, ReleaseResult, UpdateResult, empty
-from schemas.rpc import Query
-from scorer.ledger.follower import Follower
-from scorer.ledger.marker import Marker
-from scorer.ledger.reader import UnknownFormat
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Call
+from schemas.rpc.envelope import Query
+from schemas.rpc.request import InvalidRequest
+from schemas.rpc.results import ConfirmResult, ReleaseResult, UpdateResult, empty
+from scorer.ledger.record.transition import Call
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.marker import Marker
+from scorer.ledger.store.reader import UnknownFormat
+from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
-from scorer.placement.placement import Conflict, IdTaken, Late
-from scorer.placement.steps import Steps, drain
-from scorer.ranking.catalogue import Profiles
-from scorer.ranking.profile import ProfileError
-from scorer.rpc import listings, transitions
-from scorer.rpc.decisions import DecisionLog
-from scorer.rpc.errors import CallError
-from scorer.rpc.inputs import Inputs, Source
-from scorer.rpc.placements import Placements
+from scorer.placement.choosing.steps import Steps, drain
+from scorer.placement.offers.placement import Conflict, IdTaken, Late
+from scorer.ranking.profiles.catalogue import Profiles
+from scorer.ranking.profiles.profile import ProfileError
+from scorer.rpc.methods import listings, transitions
+from scorer.rpc.methods.decisions import DecisionLog
+from scorer.rpc.methods.errors import CallError
+from scorer.rpc.methods.inputs import Inputs, Source
+from scorer.rpc.methods.placements import Placements
+from scorer.rpc.methods.update import update
 from scorer.rpc.query import read_object
-from scorer.rpc.update import update
 from scorer.wire import Command
 
 _encode = msgspec.json.Encoder().encode

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.learned import Learned
-from schemas.operator import OperatorFacts
-from schemas.sample import MachineFacts
-from schemas.window_table import WindowTable
+from schemas.messages.operator import OperatorFacts
+from schemas.messages.sample import MachineFacts
+from schemas.tables.learned import Learned
+from schemas.tables.window_table import WindowTable
 from scorer.snapshot.arrays import Integers
 from scorer.snapshot.roster import Roster
 from scorer.snapshot.rules import MachineRules

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.alignment import resource_parts
-from schemas.resource_axis import resource_axis
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
-from schemas.window_table import PERCENTILES, WindowTable
+from schemas.tables.alignment import resource_parts
+from schemas.tables.resource_axis import resource_axis
+from schemas.tables.window_table import PERCENTILES, WindowTable
 from scorer.snapshot.arrays import Floats, Integers
 
 _R, _Q = len(RESOURCES), len(PERCENTILES)

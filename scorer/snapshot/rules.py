@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from schemas.operator import OperatorFacts, Taint, effective
+from schemas.messages.operator import OperatorFacts, Taint, effective
+from schemas.messages.sample import MachineFacts
 from schemas.resources import RESOURCES
-from schemas.sample import MachineFacts
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.roster import Roster
 

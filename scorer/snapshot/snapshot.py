@@ -1,10 +1,10 @@
 """The Snapshot: all that is known of the machines at one moment, as read-only numpy columns, machine axis last.
 
 It is built every few tens of milliseconds (`scorer.snapshot.builder`), so it avoids copies. A column is joined from the
-window tables when it is first read. Letters as in `schemas.window_table`: W windows, R resources, Q percentiles, M
-machines.
+window tables when it is first read. Letters as in `schemas.tables.window_table`: W windows, R resources, Q percentiles,
+M machines.
 
-It keeps the columns that it joined. What is computed from them is kept elsewhere (`scorer.ranking.kept`).
+It keeps the columns that it joined. What is computed from them is kept elsewhere (`scorer.ranking.machines.kept`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from schemas.learned import Learned
-from schemas.window_table import WindowTable
+from schemas.tables.learned import Learned
+from schemas.tables.window_table import WindowTable
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.joining import joined, joined_window
 from scorer.snapshot.roster import Roster
@@ -51,7 +51,7 @@ class Snapshot:
         self.usages = usages or Usages()
         """What each instance uses, as its machine's agent reports; look up only instances that the ledger has there."""
         self.predicted = predicted
-        """The predicted peaks as they are stored (`schemas.predicted`); None while there are none."""
+        """The predicted peaks as they are stored (`schemas.tables.predicted`); None while there are none."""
         self._columns: dict[str, Floats] = {}
         self._in_window: dict[tuple[str, int], Floats] = {}
         self._chosen: dict[int, ChosenWindows] = {}

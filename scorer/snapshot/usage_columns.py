@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.instance_table import COLUMNS, pair_name
+from schemas.tables.instance_table import COLUMNS, pair_name
 from scorer.snapshot.arrays import Floats, Integers
 
 RECENT = 0.8

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.alignment import aligned
-from schemas.instance_table import COLUMNS, FIRST, SEPARATOR, pair_name
 from schemas.resources import RESOURCES
-from schemas.window_table import TableError, WindowTable
+from schemas.tables.alignment import aligned
+from schemas.tables.instance_table import COLUMNS, FIRST, SEPARATOR, pair_name
+from schemas.tables.window_table import TableError, WindowTable
 from scorer.snapshot.arrays import Integers
 from scorer.snapshot.usage_columns import UsageColumns, UsageIndex
 

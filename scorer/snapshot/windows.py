@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from schemas.resources import ALL
-from schemas.window_table import WARMING_COVERAGE
+from schemas.tables.window_table import WARMING_COVERAGE
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 LONGEST_COVERED = 0

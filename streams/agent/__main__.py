@@ -10,14 +10,12 @@ import time
 from collections.abc import Mapping
 from functools import partial
 
+from schemas.messages.sample import Message, Sample, encode
 from schemas.process.connections import KafkaSettings
 from schemas.process.logs import configure_logs
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.version import product_version
-from schemas.sample import Message, Sample, encode
-from streams.agent.backlog import Record
 from streams.agent.collectors import COLLECTORS
-from streams.agent.counts import Counts
 from streams.agent.identity import Identity, read_identity
 from streams.agent.instances.meter import Meter
 from streams.agent.instances.report import Reporter
@@ -25,8 +23,10 @@ from streams.agent.loop import SystemClock, run
 from streams.agent.producer import connect
 from streams.agent.publisher import Publisher
 from streams.agent.quiet import quieten
-from streams.agent.sampler import Sampler
-from streams.agent.schedule import Schedule, phase_s
+from streams.agent.sampling.backlog import Record
+from streams.agent.sampling.counts import Counts
+from streams.agent.sampling.sampler import Sampler
+from streams.agent.sampling.schedule import Schedule, phase_s
 from streams.agent.sd_notify import SystemdNotifier
 from streams.agent.settings import AgentSettings, check_machine
 from streams.agent.totals import MachineTotals

@@ -18,7 +18,7 @@ a state directory there is no trace, and the host's name is used. When that is a
 doctor`` reports it with the command that joins the two.
 
 In a container without the host's network the host name is random: without ``machine`` it is refused
-(`streams.agent.container`).
+(`streams.agent.sampling.container`).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from schemas.hosts import host_id
-from streams.agent.container import has_random_name
+from schemas.values.hosts import host_id
+from streams.agent.sampling.container import has_random_name
 
 MACHINE_ID_FILE = Path("/etc/machine-id")
 STATE_FILE = "machine.json"

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from schemas.sample import Message, Sample
+from schemas.messages.sample import Message, Sample
 from streams.agent.instances.report import Reporter
-from streams.agent.sampler import Sampler
+from streams.agent.sampling.sampler import Sampler
 
 
 class Clock(Protocol):

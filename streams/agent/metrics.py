@@ -14,8 +14,8 @@ from prometheus_client.registry import Collector
 from schemas.process.page_server import PageServer
 from schemas.process.pages import serve_pages
 from schemas.resources import RESOURCES
-from streams.agent.counts import Counts
 from streams.agent.instances.meter import TROUBLES
+from streams.agent.sampling.counts import Counts
 
 PREFIX = "windward_agent"
 

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 
 from kafka.errors import KafkaError
 
-from streams.agent.backlog import Backlog, Record
-from streams.agent.counts import Counts
 from streams.agent.producer import REFUSALS, Future, Producer, close, in_words, succeeded, wait
+from streams.agent.sampling.backlog import Backlog, Record
+from streams.agent.sampling.counts import Counts
 
 log = logging.getLogger("windward.publisher")
 

@@ -10,13 +10,13 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from schemas.messages.sample import Rejected, check_machine_id
 from schemas.names import MACHINE_ID_BYTES_MAX, SLOT_S
 from schemas.process.connections import KafkaSettings
 from schemas.process.settings import setting
-from schemas.quantity import parse_amount
 from schemas.resources import RESOURCES, UNITS
-from schemas.sample import Rejected, check_machine_id
-from streams.agent.instances.settings import InstanceSettings
+from schemas.values.quantity import parse_amount
+from streams.agent.instance_settings import InstanceSettings
 
 INTERVAL_S_MAX = 3600
 LABELS_BYTES_MAX = 8_192

@@ -13,18 +13,18 @@ from typing import Any
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
+from schemas.messages.sample import Message, encode
 from schemas.process.logs import configure_logs
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.version import product_version
-from schemas.sample import Message, encode
 from streams.agent.__main__ import check_connection_settings, stop_event
-from streams.agent.backlog import Record
 from streams.agent.producer import connect
 from streams.agent.publisher import Publisher
 from streams.agent.quiet import quieten
-from streams.bridge import otel, telegraf
-from streams.bridge.assembler import Assembler
-from streams.bridge.points import UnreadableError
+from streams.agent.sampling.backlog import Record
+from streams.bridge.formats import otel, telegraf
+from streams.bridge.formats.assembler import Assembler
+from streams.bridge.formats.points import UnreadableError
 from streams.bridge.settings import AGENTS, BridgeSettings
 
 log = logging.getLogger("windward.bridge")

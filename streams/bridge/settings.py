@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from schemas.process.settings import setting
-from schemas.quantity import parse_quantity
+from schemas.values.quantity import parse_quantity
 from streams.agent.settings import PublishSettings
-from streams.bridge.assembler import NOT_PHYSICAL
+from streams.bridge.formats.assembler import NOT_PHYSICAL
 
 AGENTS = ("telegraf", "otel")
 

@@ -13,15 +13,15 @@ from schemas.process.logs import configure_logs
 from schemas.process.settings import SettingsError, load_settings
 from streams.agent.__main__ import check_connection_settings, stop_event
 from streams.agent.quiet import quieten
-from streams.load_generator.generator import Generator
 from streams.load_generator.loop import Fleet
-from streams.load_generator.messages import Messages
-from streams.load_generator.recording import Recording
-from streams.load_generator.recording_file import RecordingError, load_trace
-from streams.load_generator.replay import Replay
 from streams.load_generator.settings import MACHINES, FleetSettings
 from streams.load_generator.sink import build_sink
-from streams.load_generator.source import Source
+from streams.load_generator.source.generator import Generator
+from streams.load_generator.source.messages import Messages
+from streams.load_generator.source.recording import Recording
+from streams.load_generator.source.recording_file import RecordingError, load_trace
+from streams.load_generator.source.replay import Replay
+from streams.load_generator.source.source import Source
 
 if TYPE_CHECKING:
     from streams.load_generator.ledger import LedgerWatch

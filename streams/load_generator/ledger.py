@@ -13,9 +13,9 @@ import redis
 
 from schemas.names import Names
 from schemas.resources import RESOURCES
-from schemas.rpc import Query
-from streams.load_generator.instances import Instances, Running
-from streams.load_generator.source import Machines
+from schemas.rpc.envelope import Query
+from streams.load_generator.source.instances import Instances, Running
+from streams.load_generator.source.source import Machines
 
 log = logging.getLogger("windward.fleet")
 

@@ -11,14 +11,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from streams.agent.backlog import Record
-from streams.load_generator.instances import Instances, Reports
-from streams.load_generator.messages import Messages
-from streams.load_generator.progress import Progress
-from streams.load_generator.replay import Block, Replay
+from streams.agent.sampling.backlog import Record
 from streams.load_generator.settings import FleetSettings
 from streams.load_generator.sink import Sink
-from streams.load_generator.source import Float
+from streams.load_generator.source.instances import Instances, Reports
+from streams.load_generator.source.messages import Messages
+from streams.load_generator.source.progress import Progress
+from streams.load_generator.source.replay import Block, Replay
+from streams.load_generator.source.source import Float
 
 log = logging.getLogger("windward.fleet")
 

@@ -10,9 +10,9 @@ from msgspec import Meta
 from schemas.names import SLOT_S
 from schemas.process.connections import RedisSettings
 from schemas.process.settings import setting
-from schemas.quantity import parse_quantity
+from schemas.values.quantity import parse_quantity
 from streams.agent.settings import PublishSettings, check_machine
-from streams.load_generator.recording_file import Defaults
+from streams.load_generator.source.recording_file import Defaults
 
 MACHINES = 200
 BACKFILL_S_MAX = 3 * 3600

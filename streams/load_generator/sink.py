@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
-from streams.agent.backlog import Record
-from streams.agent.counts import Counts
 from streams.agent.producer import connect
 from streams.agent.publisher import Publisher
+from streams.agent.sampling.backlog import Record
+from streams.agent.sampling.counts import Counts
 from streams.load_generator.settings import FleetSettings
 
 IN_FLIGHT_MOST = 20_000

@@ -19,18 +19,20 @@ import numpy as np
 import psutil
 from kafka import KafkaProducer
 
-from ops.local.broker import LocalBroker
-from ops.local.process import LocalProcess
-from ops.local.valkey import LocalValkey
-from schemas.sample import Moments, Sample, encode
+from ops.stack.servers.broker import LocalBroker
+from ops.stack.servers.process import LocalProcess
+from ops.stack.servers.valkey import LocalValkey
+from schemas.messages.sample import Moments, Sample, encode
 from scorer.client import Client, WindwardError
-from streams.topics import TopicSettings, ensure_topics
+from streams.worker.topics import TopicSettings, ensure_topics
 from tests.integration.pipeline import await_condition
 
 
 def windward(name: str, folder: Path, *arguments: str) -> LocalProcess:
     """Start one of our processes."""
-    return LocalProcess(name, [sys.executable, "-m", "ops.cli", name, *arguments], log=folder / f"{name}.log").spawn()
+    return LocalProcess(
+        name, [sys.executable, "-m", "ops.cli.main", name, *arguments], log=folder / f"{name}.log"
+    ).spawn()
 
 
 def probe_ages(client: Client, producer: KafkaProducer, probes: int, pause_s: float) -> np.ndarray:

@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
-from ops.local.broker import LocalBroker
-from ops.local.process import LOOPBACK, LocalProcess, free_port
-from streams.topics import TopicSettings, ensure_topics
+from ops.stack.servers.broker import LocalBroker
+from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
+from streams.worker.topics import TopicSettings, ensure_topics
 from tests.streams.agent.instances.tree import Tree
 
 CORE_SHARE_MAX = 0.01
@@ -40,7 +40,7 @@ def measure(seconds: float, *, away: bool, instances: int = 0) -> dict[str, floa
         else:
             address = stack.enter_context(LocalBroker()).address
             ensure_topics(TopicSettings(kafka=address))
-        command = [sys.executable, "-m", "ops.cli", "agent", "--kafka", address, "--nic-speed", "10G"]
+        command = [sys.executable, "-m", "ops.cli.main", "agent", "--kafka", address, "--nic-speed", "10G"]
         command += ["--cgroup-root", str(tree.groups)]
         agent = psutil.Process(stack.enter_context(LocalProcess("agent", command)).pid)
         time.sleep(WARM_UP_S)

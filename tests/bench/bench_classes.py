@@ -27,14 +27,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from schemas.instance_table import COLUMNS, pair_name
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
-from schemas.window_table import Header, WindowTable, decode_table, encode_table
-from scorer.ledger.instance import Instance
-from scorer.ledger.view import LedgerView
+from schemas.tables.instance_table import COLUMNS, pair_name
+from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.view.view import LedgerView
 from scorer.ranking.class_sums import class_sums
-from scorer.ranking.kept import Kept
-from scorer.ranking.profile_file import parse_profile
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.usages import Usages, UsageTable

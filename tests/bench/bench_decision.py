@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from schemas.request import Request, read_request
 from schemas.resources import RESOURCES
-from schemas.window_table import Header, WindowTable, decode_table, encode_table
-from scorer.ledger.instance import Instance
-from scorer.ledger.view import LedgerView, instance_of
-from scorer.placement import plan as batch
-from scorer.ranking.catalogue import load_profiles
-from scorer.ranking.explain import answer
-from scorer.ranking.kept import Kept
+from schemas.rpc.request import Request, read_request
+from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.placement.choosing import plan as batch
+from scorer.ranking.explanation.explain import answer
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot

@@ -32,18 +32,18 @@ from ops.exporter.selection import Selection
 from ops.exporter.settings import Statistic
 from ops.exporter.state import State
 from ops.grafana.prometheus import Prometheus
-from ops.local.ports import listens
-from ops.local.process import LocalProcess, free_port
-from ops.local.prometheus import LocalPrometheus
-from ops.local.valkey import LocalValkey
-from schemas.instance_table import COLUMNS, pair_name
+from ops.stack.servers.ports import listens
+from ops.stack.servers.process import LocalProcess, free_port
+from ops.stack.servers.prometheus import LocalPrometheus
+from ops.stack.servers.valkey import LocalValkey
 from schemas.names import Names
-from schemas.request import read_request
-from schemas.window_table import Header, WindowTable, decode_table, encode_table
-from scorer.ledger.instance import copy_with
-from scorer.ledger.view import LedgerView, instance_of
-from scorer.ranking.catalogue import load_profiles
-from scorer.ranking.kept import Kept
+from schemas.rpc.request import read_request
+from schemas.tables.instance_table import COLUMNS, pair_name
+from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
+from scorer.ledger.record.instance import copy_with
+from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.usages import Usages, UsageTable
 from scorer.wire import Wire
@@ -129,7 +129,7 @@ def scraped(machines: int, windows_s: tuple[int, ...], seconds: float = 60) -> d
             sys.executable,
             "-P",
             "-m",
-            "ops.cli",
+            "ops.cli.main",
             "exporter",
             "--redis-url",
             valkey.url,

@@ -23,11 +23,11 @@ import msgspec
 import redis
 from kafka import KafkaProducer
 
-from ops.local.broker import LocalBroker
-from ops.local.valkey import LocalValkey
+from ops.stack.servers.broker import LocalBroker
+from ops.stack.servers.valkey import LocalValkey
+from schemas.messages.sample import encode
 from schemas.resources import RESOURCES
-from schemas.sample import encode
-from streams.topics import TopicSettings, ensure_topics
+from streams.worker.topics import TopicSettings, ensure_topics
 from tests.integration.pipeline import make_samples
 
 HOPPING_MESSAGES = 2_000

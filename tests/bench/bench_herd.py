@@ -33,14 +33,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.request import read_request
-from schemas.window_table import PERCENTILES, Header, decode_table, encode_table
-from scorer.ledger.instance import copy_with
-from scorer.ledger.view import LedgerView, instance_of
-from scorer.placement.plan import plan
-from scorer.ranking.catalogue import load_profiles
-from scorer.ranking.profile import Profile
-from scorer.ranking.profile_file import parse_profile
+from schemas.rpc.request import read_request
+from schemas.tables.window_table import PERCENTILES, Header, decode_table, encode_table
+from scorer.ledger.record.instance import copy_with
+from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.placement.choosing.plan import plan
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
 

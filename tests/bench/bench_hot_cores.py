@@ -16,17 +16,17 @@ from pathlib import Path
 
 import numpy as np
 
-from ops.replay.comparison import ratio_of
-from ops.replay.measures import utilization
-from ops.replay.policies import Policy, ProfilePolicy
-from ops.replay.references import Oracle
-from ops.replay.simulation import simulate
+from ops.replay.play.policies import Policy, ProfilePolicy
+from ops.replay.play.references import Oracle
+from ops.replay.play.simulation import simulate
+from ops.replay.report.comparison import ratio_of
+from ops.replay.report.measures import utilization
 from ops.replay.traces.find import read_lives, read_trace
 from ops.replay.traces.trace import part_of
 from ops.replay.workload import Workload
-from ops.replay.worlds import MACHINE_CORES, Shape, build_world
+from ops.replay.worlds.worlds import MACHINE_CORES, Shape, build_world
 from schemas.resources import CPU
-from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.profiles.catalogue import load_profiles
 
 HOT = 0.8
 

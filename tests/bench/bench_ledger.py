@@ -14,12 +14,12 @@ import numpy as np
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from scorer.client import Client
-from scorer.ledger.check import Check
-from scorer.ledger.follower import Follower
-from scorer.ledger.instance import Instance
-from scorer.ledger.limits import Limit, total
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Candidate, Wanted
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.limits import Limit, total
+from scorer.ledger.record.transition import Candidate, Wanted
+from scorer.ledger.store.check import Check
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.bench.servers import machine_names, own_scorer, own_server
 from tests.window_tables import publish, window_table

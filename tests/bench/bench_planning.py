@@ -16,17 +16,17 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from schemas.request import Request, read_request
-from scorer.ledger.instance import Instance
-from scorer.ledger.overlay import Overlay
-from scorer.ledger.view import LedgerView
-from scorer.placement.as_request import as_request
-from scorer.placement.mix import mix_of
-from scorer.placement.mix_room import mix_room
-from scorer.placement.wanted import compare
-from scorer.ranking.catalogue import load_profiles
-from scorer.rebalance.consolidate import consolidate
-from scorer.rebalance.drain import drain
+from schemas.rpc.request import Request, read_request
+from scorer.ledger.record.as_request import as_request
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.view.overlay import Overlay
+from scorer.ledger.view.view import LedgerView
+from scorer.planning.capacity.mix import mix_of
+from scorer.planning.capacity.mix_room import mix_room
+from scorer.planning.drain.consolidate import consolidate
+from scorer.planning.drain.drain import drain
+from scorer.planning.wanted.wanted import compare
+from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.snapshot.builder import build_snapshot
 from tests.bench.bench_decision import NOW_S, bare_pass, fleet_table
 from tests.bench.bench_rebalance import instances

@@ -17,14 +17,14 @@ from statistics import median
 import numpy as np
 
 from schemas.resources import RESOURCES
-from schemas.window_table import Header, WindowTable, decode_table, encode_table
-from scorer.ledger.instance import Instance
-from scorer.ledger.view import LedgerView
-from scorer.ranking.catalogue import load_profiles
-from scorer.ranking.kept import Kept
-from scorer.rebalance.candidates import Wish
-from scorer.rebalance.plan import Bounds
-from scorer.rebalance.world import rebalance
+from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.view.view import LedgerView
+from scorer.planning.balance.by_overload import rebalance
+from scorer.planning.balance.search import Bounds
+from scorer.planning.candidates import Wish
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.snapshot.builder import build_snapshot
 from tests.bench.bench_decision import NOW_S, WINDOWS_S, bare_pass, fleet_table
 

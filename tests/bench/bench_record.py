@@ -21,10 +21,10 @@ from ops.record.figures import pack
 from ops.record.folder import Folder
 from ops.record.gathering import Gathering, Names
 from ops.record.reading import steps
-from schemas.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.sample import Moments, Sample, encode
 from schemas.resources import RESOURCES
-from schemas.sample import Moments, Sample, encode
-from streams.admission import Admission
+from streams.fold.admission import Admission
 
 BEGIN_S = 480_000 * 3600.0
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ops.replay.measures import measure
-from ops.replay.policies import ProfilePolicy
-from ops.replay.simulation import simulate
+from ops.replay.play.policies import ProfilePolicy
+from ops.replay.play.simulation import simulate
+from ops.replay.report.measures import measure
 from ops.replay.traces.find import read_lives, read_trace
-from ops.replay.worlds import Shape, build_world
-from scorer.ranking.catalogue import load_profiles
+from ops.replay.worlds.worlds import Shape, build_world
+from scorer.ranking.profiles.catalogue import load_profiles
 from tests.ops.replay.small_worlds import waves
 
 BUDGET_S = 60.0

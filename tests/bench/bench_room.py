@@ -15,14 +15,14 @@ import sys
 import time
 from statistics import median
 
-from schemas.request import read_request
+from schemas.messages.sample import MachineFacts
 from schemas.resources import RESOURCES
-from schemas.sample import MachineFacts
-from scorer.ledger.instance import Instance
-from scorer.ledger.view import LedgerView
-from scorer.placement.loss import lose
-from scorer.placement.room import room
-from scorer.ranking.catalogue import load_profiles
+from schemas.rpc.request import read_request
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.view.view import LedgerView
+from scorer.planning.capacity.loss import lose
+from scorer.planning.capacity.room import room
+from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.snapshot.builder import build_snapshot
 from tests.bench.bench_decision import NOW_S, bare_pass, fleet_table
 

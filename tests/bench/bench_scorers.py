@@ -33,11 +33,11 @@ from typing import Any, NamedTuple
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from scorer.client import Client, WindwardError
-from scorer.ledger.check import Check
-from scorer.ledger.instance import LIVE, Instance, machines_of
-from scorer.ledger.moving import Moving
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.units import in_units
+from scorer.ledger.record.instance import LIVE, Instance, machines_of
+from scorer.ledger.record.moving import Moving
+from scorer.ledger.record.units import in_units
+from scorer.ledger.store.check import Check
+from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.bench.changing_usage import ChangingUsage
 from tests.bench.class_sums import PROFILE, ClassSums, eviction_faults
@@ -413,7 +413,7 @@ def _at_rest(url: str, names: Names, usage: ChangingUsage, arguments: list[str])
     usage.write()
     faults = [f"the ledger's sums: {one.name}: {one.what}" for one in Check(ledger).run().differences]
     told = subprocess.run(
-        [sys.executable, "-m", "ops.cli", "evict", *arguments, "--evictions-max", "100000", "--json"],
+        [sys.executable, "-m", "ops.cli.main", "evict", *arguments, "--evictions-max", "100000", "--json"],
         env={**os.environ, "WINDWARD_REDIS_URL": url, "WINDWARD_PREFIX": names.prefix}, check=True, capture_output=True,
     )  # fmt: skip
     advice = json.loads(told.stdout)

@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator
 from itertools import cycle
 from statistics import median
 
-from schemas.request import Request, read_request
-from scorer.ledger.view import LedgerView, instance_of
-from scorer.ranking.catalogue import load_profiles
-from scorer.ranking.kept import RECENT_MAX, Kept
-from scorer.ranking.profile import Profile
+from schemas.rpc.request import Request, read_request
+from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.ranking.machines.kept import RECENT_MAX, Kept
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot

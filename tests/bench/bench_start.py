@@ -17,9 +17,9 @@ PAIRS = 12
 NOBODY = ("--cpu", "2", "--timeout", "300ms", "--redis-url", "redis://127.0.0.1:1/0")
 RUNS = {
     "import redis": ("-c", "import redis, redis.asyncio"),
-    "--version": ("-m", "ops.cli", "--version"),
-    "place": ("-m", "ops.cli", "place", *NOBODY),
-    "rank": ("-m", "ops.cli", "rank", *NOBODY),
+    "--version": ("-m", "ops.cli.main", "--version"),
+    "place": ("-m", "ops.cli.main", "place", *NOBODY),
+    "rank": ("-m", "ops.cli.main", "rank", *NOBODY),
 }
 
 

@@ -23,15 +23,15 @@ import psutil
 import redis
 from redis.asyncio import Redis
 
-from ops.local.valkey import LocalValkey
+from ops.stack.servers.valkey import LocalValkey
+from schemas.messages.sample import encode
 from schemas.names import Names
-from schemas.sample import encode
-from schemas.window_table import decode_table
-from streams.arrivals import Arrived
-from streams.partition import Partition
-from streams.peaks import Zone
-from streams.store import Store
-from streams.table import Table
+from schemas.tables.window_table import decode_table
+from streams.fold.arrivals import Arrived
+from streams.fold.peaks import Zone
+from streams.fold.table import Table
+from streams.state.partition import Partition
+from streams.worker.store import Store
 from tests.integration.pipeline import make_samples
 
 WINDOWS_S = (300, 900, 3600)

@@ -13,8 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from ops.local.broker import LocalBroker
-from ops.local.valkey import LocalValkey
+from ops.stack.servers.broker import LocalBroker
+from ops.stack.servers.valkey import LocalValkey
 from schemas.names import Names
 from tests.bench.bench_fold import publish
 from tests.integration.pipeline import Pipeline, await_condition

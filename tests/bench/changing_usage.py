@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.instance_table import COLUMNS, pair_name
 from schemas.names import Names
 from schemas.resources import RESOURCES
-from schemas.window_table import Header, encode_table
-from scorer.ledger.instance import Instance, as_held, machines_of
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.units import in_units
+from schemas.tables.instance_table import COLUMNS, pair_name
+from schemas.tables.window_table import Header, encode_table
+from scorer.ledger.record.instance import Instance, as_held, machines_of
+from scorer.ledger.record.units import in_units
+from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 
 MEASURED = RESOURCES[:2]

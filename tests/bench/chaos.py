@@ -31,8 +31,8 @@ from typing import Any
 
 from schemas.names import Names
 from scorer.client import Client, WindwardError
-from scorer.ledger.check import Check
-from scorer.ledger.scripts import Ledger
+from scorer.ledger.store.check import Check
+from scorer.ledger.store.scripts import Ledger
 from scorer.wire import AWAY, Wire
 from tests.bench.bench_scorers import CAPACITY, SIZES, check_history, read_history
 from tests.conftest import free_port, start_valkey, stop

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from schemas.resources import RESOURCES
-from scorer.ledger.instance import Instance, as_held, machines_of
-from scorer.ledger.units import in_units
+from scorer.ledger.record.instance import Instance, as_held, machines_of
+from scorer.ledger.record.units import in_units
 from tests.bench.changing_usage import MEASURED, Round
 
 SHARE = {"cpu": 0.6, "memory": 0.65}

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import uvloop
 from redis.asyncio import Redis
 
-from schemas.sample import decode
-from streams.app import StreamApp
-from streams.partition import Partition
-from streams.settings import StreamSettings
+from schemas.messages.sample import decode
+from streams.state.partition import Partition
+from streams.worker.app import StreamApp
+from streams.worker.settings import StreamSettings
 
 
 class Timer:

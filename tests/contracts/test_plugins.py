@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 import scorer
-from schemas.request import Request, read_request
-from scorer.commands.fleet_file import OfflineFleet, read_fleet
-from scorer.ledger.view import instance_of
-from scorer.ranking import plugins
-from scorer.ranking.kept import Kept
-from scorer.ranking.machines import Machines
-from scorer.ranking.profile import LoadModel
+from schemas.rpc.request import Request, read_request
+from scorer.commands.shared.fleet_file import OfflineFleet, read_fleet
+from scorer.ledger.view.view import instance_of
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.profiles import plugins
+from scorer.ranking.profiles.profile import LoadModel
 from scorer.ranking.scope import SCOPES
 from scorer.ranking.seen import fleet_of
 

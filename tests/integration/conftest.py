@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ops.local.apache_kafka import ApacheKafka
-from ops.local.broker import LocalBroker
+from ops.stack.servers.apache_kafka import ApacheKafka
+from ops.stack.servers.broker import LocalBroker
 from scorer.wire import Wire
 from tests.conftest import Valkey
 

@@ -14,13 +14,13 @@ import numpy as np
 import redis
 from kafka import KafkaProducer
 
-from ops.local.process import LocalProcess
-from schemas.alignment import aligned
+from ops.stack.servers.process import LocalProcess
+from schemas.messages.sample import Moments, Sample, encode
 from schemas.names import Names
 from schemas.resources import RESOURCES
-from schemas.sample import Moments, Sample, encode
-from schemas.window_table import decode_table
-from streams.topics import TopicSettings, ensure_topics
+from schemas.tables.alignment import aligned
+from schemas.tables.window_table import decode_table
+from streams.worker.topics import TopicSettings, ensure_topics
 from tests.streams import oracle
 
 WINDOWS_S = (300, 900, 3600)
@@ -97,7 +97,7 @@ class Pipeline:
         ]
         name = f"worker-{len(self.workers)}"
         log = self.folder / f"{name}.log"
-        worker = LocalProcess(name, [sys.executable, "-m", "ops.cli", "stream", *arguments], log=log).spawn()
+        worker = LocalProcess(name, [sys.executable, "-m", "ops.cli.main", "stream", *arguments], log=log).spawn()
         self.workers.append(worker)
         return worker
 

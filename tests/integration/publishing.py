@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from kafka import KafkaConsumer
 
-from ops.local.process import LOOPBACK, LocalProcess
+from ops.stack.servers.process import LOOPBACK, LocalProcess
+from schemas.messages.sample import Message, Sample, decode
 from schemas.names import Names
-from schemas.sample import Message, Sample, decode
-from streams.topics import TopicSettings, ensure_topics
+from streams.worker.topics import TopicSettings, ensure_topics
 
 DEADLINE_S = 60.0
 
@@ -56,7 +56,7 @@ def restart(broker: Any, names: Names, publisher: LocalProcess) -> None:
 def process(name: str, broker: Any, names: Names, folder: Path, *arguments: str) -> LocalProcess:
     """Return one ``windward`` command that is not started yet."""
     common = ["--kafka", broker.address, "--prefix", names.prefix, "--log-format", "json"]
-    command = [sys.executable, "-m", "ops.cli", name, *common, *arguments]
+    command = [sys.executable, "-m", "ops.cli.main", name, *common, *arguments]
     return LocalProcess(name, command, log=folder / f"{name}.log")
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ops.local.apache_kafka import ApacheKafka
-from ops.local.process import LocalProcess, free_port
-from schemas.instance_report import InstanceMeans
+from ops.stack.servers.apache_kafka import ApacheKafka
+from ops.stack.servers.process import LocalProcess, free_port
+from schemas.messages.instance_report import InstanceMeans
+from schemas.messages.sample import MachineFacts, Sample, decode
 from schemas.names import Names
-from schemas.sample import MachineFacts, Sample, decode
-from streams.agent.schedule import phase_s
+from streams.agent.sampling.schedule import phase_s
 from tests.integration.pipeline import await_condition
 from tests.integration.publishing import events, make_topics, metric, process, receive, restart, samples
 from tests.streams.agent.instances.tree import MIB, Tree

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ops.local.valkey import LocalValkey
+from ops.stack.servers.valkey import LocalValkey
 from schemas.names import Names
 from tests.conftest import free_port
 from tests.integration.pipeline import Pipeline, await_condition, make_samples

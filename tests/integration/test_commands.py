@@ -17,7 +17,7 @@ from unittest import mock
 import pytest
 import redis
 
-from ops import cli
+from ops.cli import main as cli
 from schemas.names import FORGOTTEN_S, Names
 from scorer.wire import Wire
 from tests.conftest import Valkey
@@ -80,7 +80,7 @@ def test_place_confirm_update_release(windward: Run) -> None:
 
 def test_the_exit_code_is_that_of_the_process(valkey: Valkey) -> None:
     """What the command returns, the shell sees; the other tests here start no process."""
-    command = [sys.executable, "-m", "ops.cli", "health", "--timeout", "0.2", "--prefix", "elsewhere"]
+    command = [sys.executable, "-m", "ops.cli.main", "health", "--timeout", "0.2", "--prefix", "elsewhere"]
     done = subprocess.run(
         [*command, "--redis-url", valkey.url], capture_output=True, text=True, timeout=60, check=False
     )

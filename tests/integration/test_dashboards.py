@@ -18,12 +18,12 @@ from kafka import KafkaProducer
 from ops.grafana.__main__ import FOLDER
 from ops.grafana.asked import Asked, legend, queries
 from ops.grafana.prometheus import Prometheus, Series
-from ops.local.process import wait_until
-from ops.stack import Stack
-from ops.stack_settings import StackSettings
+from ops.stack.servers.process import wait_until
+from ops.stack.settings import StackSettings
+from ops.stack.stack import Stack
 from scorer.client import Client
-from scorer.commands import machines as machines_command
-from streams.topics import TopicSettings
+from scorer.commands.machines import machines as machines_command
+from streams.worker.topics import TopicSettings
 from tests.ops.metrics import exposed_metrics
 
 pytestmark = [

@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from scorer.client import Client, WindwardError
-from scorer.commands.direct import DirectClient, can_reach
+from scorer.commands.shared.direct import DirectClient, can_reach
 from tests.conftest import free_port, start_valkey, stop
 
 pytestmark = pytest.mark.integration
@@ -157,7 +157,7 @@ def test_a_server_that_is_none_is_told(said: bytes, message: str) -> None:
 )  # fmt: skip
 def test_a_command_imports_what_it_uses(command: list[str], heavy: set[str]) -> None:
     """`tests/bench/bench_start.py` has what a start costs: most of it would be redis-py and asyncio."""
-    code = "import sys; known = set(sys.modules); from ops.cli import main; main(sys.argv[1:])"
+    code = "import sys; known = set(sys.modules); from ops.cli.main import main; main(sys.argv[1:])"
     code += "; print(*(set(sys.modules) - known), sep='\\n')"
     done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=True)
     assert not heavy & set(done.stdout.split())

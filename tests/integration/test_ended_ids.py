@@ -14,13 +14,13 @@ import pytest
 import redis
 
 from schemas.names import Names
-from schemas.request import Request, read_request
-from schemas.rpc import DEADLINE_S
+from schemas.rpc.envelope import DEADLINE_S
+from schemas.rpc.request import Request, read_request
 from scorer.client import Client, WindwardError
-from scorer.ledger.digest import request_digest, request_digests
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Call, Candidate, Wanted
-from scorer.ledger.view import instance_of
+from scorer.ledger.record.digest import request_digest, request_digests
+from scorer.ledger.record.transition import Call, Candidate, Wanted
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.test_rpc import eventually, scorer_process

@@ -55,7 +55,7 @@ def client(valkey: Valkey, names: Names) -> Iterator[Client]:
 def run(client: Client, valkey: Valkey, names: Names, tmp_path: Path) -> Run:
     """A function that runs a program where `windward`, `windward_client` and a stub of `nomad` are."""
     commands = {
-        "windward": f'#!/bin/sh\nexec "{sys.executable}" -m ops.cli "$@"\n',
+        "windward": f'#!/bin/sh\nexec "{sys.executable}" -m ops.cli.main "$@"\n',
         "nomad": NOMAD,
         "windward_client.py": "from scorer.client import *\n",
     }

@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from schemas.names import Names
-from scorer.ledger.instance import Instance
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Candidate, Change
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.transition import Candidate, Change
+from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.test_ledger import sums_in
@@ -24,21 +24,21 @@ import json, sys
 import msgspec
 import schemas.resources
 schemas.resources.RESOURCES += ("tape",)
-import schemas.request as request
+import schemas.rpc.request as request
 request.DECIMALS["tape"] = 3
 request.Request = msgspec.defstruct(
     "Request", [("tape", request.Quantity, 0.0)], bases=(request.Request,),
     frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True,
 )
 from schemas.names import Names
-from scorer.ledger.limits import Limit, total
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Candidate, Wanted
-from scorer.ledger.seats import Seats
-from scorer.ledger.view import LedgerView, instance_of
-from scorer.placement.as_request import as_request
+from scorer.ledger.record.limits import Limit, total
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.record.transition import Candidate, Wanted
+from scorer.ledger.view.seats import Seats
+from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.ledger.record.as_request import as_request
 from scorer.rpc.query import read_params
-from scorer.rpc.update import Update
+from scorer.rpc.methods.update import Update
 from scorer.snapshot.roster import Roster
 from scorer.wire import Wire
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import redis
 
+from schemas.messages.sample import MachineFacts, Sample
 from schemas.names import Names
 from schemas.resources import RESOURCES
-from schemas.sample import MachineFacts, Sample
 from streams.load_generator.ledger import LedgerWatch
-from streams.load_generator.source import Machines
+from streams.load_generator.source.source import Machines
 from tests.integration.pipeline import await_condition
 from tests.integration.publishing import Received, events, make_topics, process, receive, restart, samples
 

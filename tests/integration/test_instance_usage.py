@@ -10,14 +10,14 @@ import msgspec
 import pytest
 import redis
 
-from ops.local.valkey import LocalValkey
-from schemas.instance_report import InstanceMeans, InstanceReport
-from schemas.instance_table import COLUMNS
+from ops.stack.servers.valkey import LocalValkey
+from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.sample import Sample
 from schemas.names import Names
-from schemas.sample import Sample
-from streams.instance_checkpoint import restore_usage
-from streams.instance_usage import InstanceUsage
-from streams.peaks import Zone
+from schemas.tables.instance_table import COLUMNS
+from streams.fold.instance_usage import InstanceUsage
+from streams.fold.peaks import Zone
+from streams.state.instance_checkpoint import restore_usage
 from tests.integration.pipeline import Pipeline, make_samples
 
 pytestmark = pytest.mark.integration

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
-from ops.local.valkey import LocalValkey
+from ops.stack.servers.valkey import LocalValkey
+from schemas.messages.sample import Sample, encode
 from schemas.names import Names
-from schemas.sample import Sample, encode
 from tests.integration.pipeline import Pipeline, await_condition, make_samples
 
 pytestmark = pytest.mark.integration

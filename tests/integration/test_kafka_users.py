@@ -24,12 +24,12 @@ from kafka.admin import (
 )
 from kafka.errors import AuthorizationError, KafkaError
 
-from ops.local.apache_kafka import ApacheKafka
-from ops.local.process import LocalProcess
-from ops.local.valkey import LocalValkey
+from ops.stack.servers.apache_kafka import ApacheKafka
+from ops.stack.servers.process import LocalProcess
+from ops.stack.servers.valkey import LocalValkey
 from schemas.names import Names
 from schemas.process.connections import KafkaSettings
-from streams.topics import TopicSettings, ensure_topics
+from streams.worker.topics import TopicSettings, ensure_topics
 from tests.integration.pipeline import await_condition
 
 pytestmark = [
@@ -99,7 +99,7 @@ class Cluster(NamedTuple):
             del environ["WINDWARD_REDIS_URL"]
         return LocalProcess(
             command,
-            [sys.executable, "-m", "ops.cli", command, "--log-format", "json", *more],
+            [sys.executable, "-m", "ops.cli.main", command, "--log-format", "json", *more],
             log=folder / f"{command}-{user}.log",
             environ=dict(os.environ) | environ,
         )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ops import cli
-from schemas.learned import Learned, read_learned
+from ops.cli import main as cli
 from schemas.names import Names
-from schemas.request import Request
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Candidate, Wanted
-from scorer.ledger.view import instance_of
-from scorer.rpc.learner import Learner
+from schemas.rpc.request import Request
+from schemas.tables.learned import Learned, read_learned
+from scorer.background.learner import Learner
+from scorer.ledger.record.transition import Candidate, Wanted
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import instance_of
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import Wire
 from tests.conftest import Valkey

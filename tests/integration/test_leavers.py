@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from schemas.names import Names
-from schemas.request import Request
-from scorer.ledger.follower import Follower
-from scorer.ledger.instance import Instance, copy_with
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Candidate, Change, Wanted
-from scorer.ledger.view import instance_of
+from schemas.rpc.request import Request
+from scorer.ledger.record.instance import Instance, copy_with
+from scorer.ledger.record.transition import Candidate, Change, Wanted
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
 
 pytestmark = pytest.mark.integration

@@ -24,19 +24,19 @@ from hypothesis.stateful import (
 )
 
 from schemas.names import Names
-from schemas.request import Request
 from schemas.resources import RESOURCES
-from scorer.ledger import scripts as ledger_module
-from scorer.ledger.check import Check
-from scorer.ledger.follower import Follower
-from scorer.ledger.instance import Instance, arrival, as_held, machines_of
-from scorer.ledger.limits import Limit, in_role, one_to_a_port, total
-from scorer.ledger.rules import Rules
-from scorer.ledger.script_text import SCRIPTS
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
-from scorer.ledger.units import in_units
-from scorer.ledger.view import LedgerView
+from schemas.rpc.request import Request
+from scorer.ledger.record.instance import Instance, arrival, as_held, machines_of
+from scorer.ledger.record.limits import Limit, in_role, one_to_a_port, total
+from scorer.ledger.record.rules import Rules
+from scorer.ledger.record.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
+from scorer.ledger.record.units import in_units
+from scorer.ledger.store import scripts as ledger_module
+from scorer.ledger.store.check import Check
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.script_text import SCRIPTS
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import LedgerView
 from scorer.ranking.filters.masters import Masters
 from scorer.wire import Wire
 from tests.conftest import Valkey

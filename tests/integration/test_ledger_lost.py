@@ -16,10 +16,10 @@ import pytest
 
 from schemas.names import Names
 from scorer.client import Client, WindwardError
-from scorer.ledger.follower import Follower
-from scorer.ledger.marker import Marker
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Candidate
+from scorer.ledger.record.transition import Candidate
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.marker import Marker
+from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Command, Wire
 from tests.conftest import Valkey, free_port, start_valkey, stop
 from tests.integration.test_ledger import simple
@@ -144,7 +144,7 @@ class Apart:
         """Run a command on these servers."""
         settings = ["--redis-url", self.url, "--ledger-url", self.ledger_url, "--prefix", self.names.prefix]
         return subprocess.run(
-            [sys.executable, "-m", "ops.cli", *words, *settings], env=dict(os.environ), capture_output=True,
+            [sys.executable, "-m", "ops.cli.main", *words, *settings], env=dict(os.environ), capture_output=True,
             text=True, timeout=60, check=False,
         )  # fmt: skip
 

@@ -9,19 +9,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.names import Names
-from schemas.request import Request
-from scorer.ledger.view import LedgerView, instance_of
-from scorer.placement.steps import drain
-from scorer.ranking.catalogue import load_profiles
-from scorer.rpc.listings import instances, machines
-from scorer.snapshot.loader import Loader
-from scorer.snapshot.usage_loader import UsageLoader
+from schemas.rpc.request import Request
+from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.live.loader import Loader
+from scorer.live.usage_loader import UsageLoader
+from scorer.placement.choosing.steps import drain
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.rpc.methods.listings import instances, machines
 from scorer.wire import Command, Wire
-from streams.instance_checkpoint import encode_usage
-from streams.instance_usage import InstanceUsage
-from streams.peaks import Zone
+from streams.fold.instance_usage import InstanceUsage
+from streams.fold.peaks import Zone
+from streams.state.instance_checkpoint import encode_usage
 from tests.conftest import Valkey
 from tests.window_tables import publish, window_table
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import redis
 
-from ops.local.valkey import LocalValkey
+from ops.stack.servers.valkey import LocalValkey
 from schemas.names import Names
-from scorer.commands.forget import note_forgotten
+from scorer.commands.machines.forget import note_forgotten
 from tests.integration.pipeline import Pipeline, await_condition, make_samples
 
 pytestmark = pytest.mark.integration

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from ops.local.process import LocalProcess
+from ops.stack.servers.process import LocalProcess
 from schemas.names import Names
 from scorer.client import Client
 from scorer.wire import Wire
@@ -72,7 +72,16 @@ def connected(process: psutil.Process, port: int) -> int:
 def test_an_agent_has_the_same_pages() -> None:
     """Live without a broker, not ready without a delivery, no page where none is."""
     port = free_port()
-    command = [sys.executable, "-m", "ops.cli", "agent", "--kafka", f"127.0.0.1:{free_port()}", "--nic-speed", "10G"]
+    command = [
+        sys.executable,
+        "-m",
+        "ops.cli.main",
+        "agent",
+        "--kafka",
+        f"127.0.0.1:{free_port()}",
+        "--nic-speed",
+        "10G",
+    ]
     base = f"http://127.0.0.1:{port}"
     with LocalProcess("agent", [*command, "--metrics-port", str(port)]):
         eventually(lambda: get(f"{base}/live")[0] == 200)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ops import cli
+from ops.cli import main as cli
 from schemas.names import Names
 from scorer.client import AsyncClient, Client
 from scorer.wire import Wire

@@ -14,9 +14,9 @@ import pytest
 
 from schemas.names import Names
 from scorer.client import Client, WindwardError
-from scorer.commands import ask
-from scorer.commands.drain import main as drain
-from scorer.commands.plan import main
+from scorer.commands.planning.drain import main as drain
+from scorer.commands.planning.plan import main
+from scorer.commands.shared import ask
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.effort import effort

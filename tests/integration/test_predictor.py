@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from schemas.names import Names
-from scorer.commands.fleet_file import OfflineFleet
-from scorer.reclaim.prediction import Histograms, Peaks
-from scorer.rpc.predictor import Predictor
-from scorer.snapshot.loader import Loader
+from scorer.background.predictor import Predictor
+from scorer.classes.prediction import Histograms, Peaks
+from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.live.loader import Loader
 from scorer.wire import Wire
 from tests.scorer.fleets import fleet, machine
 

@@ -17,20 +17,20 @@ import msgspec
 import pytest
 import redis
 
+from schemas.messages.proposal import MoveProposal, read_proposal
 from schemas.names import Names
-from schemas.proposal import MoveProposal, read_proposal
-from schemas.request import Request
-from scorer.ledger.follower import Follower
-from scorer.ledger.lease import Lease
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Candidate, Change, Wanted
-from scorer.ledger.view import instance_of
+from schemas.rpc.request import Request
+from scorer.ledger.record.transition import Candidate, Change, Wanted
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.lease import Lease
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import instance_of
+from scorer.live.loader import Loader
 from scorer.rebalancer.__main__ import LEASE, read_profile
 from scorer.rebalancer.daemon import Daemon
 from scorer.rebalancer.metrics import Metrics
 from scorer.rebalancer.moves_queue import MovesQueue, Overtaken
 from scorer.rebalancer.settings import RebalancerSettings
-from scorer.snapshot.loader import Loader
 from scorer.wire import Wire
 from tests.conftest import Valkey, free_port, stop
 from tests.in_process import run_command
@@ -229,7 +229,7 @@ def test_the_documented_mover(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> N
         assert counted(one) | {"proposed": 0} == {"proposed": 0, "done": 1, "declined": 1}
         wanted = fleet.waiting
         assert wanted
-        (released,) = run(1, f"{sys.executable} -m ops.cli release $1 >&2")
+        (released,) = run(1, f"{sys.executable} -m ops.cli.main release $1 >&2")
         assert " moved, not confirmed: FAILED_PRECONDITION: " in released
         wanted = fleet.waiting
         fleet.wire.one("SET", names.moves_fence, wanted[0].fence + 1)

@@ -14,23 +14,23 @@ import msgspec
 import numpy as np
 import pytest
 
-from ops.local.process import LocalProcess, free_port
-from ops.local.valkey import LocalValkey
 from ops.record.figures import rounded
 from ops.record.folder import OPEN, files
 from ops.record.ledger_log import LedgerLog
 from ops.record.reading import Step, extent, steps
 from ops.record.state import State
-from schemas.instance_report import InstanceMeans, InstanceReport
+from ops.stack.servers.process import LocalProcess, free_port
+from ops.stack.servers.valkey import LocalValkey
+from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.operator import OperatorFacts
+from schemas.messages.sample import VERSION, MachineFacts, Sample, encode
 from schemas.names import Names
-from schemas.operator import OperatorFacts
-from schemas.request import Request
-from schemas.sample import VERSION, MachineFacts, Sample, encode
-from scorer.ledger.instance import read_record
-from scorer.ledger.reader import LedgerReader
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Candidate, Wanted
-from scorer.ledger.view import instance_of
+from schemas.rpc.request import Request
+from scorer.ledger.record.instance import read_record
+from scorer.ledger.record.transition import Candidate, Wanted
+from scorer.ledger.store.reader import LedgerReader
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
 from tests.integration.pipeline import Pipeline, await_condition, make_samples
 
@@ -53,7 +53,7 @@ def recorder(pipeline: Pipeline, *more: str) -> LocalProcess:
         *("--record-dir", str(pipeline.folder / "recording"), "--write-s", "1", *more),
     ]
     process = LocalProcess(
-        "record", [sys.executable, "-P", "-m", "ops.cli", "record", *arguments], log=pipeline.folder / "record.log"
+        "record", [sys.executable, "-P", "-m", "ops.cli.main", "record", *arguments], log=pipeline.folder / "record.log"
     ).spawn()
     pipeline.workers.append(process)
     return process

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import redis
 
-from ops.local.valkey import LocalValkey
+from ops.stack.servers.valkey import LocalValkey
+from schemas.messages.sample import Moments
 from schemas.names import Names
-from schemas.sample import Moments
 from tests.integration.pipeline import Pipeline, await_condition, make_samples
 
 pytestmark = pytest.mark.integration

@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 import redis
 
-from ops.local.broker import LocalBroker
 from ops.record.ledger_log import LedgerLog
 from ops.record.state import State
+from ops.stack.servers.broker import LocalBroker
+from schemas.messages.sample import MachineFacts
 from schemas.names import Names
 from schemas.process.connections import RedisSettings
-from schemas.sample import MachineFacts
 from scorer.client import Client
-from scorer.ledger.follower import Follower
-from scorer.ledger.reader import LedgerReader
-from scorer.ledger.scripts import Ledger
-from scorer.snapshot.loader import Loader
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.reader import LedgerReader
+from scorer.ledger.store.scripts import Ledger
+from scorer.live.loader import Loader
 from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.in_process import run_command

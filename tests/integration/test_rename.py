@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import redis
 
-from ops import cli
-from schemas.hosts import host_id
+from ops.cli import main as cli
 from schemas.names import Names
+from schemas.values.hosts import host_id
 from scorer.client import WindwardError
-from scorer.commands.rename import rename
-from scorer.ledger.check import Check
-from scorer.ledger.follower import Follower
-from scorer.ledger.instance import copy_with
-from scorer.ledger.scripts import Ledger
+from scorer.commands.machines.rename import rename
+from scorer.ledger.record.instance import copy_with
+from scorer.ledger.store.check import Check
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.test_ledger import simple

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from schemas.names import Names
-from schemas.request import Request
-from scorer.ledger.digest import request_digest
-from scorer.ledger.follower import Follower
-from scorer.ledger.instance import copy_with
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Candidate, Wanted
-from scorer.ledger.view import instance_of
+from schemas.rpc.request import Request
+from scorer.ledger.record.digest import request_digest
+from scorer.ledger.record.instance import copy_with
+from scorer.ledger.record.transition import Candidate, Wanted
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import instance_of
 from scorer.placement.placer import Placing
-from scorer.ranking.profile_file import parse_profile
+from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.wire import Wire
 from tests.integration.test_ledger import clocked_ledger
 from tests.scorer.fleets import by_name, cases, fleet, machine, request, toml

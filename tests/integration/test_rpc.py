@@ -638,7 +638,7 @@ def test_a_cluster_is_refused_by_name(tmp_path: Path) -> None:
     try:
         for option in (("--redis-url", url), ("--redis-url", f"redis://127.0.0.1:{free_port()}", "--ledger-url", url)):
             done = subprocess.run(
-                [sys.executable, "-m", "ops.cli", "scorer", *option], capture_output=True, text=True, timeout=60,
+                [sys.executable, "-m", "ops.cli.main", "scorer", *option], capture_output=True, text=True, timeout=60,
                 check=False,
             )  # fmt: skip
             assert done.returncode == 2

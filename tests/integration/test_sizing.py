@@ -15,21 +15,21 @@ import redis
 from kafka.record import MemoryRecordsBuilder
 from redis.asyncio import Redis
 
-from ops.local.valkey import LocalValkey
-from schemas.instance_report import InstanceMeans, InstanceReport
+from ops.stack.servers.valkey import LocalValkey
+from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.sample import MachineFacts, Moments, Sample, encode
 from schemas.names import Names
 from schemas.resources import RESOURCES
-from schemas.rpc import Query
-from schemas.sample import MachineFacts, Moments, Sample, encode
-from scorer.ledger.instance import Instance
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Call, Candidate, Wanted
-from scorer.rpc.decisions import DecisionLog
+from schemas.rpc.envelope import Query
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.transition import Call, Candidate, Wanted
+from scorer.ledger.store.scripts import Ledger
+from scorer.rpc.methods.decisions import DecisionLog
 from scorer.wire import Wire
-from streams.partition import Partition
-from streams.peaks import Zone
-from streams.store import Store
-from streams.table import Table
+from streams.fold.peaks import Zone
+from streams.fold.table import Table
+from streams.state.partition import Partition
+from streams.worker.store import Store
 from tests.bench.bench_windows import full_partition
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer

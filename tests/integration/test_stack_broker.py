@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
-from ops.local.apache_kafka import ApacheKafka
-from ops.local.broker import LocalBroker
+from ops.stack.servers.apache_kafka import ApacheKafka
+from ops.stack.servers.broker import LocalBroker
 from schemas.names import Names
-from streams.topics import TopicSettings, ensure_topics, topic_id
+from streams.worker.topics import TopicSettings, ensure_topics, topic_id
 from tests.integration.pipeline import await_condition
 
 pytestmark = pytest.mark.integration

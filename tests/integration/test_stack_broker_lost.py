@@ -7,9 +7,9 @@ from threading import Thread
 
 import pytest
 
-from ops.local.apache_kafka import ApacheKafka
-from ops.local.broker import LocalBroker
-from ops.local.valkey import LocalValkey
+from ops.stack.servers.apache_kafka import ApacheKafka
+from ops.stack.servers.broker import LocalBroker
+from ops.stack.servers.valkey import LocalValkey
 from schemas.names import Names
 from tests.integration.pipeline import Pipeline, make_samples
 

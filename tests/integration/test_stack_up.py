@@ -17,16 +17,16 @@ from typing import Any
 import pytest
 import redis
 
-from ops.local.process import free_port, wait_until
-from ops.local.valkey import LocalValkey
 from ops.record.reading import steps
-from ops.replay.recorded import read_recorded
+from ops.replay.recorded.recorded import read_recorded
+from ops.stack.servers.process import free_port, wait_until
+from ops.stack.servers.valkey import LocalValkey
 from scorer.client import Client
 from tests.in_process import run_command
 
 pytestmark = pytest.mark.integration
 
-WINDWARD = [sys.executable, "-P", "-m", "ops.cli"]
+WINDWARD = [sys.executable, "-P", "-m", "ops.cli.main"]
 ANY_PORTS = ["--kafka-port", "0", "--redis-port", "0", "--metrics-port", "0"]
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ops.local.process import wait_until
+from ops.stack.servers.process import wait_until
 from schemas.process.connections import KafkaSettings
 from scorer.client import Client
-from streams.topics import topic_id
+from streams.worker.topics import topic_id
 from tests.integration.test_stack_up import ANY_PORTS, descendants, up
 
 pytestmark = pytest.mark.integration

@@ -10,18 +10,18 @@ import pytest
 import redis
 from redis.asyncio import Redis
 
-from schemas.instance_report import InstanceMeans, InstanceReport
-from schemas.instance_table import COLUMNS
+from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.sample import MachineFacts, encode
+from schemas.messages.worker import read_worker
 from schemas.names import Names
 from schemas.process.version import product_version
-from schemas.sample import MachineFacts, encode
-from schemas.worker import read_worker
-from streams.arrivals import Arrived
-from streams.leaving import drop_silent
-from streams.partition import Partition
-from streams.peaks import Zone
-from streams.store import StateAheadError, Store
-from streams.table import Table
+from schemas.tables.instance_table import COLUMNS
+from streams.fold.arrivals import Arrived
+from streams.fold.peaks import Zone
+from streams.fold.table import Table
+from streams.state.leaving import drop_silent
+from streams.state.partition import Partition
+from streams.worker.store import StateAheadError, Store
 from tests.conftest import Valkey
 from tests.streams.batches import START, sample
 

@@ -17,18 +17,18 @@ from ops.exporter.selection import Selection
 from ops.exporter.settings import Statistic
 from ops.exporter.state import Memory, State
 from ops.record.metrics import Metrics as RecordMetrics
-from schemas.operator import OperatorFacts
+from schemas.messages.operator import OperatorFacts
 from schemas.resources import RESOURCES
-from schemas.window_table import decode_table
-from scorer.ledger.view import LedgerView
+from schemas.tables.window_table import decode_table
+from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics as ScorerMetrics
-from scorer.ranking.catalogue import load_profiles, read_profile
+from scorer.ranking.profiles.catalogue import load_profiles, read_profile
 from scorer.rebalancer.metrics import Metrics as RebalancerMetrics
 from scorer.rpc.service import METHODS
 from scorer.snapshot.builder import build_snapshot
-from streams.agent.counts import Counts
 from streams.agent.metrics import CountsCollector
-from streams.metrics import Metrics as StreamMetrics
+from streams.agent.sampling.counts import Counts
+from streams.worker.metrics import Metrics as StreamMetrics
 from tests.window_tables import window_table
 
 _QUANTILES = "panels show quantiles, which come from the buckets"

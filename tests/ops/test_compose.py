@@ -15,16 +15,16 @@ import redis
 import yaml
 from packaging.requirements import Requirement
 
-from ops.cli import COMMANDS
+from ops.cli.main import COMMANDS
 from ops.exporter.settings import ExporterSettings
-from ops.local.process import LOOPBACK, LocalProcess, exchange, free_port
-from ops.local.valkey import valkey_binary
 from ops.record.settings import RecordSettings
+from ops.stack.servers.process import LOOPBACK, LocalProcess, exchange, free_port
+from ops.stack.servers.valkey import valkey_binary
 from schemas.process.settings import load_settings
 from scorer.rebalancer.settings import RebalancerSettings
 from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
-from streams.settings import StreamSettings
+from streams.worker.settings import StreamSettings
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

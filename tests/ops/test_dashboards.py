@@ -143,7 +143,7 @@ def test_statistics_asked_for_are_those_the_exporter_has() -> None:
 
 def test_reasons_that_are_counted_from_the_start_are_those_there_are() -> None:
     """Every reason in the code that refuses a message has its counter at 0 from the start."""
-    from streams.admission import REASONS
+    from streams.fold.admission import REASONS
 
     found = set()
     for path in [*ROOT.glob("schemas/*.py"), *ROOT.glob("streams/**/*.py")]:

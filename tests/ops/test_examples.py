@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from ops import cli
-from ops.cli import COMMANDS
-from ops.local.process import wait_until
-from ops.stack import Stack
-from ops.stack_settings import StackSettings
+from ops.cli import main as cli
+from ops.cli.main import COMMANDS
+from ops.stack.servers.process import wait_until
+from ops.stack.settings import StackSettings
+from ops.stack.stack import Stack
 from schemas.process.settings import load_settings
 from scorer.client import Client
 
@@ -129,7 +129,7 @@ def test_every_entry_point_is_a_command() -> None:
         for file in (ROOT / "pyproject.toml", *(ROOT / "ops/packages").glob("*/pyproject.toml"))
     ]
     starts = {name: start.partition(":")[0] for scripts in installed for name, start in scripts.items()}
-    assert starts.pop("windward") == "ops.cli"
+    assert starts.pop("windward") == "ops.cli.main"
     assert starts == {"windward-agent": "streams.agent.command"}  # its help: tests/streams/agent/test_command.py
 
 
@@ -163,7 +163,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
     """A folder with the examples' files, and the environment of a user whose stack runs."""
     folder = tmp_path_factory.mktemp("examples")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
-    (folder / "windward").write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m ops.cli "$@"\n')
+    (folder / "windward").write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m ops.cli.main "$@"\n')
     (folder / "windward").chmod(stat.S_IRWXU)
     shutil.copytree(ROOT / "docs/examples", folder / "docs/examples")
     settings = StackSettings(

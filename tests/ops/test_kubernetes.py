@@ -9,14 +9,14 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from ops.cli import COMMANDS
+from ops.cli.main import COMMANDS
 from ops.exporter.settings import ExporterSettings
 from ops.record.settings import RecordSettings
 from schemas.process.settings import load_settings
 from scorer.rebalancer.settings import RebalancerSettings
 from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
-from streams.settings import StreamSettings
+from streams.worker.settings import StreamSettings
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "ops/kubernetes"

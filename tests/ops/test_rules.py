@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ops.local.process import LocalError
-from ops.local.prometheus import RULES, configuration, prometheus_binary
+from ops.stack.servers.process import LocalError
+from ops.stack.servers.prometheus import RULES, configuration, prometheus_binary
 
 ROOT = Path(__file__).parents[2]
 ALERTS: list[dict[str, Any]] = [

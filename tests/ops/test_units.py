@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.cli import COMMANDS
+from ops.cli.main import COMMANDS
 
 FOLDER = Path(__file__).parents[2] / "ops/systemd"
 UNITS = sorted(path.name for path in FOLDER.glob("*.service"))

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ops.commands import COMMANDS
-from ops.known import classes
+from ops.cli.commands import COMMANDS
+from ops.cli.known import classes
 from schemas.process.flags import OF_PROCESSES, has_variable, owner
 from schemas.process.settings import gather
 

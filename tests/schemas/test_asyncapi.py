@@ -15,8 +15,8 @@ import pytest
 
 import schemas
 from schemas.asyncapi import CODES, FILE, document
-from schemas.parameters import PARAMETERS
-from schemas.rpc import Code, Query, Reply
+from schemas.rpc.envelope import Code, Query, Reply
+from schemas.rpc.parameters import PARAMETERS
 from scorer.rpc.service import METHODS
 
 SPECIFICATION = os.environ.get("WINDWARD_TEST_ASYNCAPI", "")

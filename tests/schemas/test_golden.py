@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from schemas.sample import MachineFacts, Moments, Rejected, Sample, Usage, decode, encode
-from schemas.window_table import Header, TableError, WindowTable, decode_table, encode_table
+from schemas.messages.sample import MachineFacts, Moments, Rejected, Sample, Usage, decode, encode
+from schemas.tables.window_table import Header, TableError, WindowTable, decode_table, encode_table
 
 GOLDEN = Path(__file__).parent / "golden"
 SAMPLES = (GOLDEN / "sample.v1.jsonl").read_bytes().splitlines()

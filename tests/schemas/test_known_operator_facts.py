@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from schemas.operator import InvalidOperatorFacts, OperatorFacts, Taint, known_operator_facts, read_operator_facts
+from schemas.messages.operator import (
+    InvalidOperatorFacts,
+    OperatorFacts,
+    Taint,
+    known_operator_facts,
+    read_operator_facts,
+)
 
 KEPT = {"cordon": True, "labels": {"rack": "a"}, "taints": [{"key": "spare"}]}
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from schemas.request import Request, read_request
-from scorer.commands.fleet_file import OfflineFleet, read_fleet
-from scorer.ranking import explain, plugins
-from scorer.ranking.catalogue import load_profiles
-from scorer.ranking.machines import Machines
-from scorer.ranking.profile import LoadModel, Profile
-from scorer.ranking.profile_file import parse_profile
+from schemas.rpc.request import Request, read_request
+from scorer.commands.shared.fleet_file import OfflineFleet, read_fleet
+from scorer.ranking.explanation import explain
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.profiles import plugins
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.profile import LoadModel, Profile
+from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 from scorer.ranking.seen import fleet_of

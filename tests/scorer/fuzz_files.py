@@ -16,19 +16,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from schemas.request import InvalidRequest, Request
 from schemas.resources import PRIORITY_CLASSES
-from scorer.commands.fleet_fields import InvalidFleet
-from scorer.commands.fleet_file import OfflineFleet, read_fleet
-from scorer.commands.wanted_file import InvalidWanted, read_wanted
-from scorer.placement.wanted import compare
-from scorer.ranking import catalogue
-from scorer.ranking.explain import answer
-from scorer.ranking.profile import Profile, ProfileError
-from scorer.ranking.profile_file import parse_profile
+from schemas.rpc.request import InvalidRequest, Request
+from scorer.commands.planning.wanted_file import InvalidWanted, read_wanted
+from scorer.commands.shared.fleet_fields import InvalidFleet
+from scorer.commands.shared.fleet_file import OfflineFleet, read_fleet
+from scorer.planning.balance.advice import advice
+from scorer.planning.drain.evicting import evicting
+from scorer.planning.wanted.wanted import compare
+from scorer.ranking.explanation.explain import answer
+from scorer.ranking.profiles import catalogue
+from scorer.ranking.profiles.profile import Profile, ProfileError
+from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
-from scorer.rebalance.advice import advice
-from scorer.rebalance.evicting import evicting
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.fuzz_queries import in_bytes, nasty
 

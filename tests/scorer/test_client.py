@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import redis
 
-from schemas.results import RESULTS
+from schemas.rpc.results import RESULTS
 from scorer import client as client_module
 from scorer.client import AsyncClient, AsyncPlacement, Client, Placement, WindwardError
 
@@ -79,7 +79,7 @@ def shape(kind: Any) -> Any:
 @pytest.mark.parametrize("method", RESULTS)
 @pytest.mark.parametrize("client", [Client, AsyncClient])
 def test_a_method_returns_the_struct_of_its_result(client: type, method: str) -> None:
-    """The client's own Struct has the fields, types, defaults and order of `schemas.results`."""
+    """The client's own Struct has the fields, types, defaults and order of `schemas.rpc.results`."""
     returned = get_type_hints(getattr(client, method), vars(client_module))["return"]
     assert issubclass(returned, msgspec.Struct)
     ours = RESULTS[method]

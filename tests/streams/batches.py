@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from schemas.sample import Moments, Sample
-from streams.batch import Batch
-from streams.ring import R, slot_of
+from schemas.messages.sample import Moments, Sample
+from streams.fold.batch import Batch
+from streams.fold.ring import R, slot_of
 
 START = 1_790_000_000 // 86_400 * 86_400
 """A midnight in UTC."""

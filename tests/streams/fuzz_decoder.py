@@ -25,17 +25,17 @@ from typing import Any
 
 import numpy as np
 
+from schemas.messages.sample import encode
 from schemas.resources import RESOURCES
-from schemas.sample import encode
-from schemas.window_table import decode_table
-from streams import admission
-from streams.arrivals import Arrived
-from streams.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
-from streams.leaving import drop_silent
-from streams.partition import Partition
-from streams.peaks import Zone
-from streams.ring import HOURS, S
-from streams.table import Table
+from schemas.tables.window_table import decode_table
+from streams.fold import admission
+from streams.fold.arrivals import Arrived
+from streams.fold.peaks import Zone
+from streams.fold.ring import HOURS, S
+from streams.fold.table import Table
+from streams.state.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
+from streams.state.leaving import drop_silent
+from streams.state.partition import Partition
 from tests.streams.batches import START, sample
 
 WINDOWS = (300, 900, 3600)

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import psutil
 
-from schemas.window_table import PERCENTILES
-from streams.fold import fold
-from streams.ring import R, Ring, S
-from streams.windows import window_columns
+from schemas.tables.window_table import PERCENTILES
+from streams.fold.fold import fold
+from streams.fold.ring import R, Ring, S
+from streams.fold.windows import window_columns
 from tests.streams.batches import START, batch_of
 
 WINDOWS = (300, 900, 3600)

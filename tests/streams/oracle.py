@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from schemas.messages.sample import Sample
 from schemas.resources import RESOURCES
-from schemas.sample import Sample
 
 SLOT_S = 10
 

@@ -12,11 +12,11 @@ import json
 import sys
 from pathlib import Path
 
-from streams.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
-from streams.partition import Arrived, Partition
-from streams.peaks import Zone
-from streams.ring import HOURS, Ring, S
-from streams.table import Table
+from streams.fold.peaks import Zone
+from streams.fold.ring import HOURS, Ring, S
+from streams.fold.table import Table
+from streams.state.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
+from streams.state.partition import Arrived, Partition
 
 WINDOWS_S = (300, 900, 3600)
 

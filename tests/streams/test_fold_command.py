@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ops.cli import main as windward
+from ops.cli.main import main as windward
+from schemas.messages.sample import MachineFacts, Moments, Usage, encode
 from schemas.resources import RESOURCES
-from schemas.sample import MachineFacts, Moments, Usage, encode
 from streams.fold_command import fold_lines, main
 from tests.streams import oracle
 from tests.streams.batches import START, sample
@@ -180,7 +180,7 @@ def test_wrong_settings_are_one_line_and_exit_2(
 
 def test_what_is_printed_is_a_fleet_to_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`windward rank --machines` takes the output as it is."""
-    from scorer.commands.fleet_file import read_fleet
+    from scorer.commands.shared.fleet_file import read_fleet
 
     _, got = fold_json(tmp_path, capsys, lines_of("a", slots=30))
     fleet = read_fleet(got)

@@ -19,8 +19,8 @@ from ops.grafana.pictures.style import (
 def add_legend(axes: Axes, place: Mapping[str, int], inner_rows: float, lines: Sequence[Line]) -> None:
     """Put the names of the largest series below the axes, as Grafana does.
 
-    ``place`` is the panel's place in Grafana's grid, ``inner_rows`` the height of its axes there. Further lines of names
-    make the axes lower.
+    ``place`` is the panel's place in Grafana's grid, ``inner_rows`` the height of its axes there. Further lines of
+    names make the axes lower.
     """
     handles, names = axes.get_legend_handles_labels()
     largest = {name: max((value for _, value in points), default=0.0) for name, points in lines}

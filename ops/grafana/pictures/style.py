@@ -54,7 +54,8 @@ def shortened(text: str) -> str:
 def legend_columns(lengths: Sequence[int], width: int) -> int:
     """Return in how many columns names of these lengths stand below a panel that is ``width`` columns of the grid wide.
 
-    The fewest rows in which all fit; names that fit in no number of rows stand in as many columns as the longest allows.
+    The fewest rows in which all fit; names that fit in no number of rows stand in as many columns as the longest
+    allows.
 
     >>> legend_columns([4, 4, 4], 6), legend_columns([15, 15, 15, 19, 14], 6), legend_columns([40] * 9, 6)
     (3, 2, 1)

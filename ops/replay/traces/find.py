@@ -13,7 +13,7 @@ import numpy as np
 from ops.replay.traces import nab, openb, planetlab, recording, smd
 from ops.replay.traces.trace import Trace, checked
 from ops.replay.workload import WorkloadError
-from schemas.errors import shortened
+from schemas.values.errors import shortened
 
 
 def read_trace(path: Path) -> Trace:

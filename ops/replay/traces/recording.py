@@ -1,4 +1,4 @@
-"""Any recording that ``windward fleet`` plays (`streams.load_generator.recording_file`), as a trace.
+"""Any recording that ``windward fleet`` plays (`streams.load_generator.source.recording_file`), as a trace.
 
 Of the public traces these are Bitbrains (``.npz`` of a week, ``.csv.gz`` of a day; sizes are in it), the Google trace
 of 2011 (``.npz``, names ``gcd-<job>_<day>``: joined by job) and the hosts of Alibaba 2018 (``.csv.gz``).
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ops.replay.traces.trace import DAY_S, Trace, joined_by_job, of_days
 from ops.replay.workload import WorkloadError
 from schemas.resources import CPU, MEMORY
-from streams.load_generator.recording_file import Defaults, RecordingError, load_trace
+from streams.load_generator.source.recording_file import Defaults, RecordingError, load_trace
 
 _SIZES_UNKNOWN = Defaults(cores=np.nan, memory=np.nan, nic=np.nan)
 _FAMILIES = ("bitbrains", "gcd", "alibaba")

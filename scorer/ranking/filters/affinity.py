@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from schemas.request import Affinity as Term
-from schemas.request import Request
-from scorer.ranking.machines import Machines
+from schemas.rpc.request import Affinity as Term
+from schemas.rpc.request import Request
+from scorer.ranking.formulas.topology import facets, instances_near
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
-from scorer.ranking.topology import facets, instances_near
 from scorer.snapshot.arrays import Bools
 
 

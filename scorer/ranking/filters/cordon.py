@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from schemas.request import Request
-from scorer.ranking.machines import Machines
+from schemas.rpc.request import Request
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
 from scorer.snapshot.arrays import Bools
 

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from schemas.request import Request
 from schemas.resources import RESOURCES
-from scorer.ranking.days import day_start_s
-from scorer.ranking.machines import ROUNDING, Machines, numbers
+from schemas.rpc.request import Request
+from scorer.ranking.formulas.thresholds import Thresholds, as_column, check_thresholds
+from scorer.ranking.machines.days import day_start_s
+from scorer.ranking.machines.machines import ROUNDING, Machines, numbers
 from scorer.ranking.scope import Scope
-from scorer.ranking.thresholds import Thresholds, as_column, check_thresholds
 from scorer.snapshot.arrays import Bools, Floats, picking
 
 Day = Literal["today", "yesterday"]

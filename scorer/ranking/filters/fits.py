@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from schemas.request import InvalidRequest, Request
 from schemas.resources import RESOURCES
-from scorer.ledger.limits import Limit, total
+from schemas.rpc.request import InvalidRequest, Request
+from scorer.classes.strategy import Reclaim
+from scorer.ledger.record.limits import Limit, total
 from scorer.ranking.by_class import ByClass
-from scorer.ranking.machines import ROUNDING, Machines, numbers
+from scorer.ranking.formulas.selectors import parse_selector, select
+from scorer.ranking.machines.machines import ROUNDING, Machines, numbers
 from scorer.ranking.scope import Scope
-from scorer.ranking.selectors import parse_selector, select
-from scorer.reclaim.strategy import Reclaim
 from scorer.snapshot.arrays import Bools, Floats
 
 RATIO_MAX = 100.0
@@ -50,7 +50,7 @@ class Fits:
     classes:
         if given, each priority class has a sum of its own (`scorer.ranking.by_class`): prod's is compared with
         allocatable * ratio, mid's and batch's with what higher classes leave. The settings are those of
-        `scorer.reclaim.strategy`; ``{}`` has Koordinator's defaults. Without it all classes are one sum.
+        `scorer.classes.strategy`; ``{}`` has Koordinator's defaults. Without it all classes are one sum.
 
     A requested resource of unknown capacity does not fit; nor does, with basis ``taken``, one of unknown usage.
     """

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from schemas.request import Request
-from scorer.ranking.machines import Machines
+from schemas.rpc.request import Request
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
 from scorer.snapshot.arrays import Bools
 

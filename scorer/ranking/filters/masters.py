@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from schemas.request import Request
-from scorer.ledger.limits import Limit, in_role
-from scorer.ranking.machines import Machines
+from schemas.rpc.request import Request
+from scorer.ledger.record.limits import Limit, in_role
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
 from scorer.snapshot.arrays import Bools
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from schemas.request import Request
 from schemas.resources import MEMORY
-from scorer.ledger.limits import Limit, total
-from scorer.ranking.machines import ROUNDING, Machines
+from schemas.rpc.request import Request
+from scorer.ledger.record.limits import Limit, total
+from scorer.ranking.machines.machines import ROUNDING, Machines
 from scorer.ranking.scope import Scope
 from scorer.snapshot.arrays import Bools
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from schemas.request import Request
-from scorer.ledger.limits import Limit, one_to_a_port
-from scorer.ranking.machines import Machines
+from schemas.rpc.request import Request
+from scorer.ledger.record.limits import Limit, one_to_a_port
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
 from scorer.snapshot.arrays import Bools
 

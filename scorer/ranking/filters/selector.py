@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from schemas.request import Request
-from scorer.ranking.machines import Machines
+from schemas.rpc.request import Request
+from scorer.ranking.formulas.selectors import parse_selector, select
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
-from scorer.ranking.selectors import parse_selector, select
 from scorer.snapshot.arrays import Bools
 
 
 @dataclass(frozen=True)
 class Selector:
-    """Refuse machines that the request's label selector does not match (`scorer.ranking.selectors` has the grammar)."""
+    """Refuse machines that the request's label selector does not match: `scorer.ranking.formulas.selectors`."""
 
     name: ClassVar[str] = "selector"
     reason: ClassVar[str] = "not selected by label"

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from schemas.operator import Taint
-from schemas.request import Request
-from scorer.ranking.machines import Machines
+from schemas.messages.operator import Taint
+from schemas.rpc.request import Request
+from scorer.ranking.formulas.tolerations import untolerated
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
-from scorer.ranking.tolerations import untolerated
 from scorer.snapshot.arrays import Bools
 
 

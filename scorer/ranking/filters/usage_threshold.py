@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from schemas.request import Request
 from schemas.resources import OPTIONAL, RESOURCES
-from scorer.ranking.allocation import whole
-from scorer.ranking.machines import ROUNDING, Machines, numbers
+from schemas.rpc.request import Request
+from scorer.ranking.formulas.allocation import whole
+from scorer.ranking.formulas.statistics import KOORDINATOR_EXPIRATION_S, ResourceName, Statistic, prod_usage, statistic
+from scorer.ranking.formulas.thresholds import Thresholds, as_column, check_thresholds, left_below, limits_of
+from scorer.ranking.machines.machines import ROUNDING, Machines, numbers
 from scorer.ranking.scope import Scope
-from scorer.ranking.statistics import KOORDINATOR_EXPIRATION_S, ResourceName, Statistic, prod_usage, statistic
-from scorer.ranking.thresholds import Thresholds, as_column, check_thresholds, left_below, limits_of
 from scorer.snapshot.arrays import Bools, Floats, picking
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from schemas.request import Request
-from scorer.ranking.machines import Machines
+from schemas.rpc.request import Request
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
 from scorer.snapshot.arrays import Bools
 

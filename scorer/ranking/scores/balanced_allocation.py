@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from schemas.request import Request
-from scorer.ranking.allocation import Allocation
-from scorer.ranking.machines import Machines
+from schemas.rpc.request import Request
+from scorer.ranking.formulas.allocation import Allocation
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
 from scorer.snapshot.arrays import Bools, Floats
 
@@ -53,7 +53,7 @@ class BalancedAllocation(Allocation):
     | v1.36 | ``50 + (50 + v1.22 with the requested instance - v1.22 without) / 2``: 75 means no change              |
 
     A request that requests none of the resources skips the score. Weights only switch a resource on.
-    Settings: `scorer.ranking.allocation.Allocation`.
+    Settings: `scorer.ranking.formulas.allocation.Allocation`.
 
     Reference: kubernetes, pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go.
     """

@@ -10,15 +10,15 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from schemas.request import Request
 from schemas.resources import RESOURCES
-from scorer.ranking.allocation import check_weights
-from scorer.ranking.machines import Machines
-from scorer.ranking.normal import Singles, expected_excess_of, upper_tail_of
-from scorer.ranking.octaves import Asked, Octaves
-from scorer.ranking.overload import OverloadColumns
+from schemas.rpc.request import Request
+from scorer.ranking.formulas.allocation import check_weights
+from scorer.ranking.formulas.normal import Singles, expected_excess_of, upper_tail_of
+from scorer.ranking.formulas.octaves import Asked, Octaves
+from scorer.ranking.formulas.overload import OverloadColumns
+from scorer.ranking.formulas.variance import Added, variance_parts, weighted_variance_growth
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Parts, Scope
-from scorer.ranking.variance import Added, variance_parts, weighted_variance_growth
 from scorer.snapshot.arrays import Floats
 
 FACTOR_MAX = 1e6

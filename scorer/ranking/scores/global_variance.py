@@ -10,13 +10,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from schemas.request import Request
 from schemas.resources import RESOURCES
-from scorer.ranking.allocation import check_weights
-from scorer.ranking.machines import Machines
-from scorer.ranking.rounding import known_or
-from scorer.ranking.scope import Parts, Scope
-from scorer.ranking.variance import (
+from schemas.rpc.request import Request
+from scorer.ranking.formulas.allocation import check_weights
+from scorer.ranking.formulas.rounding import known_or
+from scorer.ranking.formulas.variance import (
     Added,
     Mean,
     means_of,
@@ -25,6 +23,8 @@ from scorer.ranking.variance import (
     variance_parts,
     weighted_variance_growth,
 )  # fmt: skip
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.scope import Parts, Scope
 from scorer.snapshot.arrays import Floats, picking
 
 

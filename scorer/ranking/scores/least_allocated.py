@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from schemas.request import Request
-from scorer.ranking.allocation import Allocation, percent_of, whole
-from scorer.ranking.machines import Machines
+from schemas.rpc.request import Request
+from scorer.ranking.formulas.allocation import Allocation, percent_of, whole
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
 from scorer.snapshot.arrays import Floats
 
@@ -19,7 +19,7 @@ class LeastAllocated(Allocation):
     """Prefer machines with much left: the weighted mean of ``(allocatable - allocated) * 100 / allocatable``.
 
     ``allocated`` includes the instance. A resource over its limit scores 0; one without allocatable is left out; one
-    whose use is unknown scores 0. Settings: `scorer.ranking.allocation.Allocation`.
+    whose use is unknown scores 0. Settings: `scorer.ranking.formulas.allocation.Allocation`.
 
     Reference: kubernetes, pkg/scheduler/framework/plugins/noderesources/least_allocated.go.
     """

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from schemas.request import Request
 from schemas.resources import RESOURCES
-from scorer.ranking.allocation import check_weights, percent_of, whole
-from scorer.ranking.machines import Machines, numbers
+from schemas.rpc.request import Request
+from scorer.ranking.formulas.allocation import check_weights, percent_of, whole
+from scorer.ranking.formulas.statistics import Statistic, prod_usage, statistic
+from scorer.ranking.machines.machines import Machines, numbers
 from scorer.ranking.scope import Scope
-from scorer.ranking.statistics import Statistic, prod_usage, statistic
 from scorer.snapshot.arrays import Floats
 
 

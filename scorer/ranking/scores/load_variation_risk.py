@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from schemas.request import Request
 from schemas.resources import RESOURCES
-from scorer.ranking.machines import Machines
-from scorer.ranking.rounding import known_or, round_half_away
+from schemas.rpc.request import Request
+from scorer.ranking.formulas.rounding import known_or, round_half_away
+from scorer.ranking.formulas.statistics import ResourceName
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
-from scorer.ranking.statistics import ResourceName
 from scorer.snapshot.arrays import Bools, Floats, picking
 
 WHOLE = 1.0 - 1e-9

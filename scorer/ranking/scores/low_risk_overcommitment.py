@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from schemas.request import Request
 from schemas.resources import RESOURCES
-from scorer.ranking import beta
-from scorer.ranking.machines import Machines, numbers
-from scorer.ranking.rounding import round_half_away
+from schemas.rpc.request import Request
+from scorer.ranking.formulas import beta
+from scorer.ranking.formulas.rounding import round_half_away
+from scorer.ranking.machines.machines import Machines, numbers
 from scorer.ranking.scope import Scope
 from scorer.snapshot.arrays import Floats
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from schemas.request import Request
-from scorer.ranking.allocation import Allocation, percent_of, whole
-from scorer.ranking.machines import Machines
+from schemas.rpc.request import Request
+from scorer.ranking.formulas.allocation import Allocation, percent_of, whole
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
 from scorer.snapshot.arrays import Floats
 
@@ -20,7 +20,7 @@ class MostAllocated(Allocation):
 
     The score is the weighted mean of ``min(allocated, allocatable) * 100 / allocatable``. ``allocated`` includes the
     instance; over the limit scores 100. A resource without allocatable is left out; one whose use is unknown scores 0.
-    Settings: `scorer.ranking.allocation.Allocation`.
+    Settings: `scorer.ranking.formulas.allocation.Allocation`.
 
     Reference: kubernetes, pkg/scheduler/framework/plugins/noderesources/most_allocated.go.
     """

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from schemas.request import Request
 from schemas.resources import RESOURCES
-from scorer.ranking.allocation import Allocation, percent_of, whole
-from scorer.ranking.machines import Machines
-from scorer.ranking.rounding import round_half_away
+from schemas.rpc.request import Request
+from scorer.ranking.formulas.allocation import Allocation, percent_of, whole
+from scorer.ranking.formulas.rounding import round_half_away
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
 from scorer.snapshot.arrays import Bools, Floats
 
@@ -43,7 +43,7 @@ class RequestedToCapacityRatio(Allocation):
     Utilization is ``allocated * 100 / allocatable`` with the instance, 100 when over. The total is the weighted mean
     over the resources, rounded half away from zero with ``rounding``. As in the peer, a resource without allocatable
     is left out, and so is one that scores 0: 0 is neutral and lowers no total. Unknown use counts as full.
-    Points are given as ``shape``. Other settings: `scorer.ranking.allocation.Allocation`.
+    Points are given as ``shape``. Other settings: `scorer.ranking.formulas.allocation.Allocation`.
 
     Reference: kubernetes, pkg/scheduler/framework/plugins/noderesources/requested_to_capacity_ratio.go.
     """

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from schemas.request import Affinity, Request
-from scorer.ranking.machines import Machines
+from schemas.rpc.request import Affinity, Request
+from scorer.ranking.formulas.share import share_of_largest
+from scorer.ranking.formulas.topology import instances_near
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
-from scorer.ranking.share import share_of_largest
-from scorer.ranking.topology import instances_near
 from scorer.snapshot.arrays import Floats
 
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from schemas.request import Request
-from scorer.ranking.machines import Machines
+from schemas.rpc.request import Request
+from scorer.ranking.formulas.share import share_of_largest
+from scorer.ranking.formulas.tolerations import untolerated
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
-from scorer.ranking.share import share_of_largest
-from scorer.ranking.tolerations import untolerated
 from scorer.snapshot.arrays import Floats
 
 

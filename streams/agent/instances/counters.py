@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schemas.instance_report import InstanceMeans
+from schemas.messages.instance_report import InstanceMeans
 
 NO_PROCESS: tuple[int, int] = (0, 0)
 """Stands for a process in the counter of a whole control group."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from schemas.instance_report import InstanceMeans
+from schemas.messages.instance_report import InstanceMeans
 from streams.agent.instances.cgroup import find_root, pids, read_cgroup
 from streams.agent.instances.counters import Counters, Totals, WentBackError, busiest_disk, means_of, rest
 from streams.agent.instances.disks import read_disks

@@ -6,10 +6,10 @@ from collections import deque
 
 import msgspec
 
-from schemas.instance_report import ENTRIES_MAX, PARTS_MAX, InstanceMeans, InstanceReport
-from schemas.sample import Sample
-from streams.agent.counts import Counts
+from schemas.messages.instance_report import ENTRIES_MAX, PARTS_MAX, InstanceMeans, InstanceReport
+from schemas.messages.sample import Sample
 from streams.agent.instances.meter import Measured, Meter, Moment
+from streams.agent.sampling.counts import Counts
 
 PART_BYTES = 12_000
 """The most bytes of the entries in one part: with its sample it is below the limit of a message."""

@@ -15,8 +15,8 @@ from ops.docs import decision_page, plugin_pages, profiles_page, results_picture
 from ops.docs.shapes import SHAPES, drawn
 from ops.docs.site import navigation
 from schemas.asyncapi import document
-from scorer.ranking.catalogue import built_in_profiles
 from scorer.ranking.filters import FILTERS
+from scorer.ranking.profiles.catalogue import built_in_profiles
 from scorer.ranking.scores import SCORES
 
 DIFFERENCE_MIN = 15.0

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from ops.exporter.state import State
-from scorer.commands.fleet_file import read_fleet
-from scorer.commands.machine_table import page
-from scorer.placement.steps import drain
-from scorer.ranking.catalogue import load_profiles, read_profile
-from scorer.rpc.listings import machines
+from scorer.commands.machines.machine_table import page
+from scorer.commands.shared.fleet_file import read_fleet
+from scorer.placement.choosing.steps import drain
+from scorer.ranking.profiles.catalogue import load_profiles, read_profile
+from scorer.rpc.methods.listings import machines
 from tests.ops.exporter.test_families import Page, at, of_fleet, of_machines
 
 EXAMPLES = Path(__file__).parents[3] / "docs/examples"

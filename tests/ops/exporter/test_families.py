@@ -19,19 +19,19 @@ from ops.exporter.machines import MachineFamilies
 from ops.exporter.selection import Selection, window_name
 from ops.exporter.settings import Statistic
 from ops.exporter.state import State
-from schemas.operator import OperatorFacts
-from schemas.request import read_request
+from schemas.messages.operator import OperatorFacts
+from schemas.messages.sample import MachineFacts
 from schemas.resources import RESOURCES
-from schemas.sample import MachineFacts
-from schemas.window_table import decode_table
-from scorer.ledger.moving import Moving
-from scorer.ledger.view import LedgerView, instance_of
-from scorer.placement.steps import drain
-from scorer.ranking.catalogue import load_profiles
-from scorer.ranking.profile import PlacedFilter, Profile
+from schemas.rpc.request import read_request
+from schemas.tables.window_table import decode_table
+from scorer.ledger.record.moving import Moving
+from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.placement.choosing.steps import drain
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.profile import PlacedFilter, Profile
+from scorer.ranking.profiles.third_party import guarded
 from scorer.ranking.rank import rank
-from scorer.ranking.third_party import guarded
-from scorer.rpc.listings import machines as shown_by_scorer
+from scorer.rpc.methods.listings import machines as shown_by_scorer
 from scorer.snapshot.builder import build_snapshot
 from tests.window_tables import WINDOWS_S, window_table
 

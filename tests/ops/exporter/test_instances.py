@@ -11,10 +11,10 @@ from ops.exporter.exposition import page
 from ops.exporter.machines import MachineFamilies
 from ops.exporter.selection import Selection
 from ops.exporter.state import State
-from schemas.request import read_request
-from scorer.ledger.instance import copy_with
-from scorer.ledger.moving import Moving
-from scorer.ranking.catalogue import load_profiles
+from schemas.rpc.request import read_request
+from scorer.ledger.record.instance import copy_with
+from scorer.ledger.record.moving import Moving
+from scorer.ranking.profiles.catalogue import load_profiles
 from tests.ops.exporter.test_families import Page, at, names_in, read
 from tests.scorer.fleets import fleet as offline_fleet
 from tests.scorer.fleets import machine

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ops.commands import COMMANDS
-from ops.known import classes
+from ops.cli.commands import COMMANDS
+from ops.cli.known import classes
 from ops.manual import __main__ as manual
 from schemas.process.flags import flag
 

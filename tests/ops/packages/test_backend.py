@@ -38,11 +38,17 @@ def content(path: Path) -> dict[str, bytes]:
 
 def test_a_published_wheel_leaves_out_what_the_others_hold(tmp_path: Path) -> None:
     """Files of the agent are gone, the client is another name of the other's, and the record tells of what is left."""
-    names = ("schemas/sample.py", "streams/__init__.py", "streams/agent/loop.py", "streams/app.py", "scorer/client.py")
+    names = (
+        "schemas/messages/sample.py",
+        "streams/__init__.py",
+        "streams/agent/loop.py",
+        "streams/worker/app.py",
+        "scorer/client.py",
+    )
     path = wheel(tmp_path, dict.fromkeys((*names, METADATA), b"x"))
     rewrite(path, published)
     files = content(path)
-    assert set(files) == {"streams/app.py", "scorer/client.py", METADATA, RECORD}
+    assert set(files) == {"streams/worker/app.py", "scorer/client.py", METADATA, RECORD}
     assert b"windward_client" in files["scorer/client.py"]
     expected = [",".join(record_row(name, files[name])) for name in files if name != RECORD] + [f"{RECORD},,"]
     assert sorted(files[RECORD].decode().splitlines()) == sorted(expected)

@@ -9,8 +9,8 @@ import numpy as np
 
 from ops.record.entry import Entry, Facts, Gap, Position
 from ops.record.figures import Figures, pack
+from schemas.messages.sample import Moments, Sample, encode
 from schemas.resources import RESOURCES
-from schemas.sample import Moments, Sample, encode
 
 
 def figures(rows: Sequence[int], until_s: Sequence[float], values: Any, seconds: float = 60.0) -> Figures:

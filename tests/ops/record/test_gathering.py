@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ops.record.gathering import Gathering, Names
-from schemas.instance_report import InstanceMeans, InstanceReport
-from streams.admission import Admission
+from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from streams.fold.admission import Admission
 from tests.ops.record.entries import sample
 
 NOW_S = 1_700_000_040.0

@@ -18,7 +18,7 @@ from ops.record.ledger_log import News
 from ops.record.metrics import Metrics
 from ops.record.reading import Step, steps
 from ops.record.recorder import Recorder
-from streams.admission import Admission
+from streams.fold.admission import Admission
 from tests.ops.record.entries import sample
 
 NOW_S = 1_700_000_040.0

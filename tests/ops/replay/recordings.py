@@ -12,10 +12,10 @@ import numpy as np
 from ops.record.entry import Entry, Facts
 from ops.record.figures import Figures, pack
 from ops.record.folder import Folder
-from schemas.request import Request
 from schemas.resources import CPU, RESOURCES
-from scorer.ledger.instance import Instance, copy_with, record_tail
-from scorer.ledger.view import instance_of
+from schemas.rpc.request import Request
+from scorer.ledger.record.instance import Instance, copy_with, record_tail
+from scorer.ledger.view.view import instance_of
 
 ORIGIN_S = 1_700_000_040.0 // 3600 * 3600
 """The beginning of an hour."""

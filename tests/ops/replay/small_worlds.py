@@ -10,7 +10,7 @@ import numpy as np
 from ops.replay.traces.openb import Lives
 from ops.replay.traces.trace import Trace, of_days
 from ops.replay.workload import Usage, Workload
-from ops.replay.worlds import Shape, build_world
+from ops.replay.worlds.worlds import Shape, build_world
 from schemas.resources import CPU, RESOURCES
 
 MINUTES = 240

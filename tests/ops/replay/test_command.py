@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ops.cli import main
-from tests.ops.replay.test_results_file import WORLD
-from tests.ops.replay.test_workload_file import folder
+from ops.cli.main import main
+from tests.ops.replay.report.test_results_file import WORLD
+from tests.ops.replay.worlds.test_workload_file import folder
 
 
 def test_a_workload_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

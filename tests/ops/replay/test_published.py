@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.cli import main
+from ops.cli.main import main
 
 ROOT = Path(__file__).parents[3]
 PAGES = "\n".join((ROOT / "docs" / name).read_text() for name in ("which-profile.md", "over-commit.md"))

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from scorer import plugins
-from scorer.commands import drain, drain_live
-from scorer.commands.whole_fleet import whole_fleet
+from scorer.commands.planning import drain, drain_live
+from scorer.commands.shared.whole_fleet import whole_fleet
 from tests.in_process import run_command
-from tests.ops.replay.test_workload_file import folder as workload
+from tests.ops.replay.worlds.test_workload_file import folder as workload
 
 FAILING = """
 from dataclasses import dataclass

@@ -9,10 +9,10 @@ from typing import Literal
 import msgspec
 
 from schemas.resources import RESOURCES
-from scorer.ledger.instance import LIVE, Instance, State
-from scorer.ledger.moving import Arrival, Moving
-from scorer.ledger.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
-from scorer.ledger.units import UNITS, in_units
+from scorer.ledger.record.instance import LIVE, Instance, State
+from scorer.ledger.record.moving import Arrival, Moving
+from scorer.ledger.record.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
+from scorer.ledger.record.units import UNITS, in_units
 
 Step = Literal["reserve", "confirm", "update", "release"]
 SWEPT = 200
@@ -44,7 +44,7 @@ TRANSITIONS: dict[tuple[State | None, Step], State | str] = {
 
 
 class LedgerModel:
-    """What `scorer.ledger.scripts.Ledger` does, in memory; ``clock`` stands for the server's time."""
+    """What `scorer.ledger.store.scripts.Ledger` does, in memory; ``clock`` stands for the server's time."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -6,15 +6,15 @@ from typing import Any, cast
 
 import pytest
 
-from schemas.request import Request
-from scorer.ledger.follower import Follower
-from scorer.ledger.limits import Limit, total
-from scorer.ledger.scripts import Ledger
-from scorer.placement import offer
-from scorer.placement.placement import Placement
+from schemas.rpc.request import Request
+from scorer.ledger.record.limits import Limit, total
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.scripts import Ledger
+from scorer.placement.choosing.reuse import Reuse
+from scorer.placement.offers import offer
+from scorer.placement.offers.placement import Placement
 from scorer.placement.placer import Placing
-from scorer.placement.reuse import Reuse
-from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.ranking import Ranking
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.ledger.ledger_model import LedgerModel

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from scorer.commands.fleet_file import OfflineFleet
-from scorer.ranking.catalogue import load_profiles
-from scorer.ranking.kept import Kept
-from scorer.ranking.profile import Profile
+from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 from tests.scorer.fleets import fleet, machine, request

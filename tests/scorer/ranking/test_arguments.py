@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scorer.commands.fleet_file import OfflineFleet
-from scorer.ledger.overlay import Overlay
-from scorer.ledger.view import instance_of
-from scorer.ranking.catalogue import load_profiles
-from scorer.ranking.explain import answer
-from scorer.ranking.kept import Kept
+from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.ledger.view.overlay import Overlay
+from scorer.ledger.view.view import instance_of
+from scorer.ranking.explanation.explain import answer
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank, see
 from scorer.snapshot.snapshot import Snapshot
 from tests.scorer.fleets import fleet, machine, request

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from schemas.resources import RESOURCES
-from scorer.ledger.limits import total
+from scorer.classes.prediction import Peaks
+from scorer.classes.strategy import Reclaim
+from scorer.ledger.record.limits import total
 from scorer.ranking.filters.fits import Fits
-from scorer.reclaim.prediction import Peaks
-from scorer.reclaim.strategy import Reclaim
+from tests.scorer.classes.test_prediction import learned
 from tests.scorer.fleets import fleet, machine, passes, request, see, verdicts, why
-from tests.scorer.reclaim.test_prediction import learned
 
 DAY_S = 86_400.0
 CPU = RESOURCES.index("cpu")

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from scorer import plugins
-from scorer.ledger.limits import total
-from scorer.placement.limits import limits
-from scorer.ranking.explain import summary
-from scorer.ranking.profile import ProfileError
-from scorer.ranking.profile_file import parse_profile
+from scorer.ledger.record.limits import total
+from scorer.placement.offers.limits import limits
+from scorer.ranking.explanation.explain import summary
+from scorer.ranking.profiles.profile import ProfileError
+from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from tests.scorer.fleets import fleet, machine, request
 
@@ -27,7 +27,7 @@ PAGE = (ROOT / "docs/writing-plugins.md").read_text()
 
 
 def documented_example() -> str:
-    """Return the code of the example in the documentation of `scorer.ranking.plugins`."""
+    """Return the code of the example in the documentation of `scorer.ranking.profiles.plugins`."""
     text = plugins.__doc__ or ""
     start = text.index("    from dataclasses import dataclass")
     end = text.index("Optional members")

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from schemas.resources import PRIORITY_CLASSES
-from scorer.ranking import explain
-from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.explanation import explain
 from scorer.ranking.filters.usage_threshold import UsageThreshold
-from scorer.ranking.profile import LoadModel
-from scorer.ranking.profile_file import parse_profile
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.profile import LoadModel
+from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.scores.load_aware import LoadAware
 from tests.scorer.fleets import (
     CASES,

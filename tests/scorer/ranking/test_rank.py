@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.request import InvalidRequest
-from scorer.ledger.view import instance_of
-from scorer.ranking import explain
-from scorer.ranking.kept import Kept
-from scorer.ranking.profile_file import parse_profile
+from schemas.rpc.request import InvalidRequest
+from scorer.ledger.view.view import instance_of
+from scorer.ranking.explanation import explain
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.profile_file import parse_profile
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.ranking.rankings import PROFILES, ranked
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.operator import InvalidOperatorFacts, OperatorFacts, effective, read_operator_facts
-from scorer.placement.limits import limits
+from schemas.messages.operator import InvalidOperatorFacts, OperatorFacts, effective, read_operator_facts
+from scorer.placement.offers.limits import limits
 from scorer.ranking.filters.fits import Fits, RatioWhere
-from scorer.ranking.plugins import limits as of_filter
+from scorer.ranking.profiles.plugins import limits as of_filter
 from scorer.ranking.scores.global_variance import GlobalVariance
 from tests.scorer.fleets import allowed, fleet, machine, ranked, request, scores, see, told
 

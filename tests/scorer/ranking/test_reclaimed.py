@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.resources import RESOURCES
-from scorer.ledger.limits import mosts_in_script
-from scorer.ledger.units import UNITS
+from scorer.classes.strategy import Reclaim
+from scorer.ledger.record.limits import mosts_in_script
+from scorer.ledger.record.units import UNITS
 from scorer.ranking.filters.fits import Fits
-from scorer.ranking.profile import LoadModel
-from scorer.reclaim.strategy import Reclaim
+from scorer.ranking.profiles.profile import LoadModel
+from tests.scorer.classes.test_capacity import NAMES, POLICIES, RUNS, TABLES, column, shares
 from tests.scorer.fleets import fleet, request, see
-from tests.scorer.reclaim.test_capacity import NAMES, POLICIES, RUNS, TABLES, column, shares
 
 WHOLE = {"cpu": 1000, "memory": 1}
 Amounts = Mapping[str, int]

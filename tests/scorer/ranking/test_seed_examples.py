@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scorer.commands.fleet_file import OfflineFleet
-from scorer.placement.plan import plan
-from scorer.ranking import explain
-from scorer.ranking.profile_file import parse_profile
-from scorer.rebalance.eviction_order import OrderColumns
-from scorer.rebalance.low_node_load import Rules, low_node_load
-from scorer.rebalance.pool import Pool
-from scorer.rebalance.sides import Memory
-from scorer.rebalance.thresholds import Settings
+from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.placement.choosing.plan import plan
+from scorer.planning.thresholds.eviction_order import OrderColumns
+from scorer.planning.thresholds.low_node_load import Rules, low_node_load
+from scorer.planning.thresholds.pool import Pool
+from scorer.planning.thresholds.sides import Memory
+from scorer.planning.thresholds.thresholds import Settings
+from scorer.ranking.explanation import explain
+from scorer.ranking.profiles.profile_file import parse_profile
 from tests.scorer.fleets import by_name, cases, fleet, machine, ranked, raw_scores, request, told, toml
 
 CASES = "seed_examples"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schemas.request import InvalidRequest
-from scorer.ranking.profile import LoadModel
+from schemas.rpc.request import InvalidRequest
+from scorer.ranking.profiles.profile import LoadModel
 from tests.scorer.fleets import by_name, cases, fleet, machine, see, told
 from tests.scorer.ranking.rankings import ranked
 

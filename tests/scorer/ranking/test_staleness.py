@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from scorer.ranking import explain
-from scorer.ranking.catalogue import load_profiles
-from scorer.ranking.kept import Kept
-from scorer.ranking.profile_file import parse_profile
+from scorer.ranking.explanation import explain
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.staleness import degraded
 from scorer.snapshot.builder import build_snapshot
 from tests.scorer.fleets import OfflineFleet, fleet, machine, ranked, request

@@ -9,14 +9,8 @@ import pytest
 
 from tests.integration import test_reservation_rows
 from tests.scorer.fleets import CASES, cases
-from tests.scorer.ranking import (
-    kube_scheduler,
-    test_allocation,
-    test_beta,
-    test_koordinator,
-    test_seed_examples,
-    test_seen,
-)
+from tests.scorer.ranking import kube_scheduler, test_koordinator, test_seed_examples, test_seen
+from tests.scorer.ranking.formulas import test_allocation, test_beta
 from tests.scorer.ranking.scores import (
     test_balanced_allocation,
     test_load_variation_risk,
@@ -28,7 +22,7 @@ from tests.scorer.ranking.scores import (
 
 TABLES_NOT_HERE = {
     "koordinator_batch_resource": "judged by tests/scorer/ranking/test_reclaimed.py, every row",
-    "koordinator_low_node_load": "judged by tests/scorer/rebalance/test_low_node_load.py",
+    "koordinator_low_node_load": "judged by tests/scorer/planning/thresholds/test_low_node_load.py",
 }
 """Tables of peers that say nothing of a ranking, and who judges them."""
 

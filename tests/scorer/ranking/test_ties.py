@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.ledger.overlay import Overlay
-from scorer.ledger.view import instance_of
-from scorer.placement.plan import plan
-from scorer.placement.reuse import Reuse
-from scorer.ranking.profile import ProfileError
-from scorer.ranking.profile_file import parse_profile
+from scorer.ledger.view.overlay import Overlay
+from scorer.ledger.view.view import instance_of
+from scorer.placement.choosing.plan import plan
+from scorer.placement.choosing.reuse import Reuse
+from scorer.ranking.profiles.profile import ProfileError
+from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from tests.effort import effort
 from tests.scorer.fleets import fleet, machine, request, toml

@@ -1,7 +1,7 @@
 """Mutated queries through reading and answering, without Redis: ``python -m tests.scorer.rpc.fuzz_queries 1000000 [seed]``.
 
-Good queries of every method are changed in every way a broken or hostile caller might: bytes, values, keys, depth, size,
-text that is no UTF-8. They are answered by a service on four machines with a ledger in memory. What must hold:
+Good queries of every method are changed in every way a broken or hostile caller might: bytes, values, keys, depth,
+size, text that is no UTF-8. They are answered by a service on four machines with a ledger in memory. What must hold:
 
 - nothing is raised but what the loop answers in words: a refusal of the query, of a request, or a code of the RPC;
 - what is answered has the keys of its method's result, and can be read by the Python client;
@@ -23,11 +23,11 @@ from typing import Any
 
 import msgspec
 
-from schemas.request import InvalidRequest
-from schemas.results import RESULTS
-from schemas.rpc import Query, Reply
-from scorer.placement.steps import drain
-from scorer.rpc.errors import CallError
+from schemas.rpc.envelope import Query, Reply
+from schemas.rpc.request import InvalidRequest
+from schemas.rpc.results import RESULTS
+from scorer.placement.choosing.steps import drain
+from scorer.rpc.methods.errors import CallError
 from scorer.rpc.query import read_query, refusal
 from tests.scorer.rpc.test_results import Scorer
 

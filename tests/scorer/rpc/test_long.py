@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.rpc import Query, Reply
-from scorer.placement.steps import Steps
+from schemas.rpc.envelope import Query, Reply
+from scorer.placement.choosing.steps import Steps
 from scorer.rpc.long import LATER, LONG_MAX, LongQueries, LongQuery
 
 CLOSED: list[str] = []

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from schemas.names import Names
-from schemas.rpc import Query
+from schemas.rpc.envelope import Query
 from scorer.metrics import Metrics
-from scorer.placement.steps import Steps
+from scorer.placement.choosing.steps import Steps
 from scorer.rpc import loop, replies
 from scorer.rpc.loop import Rpc
 from scorer.wire import Command

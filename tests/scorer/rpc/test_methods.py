@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from ops.cli import COMMANDS
+from ops.cli.main import COMMANDS
 from scorer.client import AsyncClient, Client
 from scorer.rpc.service import METHODS
 

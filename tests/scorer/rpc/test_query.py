@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.request import InvalidRequest
-from schemas.rpc import Query, Reply
+from schemas.rpc.envelope import Query, Reply
+from schemas.rpc.request import InvalidRequest
 from scorer.rpc.query import read_object, read_query, refusal
 
 

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from schemas.names import Names
-from schemas.results import RESULTS
-from schemas.rpc import Query
-from scorer.ledger.follower import Follower
-from scorer.ledger.instance import Instance
-from scorer.ledger.scripts import Ledger
-from scorer.ledger.transition import Candidate, Change, Transition
+from schemas.rpc.envelope import Query
+from schemas.rpc.results import RESULTS
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.transition import Candidate, Change, Transition
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
-from scorer.ranking.catalogue import load_profiles
+from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.rpc.service import METHODS, ScorerService
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.ledger.ledger_model import LedgerModel

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schemas.request import InvalidRequest
-from scorer.placement.reasons import RANKED, REUSED, result
+from schemas.rpc.request import InvalidRequest
+from scorer.placement.choosing.reasons import RANKED, REUSED, result
 from tests.scorer.rpc.test_results import Scorer
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.rpc import Query
+from schemas.rpc.envelope import Query
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
 

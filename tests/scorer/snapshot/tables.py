@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.window_table import Header, WindowTable, decode_table, encode_table
+from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
 
 
 def table(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schemas.operator import DEFAULT, OperatorFacts
+from schemas.messages.operator import DEFAULT, OperatorFacts
+from schemas.messages.sample import MachineFacts
 from schemas.resources import RESOURCES
-from schemas.sample import MachineFacts
 from scorer.snapshot import joining
 from scorer.snapshot import snapshot as snapshot_module
 from scorer.snapshot.builder import build_snapshot

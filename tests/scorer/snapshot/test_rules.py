@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.operator import OperatorFacts
-from schemas.sample import MachineFacts
+from schemas.messages.operator import OperatorFacts
+from schemas.messages.sample import MachineFacts
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.instance_table import pair_name
 from schemas.resources import RESOURCES
-from schemas.window_table import Header, decode_table, encode_table
+from schemas.tables.instance_table import pair_name
+from schemas.tables.window_table import Header, decode_table, encode_table
 from scorer.snapshot.usage_columns import AGE_MAX_S, pair_digest
 from scorer.snapshot.usages import Usages, UsageTable
 

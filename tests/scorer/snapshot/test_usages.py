@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schemas.instance_table import pair_name
 from schemas.resources import RESOURCES
-from schemas.window_table import Header, TableError, WindowTable, decode_table, encode_table
+from schemas.tables.instance_table import pair_name
+from schemas.tables.window_table import Header, TableError, WindowTable, decode_table, encode_table
 from scorer.snapshot.usages import Usage, Usages, UsageTable
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from ops.local.process import LOOPBACK, free_port
+from ops.stack.servers.process import LOOPBACK, free_port
+from schemas.messages.sample import Sample, decode
 from schemas.process.settings import load_settings
-from schemas.sample import Sample, decode
 from streams.agent import command
 from streams.agent.__main__ import SETTINGS
-from streams.agent.schedule import phase_s
+from streams.agent.sampling.schedule import phase_s
 
 START_S = 3.0
 """More than a process takes to start, even on a busy machine's second core."""
@@ -26,7 +26,7 @@ HEAVY = ("numpy", "faust", "mode", "aiokafka", "rich", "matplotlib", "redis", "p
 
 SCRIPT = f"""
 import sys
-from ops.cli import main
+from ops.cli.main import main
 code = main(["agent", "--dry-run", "--nic-speed", "10G", *sys.argv[1:]])
 heavy = [name for name in {HEAVY} if name in sys.modules]
 sys.exit(code or (3 if heavy else 0))
@@ -58,7 +58,7 @@ def test_a_dry_run_prints_a_sample_and_loads_nothing_heavy():
 
 def test_once_without_a_broker_prints_its_sample_and_fails():
     """The sample is on stdout, exit code 1 says that it was not delivered."""
-    command = [sys.executable, "-m", "ops.cli", "agent", "--once", "--flush-s", "0.1", "--log-format", "json"]
+    command = [sys.executable, "-m", "ops.cli.main", "agent", "--once", "--flush-s", "0.1", "--log-format", "json"]
     command += ["--machine", machine_due_soon()]
     broker = f"{LOOPBACK}:{free_port()}"
     done = subprocess.run([*command, "--kafka", broker], capture_output=True, text=True, timeout=60, check=False)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.hosts import host_id
 from schemas.process.settings import SettingsError
+from schemas.values.hosts import host_id
 from streams.agent import identity
 from streams.agent.__main__ import build_sampler
 from streams.agent.identity import RANDOM, STATE_FILE, Kept, choose, read_identity

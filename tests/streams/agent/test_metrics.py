@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from streams.agent.counts import Counts
 from streams.agent.metrics import CountsCollector, ready
+from streams.agent.sampling.counts import Counts
 
 
 def test_the_page_tells_every_count():

@@ -12,9 +12,9 @@ import pytest
 from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, NotLeaderForPartitionError
 from kafka.partitioner.default import DefaultPartitioner
 
-from streams.agent.backlog import Record
 from streams.agent.producer import CachingPartitioner
 from streams.agent.publisher import Publisher
+from streams.agent.sampling.backlog import Record
 
 DEADLINE_S = 10.0
 

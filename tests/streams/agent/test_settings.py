@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.cli import main
+from ops.cli.main import main
 from schemas.process.settings import load_settings
 from streams.agent.settings import AgentSettings
 

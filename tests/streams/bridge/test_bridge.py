@@ -21,11 +21,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.sample import MachineFacts, Message, Sample, decode, encode
-from streams.bridge import assembler as assembler_module
-from streams.bridge import otel, telegraf
-from streams.bridge.assembler import Assembler
-from streams.bridge.points import Point, UnreadableError
+from schemas.messages.sample import MachineFacts, Message, Sample, decode, encode
+from streams.bridge.formats import assembler as assembler_module
+from streams.bridge.formats import otel, telegraf
+from streams.bridge.formats.assembler import Assembler
+from streams.bridge.formats.points import Point, UnreadableError
 
 HERE = Path(__file__).parent
 T = 1_795_000_000

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ops.cli import main
-from schemas.sample import MachineFacts, Message, Sample, decode
+from ops.cli.main import main
+from schemas.messages.sample import MachineFacts, Message, Sample, decode
 
 WRONG = [
     pytest.param(["--machines", "0"], "machines", id="nobody"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.request import InvalidRequest
+from schemas.rpc.request import InvalidRequest
 from scorer.ranking.filters.selector import Selector
-from scorer.ranking.selectors import parse_selector
+from scorer.ranking.formulas.selectors import parse_selector
 from tests.scorer.fleets import machine, passes
 
 

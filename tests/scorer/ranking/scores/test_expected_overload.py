@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from schemas.request import Request
-from scorer.ledger.overlay import Overlay
-from scorer.ledger.view import instance_of
-from scorer.placement.plan import plan
-from scorer.ranking.profile_file import parse_profile
+from schemas.rpc.request import Request
+from scorer.ledger.view.overlay import Overlay
+from scorer.ledger.view.view import instance_of
+from scorer.placement.choosing.plan import plan
+from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.scores.expected_overload import ExpectedOverload
 from tests.effort import effort

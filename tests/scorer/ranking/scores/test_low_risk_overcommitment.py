@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scorer.ranking import beta
+from scorer.ranking.formulas import beta
 from scorer.ranking.scores.low_risk_overcommitment import LowRiskOvercommitment, load_risk
 from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores
 from tests.scorer.metrics import usage

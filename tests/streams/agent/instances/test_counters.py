@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schemas.instance_report import InstanceMeans
+from schemas.messages.instance_report import InstanceMeans
 from streams.agent.instances.counters import (
     NO_PROCESS,
     BusiestDisk,

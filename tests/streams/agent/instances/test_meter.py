@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.instance_report import InstanceMeans
+from schemas.messages.instance_report import InstanceMeans
 from streams.agent.instances.finders import Command
 from streams.agent.instances.meter import Found, Measured, Meter
 from streams.agent.instances.processes import PAGE_BYTES, TICKS_HZ

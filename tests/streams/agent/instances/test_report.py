@@ -10,12 +10,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.instance_report import ENTRIES_MAX, InstanceMeans
-from schemas.sample import MESSAGE_BYTES_MAX, Moments, Sample, decode, encode
-from streams.agent.counts import Counts
+from schemas.messages.instance_report import ENTRIES_MAX, InstanceMeans
+from schemas.messages.sample import MESSAGE_BYTES_MAX, Moments, Sample, decode, encode
 from streams.agent.instances.counters import NO_PROCESS, Counters
 from streams.agent.instances.meter import Measured, Moment
 from streams.agent.instances.report import Reporter, parts
+from streams.agent.sampling.counts import Counts
 
 AT = 1_790_000_000.0
 CPU = Moments(10, 1.0, 0.5, 2.0, 8.0)

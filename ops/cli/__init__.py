@@ -1,0 +1,1 @@
+"""The `windward` command: its table of commands, settings files, unknown settings."""

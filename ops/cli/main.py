@@ -1,0 +1,129 @@
+"""The ``windward`` command: a table from command to the module that runs it, imported only when it is called.
+
+A module has ``main(argv, environ) -> exit code`` and ``SETTINGS``: its settings class, or a class for each subcommand
+(``windward machines cordon``). Nothing else is imported before the command is known: `tests/bench/bench_start.py` has
+the time of a start.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+
+from ops.cli.commands import COMMANDS
+
+__all__ = ["COMMANDS", "EXIT_CODES", "main"]
+
+EXIT_CODES = (
+    "exit codes: 0 done; 1 failed; 2 wrong usage or setting; 3 no machine fits; 4 no answer before the deadline;\n"
+    "            141 the reader of the output has closed it"
+)
+_SIGPIPE = 13
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; its module has ``main(argv, environ) -> exit code``."""
+    try:
+        try:
+            return _run(sys.argv[1:] if argv is None else argv)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        return _reader_left()
+    except SystemExit as left:
+        if isinstance(left.__context__, BrokenPipeError):  # rich's own way to end
+            return _reader_left()
+        raise
+
+
+def _reader_left() -> int:
+    """Return the exit code of a process whose output is no longer read, as a shell reports SIGPIPE."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())  # so that the rest of the buffer can be written
+    except (OSError, ValueError):
+        pass
+    finally:
+        os.close(nowhere)
+    return 128 + _SIGPIPE
+
+
+def _run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to end
+    if arguments[:1] in ([], ["-h"], ["--help"]) or arguments == ["help"]:
+        print(_usage())  # noqa: T201
+        return 0
+    if arguments[0] == "--version":
+        from schemas.process.version import product_version
+
+        print(product_version())  # noqa: T201
+        return 0
+    if arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
+    command, *rest = arguments
+    if command not in COMMANDS:
+        from schemas.values.near import did_you_mean
+
+        what = command.partition("=")[0] if command.startswith("-") else command
+        hint = did_you_mean(what, COMMANDS) or "; `windward --help` lists them"
+        print(f"windward: no command {what!r}{hint}", file=sys.stderr)  # noqa: T201
+        return 2
+    from schemas.process.failures import Failure, print_failure
+    from schemas.process.settings import SettingsError
+
+    try:
+        if os.environ.get("WINDWARD_CONFIG") or any(_may_be_unknown(rest)):
+            from ops.cli.known import refuse_unknown
+
+            refuse_unknown(rest, os.environ)
+        return int(_imported(COMMANDS[command][0]).main(rest, os.environ))
+    except SettingsError as error:
+        print_failure(command, "INVALID_ARGUMENT", str(error), as_json=_wants_json(rest))
+        return 2
+    except Failure as error:
+        print_failure(command, "INTERNAL", str(error), as_json=_wants_json(rest), with_code=True)
+        return 1
+    except ModuleNotFoundError as error:
+        from ops.cli.extras import in_words
+
+        missing = in_words(error)
+        if missing is None:
+            raise
+        print(f"windward {command}: {missing}", file=sys.stderr)  # noqa: T201
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _imported(name: str) -> ModuleType:
+    """Import a command's module without garbage collection, which would take a tenth of the time and free little."""
+    import gc
+    from importlib import import_module
+
+    gc.disable()
+    try:
+        return import_module(name)
+    finally:
+        gc.enable()
+
+
+def _may_be_unknown(arguments: list[str]) -> list[bool]:
+    """Return True for each place where an unknown name may be: a settings file, a variable."""
+    given = [word.partition("=")[0] == "--config" for word in arguments]
+    return [*given, *(name.startswith("WINDWARD_") for name in os.environ)]
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    if "--json" in arguments or "--no-json" in arguments:
+        return "--json" in arguments
+    return os.environ.get("WINDWARD_JSON", "").lower() in ("1", "true")
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name.ljust(width)}  {about}" for name, (_, about) in COMMANDS.items()]
+    return "\n".join(["usage: windward COMMAND [--help] ...", "", *lines, "", EXIT_CODES])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

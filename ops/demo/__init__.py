@@ -1,0 +1,1 @@
+"""`windward demo`: the stack at work."""

@@ -1,0 +1,237 @@
+"""``windward demo``: the whole stack running on this machine, for about a minute; everything is removed afterwards.
+
+It shows the real load of this machine beside a simulated fleet, the windows filling, then placements. It reads its data
+as any program would: window tables from Redis, answers from the scorer. In the end a machine is overloaded, and a plan
+of moves reduces its load. The output is readable without a terminal, too.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import redis
+from msgspec import Meta
+from rich.columns import Columns
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from ops.demo.burst import burst
+from ops.demo.rebalance import HotMachine
+from ops.demo.tables import RANKED, SPREAD, machines_table, ranked_cells, split
+from ops.stack.servers.process import LocalError, wait_until
+from ops.stack.settings import StackSettings
+from ops.stack.stack import Stack
+from ops.stack.up import Interrupts
+from ops.top.fleet_view import FleetView, join_tables
+from schemas.names import Names
+from schemas.process.connections import CommonSettings
+from schemas.process.settings import load_settings, setting
+from schemas.process.tables import Screen, table
+from schemas.tables.window_table import TableError, decode_table
+from scorer.client import Client, WindwardError
+
+FILL_DEADLINE_S = 100.0
+SCORER_DEADLINE_S = 15.0
+PRESENT_S = 20.0
+"""The fleet is current when every machine's newest sample is younger than this: two intervals."""
+
+LOOK_S = 0.25
+PLAIN_LOOK_S = 2.0
+PLAIN_WIDTH = 110
+REQUEST: dict[str, Any] = {"cpu": 2, "memory": "8G"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoSettings(CommonSettings):
+    """Show the whole stack running on this machine, then stop."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward demo",
+        "windward demo --machines 60 --burst 20",
+    )
+    ONE_CALL: ClassVar[bool] = True
+
+    machines: Annotated[int, Meta(ge=10, le=10_000)] = setting(200, "simulated machines")
+    burst: Annotated[int, Meta(ge=1, le=1_000)] = setting(50, "instances placed at the end")
+    wide: bool = setting(False, "show every column, however narrow the terminal is")
+
+
+SETTINGS = DemoSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the demo; 0 when all of it worked, 1 when something did not, 130 on Ctrl-C."""
+    settings = load_settings(DemoSettings, "demo", argv, environ)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    started = time.monotonic()
+    interrupts = Interrupts()
+    try:
+        with tempfile.TemporaryDirectory(prefix="windward-demo-", ignore_cleanup_errors=True) as folder:
+            stack = Stack(
+                StackSettings(
+                    prefix=settings.prefix,
+                    kafka_port=0,
+                    redis_port=0,
+                    metrics_port=0,
+                    exporter=False,
+                    machines=settings.machines,
+                    backfill_s=3600,
+                    state_dir=Path(folder),
+                ),
+                environ,
+                say=lambda line: console.print(f"  {line}", style="dim", markup=False),
+            )
+            console.rule("one stack, as processes of this machine")
+            with stack:
+                Demo(settings, stack, console, environ).run()
+                interrupts.started()
+                pids = [process.pid for process in stack.supervisor.processes]
+            left = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    except (LocalError, WindwardError, redis.RedisError) as error:
+        print(f"windward demo: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    except KeyboardInterrupt:
+        print("windward demo: stopped", file=sys.stderr)  # noqa: T201
+        return 130
+    if left:
+        print(f"windward demo: processes {left} are still there", file=sys.stderr)  # noqa: T201
+        return 1
+    console.print(f"all {len(pids)} processes are gone; it took {time.monotonic() - started:.0f} s")
+    console.print("the same stack, staying: windward up --machines 200", markup=False)
+    return 0
+
+
+class Demo:
+    """The scenes, in order."""
+
+    def __init__(self, settings: DemoSettings, stack: Stack, console: Console, environ: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._environ = environ
+        self._stack = stack
+        self._console = console
+        self._redis = redis.Redis.from_url(stack.redis_url)
+        self._client = Client(stack.redis_url, prefix=settings.prefix, timeout_s=10)
+
+    def run(self) -> None:
+        """Show all scenes."""
+        with self._redis, self._client:
+            self.windows_fill()
+            self.best_machines()
+            self.refusals()
+            self.burst()
+            self.hot_machine()
+
+    @property
+    def _screen(self) -> Screen:
+        terminal = self._console.is_terminal
+        return Screen(self._console.width if terminal and not self._settings.wide else None, terminal)
+
+    def _print(self, lines: str) -> None:
+        self._console.print(Text.from_ansi(lines), soft_wrap=True)
+
+    # ---- windows
+
+    def windows_fill(self) -> None:
+        """Show the windows while the fleet's past and this machine's samples arrive."""
+        self._console.print()
+        self._console.rule(f"this machine beside {self._settings.machines} simulated ones: windows fill")
+        if self._console.is_terminal:
+            with Live(console=self._console, auto_refresh=False) as live:
+                view = self._watch(LOOK_S, lambda view: live.update(self._picture(view), refresh=True))
+        else:
+            view = self._watch(PLAIN_LOOK_S, lambda view: self._console.print(self._line(view)))
+            self._print(machines_table(view, self._screen))
+        wait_until(self._scorer_sees_the_present, SCORER_DEADLINE_S, "the scorer sees fresh data of every machine")
+
+    def _scorer_sees_the_present(self) -> bool:
+        return not [one for one in self._client.rank(top=1)["refusals"] if one["filter"] == "fresh"]
+
+    def _watch(self, look_s: float, show: Callable[[FleetView], None]) -> FleetView:
+        """Show the fleet every ``look_s`` until every window is filled and this machine has reported."""
+        until = time.monotonic() + FILL_DEADLINE_S
+        while True:
+            view = self._fleet()
+            show(view)
+            if self._is_full(view):
+                return view
+            if time.monotonic() > until:
+                raise LocalError(f"the windows are not full after {FILL_DEADLINE_S:g} s: {self._line(view)}")
+            for process in self._stack.supervisor.dead:
+                raise LocalError(f"{process.name} ended with {process.exit_code}: {process.output_end()}")
+            time.sleep(look_s)
+
+    def _is_full(self, view: FleetView) -> bool:
+        """Return whether every window is covered, the fleet is current, and this machine has reported."""
+        simulated, own = split(view)
+        fleet = view.only(simulated)
+        covered = min(fleet.covered(self._settings.machines), default=0.0)
+        return bool(len(own) and covered > 0.99 and fleet.at.min() > time.time() - PRESENT_S)
+
+    def _fleet(self) -> FleetView:
+        names = Names(self._settings.prefix)
+        partitions: Any = self._redis.get(names.partitions) or 0
+        values: Any = self._redis.mget([names.windows(p) for p in range(int(partitions))]) if partitions else []
+        try:
+            return join_tables(decode_table(value) for value in values if value)
+        except TableError as error:
+            raise LocalError(str(error)) from None
+
+    def _shares(self, view: FleetView) -> list[tuple[str, float]]:
+        simulated, _ = split(view)
+        covered = view.only(simulated).covered(self._settings.machines)
+        return [(f"{window_s // 60} min", share) for window_s, share in zip(view.windows_s, covered, strict=True)]
+
+    def _line(self, view: FleetView) -> str:
+        shares = "   ".join(f"{name} {share:4.0%}" for name, share in self._shares(view))
+        return f"{len(view.names):4d} machines seen   windows covered: {shares or 'not yet'}"
+
+    def _picture(self, view: FleetView) -> Group:
+        bars: list[Text | Columns] = []
+        for name, share in self._shares(view) or [("waiting", 0.0)]:
+            bar = ProgressBar(100, 100 * share, width=50)
+            bars.append(Columns([Text(f"{name:>7} window"), bar, Text(f"{share:4.0%}")], padding=(0, 2)))
+        shown = Text.from_ansi(machines_table(view, self._screen))
+        return Group(f"{len(view.names)} machines seen", *bars, shown)
+
+    # ---- placements
+
+    def best_machines(self) -> None:
+        """Rank the fleet for one request."""
+        self._console.print()
+        self._console.rule("where should 2 cores and 8 GB go?  windward rank --cpu 2 --memory 8G")
+        answer = self._client.rank(**REQUEST, top=8)
+        self._print(table(RANKED, [ranked_cells(one) for one in answer["candidates"]], self._screen))
+        self._console.print(answer["summary"], markup=False)
+
+    def refusals(self) -> None:
+        """Rank a request that fits few machines, and one that fits none."""
+        for cpu, memory in ((24, "64G"), (500, "1T")):
+            answer = self._client.rank(cpu=cpu, memory=memory, top=1)
+            found = answer["machine"] or "no machine fits"
+            self._print(f"{f'{cpu} cores and {memory}:':22} {found:17} {answer['summary']}")
+
+    def burst(self) -> None:
+        """Place many instances, one query each, and compare with simpler ways to choose."""
+        count = self._settings.burst
+        self._console.print()
+        self._console.rule(f"a burst of {count} placements, one query each: windward place --cpu 2 --memory 8G")
+        rows, said = burst(self._client, self._fleet(), REQUEST, count)
+        self._print(table(SPREAD, rows, self._screen))
+        self._console.print(said, markup=False)
+
+    # ---- moves
+
+    def hot_machine(self) -> None:
+        """Overload a machine and reduce its load by a plan of moves."""
+        self._console.print()
+        self._console.rule("a hot machine, cooled by a plan: windward rebalance")
+        scene = HotMachine(self._client, self._stack.redis_url, self._settings.prefix, self._environ)
+        scene.run(self._fleet(), self._screen, self._print)

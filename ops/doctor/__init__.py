@@ -1,0 +1,1 @@
+"""`windward doctor`: checks all parts, says what is wrong."""

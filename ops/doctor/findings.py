@@ -1,0 +1,219 @@
+"""Findings: rules that say what is wrong with a running Windward, and what to do. Pure.
+
+Each rule takes plain values and returns findings. `ops.doctor.command` collects the values and prints what the rules
+say.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from schemas.values.durations import duration
+from schemas.values.hosts import host_id
+
+Level = Literal["good", "note", "warning", "error"]
+STALE_S = 60.0
+SKEW_S_MAX = 5.0
+"""Learned skew above this is not corrected: it counts as age."""
+CLOCK_S_MAX = 1.0
+MEMORY_SHARE_MAX = 0.9
+QUEUE_MAX = 100
+SHOWN = 3
+_MACHINE_ID = re.compile("[0-9a-f]{32}")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check: area, level, what was found, what to do."""
+
+    area: str
+    level: Level
+    found: str
+    do: str = ""
+
+
+def some(names: Collection[str]) -> str:
+    """Return the first names, and how many more there are.
+
+    >>> some(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    first = ", ".join(list(names)[:SHOWN])
+    return first + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def redis_findings(
+    area: str, info: Mapping[str, Any], *, holds_ledger: bool, open_to_all: bool | None = None
+) -> list[Finding]:
+    """Return the findings from INFO of a server: persistence (for a ledger), memory, rights (``open_to_all``).
+
+    >>> [f.level for f in redis_findings("Redis", {"redis_version": "7.2.0", "aof_enabled": 1}, holds_ledger=True)]
+    ['good']
+    """
+    found: list[Finding] = []
+    used, most = float(info.get("used_memory", 0)), float(info.get("maxmemory", 0))
+    if most and used > MEMORY_SHARE_MAX * most:
+        found.append(
+            Finding(area, "error" if used >= most else "warning", f"{used / most:.0%} of maxmemory is used",
+                    "raise maxmemory: a full server refuses placements and windows")
+        )  # fmt: skip
+    if holds_ledger and not int(info.get("aof_enabled", 0)):
+        saves = " (snapshots alone lose the minutes since the last)" if info.get("rdb_last_save_time") else ""
+        found.append(
+            Finding(area, "warning", f"the ledger is here and nothing is appended to a file{saves}",
+                    "set appendonly yes, appendfsync everysec: ops/redis/ledger.conf")
+        )  # fmt: skip
+    for status, what in (("aof_last_write_status", "append-only file"), ("rdb_last_bgsave_status", "last snapshot")):
+        if info.get(status, "ok") != "ok":
+            found.append(Finding(area, "error", f"the {what} could not be written", "look at its disk and its log"))
+    if int(info.get("evicted_keys", 0)):
+        found.append(
+            Finding(area, "warning", f"{info['evicted_keys']} keys were evicted", "set maxmemory-policy noeviction")
+        )
+    if open_to_all:
+        found.append(
+            Finding(area, "warning", "every client may do everything: the default user has no password",
+                    "give each process a user of its own: docs/security.md")
+        )  # fmt: skip
+    version = f"{info.get('valkey_version') or info.get('redis_version', 'of unknown version')}"
+    return found or [Finding(area, "good", f"version {version}, {used / 1e6:.0f} MB used")]
+
+
+def clock_findings(offset_s: float | None, skews_s: Mapping[str, float]) -> list[Finding]:
+    """Return the findings on the clocks: this host's against Redis's, and the agents' learned skew."""
+    found = []
+    if offset_s is not None and abs(offset_s) > CLOCK_S_MAX:
+        found.append(
+            Finding("clocks", "warning", f"this host's clock is {offset_s:+.1f} s from that of Redis",
+                    "deadlines are by these clocks: run NTP on both")
+        )  # fmt: skip
+    wrong = sorted((name for name, skew in skews_s.items() if abs(skew) >= SKEW_S_MAX), key=lambda n: -abs(skews_s[n]))
+    if wrong:
+        found.append(
+            Finding("clocks", "warning", f"{len(wrong)} machines are {SKEW_S_MAX:g} s off or more: {some(wrong)}",
+                    "run NTP there: more than that counts as age")
+        )  # fmt: skip
+    return found or [Finding("clocks", "good", f"{len(skews_s)} machines and this host agree")]
+
+
+def machine_findings(
+    ages_s: Mapping[str, float], silent: Collection[str], said_of: Collection[str], placed_on: Mapping[str, int]
+) -> list[Finding]:
+    """Return the findings on the machines: stale agents, and machines that only operators' rules or the ledger have.
+
+    ``ages_s``: age of the newest sample by machine; ``silent``: machines known without one; ``said_of``: machines of
+    operators' entries; ``placed_on``: instances by machine, as the ledger has them.
+    """
+    found = []
+    stale = sorted((name for name, age in ages_s.items() if age > STALE_S), key=lambda name: -ages_s[name])
+    if stale:
+        oldest = duration(ages_s[stale[0]])
+        all_of = len(stale) == len(ages_s)
+        found.append(
+            Finding("agents", "error" if all_of else "warning",
+                    f"{len(stale)} of {len(ages_s)} machines have stale data, up to {oldest} old: {some(stale)}",
+                    "look at the broker and `windward stream`" if all_of else "look at the agents there: systemctl "
+                    "status windward-agent")
+        )  # fmt: skip
+    known = {*ages_s, *silent}
+    absent = sorted(set(said_of) - set(ages_s))
+    if absent:
+        found.append(
+            Finding("machines", "warning", f"{len(absent)} machines with operators' rules have no data: {some(absent)}",
+                            f"a typo, or one to come; `windward machines forget {absent[0]}` deletes the rules")
+        )  # fmt: skip
+    lost = sorted(name for name, count in placed_on.items() if count and name not in ages_s)
+    if lost:
+        count = sum(placed_on[name] for name in lost)
+        found.append(
+            Finding("machines", "warning", f"{count} instances are on {len(lost)} machines without data: {some(lost)}",
+                    f"`windward instances list --machine {lost[0]}`; release what does not run")
+        )  # fmt: skip
+    if not ages_s:
+        return [*found, Finding("agents", "error", "no machine has data", "start agents, and `windward stream`")]
+    return found or [Finding("agents", "good", f"{len(known)} machines, all with fresh data")]
+
+
+def name_findings(
+    taken: Collection[str], host_of: Mapping[str, str], ages_s: Mapping[str, float], placed_on: Mapping[str, int]
+) -> list[Finding]:
+    """Return the findings on the names: two live hosts with one name, one host with two.
+
+    ``taken``: machines of which another host's samples are refused; ``host_of``: the host's id by machine, where its
+    agent sends one; the others as in `machine_findings`. A name that is a machine-id is of the host with that id.
+    """
+    found = [
+        Finding("names", "error", f"two live hosts send as {name!r}: the second one is refused (name-taken)",
+                "give one of them a name of its own: WINDWARD_MACHINE in /etc/default/windward-agent, or its --machine")
+        for name in sorted(taken)[:SHOWN]
+    ]  # fmt: skip
+    if len(taken) > SHOWN:
+        found.append(Finding("names", "error", f"so do hosts of {len(taken) - SHOWN} more machines", "likewise"))
+    by_host: dict[str, list[str]] = defaultdict(list)
+    for name in sorted({*host_of, *ages_s, *placed_on}):
+        if host := host_of.get(name) or (host_id(name) if _MACHINE_ID.fullmatch(name) else ""):
+            by_host[host].append(name)
+    for names in by_host.values():
+        live = [name for name in names if ages_s.get(name, math.inf) <= STALE_S]
+        for old in names if len(live) == 1 else ():
+            if old != live[0]:
+                here = f", which has {placed_on[old]} instances" if placed_on.get(old) else ""
+                found.append(
+                    Finding("names", "warning", f"{live[0]!r} is the host that was {old!r}{here}",
+                            f"windward machines rename {old} {live[0]}")
+                )  # fmt: skip
+        if len(live) > 1:
+            found.append(
+                Finding("names", "warning", f"{some(live)} have one machine-id",
+                        "a copied disk image: remove /etc/machine-id there, run systemd-machine-id-setup")
+            )  # fmt: skip
+    return found or [Finding("names", "good", f"no name of {len(ages_s)} is taken by two hosts")]
+
+
+def version_findings(versions: Mapping[str, Sequence[str]]) -> list[Finding]:
+    """Return the versions side by side, by kind of process; one finding, a warning when they differ."""
+    sides = []
+    for kind, found in versions.items():
+        counts = Counter(found)
+        sides.append(f"{kind} " + ", ".join(f"{v} ({n})" if n > 1 else v for v, n in counts.most_common(SHOWN)))
+    differ = len({version for found in versions.values() for version in found}) > 1
+    said = "; ".join(sides)
+    if differ:
+        return [
+            Finding("versions", "note", said, "mixed versions work during an upgrade: docs/upgrading.md has the order")
+        ]
+    return [Finding("versions", "good", said)]
+
+
+def scorer_findings(health: Mapping[str, Any], scorers: int, waiting: int) -> list[Finding]:
+    """Return the findings on a scorer, from its health and the queries that wait."""
+    found = []
+    if not health.get("ready"):
+        found.append(Finding("scorer", "error", "it is not ready: it has not read windows and ledger", "read its log"))
+    if health.get("degraded"):
+        found.append(
+            Finding("scorer", "error", f"degraded: {health['degraded']}", "look at broker, stream app and agents")
+        )
+    for name in ("ledger_refusal", "ledger_unaccepted"):
+        if health.get(name):
+            found.append(Finding("ledger", "error", str(health[name]), "docs/ledger.md says what to do"))
+    differs = (health.get("ledger_check") or {}).get("differences")
+    if differs:
+        found.append(
+            Finding(
+                "ledger",
+                "warning",
+                f"{differs} sums or times differ from the instances",
+                "windward ledger check --repair",
+            )
+        )
+    if waiting > QUEUE_MAX:
+        found.append(Finding("queue", "warning", f"{waiting} queries wait", "start another `windward scorer`"))
+    profile = f"profile {health.get('profile')} of {len(health.get('profiles', ()))}"
+    good = f"{scorers} running, {waiting} queries wait, {health.get('instances')} instances, {profile}"
+    return found or [Finding("scorer", "good", good)]

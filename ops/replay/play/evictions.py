@@ -1,0 +1,63 @@
+"""Evictions for higher classes, by the plan of `windward evict`.
+
+Every ``every_minutes`` the plan is made for all machines and carried out at once. An evicted instance goes back to the
+queue, and the profile places it again. Its work is lost, so its whole life begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from ops.replay.play.policies import Moment
+from ops.replay.workload import Workload
+from scorer.planning.drain.evicting import evicting
+from scorer.ranking.profiles.profile import Profile
+
+
+class Spell(NamedTuple):
+    """A stretch of time of an instance on a machine."""
+
+    instance: int
+    row: int
+    """Of the machine."""
+    first: int
+    last: int
+    """Minutes: on the machine from ``first`` until before ``last``."""
+
+
+class Evictor(Protocol):
+    """Ends running instances before their time."""
+
+    every_minutes: int
+
+    def evictions(self, moment: Moment) -> Sequence[int]:
+        """Return the instances that leave now."""
+
+
+class Evicting(NamedTuple):
+    """How often the plan is carried out, and by which profile's sums."""
+
+    every_minutes: int
+    profile: Profile | None = None
+    """None: each profile's own. One with a larger share evicts less: instances slightly above their sum stay."""
+
+    def named(self, name: str) -> str:
+        """Return the name of a profile with these evictions."""
+        by = f" by {self.profile.name}" if self.profile is not None else ""
+        return f"{name}, evict {self.every_minutes} min{by}"
+
+
+class ByAdvice:
+    """Evicts as `windward evict` advises for a profile with sums by class."""
+
+    def __init__(self, profile: Profile, workload: Workload, every_minutes: int) -> None:
+        self.every_minutes = every_minutes
+        self._profile = profile
+        self._number = {name: number for number, name in enumerate(workload.instances)}
+
+    def evictions(self, moment: Moment) -> list[int]:
+        """Return all advised evictions."""
+        most = max(len(moment.ledger.instances), 1)
+        advice = evicting(moment.snapshot, moment.ledger, self._profile, moment.now_s, evictions_max=most)
+        return [] if advice is None else [self._number[one.instance.id] for one in advice.evicted]

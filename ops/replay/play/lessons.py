@@ -1,0 +1,71 @@
+"""What a scorer learns of its fleet, in simulated time: expected use, and the predicted peaks of prod and the system.
+
+Expected use (`scorer.background.learner`): the fleet is observed, and again once the longest window has passed; then it
+is fitted. What is learned comes with the next snapshot. A world begins with nothing learned.
+"""
+
+from __future__ import annotations
+
+from schemas.tables.learned import Learned
+from scorer.background.predictor import WRITE_S
+from scorer.classes.class_usage import class_usage, prod_and_system, reported_at
+from scorer.classes.last_reports import LastReports
+from scorer.classes.prediction import Histograms
+from scorer.ledger.view.view import LedgerView
+from scorer.ranking.estimates.learning import KINDS_MAX, Observation, learn, observe
+from scorer.ranking.profiles.profile import LoadModel, Profile
+from scorer.snapshot.snapshot import Snapshot
+
+
+def load_models(profile: Profile) -> list[LoadModel]:
+    """Return the profile's load model, and those of its filters and scores."""
+    own = [*(each.load_model for each in profile.filters), *(each.load_model for each in profile.scores)]
+    return [model for model in (profile.load_model, *own) if model is not None]
+
+
+def wants_lessons(profile: Profile) -> bool:
+    """Return whether a load model of the profile uses learned factors."""
+    return any(model.learned for model in load_models(profile))
+
+
+class Lessons:
+    """Observes and learns; ``learned`` has the result."""
+
+    def __init__(self) -> None:
+        self.learned: Learned | None = None
+        self._first: Observation | None = None
+        self._first_at = 0.0
+
+    def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
+        """Observe, if the interval has passed, and learn from two observations."""
+        window_s = snapshot.windows_s[-1]
+        if self._first is not None and now_s - self._first_at < window_s:
+            return
+        kinds = sorted({one.kind for one in ledger.instances.values() if one.kind})[:KINDS_MAX]
+        seen = observe(snapshot, ledger, tuple(kinds))
+        if seen is None:
+            return
+        if self._first is not None:
+            self.learned = learn(self.learned or Learned(), self._first, seen, window_s, now_s)
+        self._first, self._first_at = seen, now_s
+
+
+class PredictedPeaks:
+    """Observes the usage by class, as `scorer.background.predictor` does; ``raw`` is what all scorers read.
+
+    It observes each snapshot that is made. Reports between two of them that are further apart than a minute are
+    observed as their mean.
+    """
+
+    def __init__(self) -> None:
+        self.raw: bytes | None = None
+        self._histograms, self._reports = Histograms(), LastReports()
+        self._written_at = float("-inf")
+
+    def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
+        """Observe the snapshot, and write the peaks if the interval has passed."""
+        used = prod_and_system(class_usage(snapshot, ledger, figures=self._reports.latest(snapshot.usages.columns)))
+        self._histograms.look(snapshot.names, used, snapshot.capacity, now_s, reported_at(snapshot))
+        if now_s - self._written_at >= WRITE_S:
+            self._written_at = now_s
+            self.raw = self._histograms.peaks()

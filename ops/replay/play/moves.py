@@ -1,0 +1,90 @@
+"""A profile whose instances are moved while they run, by the plan of `windward rebalance`.
+
+Every `ROUND_MINUTES` the plan is made by the settings of the profile's ``[rebalance]``, and carried out at once. Four
+of them do not hold. ``rule``: each plan is by expected overload, since a world without memory has none by thresholds.
+``moves_max`` and ``hour_max``: the limit is a share of the live instances an hour; moves that a round does not use may
+be made within the hour. ``nic_share``: the lab has a rate of its own.
+
+A move costs something. The instance's memory is copied at that rate. Until that is done, both machines carry its whole
+load, and each needs a core for the copying. The plan asks for a gain above the cost (`scorer.planning.balance.cost`),
+at the same rate, or at that of the machines' NICs where a recording has their capacity. Where the memory is not known,
+an instance has `UNKNOWN_MEMORY` for each core that it asks for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ops.replay.play.policies import ROUND_MINUTES, Moment, Move
+from ops.replay.workload import MINUTE_S, Workload
+from schemas.resources import CPU, MEMORY
+from scorer.planning.balance.by_overload import bounds_of, rebalance, wish_of
+from scorer.planning.balance.cost import memory_of
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.profile import Profile
+from scorer.snapshot.arrays import Floats
+
+BYTES_PER_GBIT = 1e9 / 8
+_AT_ONCE = 1e30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moving:
+    """The limit of moves, their least gain, and the cost of a move."""
+
+    share: float
+    """The share of the live instances that may move in an hour."""
+    gain_min: float | None = None
+    """In place of the profile's; None: the profile's."""
+    copy_gbit: float = 10.0
+    """Rate at which memory is copied, Gbit/s; 0: a move costs nothing."""
+
+    @property
+    def copy_rate(self) -> float:
+        """The rate in bytes/s; 1e30 for moves that cost nothing."""
+        return self.copy_gbit * BYTES_PER_GBIT or _AT_ONCE
+
+
+class Rebalancer:
+    """A mover by the plan of `windward rebalance`, called every `ROUND_MINUTES`."""
+
+    def __init__(self, profile: Profile, moving: Moving, workload: Workload) -> None:
+        given = {} if moving.gain_min is None else {"gain_min": moving.gain_min}
+        settings = profile.rebalance.with_given(given)
+        self._bounds = replace(
+            bounds_of(settings, len(workload.instances)), hour_max=None, nic_share=1.0, nic_unknown=moving.copy_rate
+        )
+        self._profile, self._wish, self._share = profile, wish_of(settings), moving.share
+        self._number = {name: number for number, name in enumerate(workload.instances)}
+        self._copy_minutes = copy_minutes(workload, moving.copy_gbit)
+        self._left = 0.0
+        self._kept = Kept()
+
+    def moves(self, moment: Moment) -> list[Move]:
+        """Return the moves of this round."""
+        hourly = self._share * len(moment.ledger.instances)
+        self._left = min(self._left + hourly * ROUND_MINUTES / 60, max(hourly, 1.0))
+        if self._left < 1.0:
+            return []
+        bounds = replace(self._bounds, moves_max=int(self._left))
+        snapshot = moment.snapshot
+        plan = rebalance(snapshot, moment.ledger, self._profile, self._wish, bounds, moment.now_s, self._kept)
+        self._left -= len(plan.steps)
+        found = []
+        for instance, step in zip(plan.instances, plan.steps, strict=True):
+            number = self._number[instance.id]
+            row = snapshot.roster.index[plan.machines[step.target]]
+            found.append(Move(number, row, float(self._copy_minutes[number])))
+        return found
+
+
+def copy_minutes(workload: Workload, gbit: float) -> Floats:
+    """Return [K]: the minutes that the memory of each instance takes at this rate, of the workload's; 0 at no rate."""
+    if not gbit:
+        return np.zeros(len(workload.instances))
+    memory = memory_of(workload.asked[MEMORY], workload.asked[CPU])
+    with np.errstate(over="ignore"):
+        minutes: Floats = np.minimum(memory / (gbit * BYTES_PER_GBIT) / MINUTE_S, workload.minutes)
+    return minutes

@@ -1,0 +1,130 @@
+"""Reference policies: random choice, a packer by true peaks, and an oracle that knows the future.
+
+A recorded fleet has one more, ``as recorded``: the machines that its instances really had. The others admit by
+requests only: a machine is feasible when the sum of requests stays at or below its capacity.
+
+- ``random feasible``: any feasible machine.
+- ``best fit by true peak``: the machine whose true peak over the instance's life, with it, comes nearest to 90 % of its
+  capacity without exceeding it; if all exceed it, the one with the lowest peak. It packs.
+- ``oracle``: greedy on heat. With L(t) the demand over capacity that the machine will have of the instances placed so
+  far, u(t) the instance's, t the minutes of its life:
+
+      cost = cores * sum over t of  max(0, L + u - 0.9) - max(0, L - 0.9) + 0.01 ((L + u)² - L²)
+
+  It knows what those placed will use, and nothing of instances still to come.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from ops.replay.play.fleet import HOT
+from ops.replay.play.policies import Moment
+from schemas.resources import CPU
+from schemas.rpc.request import Request
+from scorer.ranking.filters.fits import Fits
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.profile import PlacedFilter, Profile
+from scorer.ranking.rank import rank
+from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.snapshot import Snapshot
+
+EVENNESS = 0.01
+"""Weight of the sum of squares against heat: it decides among machines that stay cool."""
+_BY_REQUESTS = Profile(name="by requests", filters=(PlacedFilter(Fits(basis="requests")),), stale="requests")
+
+
+class Reference:
+    """Chooses among the machines on which the request fits; subclasses implement the choice."""
+
+    name = ""
+    reference = True
+    learns = False
+    looks_at_instances = False
+    counts_by_class = False
+
+    def __init__(self, seed: int = 0) -> None:
+        self.refusals: Counter[str] = Counter()
+        self._generator = np.random.default_rng([seed, 77])
+        self._known: set[int] = set()
+        self._kept = Kept()
+        self._snapshot: Snapshot | None = None
+
+    def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
+        """Choose for the first only."""
+        if self._snapshot is None:
+            self._snapshot = moment.measuring.empty_snapshot()
+        ranking = rank(requests[0], self._snapshot, moment.ledger, _BY_REQUESTS, moment.now_s, self._kept)
+        rows = np.flatnonzero(ranking.feasible)
+        if not rows.size:
+            if instances[0] not in self._known:
+                self._known.add(instances[0])
+                self.refusals["no machine has room for what is asked"] += 1
+            return [None]
+        return [self._pick(rows, instances[0], moment)]
+
+    def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
+        raise NotImplementedError
+
+
+class RandomFeasible(Reference):
+    """Any feasible machine."""
+
+    name = "random feasible"
+
+    def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
+        return int(rows[self._generator.integers(rows.size)])
+
+
+class BestFitByPeak(Reference):
+    """The fullest machine that stays below 90 %, by the true peak."""
+
+    name = "best fit by true peak"
+
+    def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
+        _, after = loads(rows, instance, moment)
+        if not after.shape[1]:
+            return int(rows[0])
+        peak = after.max(axis=1)
+        fitting = np.where(peak <= HOT, peak, -np.inf)
+        return int(rows[np.argmax(fitting) if np.isfinite(fitting).any() else np.argmin(peak)])
+
+
+class Oracle(Reference):
+    """Greedy on heat, knowing the future of all that is placed."""
+
+    name = "oracle"
+
+    def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
+        now, after = loads(rows, instance, moment)
+        heat = np.maximum(after - HOT, 0.0).sum(axis=1) - np.maximum(now - HOT, 0.0).sum(axis=1)
+        uneven = np.einsum("mt,mt->m", after, after) - np.einsum("mt,mt->m", now, now)
+        cores = moment.fleet.workload.capacity[CPU][rows]
+        return int(rows[np.argmin(cores * (heat + EVENNESS * uneven))])
+
+
+class AsRecorded(RandomFeasible):
+    """The machine that the live fleet used, even if it does not fit; any feasible machine where that is not known."""
+
+    name = "as recorded"
+
+    def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
+        """Choose for the first only."""
+        row = int(moment.fleet.workload.placed_on[instances[0]])
+        return [row] if row >= 0 else super().choose(instances, requests, moment)
+
+
+REFERENCES = (RandomFeasible, BestFitByPeak, Oracle)
+
+
+def loads(rows: Integers, instance: int, moment: Moment) -> tuple[Floats, Floats]:
+    """Return [rows, t] CPU demand over capacity in the instance's life, without and with it."""
+    fleet, first = moment.fleet, moment.minute
+    last = min(first + int(fleet.workload.life[instance]), fleet.workload.minutes)
+    at = int(np.flatnonzero(fleet.measured == CPU)[0])
+    capacity = fleet.capacity[at][rows, None]
+    now = fleet.load[at][rows, first:last] / capacity
+    return now, now + fleet.demand(instance, first, last)[at] / capacity

@@ -1,0 +1,229 @@
+"""The loop: instances arrive, are placed or refused, run and end, in simulated time.
+
+In each minute in which an instance asks, the readings of all minutes before are known and instances whose life is over
+have ended. Those that ask are placed one after the other, each seeing the ones before; a run of requests that are equal
+but for their ids is one batch. A refused instance asks again every ``retry_minutes`` until it is placed. Its life
+begins when it is placed, so every policy gets the same load, some of it later.
+
+A placed instance is confirmed at once: its start is the minute of its placement. An evicted one goes back to the queue
+and asks again within ``retry_minutes``; its whole life begins anew when it is placed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import msgspec
+import numpy as np
+
+from ops.replay.play.evictions import Evictor, Spell
+from ops.replay.play.fleet import Fleet
+from ops.replay.play.lessons import Lessons, PredictedPeaks
+from ops.replay.play.measuring import Measuring
+from ops.replay.play.policies import ROUND_MINUTES, Moment, Move, Mover, Policy
+from ops.replay.play.queue import Queue
+from ops.replay.play.reports import Reports
+from ops.replay.workload import Workload
+from schemas.rpc.request import Request
+from schemas.tables.learned import Learned
+from scorer.ledger.record.instance import copy_with
+from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.planning.balance.cost import COPY_CORES
+from scorer.snapshot.arrays import Floats, Integers
+
+RETRY_MINUTES = 4
+
+
+@dataclass(eq=False, kw_only=True)
+class Outcome:
+    """The result of a workload under one policy."""
+
+    workload: Workload
+    policy: str
+    fleet: Fleet
+    tries: Integers
+    """[K] how often each asked."""
+    decision_s: Floats
+    """[decisions] time that each took: one number a try, of a batch the mean of its instances."""
+    refusals: dict[str, int] = field(default_factory=dict)
+    """The reasons of first refusals with their counts, most frequent first."""
+    moves: list[tuple[int, Move]] = field(default_factory=list)
+    """Minute and move of each."""
+    evicted: list[Spell] = field(default_factory=list)
+    """The stretch that each eviction ended."""
+    learned: Learned | None = None
+    """The learned factors at the end."""
+
+    @property
+    def placed(self) -> Integers:
+        """[K] minute of the placement; -1: never, or evicted and not placed again."""
+        return self.fleet.placed
+
+    @property
+    def placements(self) -> Integers:
+        """[K] how often each was placed; at most once, unless it was evicted."""
+        found = (self.placed >= 0).astype(np.int64)
+        np.add.at(found, [one.instance for one in self.evicted], 1)
+        return found
+
+    @property
+    def refused(self) -> Integers:
+        """[K] how often each was refused."""
+        return self.tries - self.placements
+
+
+def simulate(
+    workload: Workload,
+    policy: Policy,
+    *,
+    retry_minutes: int = RETRY_MINUTES,
+    mover: Mover | None = None,
+    evictor: Evictor | None = None,
+    observer: Callable[[Moment], None] = lambda moment: None,
+    progress: Callable[[int], None] = lambda minute: None,
+) -> Outcome:
+    """Return the result of the policy on the workload.
+
+    ``observer`` is called at each moment in which an instance asks, before any is placed; ``progress`` gets the minute.
+    """
+    return _Simulation(workload, policy, retry_minutes, mover, evictor, observer).run(progress)
+
+
+class _Simulation:
+    def __init__(
+        self, workload: Workload, policy: Policy, retry_minutes: int, mover: Mover | None,
+        evictor: Evictor | None, observer: Callable[[Moment], None],
+    ) -> None:  # fmt: skip
+        self._workload, self._policy, self._mover, self._evictor = workload, policy, mover, evictor
+        self._observer = observer
+        self._retry = retry_minutes
+        self._fleet = Fleet(workload)
+        self._ledger = LedgerView()
+        reports = Reports(self._fleet) if mover is not None or policy.looks_at_instances else None
+        self._measuring = Measuring(self._fleet, reports)
+        self._lessons = Lessons() if policy.learns else None
+        self._peaks = PredictedPeaks() if policy.counts_by_class else None
+        self._queue = Queue(workload)
+        self._tries = np.zeros(len(workload.instances), np.int64)
+        self._ends: list[tuple[int, int]] = []
+        """A heap of (minute, instance)."""
+        self._seconds: list[float] = []
+        self._moves: list[tuple[int, Move]] = []
+        self._evicted: list[Spell] = []
+
+    def run(self, progress: Callable[[int], None]) -> Outcome:
+        queue = self._queue
+        next_move = ROUND_MINUTES if self._mover is not None else self._workload.minutes
+        next_eviction = self._evictor.every_minutes if self._evictor is not None else self._workload.minutes
+        while (minute := min(queue.minute, next_move, next_eviction)) < self._workload.minutes:
+            if next_eviction == minute and self._evictor is not None:
+                self._evict(minute, self._evictor)
+                next_eviction += self._evictor.every_minutes
+            elif next_move == minute and self._mover is not None:
+                self._move(minute, self._mover)
+                next_move += ROUND_MINUTES
+            else:
+                self._release(minute)
+                for instance in self._place(queue.take(), minute):
+                    queue.ask_again(instance, minute + self._retry)
+                progress(minute)
+        progress(self._workload.minutes)
+        return Outcome(
+            workload=self._workload,
+            policy=self._policy.name,
+            fleet=self._fleet,
+            tries=self._tries,
+            decision_s=np.array(self._seconds),
+            refusals=dict(self._policy.refusals.most_common()),
+            moves=self._moves,
+            evicted=self._evicted,
+            learned=self._measuring.learned,
+        )
+
+    def _moment(self, minute: int) -> Moment:
+        return Moment(minute, self._ledger, self._measuring, self._fleet)
+
+    def _release(self, minute: int) -> None:
+        while self._ends and self._ends[0][0] <= minute:
+            end, instance = heapq.heappop(self._ends)
+            if self._fleet.end[instance] != end:  # it was evicted
+                continue
+            record = self._ledger.instances[self._workload.instances[instance]]
+            self._ledger.apply(copy_with(record, state="released", ended_at=self._measuring.now_s(end)))
+
+    def _place(self, asking: Sequence[int], minute: int) -> list[int]:
+        """Place those that ask; return the refused."""
+        moment = self._moment(minute)
+        if self._lessons is not None:
+            self._lessons.look(moment.snapshot, self._ledger, moment.now_s)
+            self._measuring.learned = self._lessons.learned
+        if self._peaks is not None:
+            self._peaks.look(moment.snapshot, self._ledger, moment.now_s)
+            self._measuring.predicted = self._peaks.raw
+        self._observer(moment)
+        self._tries[asking] += 1
+        refused: list[int] = []
+        at = 0
+        while at < len(asking):
+            if self._queue.cannot_fit(asking[at]):
+                refused.append(asking[at])
+                at += 1
+                continue
+            requests = self._alike(asking[at:])
+            run = len(requests)
+            _ = moment.snapshot if not self._policy.reference else None  # made before a decision is timed
+            began = perf_counter()
+            rows = self._policy.choose(asking[at : at + run], requests, moment)
+            self._seconds += [(perf_counter() - began) / len(rows)] * len(rows)
+            for instance, request, row in zip(asking[at:], requests, rows, strict=False):
+                if row is None:
+                    refused.append(instance)
+                    self._queue.refused(instance)
+                else:
+                    self._start(instance, request, row, moment)
+            at += len(rows)
+        return refused
+
+    def _start(self, instance: int, request: Request, row: int, moment: Moment) -> None:
+        machine = self._workload.machines[row]
+        record = instance_of(request, machine, moment.now_s)
+        self._ledger.apply(copy_with(record, state="confirmed", started_at=moment.now_s))
+        self._fleet.place(instance, row, moment.minute)
+        self._queue.placed(instance)
+        heapq.heappush(self._ends, (int(self._fleet.end[instance]), instance))
+
+    def _alike(self, asking: Sequence[int]) -> list[Request]:
+        """Return the requests of the first run of instances that differ only by their ids."""
+        requests = [self._queue.request(asking[0])]
+        first = msgspec.structs.replace(requests[0], id="")
+        for instance in asking[1:]:
+            other = self._queue.request(instance)
+            if msgspec.structs.replace(other, id="") != first:
+                break
+            requests.append(other)
+        return requests
+
+    def _evict(self, minute: int, evictor: Evictor) -> None:
+        self._release(minute)
+        moment = self._moment(minute)
+        for instance in evictor.evictions(moment):
+            record = self._ledger.instances[self._workload.instances[instance]]
+            self._ledger.apply(copy_with(record, state="released", ended_at=moment.now_s))
+            row, first = int(self._fleet.machine_of[instance]), int(self._fleet.placed[instance])
+            self._fleet.evict(instance, minute)
+            self._evicted.append(Spell(instance, row, first, minute))
+            self._queue.ask_again(instance, (minute // self._retry + 1) * self._retry)
+
+    def _move(self, minute: int, mover: Mover) -> None:
+        self._release(minute)
+        moment = self._moment(minute)
+        for move in mover.moves(moment):
+            record = self._ledger.instances[self._workload.instances[move.instance]]
+            machine, source = self._workload.machines[move.row], int(self._fleet.machine_of[move.instance])
+            self._ledger.apply(copy_with(record, machine=machine, reserved_at=moment.now_s, started_at=moment.now_s))
+            self._fleet.move(move.instance, move.row, minute)
+            self._fleet.copying(move.instance, source, minute, move.copy_minutes, COPY_CORES)
+            self._moves.append((minute, move))

@@ -1,0 +1,167 @@
+"""Policies compared on the same worlds: ratios to a baseline, world by world, with an interval over the worlds.
+
+A world is a family of load and a seed. For a figure x, with the policy's and the baseline's value in world w:
+
+    d_w = log((x_policy + e) / (x_baseline + e)),   ratio = exp(mean d),   interval = exp(mean d ± t s / √n)
+
+t is Student's for 95 % and n - 1 degrees of freedom, s the standard deviation of the d. e is one machine-minute as a
+share of the smallest world: a world without any hot minute does not make a ratio infinite. A single world has no
+interval. Over all families the worlds are pooled, each counting once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log, sqrt
+from statistics import fmean, stdev
+from typing import Any
+
+RATIOS = ("std", "hot80", "hot90", "hot100", "lost", "on_hot")
+"""Figures that are compared as ratios; the others are shown as they are."""
+MEMORY_RATIOS = ("mem_std", "mem90", "mem100")
+"""Those of worlds with memory (`ops.replay.report.memory_measures`)."""
+CLASS_RATIOS = ("hosted", "hosted_batch", "kept_batch", "hot90_prod", "on_hot_prod", "lost_prod")
+"""Those of worlds with batch (`ops.replay.report.class_measures`)."""
+RESOLUTION = 1e-6
+"""The resolution of a result that states none."""
+
+_STUDENT = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+"""The 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom; 1.96 beyond."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One policy in one world."""
+
+    family: str
+    seed: int
+    policy: str
+    reference: bool
+    stages: Mapping[str, Mapping[str, float]]
+    """Figures by stage: ``fill``, ``steady``."""
+    resolution: float = RESOLUTION
+    """One machine-minute as a share of the steady stage."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio to the baseline."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    """The 95 % interval; None of a single world."""
+    worlds: int
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"{self.ratio:.2f}"
+        return f"{self.ratio:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def ratio_of(pairs: Sequence[tuple[float, float]], offset: float) -> Ratio:
+    """Return the ratio of the first to the second of each pair.
+
+    >>> str(ratio_of([(2.0, 4.0), (1.0, 2.0)], 0.0))
+    '0.50 [0.50, 0.50]'
+    """
+    logs = [log((mine + offset) / (other + offset)) for mine, other in pairs]
+    mean = fmean(logs)
+    if len(logs) < 2:
+        return Ratio(exp(mean), None, None, len(logs))
+    student = _STUDENT[len(logs) - 2] if len(logs) <= len(_STUDENT) + 1 else 1.96
+    half = student * stdev(logs) / sqrt(len(logs))
+    return Ratio(exp(mean), exp(mean - half), exp(mean + half), len(logs))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One policy over some worlds."""
+
+    policy: str
+    reference: bool
+    figures: Mapping[str, float]
+    """Means over the worlds, of figures that all of them have."""
+    ratios: Mapping[str, Ratio]
+    worlds: int
+
+
+def once(results: Sequence[Result]) -> list[Result]:
+    """Return the results without repeated ones: same policy and same world."""
+    found: dict[tuple[str, int, str], Result] = {}
+    for one in results:
+        found.setdefault((one.family, one.seed, one.policy), one)
+    return list(found.values())
+
+
+def compare(results: Sequence[Result], baseline: str, stage: str = "steady", family: str = "") -> list[Row]:
+    """Return a row a policy, in the order they came, references last; of one family, or of all."""
+    chosen = [one for one in results if stage in one.stages and (not family or one.family == family)]
+    base = {(one.family, one.seed): one for one in chosen if one.policy == baseline}
+    rows = []
+    for policy in dict.fromkeys(one.policy for one in sorted(chosen, key=lambda one: one.reference)):
+        mine = [one for one in chosen if one.policy == policy]
+        paired = [(one, base[one.family, one.seed]) for one in mine if (one.family, one.seed) in base]
+        offset = max(one.resolution for one in mine)
+        rows.append(
+            Row(
+                policy,
+                mine[0].reference,
+                _means([one.stages[stage] for one in mine]),
+                {
+                    name: ratio_of([(a.stages[stage][name], b.stages[stage][name]) for a, b in paired], offset)
+                    for name in (*RATIOS, *MEMORY_RATIOS, *CLASS_RATIOS)
+                    if paired and all(name in one.stages[stage] for pair in paired for one in pair)
+                },
+                len(mine),
+            )
+        )
+    return rows
+
+
+def _means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    shared = [name for name in figures[0] if all(name in each for each in figures)]
+    return {name: fmean(each[name] for each in figures) for name in shared}
+
+
+def as_json(results: Sequence[Result], baseline: str) -> dict[str, Any]:
+    """Return all results for JSON: each world, and the comparison by family and stage."""
+    families = list(dict.fromkeys(one.family for one in results))
+    stages = list(dict.fromkeys(stage for one in results for stage in one.stages))
+    return {
+        "baseline": baseline,
+        "worlds": [
+            {
+                "family": one.family,
+                "seed": one.seed,
+                "policy": one.policy,
+                "reference": one.reference,
+                "resolution": one.resolution,
+                **one.stages,
+            }
+            for one in results
+        ],
+        "comparison": {
+            stage: {family or "all": _rows(compare(results, baseline, stage, family)) for family in ("", *families)}
+            for stage in stages
+        },
+    }
+
+
+def _rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [
+        {
+            "policy": row.policy,
+            "reference": row.reference,
+            "figures": dict(row.figures),
+            "ratios": {
+                name: {"ratio": one.ratio, "low": one.low, "high": one.high, "worlds": one.worlds}
+                for name, one in row.ratios.items()
+            },
+        }
+        for row in rows
+    ]

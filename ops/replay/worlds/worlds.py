@@ -1,0 +1,188 @@
+"""Worlds: a workload of any size made from a trace of load, the same for the same seed.
+
+- **Fleet**: machines of 16, 32, 64 and 96 cores in equal parts, 4 GiB a core.
+- **Instances**: ``per_machine`` live ones a machine. Each is a source of the trace, from a day of it drawn at random
+  on, at the real time of day; a source may serve several instances. Sizes are the trace's where it has them, else drawn
+  together with the life from the file of lives.
+- **Lives**: openb's times ``lives`` (10, or 40 for long ones), at least ``BURST_MINUTES``, at most 0.15 days times
+  ``lives`` (1.5 days, 6 days).
+- **Arrivals** come in bursts every ``BURST_MINUTES``, their sizes Poisson about a gamma of shape 2. In the first hour
+  as many instances come as are live at any time, with the rest of their lives. These lives are drawn by length, as
+  at a random moment. So the number of live instances is steady from then on.
+- **Load**: usage is scaled as if each instance were placed when it first asks. After the first hour the CPU demand of
+  all has a mean of ``load`` of the cores, or a highest minute of ``PEAK``, whichever is less load. Memory, where it is
+  asked for, likewise has a mean of ``memory_load``. Requests are scaled to ``requests`` of the fleet. One instance asks
+  for, and uses, at most half of the smallest machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ops.replay.minutes import minute_readings
+from ops.replay.traces.openb import Lives
+from ops.replay.traces.trace import Trace
+from ops.replay.workload import DAY_MINUTES, Usage, Workload, WorkloadError, check
+from schemas.resources import CPU, MEMORY, RESOURCES
+from schemas.rpc.request import DECIMALS
+from scorer.snapshot.arrays import Floats, Integers
+
+MACHINE_CORES = (16.0, 32.0, 64.0, 96.0)
+MEMORY_BYTES_PER_CORE = 4 * 2.0**30
+BURST_MINUTES = 4
+BURST_SHAPE = 2.0
+FIRST_CROWD_MINUTES = 60
+PEAK = 0.85
+MEMORY_LOAD = 0.5
+LIFE_DAYS_MAX = 0.15
+FILL_ONE_DAY_MINUTES = 300
+"""History of a world of one day; a longer one has its whole first day as history."""
+_ROUNDS, NEAR = 12, 2e-3
+"""Scaling is repeated so often at most, until it changes no more than this."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """How large and how full a world is."""
+
+    machines: int = 200
+    days: int = 3
+    lives: float = 10.0
+    load: float = 0.65
+    requests: float = 0.8
+    per_machine: int = 15
+    memory: bool = False
+    """Whether memory is asked for and measured, where the trace has it."""
+    memory_load: float = MEMORY_LOAD
+
+
+def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload:
+    """Return the world; raises WorkloadError."""
+    if not trace.sources:
+        raise WorkloadError(f"{trace.family}: this part of the trace has no machines")
+    if not shape.memory and trace.memory is not None:
+        trace = replace(trace, memory=None)
+    generator = np.random.default_rng([seed, 2026])
+    cores = generator.permutation(np.resize(MACHINE_CORES, shape.machines))
+    capacity = np.full((len(RESOURCES), shape.machines), np.nan)
+    capacity[CPU] = cores
+    if trace.memory is not None:
+        capacity[MEMORY] = cores * MEMORY_BYTES_PER_CORE
+    drawn, start, life = _arrivals(lives, shape, generator)
+    source = generator.integers(len(trace.sources), size=len(start))
+    size = np.zeros((len(RESOURCES), len(start)))
+    size[CPU] = lives.cores[drawn] if trace.cores is None else trace.cores[source]
+    if trace.memory is not None:
+        size[MEMORY] = lives.memory_bytes[drawn] if trace.memory_bytes is None else trace.memory_bytes[source]
+        size[MEMORY] = np.maximum(size[MEMORY], 2.0**26)
+    asked = _asked(size, capacity, shape, start, life)
+    usage = _usage(trace, source, size, capacity, generator)
+    return check(
+        Workload(
+            name=trace.family,
+            machines=[f"m-{row:04d}" for row in range(shape.machines)],
+            capacity=capacity,
+            instances=[f"{trace.family}-{number:06d}" for number in range(len(start))],
+            asked=asked,
+            start=start,
+            life=life,
+            usage=_scaled(usage, capacity, start, life, shape, trace.family),
+            minutes=shape.days * DAY_MINUTES,
+            fill_minutes=DAY_MINUTES if shape.days > 1 else FILL_ONE_DAY_MINUTES,
+            seed=seed,
+            kinds=[trace.kinds[at] for at in source] if trace.kinds else (),
+        ),
+        trace.family,
+    )
+
+
+def _arrivals(lives: Lives, shape: Shape, generator: np.random.Generator) -> tuple[Integers, Integers, Integers]:
+    """Return for each instance the row of its life, the minute it first asks, and the minutes it lives."""
+    minutes = np.clip(lives.life_s * shape.lives / 60, BURST_MINUTES, LIFE_DAYS_MAX * shape.lives * DAY_MINUTES)
+    live = shape.machines * shape.per_machine
+    crowd = generator.choice(len(minutes), live, p=minutes / minutes.sum())
+    crowd_life = minutes[crowd] * generator.random(live)
+    bursts = np.arange(0, FIRST_CROWD_MINUTES, BURST_MINUTES)
+    crowd_start = np.sort(generator.choice(bursts, live))
+    later = np.arange(BURST_MINUTES, shape.days * DAY_MINUTES, BURST_MINUTES)
+    mean = live / minutes.mean() * BURST_MINUTES
+    start = in_bursts(later, mean, generator)
+    drawn = generator.integers(len(minutes), size=len(start))
+    rows = np.concatenate([crowd, drawn])
+    starts = np.concatenate([crowd_start, start])
+    length = np.concatenate([crowd_life + (FIRST_CROWD_MINUTES - crowd_start), minutes[drawn]])
+    order = np.argsort(starts, kind="stable")
+    return rows[order], starts[order], np.maximum(np.rint(length[order]), 1).astype(np.int64)
+
+
+def in_bursts(at: Integers, mean: float, generator: np.random.Generator) -> Integers:
+    """Return the minutes in which instances come, in bursts at these times, so many in the mean each."""
+    sizes = generator.poisson(mean * generator.gamma(BURST_SHAPE, 1 / BURST_SHAPE, len(at)))
+    found: Integers = np.repeat(at, sizes)
+    return found
+
+
+def _asked(size: Floats, capacity: Floats, shape: Shape, start: Integers, life: Integers) -> Floats:
+    """Return [R, K]: sizes scaled so that what is asked by those live at a time is the given share of the fleet."""
+    total_minutes = shape.days * DAY_MINUTES
+    asked = np.zeros_like(size)
+    stay = np.maximum(np.minimum(start + life, total_minutes) - np.maximum(start, FIRST_CROWD_MINUTES), 0)
+    for resource in np.flatnonzero(size.any(axis=1)):
+        whole = capacity[resource].sum()
+        most = capacity[resource].min() / 2
+        factor = 1.0
+        for _ in range(_ROUNDS):
+            clipped = np.minimum(size[resource] * factor, most)
+            mean = (clipped * stay).sum() / (total_minutes - FIRST_CROWD_MINUTES)
+            factor *= shape.requests * whole / mean
+        asked[resource] = np.round(np.minimum(size[resource] * factor, most), min(DECIMALS[RESOURCES[resource]], 3))
+    return asked
+
+
+def _usage(trace: Trace, source: Integers, size: Floats, capacity: Floats, generator: np.random.Generator) -> Usage:
+    """Return what the instances use, not scaled yet: each source's days as minutes, one after the other."""
+    rows = np.concatenate([np.asarray(days, np.int64) for days in trace.sources])
+    values = np.full((len(RESOURCES), len(rows) * DAY_MINUTES), np.nan, np.float32)
+    for resource, cells in ((CPU, trace.cpu), (MEMORY, trace.memory)):
+        if cells is not None:
+            values[resource] = minute_readings(cells[rows], trace.cell_s, generator, most=1.0).reshape(-1)
+    days = np.array([len(each) for each in trace.sources], np.int64)
+    first = np.concatenate([[0], np.cumsum(days)[:-1]])
+    most = np.nanmin(np.where(np.isfinite(capacity), capacity, np.inf), axis=1) / 2
+    return Usage(
+        values=values,
+        base=first[source] * DAY_MINUTES,
+        length=days[source] * DAY_MINUTES,
+        shift=(generator.integers(1 << 30, size=len(source)) % days[source]) * DAY_MINUTES,
+        scale=size.copy(),
+        most=np.broadcast_to(most[:, None], size.shape).copy(),
+    )
+
+
+def _scaled(usage: Usage, capacity: Floats, start: Integers, life: Integers, shape: Shape, name: str) -> Usage:
+    """Return the usage scaled to the load wanted, found by repeated proportion: one may use no more than ``most``."""
+    scale, minutes = usage.scale.copy(), shape.days * DAY_MINUTES
+    for resource, load in ((CPU, shape.load), (MEMORY, shape.memory_load)):
+        whole = capacity[resource].sum()
+        if not np.isfinite(whole):
+            continue
+        for _ in range(_ROUNDS):
+            total = _total(replace(usage, scale=scale), resource, start, life, minutes)[FIRST_CROWD_MINUTES:]
+            if not total.any():
+                raise WorkloadError(f"{name}: no instance uses any {RESOURCES[resource]}")
+            growth = min(load * whole / total.mean(), PEAK * whole / total.max())
+            scale[resource] *= growth
+            if abs(growth - 1) < NEAR:
+                break
+    return replace(usage, scale=scale)
+
+
+def _total(usage: Usage, resource: int, start: Integers, life: Integers, minutes: int) -> Floats:
+    """Return [minutes]: the demand of all instances."""
+    total = np.zeros(minutes)
+    ends = np.minimum(start + life, minutes)
+    for instance, (first, last) in enumerate(zip(start.tolist(), ends.tolist(), strict=True)):
+        total[first:last] += usage.of(instance, resource, first, last)
+    return total

@@ -1,0 +1,1 @@
+"""The whole stack on this machine: `windward up`."""

@@ -1,0 +1,220 @@
+"""Apache Kafka as local processes: KRaft, one broker or three, durable, on loopback.
+
+Each process is broker and controller at once. Three keep a topic with three replicas and two in sync through the loss
+of any one. Needs Java; the archives come from `ops.stack.servers.kafka.archives`. For a laptop and for recovery tests:
+heaps are small, failures are noticed sooner than by default, and nothing is encrypted.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from ops.stack.servers.broker import answers_kafka
+from ops.stack.servers.kafka.archives import fetch_archives
+from ops.stack.servers.kafka.properties import replicas_in_sync, server_properties, users_properties
+from ops.stack.servers.lifetime import StartedByWith
+from ops.stack.servers.process import LOOPBACK, LocalError, LocalProcess, free_port, wait_until
+
+JAVA = ("-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+"""Starts quickly with few threads; maximum speed is lower."""
+
+HEAP_MAX_MB = 384
+LOG_SETTINGS = Path(__file__).with_name("kafka") / "log4j2.properties"
+
+
+class KafkaServer(LocalProcess):
+    """One of the processes: a broker that is also a controller."""
+
+    def __init__(self, node: int, port: int, classpath: str, settings: Path, log: Path) -> None:
+        self.node = node
+        self.port = port
+        self.settings = settings
+        self._java = ["java", f"-Xmx{HEAP_MAX_MB}m", *JAVA, f"-Dlog4j2.configurationFile={LOG_SETTINGS}"]
+        self._java += ["-cp", classpath]
+        super().__init__(
+            f"kafka-{node}",
+            ["/usr/bin/env", *self._java, "kafka.Kafka", str(settings)],
+            log=log,
+            ready=lambda: answers_kafka(port) and node in registered_brokers(port),
+            ready_deadline_s=90,
+            stop_deadline_s=20,
+        )
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT of this broker alone."""
+        return f"{LOOPBACK}:{self.port}"
+
+    def sees(self, nodes: set[int]) -> bool:
+        """Return whether this broker has exactly these brokers registered."""
+        return registered_brokers(self.port) == nodes
+
+    def format(self, cluster_id: str) -> None:
+        """Prepare an empty data folder; does nothing to one that is prepared."""
+        command = [*self._java, "kafka.tools.StorageTool", "format", "--ignore-formatted"]
+        done = subprocess.run(
+            [*command, "--cluster-id", cluster_id, "--config", str(self.settings)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=self.ready_deadline_s,
+        )
+        if done.returncode != 0:
+            raise LocalError(f"{self.name} cannot prepare its folder: {(done.stdout + done.stderr)[-1000:]}")
+
+
+class ApacheKafka(StartedByWith):
+    """A cluster of `brokers`; used like `ops.stack.servers.broker.LocalBroker`.
+
+    ``directory`` keeps topics, offsets and ids; the same folder continues the same cluster. One broker of the cluster
+    is killed and started again by ``cluster.brokers[1].kill()`` and ``.start()``.
+
+    ``users`` are names and passwords for a second listener, ``users_address`` (SASL, PLAIN), where only Kafka's ACLs
+    allow anything; a client of ``address`` may do all.
+    """
+
+    keeps_topics = True
+    """Whether topics survive ``restart``."""
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 1,
+        port: int | None = None,
+        directory: Path | None = None,
+        users: Mapping[str, str] | None = None,
+    ) -> None:
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="windward-kafka-"))
+        self.directory.mkdir(parents=True, exist_ok=True)
+        ports = [port + n if port else free_port() for n in range(brokers)]
+        controllers = [free_port() for _ in range(brokers)]
+        voters = ",".join(f"{node}@{LOOPBACK}:{controller}" for node, controller in enumerate(controllers, 1))
+        self._user_ports = [free_port() for _ in range(brokers if users else 0)]
+        classpath = f"{fetch_archives()}/*"
+        self.brokers: list[KafkaServer] = []
+        for node, (broker_port, controller) in enumerate(zip(ports, controllers, strict=True), 1):
+            folder = self.directory / f"kafka-{node}"
+            folder.mkdir(parents=True, exist_ok=True)
+            settings = folder / "server.properties"
+            text = server_properties(node, brokers, broker_port, controller, voters, folder / "data")
+            if users:
+                text += users_properties(users, broker_port, controller, self._user_ports[node - 1])
+            settings.write_text(text)
+            log = self.directory / f"kafka-{node}.log"
+            self.brokers.append(KafkaServer(node, broker_port, classpath, settings, log))
+
+    @property
+    def address(self) -> str:
+        """The bootstrap list of all brokers."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    @property
+    def users_address(self) -> str:
+        """The bootstrap list for those who come as one of the users."""
+        return ",".join(f"{LOOPBACK}:{port}" for port in self._user_ports)
+
+    @property
+    def replication(self) -> int:
+        """Replicas a topic should have here."""
+        return len(self.brokers)
+
+    @property
+    def min_insync(self) -> int:
+        """In-sync replicas a write should wait for here: the loss of one broker of three stops nothing."""
+        return replicas_in_sync(len(self.brokers))
+
+    @property
+    def running(self) -> bool:
+        """Whether every broker is alive."""
+        return all(broker.running for broker in self.brokers)
+
+    @property
+    def ready(self) -> bool:
+        """Whether every broker is alive and registered."""
+        return all(broker.ready for broker in self.brokers)
+
+    def start(self) -> Self:
+        """Start all brokers and wait until each sees all of them."""
+        cluster_id = self._cluster_id()
+        try:
+            with ThreadPoolExecutor(len(self.brokers)) as pool:
+                list(pool.map(lambda broker: broker.format(cluster_id), self.brokers))
+            for broker in self.brokers:
+                broker.spawn()  # not in the pool: a process ends with the thread that started it
+            for broker in self.brokers:
+                broker.wait_ready()
+            everyone = {broker.node for broker in self.brokers}
+            for broker in self.brokers:
+                wait_until(partial(broker.sees, everyone), 30, f"{broker.name} sees all")
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def kill(self) -> None:
+        """End all brokers as a power cut would."""
+        for broker in self.brokers:
+            broker.kill()
+
+    def stop(self) -> None:
+        """End all brokers: SIGTERM to all at once, SIGKILL after the deadline.
+
+        The last two have no quorum without the others, so an orderly end of all takes until the deadline. Their data
+        are safe in both cases.
+        """
+        for broker in self.brokers:
+            broker.ask_to_stop()
+        for broker in self.brokers:
+            broker.stop()
+
+    def restart(self) -> Self:
+        """Kill all brokers and start them again at the same addresses, with their data."""
+        self.kill()
+        return self.start()
+
+    def _cluster_id(self) -> str:
+        """Return the id of the cluster whose data are here, or a new one."""
+        with contextlib.suppress(OSError):
+            meta = (self.directory / "kafka-1" / "data" / "meta.properties").read_text()
+            return next(line.partition("=")[2] for line in meta.splitlines() if line.startswith("cluster.id="))
+        return new_cluster_id()
+
+
+def new_cluster_id() -> str:
+    """Return a random id in Kafka's form: 16 bytes in URL-safe base64, not starting with a dash.
+
+    >>> len(new_cluster_id())
+    22
+    """
+    while True:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not cluster_id.startswith("-"):
+            return cluster_id
+
+
+def registered_brokers(port: int) -> set[int]:
+    """Return the ids of the brokers registered at the one at ``port``; none when it does not answer."""
+    try:
+        admin = KafkaAdminClient(
+            bootstrap_servers=f"{LOOPBACK}:{port}", bootstrap_timeout_ms=2000, request_timeout_ms=2000
+        )
+    except (KafkaError, OSError):
+        return set()
+    try:
+        return {broker["broker_id"] for broker in admin.describe_cluster()["brokers"]}
+    except (KafkaError, OSError):
+        return set()
+    finally:
+        admin.close()

@@ -1,0 +1,49 @@
+"""The settings of the local stack, and of its commands `ops.stack.up` and `ops.demo.command`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from schemas.process.connections import KafkaSettings, PipelineSettings, RedisSettings
+from schemas.process.settings import setting
+
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+Count = Annotated[int, Meta(ge=0, le=1_000)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackSettings(PipelineSettings):
+    """Run the whole stack on this machine until Ctrl-C."""
+
+    kafka: str = setting("", "brokers to use, HOST:PORT separated by commas; default: one is started here")
+    redis_url: str = setting("", "server to use, URL without password; default: a Valkey is started here")
+    kafka_server: Literal["tansu", "apache"] = setting(
+        "tansu", "the broker that is started: the wheel's, or real Kafka"
+    )
+    kafka_brokers_count: Literal[1, 3] = setting(1, "how many brokers of Apache Kafka are started")
+    kafka_port: Port = setting(9092, "port of the broker that is started (the first of three); 0: any free one")
+    redis_port: Port = setting(6379, "port of the Valkey that is started; 0: any free one")
+    metrics_port: Port = setting(9464, "first port looked at for the processes' metrics pages")
+    state_dir: Path = setting(Path(".windward"), "folder of the logs, and of the data of the servers started here")
+    partitions: Annotated[int, Meta(ge=1, le=1_000)] = setting(8, "partitions of the samples topic, if it is made here")
+    streams: Count = setting(1, "stream app workers")
+    scorers: Count = setting(1, "scorers")
+    agent: bool = setting(True, "publish this machine's own load")
+    exporter: bool = setting(True, "show the windowed load of all machines to Prometheus")
+    record: bool = setting(False, "record the fleet into the folder recording of state_dir, for `windward replay`")
+    rebalancer: bool = setting(False, "propose moves on a Redis list; nothing moves unless a program takes them")
+    prometheus: bool = setting(False, "start the Prometheus that is installed here; it scrapes the processes' pages")
+    prometheus_port: Port = setting(9090, "its port; 0: any free one")
+    prometheus_interval_s: Annotated[int, Meta(ge=1, le=300)] = setting(5, "how often it looks")
+    machines: Annotated[int, Meta(ge=0, le=100_000)] = setting(0, "machines of a simulated fleet beside it")
+    backfill_s: Annotated[int, Meta(ge=0)] = setting(3600, "length of the past that the fleet publishes first")
+
+    def __post_init__(self) -> None:
+        if self.kafka:
+            KafkaSettings.__post_init__(self)
+        if self.redis_url:
+            RedisSettings.__post_init__(self)

@@ -1,0 +1,246 @@
+"""The whole stack as processes of this machine: broker, Valkey, stream app, scorer, exporter, agent, and optional ones.
+
+    broker, Valkey -> topics -> stream app, scorer, exporter -> agent, fleet -> Prometheus
+
+A process that depends on others starts after them and ends before them. Settings that all share go to them through
+their environment, so that no password is ever an argument; ports and names of one process are its arguments.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import IO, Self, get_args
+
+import redis
+from kafka.errors import KafkaError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from ops.exporter.settings import Statistic
+from ops.stack.servers.apache_kafka import ApacheKafka
+from ops.stack.servers.broker import LocalBroker
+from ops.stack.servers.lifetime import StartedByWith
+from ops.stack.servers.ports import accepts, free_port_from, own_port, says_ready
+from ops.stack.servers.process import LOOPBACK, LocalError, LocalProcess, wait_until
+from ops.stack.servers.prometheus import LocalPrometheus
+from ops.stack.servers.valkey import LocalValkey
+from ops.stack.settings import StackSettings
+from ops.stack.supervisor import Supervisor
+from schemas.names import SLOT_S
+from schemas.process.connections import KafkaSettings, PipelineSettings
+from streams.worker.topics import TopicSettings, ensure_topics
+
+READY_DEADLINE_S = 60.0
+ACCEPT_DEADLINE_S = 10.0
+REDIS_DEADLINE_S = 2.0
+SESSION_TIMEOUT_S = 6
+"""The local broker hands partitions out after half of it, so the first samples are folded after 3 s, not 5."""
+
+
+class Stack(StartedByWith):
+    """All processes; ``with`` starts and stops them. ``say`` gets one line for each step."""
+
+    def __init__(
+        self, settings: StackSettings, environ: Mapping[str, str], say: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.settings = settings
+        self.supervisor = Supervisor(say)
+        self.kafka = settings.kafka
+        self.redis_url = settings.redis_url
+        self.pages: dict[str, int] = {}
+        """Port of each process's metrics page."""
+        self._say = say
+        self._environ = dict(environ)
+        self._broker: LocalBroker | ApacheKafka | None = None
+        self._valkey: LocalValkey | None = None
+        self.prometheus: LocalPrometheus | None = None
+        self._processes: list[LocalProcess] = []
+        self._lock: IO[str] | None = None
+
+    def start(self) -> Self:
+        """Start everything and wait until all is ready. Raises LocalError, which names what is not."""
+        try:
+            self._take_state_dir()
+            self._check_redis()
+            self._start_servers()
+            self._make_topics()
+            self._start_processes()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End all processes, those that depend on others first."""
+        self.supervisor.stop()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return name, address and log of everything, for a table."""
+        broker_log = str(self._broker.brokers[0].log) if self._broker else ""
+        found = [("Kafka", self.kafka, broker_log)]
+        if self._valkey:
+            found.append(("Valkey", self.redis_url, str(self._valkey.log)))
+        else:
+            found.append(("Redis", self.redis_url, ""))
+        for process in self._processes:
+            port = self.pages.get(process.name)
+            found.append((process.name, f"http://{LOOPBACK}:{port}/metrics" if port else "", str(process.log)))
+        if self.prometheus:
+            found.append(("Prometheus", self.prometheus.url, str(self.prometheus.log)))
+        return found
+
+    # ---- steps of the start
+
+    def _take_state_dir(self) -> None:
+        """Make the folder and lock it, so that no second stack uses the same."""
+        self.settings.state_dir.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.settings.state_dir / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise LocalError(f"another stack runs in {self.settings.state_dir}: give --state-dir") from None
+
+    def _check_redis(self) -> None:
+        """Refuse a Redis that does not answer within 2 s, before a process is started that would wait for it."""
+        if not self.redis_url:
+            return
+        arguments = self.settings.redis_arguments()
+        try:
+            with redis.Redis.from_url(
+                **arguments, socket_connect_timeout=REDIS_DEADLINE_S, socket_timeout=REDIS_DEADLINE_S,
+                retry=Retry(NoBackoff(), 0),
+            ) as server:  # fmt: skip
+                server.ping()
+        except redis.RedisError as error:
+            raise LocalError(f"redis_url: {self.redis_url} cannot be used: {error}") from None
+
+    def _start_servers(self) -> None:
+        if not self.kafka:
+            self._broker = self._make_broker()
+            self.supervisor.add(self._broker.brokers, time.monotonic())
+            self._broker.start()
+            self.kafka = self._broker.address
+            self._say(f"broker on {self.kafka}")
+        if not self.redis_url:
+            port = own_port(self.settings.redis_port, "redis")
+            self._valkey = LocalValkey(
+                port=port,
+                directory=self.settings.state_dir / "valkey",
+                append_only=True,
+                password=self.settings.redis_password,
+                log=self.settings.state_dir / "valkey.log",
+            )
+            self.supervisor.add([self._valkey], time.monotonic())
+            self.redis_url = self._valkey.start().url
+            self._say(f"Valkey on {self.redis_url}")
+
+    def _make_broker(self) -> LocalBroker | ApacheKafka:
+        port = own_port(self.settings.kafka_port, "kafka")
+        if self.settings.kafka_server == "apache":
+            self._say("Apache Kafka: fetching its archives unless they are here")
+            return ApacheKafka(
+                brokers=self.settings.kafka_brokers_count, port=port, directory=self.settings.state_dir / "kafka"
+            )
+        return LocalBroker(port=port, log=self.settings.state_dir / "broker.log")
+
+    def _make_topics(self) -> None:
+        shared = {field.name: getattr(self.settings, field.name) for field in fields(KafkaSettings)}
+        settings = TopicSettings(**(shared | {"kafka": self.kafka} | self._replicas()))
+        try:
+            wait_until(lambda: any(map(accepts, self.kafka.split(","))), ACCEPT_DEADLINE_S, "no connection")
+            partitions = ensure_topics(settings)
+        except (KafkaError, OSError, LocalError) as error:
+            raise LocalError(f"kafka: {self.kafka} cannot be used: {error}") from None
+        self._say(f"topic {settings.names.samples_topic} with {partitions} partitions")
+
+    def _replicas(self) -> dict[str, int]:
+        made = {"partitions": self.settings.partitions}
+        if self._broker:
+            made |= {"replication": self._broker.replication, "min_insync": self._broker.min_insync}
+        return made
+
+    def _start_processes(self) -> None:
+        settings = self.settings
+        topic = [part for name, value in self._replicas().items() for part in (f"--{name.replace('_', '-')}", value)]
+        streams = ["--session-timeout-s", SESSION_TIMEOUT_S, *topic]
+        middle = [self._process("stream", n, streams) for n in range(1, settings.streams + 1)]
+        middle += [self._process("scorer", n) for n in range(1, settings.scorers + 1)]
+        if settings.exporter:
+            middle.append(
+                self._process(
+                    "exporter",
+                    0,
+                    [
+                        "--statistics",
+                        ",".join(get_args(Statistic)),
+                        "--labels",
+                        "zone,rack",
+                        "--top-instances",
+                        100,
+                    ],
+                )
+            )
+        if settings.record:
+            middle.append(self._process("record", 0, ["--record-dir", settings.state_dir / "recording"]))
+        if settings.rebalancer:
+            middle.append(self._process("rebalancer", 0))
+        name = os.environ.get("WINDWARD_MACHINE") or socket.gethostname()  # in a container, too
+        edge = [self._process("agent", 0, ["--machine", name])] if settings.agent else []
+        if settings.machines:
+            fleet = ["--machines", settings.machines, "--backfill-s", settings.backfill_s]
+            fleet += ["--instances-interval-s", SLOT_S]  # so that the usage of an instance is seen at once
+            edge.append(self._process("fleet", 0, fleet, pages=False))
+        for tier in (middle, edge):
+            self.supervisor.add(tier, time.monotonic())
+            for process in tier:
+                process.spawn()
+        self._processes = [*middle, *edge]
+        for process in self._processes:
+            process.wait_ready()
+            self._say(f"{process.name} is ready")
+        self._start_prometheus()
+
+    def _start_prometheus(self) -> None:
+        if not self.settings.prometheus:
+            return
+        port = own_port(self.settings.prometheus_port, "prometheus")
+        self.prometheus = LocalPrometheus(
+            self.pages, port=port, interval_s=self.settings.prometheus_interval_s, directory=self.settings.state_dir
+        )
+        self.supervisor.add([self.prometheus], time.monotonic())
+        self.prometheus.start()
+        self._say(f"Prometheus on {self.prometheus.url}")
+
+    def _process(
+        self, command: str, number: int, arguments: Sequence[object] = (), *, pages: bool = True
+    ) -> LocalProcess:
+        """Return a process of a windward command, to be started; ``number`` 0 for the only one of its kind."""
+        name = f"{command}-{number}" if number else command
+        page: list[object] = []
+        if pages:
+            self.pages[name] = free_port_from(self.settings.metrics_port, set(self.pages.values()))
+            page = ["--metrics-port", self.pages[name]]
+        return LocalProcess(
+            name,
+            [sys.executable, "-P", "-m", "ops.cli.main", command, *map(str, [*arguments, *page])],
+            log=self.settings.state_dir / f"{name}.log",
+            environ=self._shared_environ(),
+            ready=lambda: name not in self.pages or says_ready(self.pages[name]),
+            ready_deadline_s=READY_DEADLINE_S,
+        )
+
+    def _shared_environ(self) -> dict[str, str]:
+        """Return the environment of the processes: this one's, with the settings that all share."""
+        shared = {field.name: getattr(self.settings, field.name) for field in fields(PipelineSettings)}
+        shared |= {"kafka": self.kafka, "redis_url": self.redis_url}
+        given = {f"WINDWARD_{name.upper()}": str(value) for name, value in shared.items() if value is not None}
+        return self._environ | given

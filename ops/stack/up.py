@@ -1,0 +1,106 @@
+"""``windward up``: the whole stack on this machine until Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.console import Console
+
+from ops.stack.servers.process import LocalError
+from ops.stack.settings import StackSettings
+from ops.stack.stack import Stack
+from schemas.process.settings import load_settings, setting
+from schemas.process.tables import Column, table
+from schemas.process.terminal import screen
+
+WATCH_S = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpSettings(StackSettings):
+    """Run the whole stack on this machine until Ctrl-C.
+
+    A broker and a Valkey are started unless --kafka and --redis-url name some. A process that ends is started again.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward up --machines 200                           # beside a simulated fleet",
+        "windward up --kafka broker:9092 --redis-url redis://server:6379/0",
+        "windward up --kafka-server apache --kafka-port 0 --redis-port 0",
+    )
+
+    json: bool = setting(False, "print the addresses as JSON, on one line, when everything is ready")
+
+
+SETTINGS = UpSettings
+
+
+class Interrupts:
+    """Ctrl-C, SIGTERM and SIGHUP: the first one ends a running start, or the wait after it; later ones are ignored.
+
+    So the end of the processes is not interrupted.
+    """
+
+    def __init__(self) -> None:
+        self._seen = threading.Event()
+        self._starting = True
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._handle)
+
+    def _handle(self, *_: object) -> None:
+        first = not self._seen.is_set()
+        self._seen.set()
+        if first and self._starting:
+            raise KeyboardInterrupt
+
+    def started(self) -> None:
+        """From now on an interrupt only ends `wait`."""
+        self._starting = False
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait; return whether an interrupt came."""
+        return self._seen.wait(timeout_s)
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the stack; 0 after Ctrl-C or SIGTERM, 1 when it could not be started, 130 when that was interrupted."""
+    settings = load_settings(UpSettings, "up", argv, environ)
+    notes = Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def say(line: str) -> None:
+        notes.print(line, markup=False)
+
+    interrupts = Interrupts()
+    try:
+        with Stack(settings, environ, say) as stack:
+            interrupts.started()
+            announce(stack, settings)
+            while not interrupts.wait(WATCH_S):
+                stack.supervisor.watch(time.monotonic())
+            say("stopping")
+    except LocalError as error:
+        print(f"windward up: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    except KeyboardInterrupt:
+        say("stopped before everything was ready")
+        return 130
+    return 0
+
+
+def announce(stack: Stack, settings: UpSettings) -> None:
+    """Print every process's address, and a command to try next."""
+    if settings.json:
+        rows = [{"name": name, "address": address, "log": log} for name, address, log in stack.rows()]
+        print(json.dumps({"kafka": stack.kafka, "redis_url": stack.redis_url, "processes": rows}), flush=True)  # noqa: T201
+        return
+    columns = [Column(title, left=True) for title in ("what", "address", "log")]
+    print(table(columns, [list(row) for row in stack.rows()], screen()))  # noqa: T201
+    where = "" if stack.redis_url == "redis://127.0.0.1:6379/0" else f" --redis-url {stack.redis_url}"
+    print(f"ready: windward place --cpu 2 --memory 10G{where}   (Ctrl-C stops everything)", flush=True)  # noqa: T201

@@ -1,0 +1,1 @@
+"""`windward top`: the fleet in a terminal."""

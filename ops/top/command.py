@@ -1,0 +1,121 @@
+"""``windward top``: the machines of highest load, the fleet's figures and the newest decisions, in a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import redis
+
+from ops.top.fleet_view import join_tables
+from ops.top.settings import TopSettings
+from ops.top.view import Decision, Moment, as_json, chosen, frame, rows_of, spread_of
+from schemas.process.settings import SettingsError, load_settings
+from schemas.process.terminal import screen
+from schemas.tables.window_table import TableError, decode_table
+from schemas.values.partition_count import partition_count
+from scorer.commands.shared import ask
+from scorer.commands.shared.show import move_words
+from scorer.wire import AWAY
+
+DECISIONS = 50
+
+
+SETTINGS = TopSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Watch until q, or print one frame."""
+    settings = load_settings(TopSettings, "top", argv, environ)
+    if settings.once or not sys.stdout.isatty():
+        return _once(settings)
+    try:
+        from ops.top.app import TopApp
+    except ImportError:
+        raise SettingsError("the live view is not installed: pip install 'windward[top]', or give --once") from None
+    with Reader(settings) as reader:
+        TopApp(reader.read, settings).run()
+    return 0
+
+
+def _once(settings: TopSettings) -> int:
+    with Reader(settings) as reader:
+        try:
+            moment = reader.read()
+        except (*AWAY, redis.ResponseError) as error:
+            return ask.unreachable(settings.redis_url, error, "top", settings)
+    rows = chosen(moment, settings.sort, reverse=settings.reverse, text=settings.filter)
+    if settings.json:
+        print(json.dumps(as_json(replace(moment, rows=rows[: settings.limit]))))  # noqa: T201
+    else:
+        print(frame(moment, rows, screen(wide=settings.wide), machines=settings.limit, decisions=10))  # noqa: T201
+    return 0
+
+
+class Reader:
+    """Reads the state of the fleet from Redis: window tables, decisions, the queue. It asks no scorer."""
+
+    def __init__(self, settings: TopSettings) -> None:
+        self._settings, self._names = settings, settings.names
+        self._server = ask.server(settings)
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.close()
+
+    def read(self) -> Moment:
+        """Return the present state; raises redis.RedisError when the server is away."""
+        names, server, now_s = self._names, self._server, time.time()
+        partitions = partition_count(server.get(names.partitions)) or 0
+        raw: Any = server.mget([names.windows(p) for p in range(partitions)]) if partitions else []
+        problem = ""
+        tables = []
+        for each in raw:
+            try:
+                tables += [decode_table(each)] if each else []
+            except TableError as error:
+                problem = str(error)
+        view = join_tables(tables)
+        return Moment(
+            now_s=now_s,
+            windows_s=view.windows_s,
+            rows=rows_of(view, now_s),
+            std=spread_of(view),
+            waiting=int(server.llen(names.queries)),
+            scorers=self._scorers(),
+            decisions=self._decisions(),
+            problem=problem,
+        )
+
+    def _scorers(self) -> int:
+        try:
+            return int(self._server.zcard(self._names.scorers))
+        except redis.ResponseError:
+            return 0
+
+    def _decisions(self) -> list[Decision]:
+        entries: Any = self._server.xrevrange(self._names.decisions, count=DECISIONS)
+        return [
+            Decision(
+                int(stamp.split(b"-")[0]) / 1000, _in_words(entry[b"method"].decode(), json.loads(entry[b"answer"]))
+            )
+            for stamp, entry in entries
+        ]
+
+
+def _in_words(method: str, answer: Mapping[str, Any]) -> str:
+    if "placed" not in answer:
+        return move_words(answer)
+    placed, asked = answer["placed"], answer.get("asked", 0)
+    if len(placed) == 1 == asked:
+        return f"{placed[0]['id']} on {placed[0]['machine']}, {answer.get('summary', '')}"
+    if not placed:
+        return f"no machine fits: {answer.get('summary', '')}"
+    machines = len({one["machine"] for one in placed})
+    return f"{len(placed)} of {asked} instances on {machines} machines, {placed[0]['id']} and so on ({method})"

@@ -1,0 +1,193 @@
+"""The content of ``windward top``: the fleet at one moment as rows, its figures, the newest decisions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.top.fleet_view import FleetView
+from schemas.process.tables import Column, Screen, table
+from schemas.resources import CPU, MEMORY, NIC, RESOURCES
+from schemas.values.durations import duration
+from schemas.values.numbers import finite
+from scorer.commands.shared.show import age, number, ratio
+from scorer.ranking.scores.load_variation_risk import risk_of
+
+FloatArray = NDArray[np.float64]
+STALE_S = 60.0
+REST = RESOURCES[NIC:]
+"""Resources with one column, of the shortest window; one that no machine reports has none."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One machine. Utilization by window, shortest first, of `REST` in that one; None where unknown."""
+
+    machine: str
+    cpu: tuple[float | None, ...]
+    cpu_std: float | None
+    memory: tuple[float | None, ...]
+    rest: Mapping[str, float | None]
+    risk: float | None
+    age_s: float
+
+    @property
+    def stale(self) -> bool:
+        """Return whether its data is too old to be used."""
+        return self.age_s > STALE_S
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A placement, a refusal or a move."""
+
+    at_s: float
+    what: str
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The state of the fleet at one moment."""
+
+    now_s: float
+    windows_s: Sequence[int] = ()
+    rows: Sequence[Row] = ()
+    std: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    """Standard deviation of utilization over the fleet, by resource, then window."""
+    waiting: int = 0
+    scorers: int = 0
+    decisions: Sequence[Decision] = ()
+    problem: str = ""
+
+
+def risks_of(view: FleetView) -> FloatArray:
+    """Return [M] the risk of each machine, 0 to 1: the highest of CPU, memory and NIC, over the longest window.
+
+    It is `load_variation_risk` of the measured load against capacity, without credits and operators' reserves. So every
+    machine has one, whether a scorer would offer it or not. NaN where no load is known.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sigma = np.nan_to_num(view.std[-1] / view.capacity)[[CPU, MEMORY, NIC]]
+        risks = risk_of(view.utilization[-1][[CPU, MEMORY, NIC]], sigma)
+    worst: FloatArray = np.fmax.reduce(risks, axis=0)
+    return worst
+
+
+def rows_of(view: FleetView, now_s: float) -> list[Row]:
+    """Return a row for each machine of the window tables."""
+    if not len(view.names):
+        return []
+    used, risks = view.utilization, risks_of(view)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        std = view.std[0, CPU] / view.capacity[CPU]
+    return [
+        Row(
+            machine=name,
+            cpu=tuple(finite(value) for value in used[:, CPU, at]),
+            cpu_std=finite(std[at]),
+            memory=tuple(finite(value) for value in used[:, MEMORY, at]),
+            rest={name: finite(used[0, r, at]) for r, name in enumerate(RESOURCES) if name in REST},
+            risk=finite(risks[at]),
+            age_s=now_s - float(view.at[at]),
+        )
+        for at, name in enumerate(view.names)
+    ]
+
+
+def spread_of(view: FleetView) -> dict[str, tuple[float | None, ...]]:
+    """Return the standard deviation of utilization over the fleet: by resource, one for each window."""
+    if not len(view.names):
+        return {}
+    with np.errstate(invalid="ignore"):
+        return {
+            name: tuple(
+                finite(np.nanstd(window)) if np.isfinite(window).any() else None for window in view.utilization[:, r]
+            )
+            for name, r in (("cpu", CPU), ("memory", MEMORY), ("nic", NIC))
+        }
+
+
+def chosen(moment: Moment, by: str, *, reverse: bool = False, text: str = "", stale_only: bool = False) -> list[Row]:
+    """Return the rows whose name contains ``text``, the highest value of column ``by`` first; names in their order."""
+    found = [row for row in moment.rows if text.lower() in row.machine.lower() and (row.stale or not stale_only)]
+    if by == "machine":
+        return sorted(found, key=lambda row: row.machine, reverse=reverse)
+
+    def value(row: Row) -> float:
+        what = {
+            "cpu": row.cpu[:1],
+            "memory": row.memory[:1],
+            "risk": (row.risk,),
+            "age": (row.age_s,),
+        }.get(by, (row.rest.get(by),))
+        known = what[0] if what else None
+        return -1.0 if known is None else known
+
+    return sorted(found, key=value, reverse=not reverse)
+
+
+def reported(moment: Moment) -> list[str]:
+    """Return those of `REST` that some machine reports."""
+    return [name for name in REST if any(row.rest.get(name) is not None for row in moment.rows)]
+
+
+def columns(moment: Moment) -> list[Column]:
+    """Return the columns: the name, CPU and memory by window, then the rest; the first window is never hidden.
+
+    The longer windows of memory, which changes slowly, are hidden first, then the std, which is in the risk.
+    """
+    found = [Column("machine")]
+    for name, priority in (("cpu", 2), ("mem", 6)):
+        found += [Column(f"{name} {duration(s)}", priority if at else 0) for at, s in enumerate(moment.windows_s)]
+        found += [Column("std", 6)] if name == "cpu" else []
+    found += [Column(name, 5) for name in reported(moment)]
+    return [*found, Column("risk", 1), Column("age", 3)]
+
+
+def cells(row: Row, rest: Sequence[str]) -> list[str]:
+    """Return a row's cells, in the order of `columns`; ``rest`` are the resources that are `reported`."""
+    return [
+        row.machine, *map(ratio, row.cpu), ratio(row.cpu_std), *map(ratio, row.memory),
+        *(ratio(row.rest.get(name)) for name in rest), number(row.risk), age(row.age_s) + "!" * row.stale,
+    ]  # fmt: skip
+
+
+def heading(moment: Moment) -> list[str]:
+    """Return the figures of the fleet, a line each."""
+    stale = sum(row.stale for row in moment.rows)
+    lines = [f"{len(moment.rows)} machines, {stale} stale   {moment.scorers} scorers, {moment.waiting} queries wait"]
+    if moment.windows_s:
+        windows = "/".join(map(duration, moment.windows_s))
+        sides = "   ".join(
+            f"{name} " + "/".join(number(v, 3) for v in values) for name, values in list(moment.std.items())[:2]
+        )
+        lines.append(f"std over the fleet ({windows}): {sides}")
+    return lines + [moment.problem] * bool(moment.problem)
+
+
+def decision_lines(moment: Moment, most: int) -> list[str]:
+    """Return the newest decisions, the newest first."""
+    return [
+        f"{duration(max(0.0, float(round(moment.now_s - one.at_s)))):>6} ago  {one.what}"
+        for one in moment.decisions[:most]
+    ]
+
+
+def as_json(moment: Moment) -> dict[str, Any]:
+    """Return the moment for `--json`: a row has each of `REST` by its name."""
+    rows = [{**asdict(row), **row.rest} for row in moment.rows]
+    return {**asdict(moment), "rows": [{name: row[name] for name in row if name != "rest"} for row in rows]}
+
+
+def frame(moment: Moment, rows: Sequence[Row], screen: Screen, *, machines: int, decisions: int) -> str:
+    """Return one frame as text."""
+    rest = reported(moment)
+    shown = table(columns(moment), [cells(row, rest) for row in rows[:machines]], screen)
+    lines = [*heading(moment), "", shown, "", "decisions", *decision_lines(moment, decisions)]
+    return "\n".join(
+        line if screen.width is None else line[: screen.width] if line.startswith("  ") else line for line in lines
+    )

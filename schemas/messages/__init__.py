@@ -1,0 +1,1 @@
+"""What agents, operators and processes say: samples, reports on instances, facts, proposals of moves."""

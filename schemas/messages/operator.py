@@ -1,0 +1,147 @@
+"""Operators' rules for machines: written by ``windward machines``, read by the scorer; they win over the agent's facts.
+
+The entry ``*`` is the default of every machine. It is joined with the machine's own entry: ``labels``, ``capacity``,
+``share``, ``ratio`` and ``reserve`` key by key, each group of thresholds as a whole. ``taints`` are added, ``cordon``
+holds if either entry has it. ``power`` is the machine's own if it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from schemas.resources import RESOURCES
+from schemas.rpc.request import Quantity, Ratio
+from schemas.values.errors import field_error
+from schemas.values.quantity import parse_amount
+
+DEFAULT = "*"
+"""The key of the default entry."""
+
+
+class Taint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Keep instances away that do not tolerate it: ``refuse`` is a filter, ``avoid`` costs score."""
+
+    key: Annotated[str, Meta(min_length=1)]
+    value: str = ""
+    effect: Literal["refuse", "avoid"] = "refuse"
+
+
+class PowerModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Power drawn at CPU utilization x in percent: ``k0 + k1 * exp(k2 * x)`` watts."""
+
+    k0: float = 0.0
+    k1: float = 0.0
+    k2: float = 0.0
+
+
+class OperatorFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """One machine's entry, or that of all. allocatable = capacity * share - reserve, never below 0.
+
+    Requests may be allocated up to allocatable * ratio (without one here the profile's, else 1); utilization,
+    thresholds and scores of load use allocatable.
+    """
+
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    cordon: bool = False
+    capacity: Annotated[dict[str, Quantity], Meta(description="by resource name; replaces what the agent says")] = {}
+    share: Annotated[dict[str, Ratio], Meta(description="share of the capacity that may be used, by resource")] = {}
+    ratio: Annotated[
+        dict[str, Annotated[float, Meta(gt=0, le=100)]],
+        Meta(description="how much of allocatable may be promised, by resource: 2 promises twice what is there"),
+    ] = {}
+    reserve: Annotated[dict[str, Quantity], Meta(description="kept free, by resource, in its unit")] = {}
+    thresholds: Annotated[dict[str, Ratio], Meta(description="usage thresholds of allocatable, by resource")] = {}
+    prod_thresholds: Annotated[dict[str, Ratio], Meta(description="the same for usage by class prod")] = {}
+    percentile_thresholds: Annotated[dict[str, Ratio], Meta(description="the same for a percentile of usage")] = {}
+    power: PowerModel | None = None
+
+
+class InvalidOperatorFacts(ValueError):
+    """An entry that cannot be read; the message names the field."""
+
+
+def read_operator_facts(value: Any) -> OperatorFacts:
+    """Return the entry in decoded JSON, every amount a float in base units.
+
+    >>> read_operator_facts({"reserve": {"memory": "8G"}}).reserve
+    {'memory': 8000000000.0}
+
+    Raises InvalidOperatorFacts naming the field.
+    """
+    try:
+        facts = msgspec.convert(value, OperatorFacts)
+    except msgspec.ValidationError as error:
+        raise InvalidOperatorFacts(field_error(error, given=value, kind=OperatorFacts)) from None
+    for name in ("capacity", "share", "ratio", "reserve", "thresholds", "prod_thresholds", "percentile_thresholds"):
+        for resource in getattr(facts, name):
+            if resource not in RESOURCES:
+                raise InvalidOperatorFacts(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
+    amounts = {}
+    for name in ("capacity", "reserve"):
+        try:
+            amounts[name] = {resource: parse_amount(resource, v) for resource, v in getattr(facts, name).items()}
+        except ValueError as error:
+            raise InvalidOperatorFacts(f"{name}: {error}") from None
+    return msgspec.structs.replace(facts, **amounts)
+
+
+def known_operator_facts(value: Any) -> tuple[OperatorFacts, list[str]]:
+    """Return the readable parts of an entry, and the errors of the others, which a newer release may have written.
+
+    >>> facts, rest = known_operator_facts({"cordon": True, "share": {"cpu": 0.5, "tape": 0.5}})
+    >>> facts.cordon, facts.share, rest  # doctest: +ELLIPSIS
+    (True, {'cpu': 0.5}, ["share: no resource 'tape'; there are cpu, memory, ..."])
+    """
+    try:
+        return read_operator_facts(value), []
+    except InvalidOperatorFacts as error:
+        if not isinstance(value, dict):
+            return OperatorFacts(), [str(error)]
+    known: dict[str, Any] = {}
+    problems = []
+    for name, given in value.items():
+        for part in _parts(given):
+            try:
+                read_operator_facts({name: part})
+            except InvalidOperatorFacts as error:
+                problems.append(str(error))
+                continue
+            if isinstance(part, dict):
+                known[name] = known.get(name, {}) | part
+            elif isinstance(part, list):
+                known[name] = [*known.get(name, []), *part]
+            else:
+                known[name] = part
+    return read_operator_facts(known), problems
+
+
+def _parts(given: Any) -> list[Any]:
+    """Return the parts of a field that are read independently: each key of an object, each item of a list."""
+    if isinstance(given, dict):
+        return [{key: value} for key, value in given.items()]
+    return [[one] for one in given] if isinstance(given, list) else [given]
+
+
+def effective(operator: Mapping[str, OperatorFacts], machine: str) -> OperatorFacts:
+    """Return the rules of one machine: its own entry joined with the default."""
+    default, own = operator.get(DEFAULT), operator.get(machine)
+    if default is None or own is None:
+        return own or default or OperatorFacts()
+    return OperatorFacts(
+        labels=default.labels | own.labels,
+        taints=default.taints + tuple(taint for taint in own.taints if taint not in default.taints),
+        cordon=default.cordon or own.cordon,
+        capacity=default.capacity | own.capacity,
+        share=default.share | own.share,
+        ratio=default.ratio | own.ratio,
+        reserve=default.reserve | own.reserve,
+        thresholds=own.thresholds or default.thresholds,
+        prod_thresholds=own.prod_thresholds or default.prod_thresholds,
+        percentile_thresholds=own.percentile_thresholds or default.percentile_thresholds,
+        power=own.power or default.power,
+    )

@@ -1,0 +1,215 @@
+"""The messages on the samples topic, and the one function that decodes them.
+
+A producer in any language may publish them: JSON, keyed by machine id, fields as below (JSON Schema beside this file).
+Unknown fields are ignored, so a newer minor version is read by an older reader; another major version is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from schemas.messages.instance_report import InstanceReport, contradiction
+from schemas.names import MACHINE_ID_BYTES_MAX, SLOT_S
+from schemas.resources import ALL, RESOURCES
+from schemas.values.scalars import Amount, Counter, Epoch
+
+VERSION = 1
+MESSAGE_BYTES_MAX = 16_384
+
+_ID_PATTERN = "[!-~]+"
+"""Printable ASCII without spaces. It is in the JSON Schema, and checked once for each new machine: as a pattern of the
+type it would be checked for every sample."""
+
+MachineId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MACHINE_ID_BYTES_MAX,
+        description="the machine's name",
+        extra_json_schema={"pattern": f"^{_ID_PATTERN}$"},
+    ),
+]
+HostId = Annotated[
+    str,
+    Meta(
+        max_length=64,
+        description="the host that sends it: of two live hosts under one name the first is accepted",
+        extra_json_schema={"pattern": "^[!-~]*$"},
+    ),
+]
+
+
+class Moments(msgspec.Struct, frozen=True, gc=False):
+    """The moments of one interval's readings of one resource: enough to merge mean, std and maximum exactly.
+
+    ``m2`` is the sum of squared distances from the mean, so the population std is ``sqrt(m2 / n)``.
+    """
+
+    n: Annotated[int, Meta(ge=1, le=65_535, description="readings in the interval")]
+    mean: Annotated[float, Meta(ge=0, le=1e16, description="mean usage in the resource's unit")]
+    m2: Annotated[float, Meta(ge=0, le=1e34, description="sum of squared distances from the mean")]
+    max: Annotated[float, Meta(ge=0, le=1e16, description="largest reading")]
+    capacity: Annotated[float, Meta(gt=0, le=1e16, description="what the machine has, in the same unit")]
+
+
+_UsageByResource: Any = msgspec.defstruct(
+    "_UsageByResource", [(name, Amount, 0.0) for name in RESOURCES], frozen=True, gc=False
+)
+"""One field a resource, in the order of `schemas.resources`."""
+
+
+class Usage(_UsageByResource, msgspec.Struct, frozen=True, gc=False, omit_defaults=True):  # type: ignore[misc]
+    """Mean usage of a part of the machine (a priority class, an instance) over the interval, by resource."""
+
+
+class _Interval(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """The machine and interval of a sample."""
+
+    v: Annotated[int, Meta(description="major version of the format")]
+    machine: MachineId
+    boot: Annotated[Counter, Meta(description="start of this agent, whole epoch seconds")]
+    seq: Annotated[Counter, Meta(description="number of the sample since that start")]
+    at: Annotated[Epoch, Meta(description="end of the interval")]
+    interval_s: Annotated[
+        float,
+        Meta(gt=0, le=3600, description="length of the interval", extra_json_schema={"minimum": SLOT_S}),
+    ]
+
+
+_Measured: Any = msgspec.defstruct(
+    "_Measured",
+    [
+        (one.name, Annotated[Moments | None, Meta(description=f"{one.name}, {one.unit}: {one.measured}")], None)
+        for one in ALL
+    ],
+    bases=(_Interval,),
+    frozen=True,
+    gc=False,
+    kw_only=True,
+)
+"""The moments of each resource, in the order of `schemas.resources`; `moments` returns all of them."""
+
+
+class Sample(
+    _Measured,  # type: ignore[misc]
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    tag="sample",
+    omit_defaults=True,
+    kw_only=True,
+):
+    """The load of a machine in one interval. A resource without a known capacity is left out, never zero."""
+
+    classes: Annotated[dict[str, Usage] | None, Meta(description="usage by priority class")] = None
+    instances: Annotated[dict[str, Usage] | None, Meta(description="usage by instance id; not read")] = None
+    instance_report: Annotated[InstanceReport | None, Meta(description="usage by instance id, less often")] = None
+    host_id: HostId = ""
+
+
+class MachineFacts(msgspec.Struct, frozen=True, gc=False, tag="machine", omit_defaults=True, kw_only=True):
+    """The facts of a machine, sent at start and every few minutes."""
+
+    v: Annotated[int, Meta(description="major version of the format")]
+    machine: MachineId
+    boot: Counter
+    at: Epoch
+    capacity: Annotated[dict[str, Amount], Meta(description="capacity by resource name")] = {}
+    labels: Annotated[dict[str, str], Meta(description="labels the agent was given")] = {}
+    agent_version: str = ""
+    host_id: HostId = ""
+
+
+Message = Sample | MachineFacts
+
+
+moments: Callable[[Sample], tuple[Moments | None, ...]] = attrgetter(*RESOURCES)
+"""Return the moments of each resource in a sample, in the order of `schemas.resources`."""
+
+usages: Callable[[Usage], tuple[float, ...]] = attrgetter(*RESOURCES)
+"""Return the usage of each resource, in the order of `schemas.resources`."""
+
+
+class Rejected(ValueError):
+    """A message that cannot be used. ``reason`` is one of a small fixed set, for counters and the rejects topic."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class _Envelope(msgspec.Struct):
+    """The version alone, to tell another version from a damaged message."""
+
+    v: Any = None
+
+
+_decoder = msgspec.json.Decoder(Message)
+_envelope = msgspec.json.Decoder(_Envelope)
+_encoder = msgspec.json.Encoder()
+_MACHINE_ID = re.compile(_ID_PATTERN)
+
+
+def encode(message: Message) -> bytes:
+    """Return the message as it goes on the wire."""
+    return _encoder.encode(message)
+
+
+def decode(raw: bytes | None) -> Message:
+    """Return the message in ``raw``.
+
+    Raises Rejected with reason ``empty``, ``too-long``, ``version``, ``no-resource``, ``malformed`` or ``impossible``.
+    ``malformed``: not JSON, a wrong type or a value out of range. ``impossible``: a maximum below the mean, or a report
+    of instances after the sample's end.
+    """
+    if not raw:
+        raise Rejected("empty", "the message has no value")
+    if len(raw) > MESSAGE_BYTES_MAX:
+        raise Rejected("too-long", f"{len(raw)} bytes, at most {MESSAGE_BYTES_MAX}")
+    try:
+        message: Message = _decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _refusal(raw, error) from None
+    if message.v != VERSION:
+        raise Rejected("version", f"v is {message.v}, this reader knows {VERSION}")
+    if type(message) is Sample:
+        _check_sample(message)
+    return message
+
+
+def check_machine_id(machine: str) -> None:
+    """Refuse an id that is not printable ASCII without spaces; called once for each new machine.
+
+    Raises Rejected with reason ``machine-id``.
+    """
+    if not _MACHINE_ID.fullmatch(machine):
+        raise Rejected("machine-id", f"{machine!r} is not printable ASCII without spaces")
+
+
+def _check_sample(sample: Sample) -> None:
+    present = [found for found in moments(sample) if found is not None]
+    if not present:
+        raise Rejected("no-resource", f"none of {', '.join(RESOURCES)} is given")
+    for found in present:
+        if found.max < found.mean * (1 - 1e-9):
+            raise Rejected("impossible", f"max {found.max} is below mean {found.mean}")
+    if sample.instance_report is not None and (wrong := contradiction(sample.instance_report, sample.at)):
+        raise Rejected("impossible", wrong)
+
+
+def _refusal(raw: bytes, error: Exception) -> Rejected:
+    """Return the error of a message: another version, else the field that is wrong."""
+    try:
+        version = _envelope.decode(raw).v
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        version = VERSION
+    if isinstance(version, int) and version != VERSION:
+        return Rejected("version", f"v is {version}, this reader knows {VERSION}")
+    return Rejected("malformed", str(error))

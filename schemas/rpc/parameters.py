@@ -1,0 +1,158 @@
+"""The parameters of the RPC's methods: one Struct a method, every text and every list with a largest size.
+
+``place`` and ``rank`` take a `schemas.rpc.request.Request`; ``place`` takes a list of them, too, as ``instances``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from schemas.resources import RESOURCES
+from schemas.rpc.request import (
+    NAME_LENGTH_MAX,
+    Affinities,
+    ByResource,
+    Labels,
+    Name,
+    Ports,
+    Preferences,
+    Quantity,
+    Request,
+    Selector,
+    Tolerations,
+)
+
+ID_LENGTH_MAX = NAME_LENGTH_MAX + 8
+"""Characters of an instance's id: that of a batch with its number."""
+BATCH_MAX = 10_000
+"""Instances in one query."""
+ROWS_MAX = 10_000
+"""Rows of one page."""
+
+Id = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH_MAX)]
+AnyId = Annotated[str, Meta(max_length=ID_LENGTH_MAX)]
+Generation = Annotated[int, Meta(ge=0)] | None
+"""The generation that the caller means, from an earlier answer; None: the live one, whichever it is."""
+Limit = Annotated[int, Meta(ge=1, le=ROWS_MAX)]
+
+
+class Confirm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``confirm``."""
+
+    id: Id
+    machine: Name = ""
+    """The machine that the instance is expected on; on another one the call fails. Of a moving instance the target: it
+    is on it from now on, and has left the other machine."""
+    started_at: Annotated[float, Meta(ge=0)] = 0.0
+    """When it started, epoch seconds; 0: now."""
+    generation: Generation = None
+    move: Generation = None
+    """Number of the move that the caller means, from the answer of ``update``; None: any move to ``machine``."""
+    dry_run: bool = False
+
+
+class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``release``."""
+
+    id: Id
+    machine: Name = ""
+    generation: Generation = None
+    dry_run: bool = False
+
+
+_Amounts: Any = msgspec.defstruct(
+    "_Amounts", [(name, Quantity | None, None) for name in RESOURCES], frozen=True, kw_only=True
+)
+
+
+class Update(_Amounts, frozen=True, forbid_unknown_fields=True, kw_only=True):  # type: ignore[misc, call-arg]
+    """The parameters of ``update``: the given fields change, the others stay. Each resource is a field."""
+
+    id: Id
+    machine: Name | None = None
+    """Where it goes; "" chooses the best machine."""
+    move: bool = False
+    """Reserve the machine only: the instance holds both until ``confirm`` names it. Amounts, limits, expected use and
+    rules that are given with it and with ``machine`` are reserved there, and hold from the confirmation on."""
+    ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = 3_600.0
+    """How long a move may take; after that it ends, and the instance stays where it is."""
+    cancel_move: bool = False
+    """End the move that is under way, if ``machine`` is given only one to it. Nothing else changes."""
+    maxmemory: Quantity | None = None
+    limits: ByResource | None = None
+    expected: ByResource | None = None
+    ports: Ports | None = None
+    role: Name | None = None
+    swap_role_with: AnyId = ""
+    """Another instance: the two exchange their roles in one step, as a failover does. The same call again is a repeat;
+    the way back is the other's call, or this one with the ``role`` it is to have."""
+    cluster_masters: Annotated[int, Meta(ge=0)] | None = None
+    labels: Labels | None = None
+    selector: Selector | None = None
+    """This and the four below are rules: which machines a later move may choose, instead of what ``place`` said."""
+    prefer: Preferences | None = None
+    affinity: Affinities | None = None
+    anti_affinity: Affinities | None = None
+    tolerations: Tolerations | None = None
+    profile: Name = ""
+    generation: Generation = None
+    dry_run: bool = False
+
+
+class Instances(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``instances``; all that are given must match."""
+
+    id: AnyId = ""
+    machine: Name = ""
+    state: Literal["", "reserved", "confirmed"] = ""
+    cluster: Name = ""
+    role: Name = ""
+    kind: Name = ""
+    labels: Labels = {}
+    after: AnyId = ""
+    """The last id of the page before."""
+    limit: Limit = 1000
+
+
+class MachineList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``machines``."""
+
+    names: Annotated[tuple[Name, ...], Meta(max_length=ROWS_MAX)] = ()
+    labels: Labels = {}
+    profile: Name = ""
+    window_s: Annotated[int, Meta(ge=0)] = 0
+    after: Name = ""
+    """The last machine of the page before."""
+    limit: Limit = 1000
+
+
+class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``health``: none."""
+
+
+PARAMETERS: dict[str, type[msgspec.Struct]] = {
+    "place": Request,
+    "rank": Request,
+    "confirm": Confirm,
+    "update": Update,
+    "release": Release,
+    "machines": MachineList,
+    "instances": Instances,
+    "health": Health,
+}
+"""By method."""
+
+SUMMARIES = {
+    "place": "choose machines and reserve them, for one instance or many",
+    "rank": "rank the machines for a request; changes nothing",
+    "confirm": "confirm that a reserved instance runs",
+    "update": "resize a confirmed instance, move it, change its role",
+    "release": "end an instance or a reservation",
+    "instances": "list instances of the ledger",
+    "machines": "list the machines as the scorer sees them",
+    "health": "return whether the scorer is ready, and the age of its data",
+}
+"""What each method does."""

@@ -1,0 +1,72 @@
+"""Aligns a window table's columns with the resources of this release, by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.resources import RESOURCES
+from schemas.tables.resource_axis import FIRST_RESOURCES, FURTHER, resource_axis
+from schemas.tables.window_table import WindowTable
+
+
+def resource_parts(table: WindowTable, name: str) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield the parts of a column with an R axis: consecutive rows of `schemas.resources`, and their values.
+
+    Resources that this release does not know are left out.
+    """
+    axis = resource_axis(name)
+    assert axis is not None, name
+    start = 0
+    for part in (table.columns.get(name), table.columns.get(FURTHER + name)):
+        if part is None:
+            start = len(FIRST_RESOURCES)
+            continue
+        own = table.header.resources[start : start + part.shape[axis]]
+        start += part.shape[axis]
+        after: Any = (slice(None),) * (-axis - 1)
+        for place, count, row in _runs(own):
+            yield slice(row, row + count), part[(..., slice(place, place + count), *after)]
+
+
+@lru_cache(maxsize=64)
+def _runs(names: tuple[str, ...]) -> tuple[tuple[int, int, int], ...]:
+    """Return (place in ``names``, length, place in `schemas.resources`) of each sequence that is equal in both."""
+    place, found = 0, []
+    while place < len(names):
+        if names[place] not in RESOURCES:
+            place += 1
+            continue
+        row = RESOURCES.index(names[place])
+        count = 1
+        while names[place : place + count + 1] == RESOURCES[row : row + count + 1] and place + count < len(names):
+            count += 1
+        found.append((place, count, row))
+        place += count
+    return tuple(found)
+
+
+def aligned(table: WindowTable, name: str, absent: float = math.nan) -> NDArray[Any] | None:
+    """Return a column with its R axis in the order of `schemas.resources`, ``absent`` where the table has nothing.
+
+    A column without an R axis is returned as it is, None for one that the table does not have.
+    """
+    axis = resource_axis(name)
+    if axis is None or name not in table.columns:
+        return table.columns.get(name)
+    parts = list(resource_parts(table, name))
+    if len(parts) == 1 and parts[0][0] == slice(0, len(RESOURCES)):
+        return parts[0][1]
+    like = table.columns[name]
+    shape = list(like.shape)
+    shape[axis] = len(RESOURCES)
+    whole: NDArray[Any] = np.full(shape, absent if like.dtype.kind == "f" else 0, like.dtype)
+    target = np.moveaxis(whole, axis, 0)
+    for rows, part in parts:
+        target[rows] = np.moveaxis(part, axis, 0)
+    return whole

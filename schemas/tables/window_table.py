@@ -1,0 +1,178 @@
+"""The window table: all machines of one partition as columns, in one Redis value.
+
+Layout (little endian):
+
+    8 bytes   magic ``WINDTBL`` and the major version as one byte
+    4 bytes   length of the header, uint32
+    header    JSON: ``minor``, ``machines`` (rows), ``windows_s``, ``partition``, ``offset``, ``topic_id``, ``slot_s``,
+              ``facts`` (version of the partition's facts), ``written_at``, ``names_bytes`` (length of the names),
+              ``resources`` (names of the resource axis), ``columns``: [[name, dtype, shape], ...]
+    columns   one after another, each starting at a multiple of 8 from the end of the header padding; the machine is
+              the last axis of every column
+    names     the machine ids, UTF-8, joined by newlines
+
+Axes are named by letter: W windows in the order of ``windows_s``, R resources in the order of the header's
+``resources``, Q the percentiles 50 90 95 99, M machines. A newer minor version adds columns, which an older reader
+skips. A column the writer did not know is absent, so a reader looks it up by name. Another major version is refused.
+
+**Resources** are aligned by name, as windows are (`schemas.tables.alignment`): one that the writer did not know is
+blank, one that the reader does not know is ignored. A header without ``resources`` is of a writer of cpu, memory and
+nic.
+
+A column with an R axis has only those first three; the resources after them are in a further column, named
+``further_`` and the column's name, with the same other axes. The first release takes every R axis as cpu, memory and
+nic, without the header. With a longer axis it would fail in the middle of a refresh. With another major version it
+would lose its windows until they are rebuilt. So it reads its three resources and skips the others. Old and new workers
+and scorers run side by side, in an upgrade and in a rollback. A reader must not rely on the split: the length of the
+axis is the number of resources in a column.
+
+| column          | dtype, shape  | meaning                                                                    |
+|-----------------|---------------|----------------------------------------------------------------------------|
+| at              | f8 [M]        | event time of the newest sample, not corrected for skew                    |
+| skew            | f4 [M]        | learned clock skew in s, within ±5: machine clock minus broker clock       |
+| end             | f8 [M]        | end of the newest slot: every window ends here                             |
+| boot            | f8 [M]        | start of the agent that sent the newest sample                             |
+| interval_s      | f4 [M]        | the machine's publishing interval                                          |
+| capacity        | f8 [R, M]     | NaN where unknown                                                          |
+| mean            | f8 [W, R, M]  | mean of the 1 Hz readings, NaN when the window holds none                  |
+| std             | f4 [W, R, M]  | population standard deviation of the readings                              |
+| max             | f4 [W, R, M]  | largest reading                                                            |
+| percentile      | f4 [W, R, Q, M] | over filled slot means, inverted_cdf                                     |
+| filled          | u2 [W, R, M]  | filled slots                                                               |
+| coverage        | f4 [W, R, M]  | filled share of the slots this machine's interval can fill, at most 1      |
+| peak_today      | f4 [R, M]     | highest one-minute mean since local midnight                               |
+| peak_yesterday  | f4 [R, M]     | the same of the day before                                                 |
+| peak_today_s    | f4 [R, M]     | when that minute was, or the hour that holds it began, in s after peak_day |
+| peak_yesterday_s | f4 [R, M]    | the same of yesterday's peak: below 0                                      |
+| peak_day        | f8 [M]        | start of the local day that is "today": that of the newest slot            |
+| peak_since      | f8 [M]        | first minute in the peaks; later than a day's start: partial               |
+| class_<name>    | f4 [W, R, M]  | mean usage of one of `PRIORITY_CLASSES`; absent when no machine sends it   |
+
+A writer may add columns that only it reads again (``resume_*``). The values a stream worker resumes from
+(`streams.state.checkpoint`) are in the same encoding, with the same rule for resources.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.resources import RESOURCES
+from schemas.tables.resource_axis import FIRST_RESOURCES, disagreement, split_resources
+
+MAJOR = 1
+MINOR = 0
+PERCENTILES = (50, 90, 95, 99)
+WARMING_COVERAGE = 0.5
+"""A window less covered than this is warming."""
+
+_MAGIC = b"WINDTBL"
+_PREFIX = struct.Struct("<7sBI")
+
+
+class TableError(ValueError):
+    """A window table that cannot be read; the message says why."""
+
+
+class Header(msgspec.Struct, kw_only=True):
+    """The header of a table; unknown fields are ignored."""
+
+    minor: int = MINOR
+    machines: int
+    windows_s: tuple[int, ...]
+    partition: int = 0
+    offset: int = 0
+    topic_id: str = ""
+    slot_s: int = 10
+    facts: int = 0
+    written_at: float = 0.0
+    names_bytes: int = -1
+    """Length of the names; -1 from a writer that does not give it."""
+    resources: tuple[str, ...] = ()
+    """Names of the resource axis, in its order. `decode_table` fills them in for a writer that does not give them."""
+    columns: list[tuple[str, str, list[int]]]
+
+
+@dataclass(frozen=True)
+class WindowTable:
+    """One decoded table; arrays are read-only views of the value that was read."""
+
+    header: Header
+    columns: Mapping[str, NDArray[np.generic]]
+    names: bytes = field(repr=False)
+    """The machine ids joined by newlines: equal bytes mean equal rows, so a reader need not split them again."""
+
+    @property
+    def machines(self) -> list[str]:
+        """The machine ids in row order."""
+        return self.names.decode().split("\n") if self.names else []
+
+
+_header_encoder = msgspec.json.Encoder()
+_header_decoder = msgspec.json.Decoder(Header)
+
+
+def encode_table(header: Header, columns: Mapping[str, NDArray[np.generic]], names: bytes) -> bytes:
+    """Return the table as one value; ``header.columns`` is filled in from ``columns``.
+
+    The R axis of the columns is that of ``header.resources``, and of `schemas.resources` if the header names none.
+    """
+    header.resources = header.resources or RESOURCES
+    columns = split_resources(columns)
+    header.columns = [(name, column.dtype.str[1:], list(column.shape)) for name, column in columns.items()]
+    header.names_bytes = len(names)
+    head = _header_encoder.encode(header)
+    head += b" " * (-(len(head) + _PREFIX.size) % 8)
+    parts: list[bytes | memoryview] = [_PREFIX.pack(_MAGIC, MAJOR, len(head)), head]
+    for column in columns.values():
+        contiguous = np.ascontiguousarray(column)
+        parts.append(contiguous.reshape(-1).view(np.uint8).data)
+        if padding := -contiguous.nbytes % 8:
+            parts.append(b"\0" * padding)
+    parts.append(names)
+    return b"".join(parts)
+
+
+def decode_table(raw: bytes) -> WindowTable:
+    """Return the table in ``raw`` without copying it.
+
+    Raises TableError for a value that is not a table, is cut short, names fewer resources than an axis has, or has
+    another major version.
+    """
+    if len(raw) < _PREFIX.size or raw[:7] != _MAGIC:
+        raise TableError("not a window table")
+    _, major, header_bytes = _PREFIX.unpack_from(raw)
+    if major != MAJOR:
+        raise TableError(f"window table of major version {major}; this reader knows {MAJOR}")
+    offset = _PREFIX.size + header_bytes
+    if len(raw) < offset:
+        raise TableError(f"window table is damaged: {len(raw)} bytes, its header alone has {offset}")
+    try:
+        header = _header_decoder.decode(memoryview(raw)[_PREFIX.size : offset])
+        header.resources = header.resources or FIRST_RESOURCES
+        columns: dict[str, NDArray[np.generic]] = {}
+        for name, kind, shape in header.columns:
+            dtype = np.dtype("<" + kind)
+            count = math.prod(shape)
+            if not shape or min(shape) < 0 or shape[-1] != header.machines:
+                break
+            columns[name] = np.frombuffer(raw, dtype, count, offset).reshape(shape)
+            offset += count * dtype.itemsize
+            offset += -count * dtype.itemsize % 8
+        names = raw[offset:]
+        rows = names.decode().count("\n") + 1
+    except (msgspec.DecodeError, ValueError, TypeError, OverflowError, SyntaxError, RecursionError) as error:
+        raise TableError(f"window table is damaged: {error}") from None
+    if len(columns) != len(header.columns):
+        raise TableError(f"window table is damaged: its columns do not fit {header.machines} machines")
+    if header.names_bytes not in (-1, len(names)) or (names and rows != header.machines):
+        raise TableError(f"window table is damaged: {len(names)} bytes of names for {header.machines} machines")
+    if wrong := disagreement(columns, header.resources):  # a value must not be read as another resource's
+        raise TableError(f"window table is damaged: {wrong}")
+    return WindowTable(header, columns, names)

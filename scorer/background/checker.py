@@ -1,0 +1,155 @@
+"""Shell: one scorer at a time checks the ledger, when it starts and at intervals; differences are only reported.
+
+    every 10 s: read what the last check found -> metric, `health`
+                is a check due? -> take the lease `check` -> read everything, compare -> store what was found
+
+What was found is stored beside the ledger, so that all scorers report the same. `windward ledger check --repair` stores
+what is left after the repair. A check of 200,000 instances takes seconds of computing. It is done in slices, with four
+times as long a pause after each, so that queries are answered meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import redis
+
+from scorer.ledger.store.check import Check, Checked
+from scorer.ledger.store.lease import Lease
+from scorer.ledger.store.reader import UnknownFormat
+from scorer.ledger.store.scripts import Ledger
+from scorer.metrics import Metrics
+from scorer.wire import AWAY, Command, Wire
+
+log = logging.getLogger("windward.scorer")
+
+_LEASE_S = 60.0
+_RENEW_S = 15.0
+_NAMED_MAX = 100
+_WAIT_S = 1.0
+"""Wait before the first check: the scorer begins to answer first."""
+_LOOK_S = 10.0
+_PAUSES = 4.0
+"""Length of a pause in a check, as a multiple of the work before it."""
+_PAUSE_S_MAX = 0.5
+
+
+class LastCheck:
+    """What the last check found, in Redis: how many machines, clusters, differences, rows too busy; and when."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._wire, self._key = ledger.wire, ledger.checked
+
+    def read(self) -> dict[str, int] | None:
+        """Return what was found; None when nothing is known."""
+        try:
+            return msgspec.json.decode(self._wire.one("GET", self._key) or b"null", type=dict[str, int] | None)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
+    def write(self, found: Checked) -> dict[str, int]:
+        """Store what was found and not repaired, and return it."""
+        told = {
+            "machines": found.machines, "clusters": found.clusters, "busy": found.busy,
+            "differences": len(found.differences) - found.repaired, "at": int(time.time()),
+        }  # fmt: skip
+        self._wire.one("SET", self._key, msgspec.json.encode(told))
+        return told
+
+
+class PacedWire(Wire):
+    """A connection that calls ``pause`` before each round trip, with the processor time used since the last one."""
+
+    pause: Callable[[float], None] = staticmethod(lambda worked_s: None)
+    _answered_s: float | None = None
+
+    def ask(
+        self, commands: Sequence[Command], block_s: float = 0.0, meanwhile: Callable[[], None] | None = None
+    ) -> list[Any]:
+        """Pause, then ask."""
+        if self._answered_s is not None:
+            self.pause(time.thread_time() - self._answered_s)
+        try:
+            return super().ask(commands, block_s, meanwhile)
+        finally:
+            self._answered_s = time.thread_time()
+
+
+class Checker(threading.Thread):
+    """Checks under the lease `check`; does not check while another scorer holds the lease.
+
+    ``every_s`` is the time between two checks by any scorer; 0: only when a scorer starts. ``paced`` is the same
+    ledger over a second connection, a `PacedWire`. ``tell`` is called with what the last check found.
+    """
+
+    def __init__(self, ledger: Ledger, paced: Ledger, scorer: str, metrics: Metrics, every_s: float) -> None:
+        super().__init__(name="checker", daemon=True)
+        self._paced = paced
+        if isinstance(paced.wire, PacedWire):
+            paced.wire.pause = self._pause
+        self._wire = ledger.wire
+        self._lease = Lease(ledger, "check", scorer, _LEASE_S)
+        self._last = LastCheck(ledger)
+        self._metrics = metrics
+        self._every_s = every_s
+        self._renewed_s = 0.0
+        self._stop_event = threading.Event()
+        self.tell: Callable[[dict[str, Any]], None] = lambda found: None
+
+    def run(self) -> None:
+        """Check now, then when it is due, until `stop`."""
+        at_start, wait_s = True, _WAIT_S
+        while not self._stop_event.wait(wait_s):
+            wait_s = _LOOK_S
+            try:
+                self._turn(at_start)
+                at_start = False
+            except (*AWAY, UnknownFormat):  # the follower reports these
+                continue
+            except PermissionError:
+                log.warning("scorer.check.overtaken")
+            except redis.ResponseError as error:
+                log.warning("scorer.check.refused", extra={"values": {"error": str(error)}})
+
+    def _turn(self, at_start: bool) -> None:
+        told = self._last.read()
+        due = self._every_s and (told is None or time.time() - told["at"] >= self._every_s)
+        if (at_start or due) and self._lease.take() is not None:
+            self._renewed_s = time.monotonic()
+            told = self._check()
+            self._lease.give_up()
+        if told is not None:
+            self._metrics.differences.set(told["differences"])
+            self.tell(told)
+
+    def _check(self) -> dict[str, int]:
+        found = Check(self._paced).run()
+        told = self._last.write(found)
+        if found.differences:
+            named = "; ".join(f"{one.kind} {one.name}: {one.what}" for one in found.differences[:_NAMED_MAX])
+            log.error("scorer.ledger.differs", extra={"values": {**told, "what": named}})
+        else:
+            log.info("scorer.ledger.checked", extra={"values": told})
+        return told
+
+    def _pause(self, worked_s: float) -> None:
+        """Wait, so that the thread of the queries can run; renew the lease."""
+        if self._stop_event.wait(min(_PAUSES * worked_s, _PAUSE_S_MAX)):
+            raise redis.ConnectionError("the scorer stops")
+        if time.monotonic() > self._renewed_s + _RENEW_S:
+            self._renewed_s = time.monotonic()
+            if self._lease.take() is None:
+                raise PermissionError("another check has begun")
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop_event.set()
+        if self.is_alive():
+            self.join(timeout=10)
+        self._wire.close()
+        self._paced.wire.close()

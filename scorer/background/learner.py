@@ -1,0 +1,114 @@
+"""Shell: one scorer learns the use of instances for all, under the lease `learn`; it predicts peaks, too.
+
+What it learned is one value, written by one SET. It follows the ledger with a copy of its own, so that a decision never
+waits for it; scorers that do not hold the lease keep no such copy. Observations are at least the longest window apart,
+so that they share no reading.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+import redis
+
+from schemas.names import Names
+from schemas.tables.learned import Learned, read_learned
+from scorer.background.predictor import LOOK_S, Predictor
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.lease import Lease
+from scorer.ledger.store.reader import UnknownFormat
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import LedgerView
+from scorer.ranking.estimates.learning import KINDS_MAX, Observation, learn, observe
+from scorer.snapshot.snapshot import Snapshot
+from scorer.wire import AWAY, Wire
+
+log = logging.getLogger("windward.scorer")
+
+
+class Learner(threading.Thread):
+    """Observes every ``learn_s``, and for the predictor every minute; holds the lease for three times ``learn_s``."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        wire: Wire,
+        names: Names,
+        scorer: str,
+        snapshot: Callable[[], Snapshot | None],
+        learn_s: float,
+    ) -> None:
+        super().__init__(name="learner", daemon=True)
+        self._ledger, self._wire, self._key, self._scorer = ledger, wire, names.learned, scorer
+        self._lease = Lease(ledger, "learn", scorer, 3 * learn_s)
+        self._snapshot = snapshot
+        self._learn_s = learn_s
+        self._follower: Follower | None = None
+        self._predictor = Predictor(wire, names)
+        self._first: Observation | None = None
+        self._first_at = self._observed_at = 0.0
+        self._stop_event = threading.Event()
+
+    def run(self) -> None:
+        """Look until `stop`."""
+        while not self._stop_event.wait(min(self._learn_s, LOOK_S)):
+            try:
+                self.look(time.time())
+            except (*AWAY, UnknownFormat):  # the follower of the decisions reports these
+                self._follower = self._first = None
+            except redis.ResponseError as error:
+                log.warning("scorer.learn.refused", extra={"values": {"error": str(error)}})
+
+    def look(self, now_s: float) -> Learned | None:
+        """Observe, and once a window has passed since the first observation, learn and write; return what was written.
+
+        Raises what the wire raises.
+        """
+        number, snapshot = self._lease.take(), self._snapshot()
+        if number is None or snapshot is None or not snapshot.windows_s:
+            if number is None:
+                self._follower = self._first = None
+                self._predictor.forget()
+            return None
+        if self._follower is None:
+            self._follower = Follower(self._ledger)
+        self._follower.poll()
+        self._follower.require()
+        self._predictor.look(snapshot, self._follower.view, now_s)
+        if abs(now_s - self._observed_at) < 0.9 * self._learn_s:
+            return None
+        self._observed_at = now_s
+        return self._learn(number, snapshot, self._follower.view, now_s)
+
+    def _learn(self, number: int, snapshot: Snapshot, view: LedgerView, now_s: float) -> Learned | None:
+        kinds = sorted({one.kind for one in view.instances.values() if one.kind})[:KINDS_MAX]
+        seen = observe(snapshot, view, tuple(kinds))
+        window_s = snapshot.windows_s[-1]
+        if seen is None:
+            return None
+        if self._first is None:
+            self._first, self._first_at = seen, now_s
+            return None
+        if now_s - self._first_at < window_s:
+            return None
+        before = read_learned(self._wire.one("GET", self._key)) or Learned()
+        found = learn(before, self._first, seen, window_s, now_s)
+        found.scorer, found.lease = self._scorer, number
+        if self._lease.take() != number:  # this process was suspended meanwhile, and another scorer learns
+            return None
+        self._wire.one("SET", self._key, msgspec.json.encode(found))
+        log.info("scorer.learned", extra={"values": {"version": found.version, "factors": found.factors}})
+        self._first, self._first_at = seen, now_s
+        return found
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop_event.set()
+        if self.is_alive():
+            self.join(timeout=10)
+        self._ledger.wire.close()
+        self._wire.close()

@@ -1,0 +1,110 @@
+"""Usage by class: the measured usage of the instances, summed by the class that each has in the ledger. Pure.
+
+An instance that is in no current report of its machine's agent is unmeasured, and counts with what it asks. Usage that
+an agent reports of an id that the ledger does not have on that machine is in neither sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from scorer.ledger.view.overlay import Readable
+from scorer.ledger.view.seats import Seats
+from scorer.ledger.view.slots import PlacedInstances
+from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.snapshot import Snapshot
+
+_C, _R = len(PRIORITY_CLASSES), len(RESOURCES)
+
+
+@dataclass(frozen=True)
+class ClassUsage:
+    """C classes in the order of `schemas.resources.PRIORITY_CLASSES`, R resources, M machines."""
+
+    used: Floats
+    """[C, R, M] Mean of about the last half hour, or other figures; NaN where no report of the machine is current."""
+    unmeasured: Floats
+    """[C, R, M] Sum of what is asked by the instances whose usage of the resource is not measured."""
+    system: Floats
+    """[R, M] What the machine uses besides its instances; NaN where that is not known."""
+    measured: int
+    """Number of instances of which any resource is measured."""
+
+
+def class_usage(
+    snapshot: Snapshot, ledger: Readable, seats: Seats | None = None, figures: Floats | None = None
+) -> ClassUsage:
+    """Return the usage by class of all machines. ``seats``: those of this ledger and roster; made when None.
+
+    ``figures``: a column over all pairs of ``snapshot.usages.columns``; without one the mean of about half an hour.
+    """
+    placed = (Seats(ledger, snapshot.roster) if seats is None else seats).placed()
+    figures = snapshot.usages.columns.recent if figures is None else figures
+    measured = measured_usage(snapshot, placed, figures)
+    known = np.isfinite(measured)
+    used = _by_class(np.where(known, measured, 0.0), placed, len(snapshot))
+    return ClassUsage(
+        used=np.where(reported(snapshot), used, np.nan),
+        unmeasured=_by_class(np.where(known, 0.0, placed.amounts), placed, len(snapshot)),
+        system=system_usage(snapshot, figures),
+        measured=int(known.any(axis=0).sum()),
+    )
+
+
+def prod_and_system(usage: ClassUsage) -> Floats:
+    """Return [I, R, M]: what is predicted of (`schemas.tables.predicted.PREDICTED`), as it is used now.
+
+    An instance of prod that is not measured counts as it asks; NaN where nothing of the machine is measured.
+    """
+    prod = PRIORITY_CLASSES.index("prod")
+    return np.array([usage.used[prod] + usage.unmeasured[prod], usage.system])
+
+
+def measured_usage(snapshot: Snapshot, placed: PlacedInstances, figures: Floats | None = None) -> Floats:
+    """Return [R, K]: what each instance uses, NaN where that is not measured, or not by a current report.
+
+    ``figures``: a column over all pairs of ``snapshot.usages.columns``; without one the mean of about half an hour.
+    """
+    columns = snapshot.usages.columns
+    found = columns.rows(placed.pairs, _now(snapshot, placed.rows))
+    return columns.take(columns.recent if figures is None else figures, found)
+
+
+def system_usage(snapshot: Snapshot, figures: Floats) -> Floats:
+    """Return [R, M]: each machine's system in a column [R, K] of all pairs; NaN where not known or not current."""
+    columns = snapshot.usages.columns
+    return columns.take(figures, columns.rows(snapshot.roster.systems, _now(snapshot)))
+
+
+def reported_usage(snapshot: Snapshot) -> Floats:
+    """Return [R, M]: what each machine's last report has in all, system included; NaN where its system is not known."""
+    columns = snapshot.usages.columns
+    return system_usage(snapshot, columns.recent + columns.recent_of_system)
+
+
+def reported_at(snapshot: Snapshot) -> Floats:
+    """Return [M]: the end of each machine's last report of instances; NaN where there is no current one."""
+    found: Floats = system_usage(snapshot, snapshot.usages.columns.at[None])[0]
+    return found
+
+
+def reported(snapshot: Snapshot) -> Bools:
+    """Return [M]: whether the report on the usage of a machine's instances is current."""
+    return snapshot.usages.columns.rows(snapshot.roster.systems, _now(snapshot)) >= 0
+
+
+def _now(snapshot: Snapshot, rows: Integers | None = None) -> Floats:
+    """Return the time of the newest sample of all machines, or of those in these rows; NaN without a sample."""
+    at = snapshot.column("at")
+    return at if rows is None else at[rows]
+
+
+def _by_class(values: Floats, placed: PlacedInstances, machines: int) -> Floats:
+    """Return [C, R, M]: the sums of values [R, K] by class and machine."""
+    at = placed.classes.astype(np.int64) * machines + placed.rows
+    sums = [np.bincount(at, part, minlength=_C * machines).reshape(_C, machines) for part in values]
+    by_class: Floats = np.array(sums, np.float64).swapaxes(0, 1)
+    return by_class

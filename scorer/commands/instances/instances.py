@@ -1,0 +1,248 @@
+"""``windward instances``: list, show, release and import instances."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta
+
+from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.tables import Column, Screen, table
+from schemas.process.terminal import screen
+from schemas.process.verbs import chosen
+from schemas.resources import RESOURCES
+from scorer.client import WindwardError
+from scorer.commands.instances import one_instance
+from scorer.commands.shared import ask
+from scorer.commands.shared.show import age, ago, amount, amounts_in_words, resources, time_of
+from scorer.settings import ClientSettings, LedgerSettings
+
+if TYPE_CHECKING:
+    from scorer.ledger.store.reconcile import Difference
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListSettings(ClientSettings):
+    """List the instances and reservations: where they are, since when, and when a reservation expires."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward instances",
+        "windward instances list --state reserved --cluster orders",
+        "windward instances list --labels app=web --json",
+    )
+
+    machine: str = setting("", "only those on this machine")
+    state: Literal["", "reserved", "confirmed"] = setting("", "only those in this state")
+    cluster: str = setting("", "only those of this cluster")
+    role: str = setting("", "only those of this role")
+    kind: str = setting("", "only those of this kind")
+    labels: dict[str, str] = setting({}, "only those with these labels", metavar="KEY=VALUE")
+    after: str = setting("", "only those after this id, as the next page", metavar="ID")
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = setting(1000, "at most so many")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowSettings(ClientSettings):
+    """Show one instance, also one that has ended within the day."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward instances show db-1",)
+
+    id: str = setting(help="id of the instance", positional=True, metavar="ID")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseSettings(ClientSettings):
+    """End instances, or give reservations back."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward instances release db-1 db-2",)
+
+    ids: tuple[str, ...] = setting((), "ids of the instances", positional=True, metavar="ID")
+    dry_run: bool = setting(False, "only say what would happen")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportSettings(ClientSettings, LedgerSettings):
+    """Compare a full inventory with the ledger; with --apply make the ledger equal to it.
+
+    The file has JSON lines, or one JSON list, of objects with `id`, `machine` and the fields of a request (`cpu`,
+    `memory`, `ports`, `cluster`, `role`, ...). Instances are imported even above limits: what runs is not refused.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward instances import docs/examples/inventory.json            # what differs?",
+    )
+
+    file: str = setting(help="the inventory; - is standard input", positional=True, metavar="FILE")
+    apply: bool = setting(False, "change the ledger")
+    reservations: bool = setting(False, "also end reservations that are not in the inventory")
+
+
+SETTINGS: dict[str, type[ClientSettings]] = {
+    "list": ListSettings, "show": ShowSettings, "release": ReleaseSettings, "import": ImportSettings,
+}  # fmt: skip
+_TABLE = ("machine", "state", "cluster", "role", "kind", "labels", "after", "limit", "dry_run", "apply", "reservations")
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the subcommand."""
+    verb, rest = chosen("instances", SETTINGS, argv, environ, default="list")
+    settings = load_settings(
+        SETTINGS[verb], f"instances {verb}", rest, environ, table="instances", table_fields=(*_TABLE, "ledger_url")
+    )
+    if isinstance(settings, ListSettings):
+        fields = ("machine", "state", "cluster", "role", "kind", "labels", "after", "limit")
+        params = {name: value for name in fields if (value := getattr(settings, name))}
+        view = screen(wide=settings.wide)
+        return ask.ask(settings, "instances", params, lambda answer: show(answer, time.time(), view))[0]
+    if isinstance(settings, ShowSettings):
+        return _show_one(settings)
+    if isinstance(settings, ReleaseSettings):
+        if not settings.ids:
+            raise SettingsError("id: expected one or more, as in `windward instances release ID ...`")
+        params = {"dry_run": settings.dry_run}
+        return max(ask.ask(settings, "release", {"id": one, **params}, one_instance.show)[0] for one in settings.ids)
+    assert isinstance(settings, ImportSettings)
+    return _import(settings)
+
+
+def show(answer: Mapping[str, Any], now_s: float = 0.0, screen: Screen | None = None) -> str:
+    """Return a table."""
+    shown = resources(("cpu", "memory"), {})
+    used = shown if any(one.get("usage") for one in answer["instances"]) else []
+    columns = [
+        Column("id"), Column("machine", left=True), Column("state", 1, left=True),
+        Column("age", 2), Column("expires", 2),
+        *(Column(name, 3) for name in shown), *(Column(f"{name} used", 3) for name in used),
+        Column("cluster", 4, left=True), Column("role", 4, left=True), Column("ports", 5, left=True),
+    ]  # fmt: skip
+    rows = [
+        [
+            one["id"], one["machine"], _state(one), _age(one, now_s), _expiry(one, now_s),
+            *(amount(name, one[name]) for name in shown),
+            *(amount(name, ((one.get("usage") or {}).get("recent") or {}).get(name)) for name in used),
+            one.get("cluster") or "-", one.get("role") or "-", ",".join(map(str, one.get("ports", ()))) or "-",
+        ]
+        for one in answer["instances"]
+    ]  # fmt: skip
+    return f"{table(columns, rows, screen)}\n{len(rows)} of {answer['total']}"
+
+
+def _age(one: Mapping[str, Any], now_s: float) -> str:
+    """Return how long ago it was reserved."""
+    return age(max(0.0, now_s - one["reserved_at"])) if one.get("reserved_at") else "-"
+
+
+def _state(one: Mapping[str, Any]) -> str:
+    moving = one.get("moving")
+    return f"moving to {moving['to']}" if moving else str(one["state"])
+
+
+def _expiry(one: Mapping[str, Any], now_s: float) -> str:
+    """Return when a reservation or a move expires; a confirmed instance does not."""
+    if moving := one.get("moving"):
+        return ago(moving["until"], now_s)
+    return ago(one["expires_at"], now_s) if one["state"] == "reserved" and one.get("expires_at") else "-"
+
+
+def _show_one(settings: ShowSettings) -> int:
+    try:
+        answer = ask.call(settings, "instances", {"id": settings.id})
+    except WindwardError as error:
+        return ask.report(error, "instances show", settings)
+    if not answer["instances"]:
+        unknown = WindwardError("NOT_FOUND", f"no instance {settings.id!r} is known, nor was any within the day")
+        return ask.report(unknown, "instances show", settings)
+    one = answer["instances"][0]
+    print(json.dumps(one, indent=2) if settings.json else _page(one, time.time()))  # noqa: T201
+    return ask.OK
+
+
+def _page(one: Mapping[str, Any], now_s: float) -> str:
+    times = ("reserved_at", "started_at", "expires_at", "ended_at")
+    lines = [f"{one['id']} on {one['machine']}: {one['state']}"]
+    if moving := one.get("moving"):
+        lines[0] += f", moving to {moving['to']} until {time_of(moving['until'])} (move {moving['number']})"
+        if new := moving.get("new"):
+            lines.append(f"  {'there with'.ljust(16)} {amounts_in_words(new['amounts'])}")
+    lines += [
+        f"  {name.removesuffix('_at').ljust(16)} {time_of(one[name])} ({ago(one[name], now_s)})"
+        for name in times
+        if one.get(name) and not (name == "expires_at" and one["state"] != "reserved")
+    ]
+    lines += [f"  {name.ljust(16)} {amount(name, one[name])}" for name in RESOURCES if one.get(name)]
+    others = [
+        name
+        for name in one
+        if name not in (*times, *RESOURCES, "id", "machine", "state", "usage", "moving") and one[name]
+    ]
+    lines += [f"  {name.ljust(16)} {_text(one[name])}" for name in others]
+    return "\n".join(lines + _usage_lines(one.get("usage"), now_s))
+
+
+def _usage_lines(usage: Mapping[str, Any] | None, now_s: float) -> list[str]:
+    """Return what an instance uses: the means of its reports."""
+    if not usage:
+        return []
+    rows = (("used, 30 min", "recent"), ("used, 24 h", "daily"), ("peak of the day", "day_peak"))
+    lines = [
+        f"  {title.ljust(16)} {', '.join(f'{name} {amount(name, value)}' for name, value in usage[key].items())}"
+        for title, key in rows
+        if usage[key]
+    ]
+    known = f"{usage['count']} reports since {time_of(usage['since'])}, the last {ago(usage['at'], now_s)}"
+    earlier = "; what it used before is not known" if usage["partial"] else ""
+    return [*lines, f"  {'measured'.ljust(16)} {known}{earlier}"]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={each}" for key, each in value.items())
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _import(settings: ImportSettings) -> int:
+    import redis
+
+    from scorer.ledger.store.reader import UnknownFormat
+    from scorer.ledger.store.reconcile import InventoryError, apply, difference, read_inventory
+    from scorer.ledger.store.scripts import Ledger
+    from scorer.wire import AWAY, Wire
+
+    file = settings.file
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text()
+        found = read_inventory(text)
+    except OSError as error:
+        raise SettingsError(f"import: {file}: {error.strerror}") from None
+    except InventoryError as error:
+        raise SettingsError(f"import: {file}: {error}") from None
+    wire = Wire(settings.ledger_arguments())
+    ledger = Ledger(wire, settings.names, **settings.ledger_bounds())
+    try:
+        ledger.expire()
+        diff = difference(ledger.all_instances(), found, reservations=settings.reservations)
+        if settings.apply:
+            apply(ledger, diff)
+    except (*AWAY, redis.ResponseError) as error:
+        return ask.unreachable("the ledger", error, "instances import", settings)
+    except UnknownFormat as error:
+        return ask.report(WindwardError("FAILED_PRECONDITION", str(error)), "instances import", settings)
+    finally:
+        wire.close()
+    print(json.dumps(diff.summary(settings.apply)) if settings.json else _words(diff, settings.apply))  # noqa: T201
+    return ask.OK
+
+
+def _words(diff: Difference, applied: bool) -> str:
+    lines = [f"+ {one.id} on {one.machine}" for one in diff.added]
+    lines += [f"~ {old.id}: {what}" for old, _, what in diff.changed]
+    lines += [f"- {one.id} on {one.machine}" for one in diff.gone]
+    counts = f"{len(diff.added)} added, {len(diff.changed)} changed, {len(diff.gone)} gone, {diff.same} unchanged"
+    lines.append(f"{counts}{'' if applied else '; nothing was written: give --apply'}")
+    return "\n".join(lines)

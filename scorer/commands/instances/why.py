@@ -1,0 +1,89 @@
+"""``windward why ID``: why an instance is where it is, from the log of decisions."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from schemas.names import Names
+from schemas.process.settings import load_settings, setting
+from schemas.process.tables import Screen
+from schemas.process.terminal import screen
+from scorer.client import WindwardError
+from scorer.commands.placing import place
+from scorer.commands.placing.ranked import candidates
+from scorer.commands.shared import ask
+from scorer.commands.shared.in_words import in_words
+from scorer.commands.shared.show import ago, move_words, time_of
+from scorer.settings import ClientSettings
+
+if TYPE_CHECKING:
+    import redis
+
+_PAGE = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhySettings(ClientSettings):
+    """Say why an instance is where it is: the answer that placed or moved it, with its terms at that time."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward why db-1",)
+
+    id: tuple[str, ...] = setting((), "id of the instance", positional=True)
+
+
+SETTINGS = WhySettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Find the newest decision about an instance and print it."""
+    import redis
+
+    from scorer.wire import AWAY
+
+    settings = load_settings(WhySettings, "why", argv, environ)
+    instance_id = ask.one_id(settings.id, "why")
+    try:
+        with ask.server(settings) as server:
+            found = find_decision(server, settings.names, instance_id)
+    except (*AWAY, redis.ResponseError) as error:
+        return ask.unreachable(settings.redis_url, error, "why", settings)
+    if found is None:
+        return ask.report(WindwardError("NOT_FOUND", f"no decision about {instance_id!r} is kept"), "why", settings)
+    view = screen(wide=settings.wide)
+    ask.tell(settings, found, lambda found: show(found, view))
+    return ask.OK
+
+
+def find_decision(server: redis.Redis, names: Names, instance_id: str) -> dict[str, Any] | None:
+    """Return the newest decision that placed, moved or refused an instance, None when none is kept."""
+    wanted, last = instance_id.encode(), "+"
+    while True:
+        page: Any = server.xrevrange(names.decisions, max=last, count=_PAGE)
+        if not page:
+            return None
+        for stamp, entry in page:
+            if wanted in entry[b"ids"].split(b"\n"):
+                return {
+                    "id": instance_id,
+                    "at": int(stamp.split(b"-")[0]) / 1000,
+                    "query": entry[b"query"].decode(),
+                    "scorer": entry[b"scorer"].decode(),
+                    "method": entry[b"method"].decode(),
+                    "answer": json.loads(entry[b"answer"]),
+                }
+        last = f"({page[-1][0].decode()}"
+
+
+def show(found: dict[str, Any], screen: Screen | None = None) -> str:
+    """Return the decision for people."""
+    when = f"{time_of(found['at'])} ({ago(found['at'], time.time())})"
+    head = f"{found['method']} by {found['scorer']} at {when}, query {found['query']}"
+    answer = found["answer"]
+    if "placed" in answer:
+        return f"{head}\n{place.show(answer, screen)}"
+    words = "\n".join(["", *in_words(answer, screen), ""])
+    return f"{head}\n{move_words(answer)}\n\n{candidates(answer, screen)}\n{words}\n{answer['summary']}"

@@ -1,0 +1,123 @@
+"""Writes operators' rules of machines to Redis: one entry at a time, checked, in one transaction each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from schemas.messages.operator import DEFAULT, known_operator_facts
+from schemas.names import Names
+from schemas.process.settings import SettingsError
+from schemas.values.near import did_you_mean
+
+if TYPE_CHECKING:
+    import redis
+
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+_TRIES = 20
+
+
+def change_operator_facts(server: redis.Redis, names: Names, machine: str, change: Change) -> dict[str, Any]:
+    """Change one entry in a transaction and return it; when another process changed it meanwhile, try again.
+
+    Raises SettingsError naming the field.
+    """
+    import redis
+
+    for _ in range(_TRIES):
+        with server.pipeline() as pipe:
+            pipe.watch(names.operator)  # type: ignore[no-untyped-call]
+            raw = pipe.hget(names.operator, machine)
+            before = msgspec.json.decode(raw) if raw else {}
+            facts = {name: value for name, value in change(before).items() if value not in (None, {}, [], False)}
+            _, unread_before = known_operator_facts(before)
+            checked, unread = known_operator_facts(facts)
+            if wrong := [one for one in unread if one not in unread_before]:
+                raise SettingsError(f"{machine if machine != DEFAULT else 'all machines'}: {wrong[0]}")
+            pipe.multi()
+            if facts:  # fields that a newer release has written stay as they are
+                pipe.hset(names.operator, machine, msgspec.json.encode(facts if unread else checked))
+            else:
+                pipe.hdel(names.operator, machine)
+            pipe.incr(names.operator_version)
+            try:
+                pipe.execute()
+            except redis.WatchError:
+                continue
+            return facts
+    raise SettingsError(f"{machine}: changed by others {_TRIES} times in a row")
+
+
+def labelled(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
+    """Return an entry with labels set (``KEY=VALUE``) and removed (``KEY-``)."""
+    labels = dict(facts.get("labels", {}))
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if equals and key:
+            labels[key] = value
+        elif argument.endswith("-") and len(argument) > 1:
+            labels.pop(argument[:-1], None)
+        else:
+            raise SettingsError(f"{argument!r} is neither KEY=VALUE nor KEY-")
+    return facts | {"labels": labels}
+
+
+def tainted(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
+    """Return an entry with taints set (``KEY[=VALUE]:EFFECT``) and removed (``KEY-``)."""
+    taints = list(facts.get("taints", []))
+    for argument in arguments:
+        if argument.endswith("-") and len(argument) > 1:
+            taints = [taint for taint in taints if taint["key"] != argument[:-1]]
+            continue
+        what, colon, effect = argument.rpartition(":")
+        key, _, value = what.partition("=")
+        if not colon or not key or effect not in ("refuse", "avoid"):
+            hint = did_you_mean(effect, ["refuse", "avoid"]) if colon and key else ""
+            raise SettingsError(f"{argument!r} is neither KEY[=VALUE]:refuse, KEY[=VALUE]:avoid nor KEY-{hint}")
+        taints = [taint for taint in taints if taint["key"] != key]
+        taints.append({"key": key, "value": value, "effect": effect})
+    return facts | {"taints": taints}
+
+
+def replaced(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
+    """Return an entry with the fields of a JSON object in place of its own; null removes a field, or a key of one.
+
+    >>> replaced({"reserve": {"cpu": 1, "memory": "8G"}, "cordon": True}, ['{"reserve": {"memory": null}}'])
+    {'reserve': {'cpu': 1}, 'cordon': True}
+    >>> replaced({"share": {"cpu": 0.5}}, ['{"share": {"memory": 0.9}}'])
+    {'share': {'memory': 0.9}}
+    """
+    try:
+        given = json.loads(" ".join(arguments))
+    except ValueError as error:
+        raise SettingsError(f"the last argument is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise SettingsError("the last argument: expected a JSON object")
+    return facts | {name: _without_nulls(facts.get(name), value) for name, value in given.items()}
+
+
+def _without_nulls(before: Any, value: Any) -> Any:
+    """Return a field's new value: a group replaces the former one; with a null in it, it changes the former one."""
+    if not isinstance(value, dict) or None not in value.values():
+        return value
+    kept = before if isinstance(before, dict) else {}
+    return {key: one for key, one in {**kept, **value}.items() if one is not None}
+
+
+def in_words(facts: Mapping[str, Any]) -> str:
+    """Return an entry for people.
+
+    >>> in_words({"cordon": True, "labels": {"disk": "ssd"}}), in_words({})
+    ('cordoned, label disk=ssd', 'as the agent says')
+    """
+    words = ["cordoned"] * bool(facts.get("cordon"))
+    words += [f"label {key}={value}" for key, value in facts.get("labels", {}).items()]
+    for taint in facts.get("taints", ()):
+        value = f"={taint['value']}" if taint.get("value") else ""
+        words.append(f"taint {taint['key']}{value}:{taint.get('effect', 'refuse')}")
+    known = ("cordon", "labels", "taints")
+    words += [f"{name} {json.dumps(value)}" for name, value in facts.items() if name not in known]
+    return ", ".join(words) or "as the agent says"

@@ -1,0 +1,208 @@
+"""``windward machines rename``: gives a machine another name, with its operators' rules and its instances.
+
+    operators' rules      one transaction: merged into those of the new name; the old name is cordoned and marked
+    the ledger            one script (`rename.lua`): every instance, or none, as of the version that was read
+    the old name          stays marked while its agent sends, so that nothing is placed there; then it is forgotten
+
+The windows and the agent's facts are the stream app's: they begin anew with the first sample under the new name. The
+two servers have no common transaction, so the steps come in this order. Each leaves a valid state, and the command run
+again does the remaining steps. It is refused while another host, by its host id, is live under the new name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import redis
+
+from schemas.messages.sample import Rejected, check_machine_id
+from schemas.names import Names
+from schemas.process.settings import SettingsError
+from schemas.tables.alignment import aligned
+from schemas.tables.window_table import TableError, decode_table
+from schemas.values.hosts import is_of
+from schemas.values.near import did_you_mean
+from schemas.values.partition_count import partition_count
+from scorer.client import WindwardError
+from scorer.commands.machines.forget import note_forgotten
+from scorer.commands.machines.machine_table import STALE_S
+from scorer.commands.machines.operator_facts import in_words
+from scorer.commands.shared import ask
+from scorer.ledger.record.instance import machines_of
+from scorer.ledger.store.check import read_row
+from scorer.ledger.store.scripts import Ledger
+from scorer.wire import AWAY, Wire
+
+RENAMED = "renamed"
+"""The label of a name that is no longer used; its value is the new name."""
+_TRIES = 20
+
+
+@dataclass
+class Known:
+    """By name: age of the newest sample, host id, publishing interval."""
+
+    ages_s: dict[str, float] = field(default_factory=dict)
+    hosts: dict[str, str] = field(default_factory=dict)
+    every_s: dict[str, float] = field(default_factory=dict)
+
+    def is_live(self, name: str) -> bool:
+        """Return whether an agent sends under this name."""
+        return self.ages_s.get(name, float("inf")) <= max(STALE_S, 3 * self.every_s.get(name, 0.0))
+
+    def is_one_host(self, old: str, new: str) -> bool:
+        """Return whether both names are of one host."""
+        host = self.hosts.get(new, "")
+        return bool(host) and (self.hosts.get(old) == host or is_of(old, host))
+
+
+def run(settings: Any, words: Sequence[str]) -> int:
+    """Rename a machine, by the settings of `scorer.commands.machines.machines`; return the exit code."""
+    if len(words) != 2:
+        raise SettingsError("machines rename: give the old name and the new one")
+    old, new = (_checked(name) for name in words)
+    if old == new:
+        raise SettingsError(f"machines rename: {new!r} is its name already")
+    wire = Wire(settings.ledger_arguments())
+    try:
+        with ask.server(settings) as server:
+            done = rename(server, Ledger(wire, settings.names), settings.names, old, new)
+    except (*AWAY, redis.ResponseError) as error:
+        return ask.unreachable(settings.redis_url, error, "machines rename", settings)
+    except WindwardError as error:
+        return ask.report(error, "machines rename", settings)
+    finally:
+        wire.close()
+    print(json.dumps(done) if settings.json else _in_words(done))  # noqa: T201
+    return ask.OK
+
+
+def rename(server: redis.Redis, ledger: Ledger, names: Names, old: str, new: str) -> dict[str, Any]:
+    """Do the remaining steps of a renaming; return names, ids moved, operators' entry and whether ``old`` is live.
+
+    Raises WindwardError: NOT_FOUND of an unknown name, FAILED_PRECONDITION while another host has the new one.
+    """
+    known = _known(server, names, (old, new))
+    entries: Any = server.hmget(names.operator, old, new)
+    said, held = msgspec.json.decode(entries[0] or b"{}"), bool(ledger.rows([old], ())[0][0])
+    if not held and not said and old not in known.ages_s and old not in known.hosts:
+        raise WindwardError("NOT_FOUND", f"no machine {old!r}{_hint(server, names, old)}")
+    left = held or (bool(said) and not _is_marked(said))
+    if left and known.is_live(new) and not known.is_one_host(old, new):
+        age = f"its newest sample is {known.ages_s[new]:.0f} s old"
+        raise WindwardError(
+            "FAILED_PRECONDITION", f"{new!r} is a live machine ({age}), and not known to be the same host as {old!r}"
+        )
+    facts = _move_operator_facts(server, names, old, new)
+    moved = _move_instances(ledger, old, new)
+    if not known.is_live(old):
+        note_forgotten(server, names, old)
+    return {"machine": new, "was": old, "instances": moved, "operator": facts, "old_is_live": known.is_live(old)}
+
+
+def _move_operator_facts(server: redis.Redis, names: Names, old: str, new: str) -> dict[str, Any]:
+    """Merge the old name's entry into the new one's and mark the old name, in one transaction; return the new entry."""
+    for _ in range(_TRIES):
+        with server.pipeline() as pipe:
+            pipe.watch(names.operator)  # type: ignore[no-untyped-call]
+            before, there = (msgspec.json.decode(pipe.hget(names.operator, name) or b"{}") for name in (old, new))
+            if _is_marked(before):
+                return there  # type: ignore[no-any-return]
+            facts = merged(before, there)
+            pipe.multi()
+            if facts:
+                pipe.hset(names.operator, new, msgspec.json.encode(facts))
+            pipe.hset(names.operator, old, msgspec.json.encode({"cordon": True, "labels": {RENAMED: new}}))
+            pipe.incr(names.operator_version)
+            try:
+                pipe.execute()
+            except redis.WatchError:
+                continue
+            return facts
+    raise SettingsError(f"{old}: changed by others {_TRIES} times in a row")
+
+
+def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return two entries as one: groups key by key; where both have a value the new name's wins.
+
+    >>> merged({"cordon": True, "labels": {"a": "1", "b": "1"}}, {"labels": {"b": "2"}})
+    {'cordon': True, 'labels': {'a': '1', 'b': '2'}}
+    """
+    found = {**old, **new}
+    for name, value in found.items():
+        if isinstance(value, dict) and isinstance(old.get(name), dict):
+            found[name] = {**old[name], **value}
+        elif isinstance(value, list) and isinstance(old.get(name), list):
+            found[name] = [*value, *(one for one in old[name] if one not in value)]
+        elif name == "cordon":
+            found[name] = bool(old.get(name)) or bool(value)
+    return found
+
+
+def _move_instances(ledger: Ledger, old: str, new: str) -> list[str]:
+    """Move every instance in the ledger; return their ids."""
+    for _ in range(_TRIES):
+        (row,), _ = ledger.rows([old], ())
+        if not row:
+            return []
+        ids = sorted(one.id for one in ledger.all_instances().values() if old in machines_of(one))
+        if ledger.rename(old, new, read_row(row)[0], ids):
+            return ids
+    raise WindwardError("UNAVAILABLE", f"the instances on {old!r} changed {_TRIES} times while read: try again")
+
+
+def _is_marked(entry: Mapping[str, Any]) -> bool:
+    return RENAMED in entry.get("labels", {})
+
+
+def _known(server: redis.Redis, names: Names, wanted: tuple[str, ...]) -> Known:
+    """Return what windows and facts have of some machines."""
+    known = Known()
+    seconds, _ = server.time()
+    for partition in range(partition_count(server.get(names.partitions)) or 0):
+        raw: Any = server.get(names.windows(partition))
+        try:
+            table = decode_table(raw) if raw else None
+        except TableError:
+            continue  # the scorer logs it
+        for name in wanted if table else ():
+            if table and name in table.machines:
+                row = table.machines.index(name)
+                at, every = aligned(table, "at"), aligned(table, "interval_s")
+                known.ages_s[name] = float(seconds) - float(at[row]) if at is not None else 0.0
+                known.every_s[name] = float(every[row]) if every is not None else 0.0
+        facts: Any = server.hmget(names.facts(partition), *wanted)
+        for name, value in zip(wanted, facts, strict=True):
+            if value:
+                known.hosts[name] = str(msgspec.json.decode(value).get("host_id", ""))
+    return known
+
+
+def _hint(server: redis.Redis, names: Names, name: str) -> str:
+    from scorer.commands.machines.known_machines import known_machines
+
+    return did_you_mean(name, known_machines(server, names)) or "; `windward machines list --quiet` has the names"
+
+
+def _checked(name: str) -> str:
+    try:
+        check_machine_id(name)
+    except Rejected as error:
+        raise SettingsError(error.detail) from None
+    return name
+
+
+def _in_words(done: Mapping[str, Any]) -> str:
+    moved = done["instances"]
+    count = "no instance" if not moved else f"instance {moved[0]}" if len(moved) == 1 else f"{len(moved)} instances"
+    line = f"{done['was']} is {done['machine']} now: {count} moved; {in_words(done['operator'])}"
+    if not done["old_is_live"]:
+        return f"{line}\n{done['was']} is forgotten"
+    return (
+        f"{line}\nnow set WINDWARD_MACHINE={done['machine']} for its agent and restart it; {done['was']} is cordoned\n"
+        f"run this again when the old name no longer sends: {done['was']} is forgotten then"
+    )

@@ -1,0 +1,1 @@
+"""Commands that place, rank, and show profiles."""

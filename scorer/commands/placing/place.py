@@ -1,0 +1,108 @@
+"""``windward place``: choose a machine and reserve it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from schemas.process.failures import print_failure
+from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.tables import Screen
+from schemas.process.terminal import screen
+from schemas.rpc.request import InvalidRequest, Request, read_request
+from schemas.values.durations import duration
+from scorer.commands.placing.ranked import candidates
+from scorer.commands.shared import ask
+from scorer.commands.shared.in_words import in_words
+from scorer.commands.shared.request import RequestSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceSettings(RequestSettings):
+    """Choose a machine and reserve it; the reservation expires unless it is confirmed."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward place --cpu 2 --memory 10G --id db-1         # one instance, reserved for 5 minutes",
+        "windward place --cpu 500m --memory 2Gi --count 20     # twenty in one call",
+        "windward place --cpu 2 --memory 10G --ttl-s 1h --selector 'zone in (zone-1, zone-2)' --dry-run",
+        "windward place --query docs/examples/query.json --json",
+    )
+
+    best_effort: bool = setting(False, "place an instance that requests no amount")
+    ttl_s: float | None = setting(None, f"lifetime of the reservation (default {duration(Request().ttl_s)})")
+    count: Annotated[int, Meta(ge=1)] | None = setting(None, "identical instances (default 1)")
+    all_or_nothing: bool | None = setting(None, "reserve all of them or none")
+    machines_max: int | None = setting(None, "at most so many different machines", metavar="COUNT")
+    machines_min: int | None = setting(None, "at least so many different machines", metavar="COUNT")
+    dry_run: bool | None = setting(None, "reserve nothing")
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Place, and print where and why."""
+    settings = load_settings(PlaceSettings, "place", argv, environ)
+    params = settings.request()
+    if "instances" not in params:
+        try:
+            request = read_request(params)
+        except InvalidRequest as error:
+            raise SettingsError(str(error)) from None
+        if not any(request.amounts()) and not request.maxmemory and not settings.best_effort:
+            raise SettingsError("no amount is requested: give --cpu and --memory (or --best-effort)")
+    view = screen(wide=settings.wide)
+    code, answer = ask.ask(settings, "place", params, lambda answer: show(answer, view))
+    if answer is None:
+        return code
+    if answer["missing"]:
+        return ask.NO_MACHINE
+    # a scorer of an earlier release lists ended instances, too
+    over = [one for one in answer["placed"] if one["state"] in ("released", "expired")]
+    if over:
+        first = over[0]
+        message = f"{first['id']!r} has ended ({first['state']}): take another id"
+        print_failure("place", "FAILED_PRECONDITION", message, as_json=settings.json)
+        return ask.FAILED
+    return ask.OK
+
+
+def show(answer: dict[str, Any], screen: Screen | None = None) -> str:
+    """Return the answer for people: what was placed, the best machines, why others were refused."""
+    lines = []
+    placed, tried = answer["placed"], "would be placed" if answer["dry_run"] else "placed"
+    if answer["asked"] == 1 and placed:
+        state = "" if answer["dry_run"] else f": {placed[0]['state']}{_until(placed[0])}"
+        again = " (as before)" if answer["repeated"] else ""
+        lines.append(f"{placed[0]['id']} {tried} on {placed[0]['machine']}{state}{again}")
+    elif answer["asked"] == 1:
+        lines.append("no machine fits")
+    else:
+        lines.append(f"{len(placed)} of {answer['asked']} instances {tried}")
+        on: dict[str, list[str]] = {}
+        for one in placed:
+            on.setdefault(one["machine"], []).append(one["id"])
+        lines += [
+            f"  {machine}  {len(ids)}  {' '.join(ids[:6])}{' ...' if len(ids) > 6 else ''}"
+            for machine, ids in on.items()
+        ]
+    if answer.get("candidates"):
+        lines += ["", candidates(answer, screen), ""]
+        if answer["asked"] == 1 and (words := in_words(answer, screen)):
+            lines += [*words, ""]
+    lines.append(answer["summary"])
+    if answer["missing"] and answer["asked"] > 1:
+        lines.append(f"{answer['missing']} missing: {answer['reason']}")
+    if answer["conflicts"]:
+        lines.append(f"{answer['conflicts']} candidates were lost to other scorers")
+    lines += [f"warning: {warning}" for warning in answer.get("warnings", ())]
+    return "\n".join(lines)
+
+
+def _until(line: dict[str, Any]) -> str:
+    """Return how long a reservation holds; "" for an instance that runs."""
+    ends, began = line.get("expires_at"), line.get("reserved_at")
+    return f" for {duration(ends - began)}" if line["state"] == "reserved" and ends and began else ""
+
+
+SETTINGS = PlaceSettings

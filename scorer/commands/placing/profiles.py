@@ -1,0 +1,166 @@
+"""``windward profiles``: list the profiles, show one with every setting in force, check a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.verbs import chosen
+from scorer.ranking.profiles import plugins
+from scorer.ranking.profiles.catalogue import load_profiles, read_profile
+from scorer.ranking.profiles.profile import Profile, ProfileError
+from scorer.ranking.profiles.third_party import PluginError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListSettings:
+    """List the profiles."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward profiles",)
+
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
+    json: bool = setting(False, "print JSON", group="output")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowSettings(ListSettings):
+    """Show one profile with every setting in force: a name, or a file of your own."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward profiles show windward",
+        "windward profiles show windward > mine.toml     # a file to change; then `windward profiles check mine.toml`",
+    )
+
+    name: str = setting(help="name of a profile, or a TOML file", positional=True, metavar="NAME")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckSettings(ListSettings):
+    """Check a profile file of your own; an error names the line."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward profiles check mine.toml",)
+
+    file: str = setting(help="TOML file", positional=True, metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PluginsSettings(ListSettings):
+    """List every filter and score with its settings."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward profiles plugins",)
+
+
+SETTINGS: dict[str, type[ListSettings]] = {
+    "list": ListSettings, "show": ShowSettings, "check": CheckSettings, "plugins": PluginsSettings,
+}  # fmt: skip
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the command."""
+    verb, rest = chosen("profiles", SETTINGS, argv, environ, default="list")
+    settings = load_settings(
+        SETTINGS[verb], f"profiles {verb}", rest, environ, table="profiles", table_fields=("name", "file")
+    )
+    try:
+        match settings:
+            case ShowSettings():
+                _print(settings.json, _find(settings.name, settings.profiles).effective(), _shown)
+            case CheckSettings():
+                found = read_profile(Path(settings.file))
+                counts = {"profile": found.name, "filters": len(found.filters), "scores": len(found.scores)}
+                _print(settings.json, counts, _checked)
+            case PluginsSettings():
+                _print(settings.json, _plugins(), _plugin_lines)
+            case _:
+                known = load_profiles(settings.profiles).by_name
+                _print(settings.json, [{"name": p.name, "description": p.description} for p in known.values()], _listed)
+    except (ProfileError, PluginError) as error:
+        raise SettingsError(str(error)) from None
+    return 0
+
+
+def _checked(found: dict[str, Any]) -> str:
+    return f"{found['profile']}: {found['filters']} filters and {found['scores']} scores, good"
+
+
+def _find(name: str, paths: tuple[str, ...]) -> Profile:
+    if name.endswith(".toml"):
+        return read_profile(Path(name))
+    return load_profiles(paths).choose(name)
+
+
+def _print(as_json: bool, value: Any, lines: Any) -> None:
+    text = json.dumps(value, indent=2) if as_json else lines(value)
+    sys.stdout.write(text + "\n")
+
+
+def _listed(profiles: list[dict[str, str]]) -> str:
+    width = max(len(each["name"]) for each in profiles)
+    return "\n".join(f"{each['name'].ljust(width)}  {each['description']}" for each in profiles)
+
+
+def _plugins() -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": kind,
+            "name": plugin.name,
+            "about": (plugin.__doc__ or "").strip().splitlines()[0],
+            "settings": {field.name: _default(field) for field in dataclasses.fields(plugin)},  # type: ignore[arg-type]
+        }
+        for kind, found in (("filter", plugins.filters()), ("score", plugins.scores()))
+        for plugin in found.values()
+    ]
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    return field.default_factory() if field.default_factory is not dataclasses.MISSING else None
+
+
+def _plugin_lines(found: list[dict[str, Any]]) -> str:
+    lines = []
+    for each in found:
+        settings = ", ".join(f"{name} = {toml(value)}" for name, value in each["settings"].items())
+        lines += [f"{each['kind']} {each['name']}: {each['about']}", f"    {settings or 'no settings'}"]
+    return "\n".join(lines)
+
+
+def _shown(effective: dict[str, Any]) -> str:
+    """Return the profile as TOML that can be read back."""
+    tables = [key for key in ("filters", "scores") if effective[key]]
+    top = [key for key in effective if key not in ("filters", "scores", "rebalance", "name")]
+    lines = [f"# profile {effective['name']}"] + [f"{key} = {toml(effective[key])}" for key in top]
+    lines += ["", "[rebalance]"] + [f"{key} = {toml(value)}" for key, value in effective["rebalance"].items()]
+    for table in tables:
+        for entry in effective[table]:
+            lines += ["", f"[[{table}]]"] + [
+                f"{key} = {toml(value)}" for key, value in entry.items() if value is not None
+            ]
+    return "\n".join(lines)
+
+
+def toml(value: Any) -> str:
+    """Return a value in TOML, on one line.
+
+    >>> toml({"cpu": 0.5, "names": ["a"]})
+    '{ cpu = 0.5, names = ["a"] }'
+    """
+    if value is None:
+        return "(not given)"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{key} = {toml(each)}" for key, each in value.items() if each is not None)
+        return "{ " + inner + " }" if inner else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return str(value)

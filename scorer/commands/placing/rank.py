@@ -1,0 +1,127 @@
+"""``windward rank``: order the machines for a request: those of the running scorer, or of a file.
+
+`docs/fleet.md` is in the docstring of `scorer.commands.shared.fleet_file`: every field of a fleet file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.terminal import screen
+from schemas.rpc.request import InvalidRequest, Request, read_request
+from schemas.values.near import did_you_mean
+from scorer.client import WindwardError
+from scorer.commands.placing.ranked import explained_only, ranking
+from scorer.commands.shared import ask
+from scorer.commands.shared.request import RequestSettings, read_json
+
+DRAWN = 40
+"""Candidates in the picture without ``--top``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankSettings(RequestSettings):
+    """Rank the machines for a request, without reserving anything: those of the running scorer, or of a file.
+
+    A query file is a request: {"cpu": 2, "memory": "10G", "labels": {...}, ...}. A fleet file; a short one:
+      {"machines": [{"name": "a1", "capacity": {"cpu": 64, "memory": "256G"},
+                     "usage": {"cpu": {"mean": 20, "std": 4}, "memory": "100G"}}]}
+    Exit codes: 0 a machine fits, 2 wrong usage or file, 3 no machine fits, 4 no answer before the deadline.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward rank --cpu 2 --memory 10G                  # ask the running scorer",
+        "windward rank --cpu 2 --memory 10G --explain        # why these, and how many machines each filter refused",
+        "windward rank --machines docs/examples/machines.json --query docs/examples/query.json   # from files alone",
+        "windward rank --machines docs/examples/machines.json --cpu 2 --explain calm --plot out.png",
+    )
+
+    machines: str | None = setting(None, "JSON file that describes the fleet; without it the running scorer is asked",
+                                   metavar="FILE")  # fmt: skip
+    profile: str | None = setting(None, "name of a profile, or a profile file with --machines", metavar="NAME")
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own, with --machines", metavar="PATH")
+    explain: str | None = setting(
+        None, "show each filter's verdict and each score's terms: of the machines listed, or of this one",
+        metavar="MACHINE", optional_value=True, group="output",
+    )  # fmt: skip
+    all: bool = setting(False, "with --explain: of every machine", group="output")
+    plot: str | None = setting(None, "draw the candidates into this PNG file", metavar="FILE", group="output")
+
+    def request(self) -> dict[str, Any]:
+        """Return the request; ``explain`` is true whichever machine is named."""
+        params = super().request()
+        if self.explain is not None:
+            params["explain"] = self.explain.lower() not in ("false", "0")
+        return params
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the command."""
+    settings = load_settings(RankSettings, "rank", argv, environ)
+    params = settings.request()
+    if settings.machines is None:
+        try:
+            read_request(params)
+        except InvalidRequest as error:
+            raise SettingsError(str(error)) from None
+    drawn = {"top": DRAWN} if settings.plot and "top" not in params else {}
+    try:
+        asked = params | drawn
+        answer = ask.call(settings, "rank", asked) if settings.machines is None else _rank_file(settings, asked)
+    except WindwardError as error:
+        return ask.report(error, "rank", settings)
+    if settings.plot:
+        _plot(answer, settings.plot)
+        answer["candidates"] = answer["candidates"][: params.get("top", Request().top)]
+    if params.get("explain") and not settings.all:
+        answer = _explained(answer, settings.explain or "")
+    print(json.dumps(answer, indent=2) if settings.json else ranking(answer, screen(wide=settings.wide)))  # noqa: T201
+    return ask.OK if answer.get("machine") else ask.NO_MACHINE
+
+
+def _explained(answer: Mapping[str, Any], machine: str) -> dict[str, Any]:
+    machine = "" if machine.lower() in ("true", "1") else machine
+    try:
+        return explained_only(answer, machine)
+    except KeyError:
+        there = [one["machine"] for one in answer.get("machines") or ()]
+        raise SettingsError(f"explain: no machine {machine!r}{did_you_mean(machine, there)}") from None
+
+
+def _plot(answer: Mapping[str, Any], path: str) -> None:
+    from scorer.commands.placing.plot import save_plot
+
+    try:
+        save_plot(answer, path)
+    except OSError as error:
+        raise SettingsError(f"plot: {path} cannot be written: {error}") from None
+
+
+def _rank_file(settings: RankSettings, params: dict[str, Any]) -> dict[str, Any]:
+    """Rank the machines of the file."""
+    from scorer.commands.shared.fleet_file import InvalidFleet, read_fleet
+    from scorer.ranking.explanation import explain
+    from scorer.ranking.profiles.catalogue import load_profiles, read_profile
+    from scorer.ranking.profiles.profile import ProfileError
+    from scorer.ranking.rank import rank
+
+    try:
+        request = read_request(params)
+        fleet = read_fleet(read_json(settings.machines or "-", "machines"))
+        name = request.profile
+        profile = read_profile(Path(name)) if name.endswith(".toml") else load_profiles(settings.profiles).choose(name)
+        return explain.answer(rank(request, fleet.snapshot, fleet.ledger, profile, fleet.now_s))
+    except InvalidRequest as error:
+        raise SettingsError(f"query: {error}") from None
+    except InvalidFleet as error:
+        raise SettingsError(f"machines: {error}") from None
+    except ProfileError as error:
+        raise SettingsError(str(error)) from None
+
+
+SETTINGS = RankSettings

@@ -1,0 +1,1 @@
+"""Commands that plan: drain, plan, rebalance, capacity, evict."""

@@ -1,0 +1,217 @@
+"""``windward capacity``: how many more instances of a kind fit, where, what limits them, and what if machines are lost.
+
+It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`). Nothing is reserved.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.tables import Column, Screen, table
+from schemas.process.terminal import screen
+from schemas.resources import RESOURCES
+from schemas.rpc.request import InvalidRequest, Request, read_request
+from scorer.commands.planning.capacity_mix import mix_answer, mix_table, show_mix
+from scorer.commands.shared import ask
+from scorer.commands.shared.request import RequestSettings
+from scorer.commands.shared.whole_fleet import chosen_profile, whole_fleet
+from scorer.settings import LedgerSettings
+from scorer.wire import AWAY
+
+if TYPE_CHECKING:
+    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.planning.capacity.room import Room
+    from scorer.ranking.profiles.profile import Profile
+
+_SHOWN = ("cpu", "memory")
+SHAPES_MAX = 5
+"""The number of machine sizes tried as one more machine: the most frequent ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacitySettings(RequestSettings, LedgerSettings):
+    """Print how many more instances of a kind fit, and what then limits them; nothing is reserved.
+
+    They fit as they would be placed: by the filters of the profile, on allocated amounts and measured load. One more
+    machine is tried idle and empty, in each size of the fleet. The instances of --if-lost are placed anew first. --mix
+    counts instances of the kinds that were placed lately, in their shares, until the first kind no longer fits.
+    Exit codes: 0 at least one fits, 2 wrong usage or file, 3 none fits, 4 the running fleet cannot be read.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward capacity --cpu 2 --memory 10G                        # of the running fleet",
+        "windward capacity --cpu 2 --memory 10G --by rack --if-lost rack=rack-001",
+        "windward capacity --mix --machines docs/examples/hot.json       # of the kinds placed in the last week",
+        "windward capacity --cpu 2 --memory 10G --machines docs/examples/machines.json   # of a file",
+    )
+
+    machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
+                                   metavar="FILE")  # fmt: skip
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
+    by: str = setting("", "count by the values of this label, or by machine", metavar="LABEL")
+    if_lost: dict[str, str] = setting({}, "assume that the machines with this label are lost", metavar="LABEL=VALUE")
+
+    mix: bool = setting(False, "count the kinds of instances that were placed lately, in their shares")
+    mix_since: Annotated[float, Meta(gt=0, le=366 * 86_400)] = setting(
+        7 * 86_400.0, "with --mix: how long ago is lately", duration=True
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mix and (given := [name for name in (*RESOURCES, "maxmemory", "query") if getattr(self, name)]):
+            raise ValueError(f"mix: counts what was placed lately; {given[0]} has no place beside it")
+        if len(self.if_lost) > 1:
+            raise ValueError(f"if_lost: expected one LABEL=VALUE, got {len(self.if_lost)}")
+
+
+SETTINGS = CapacitySettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the command."""
+    settings = load_settings(CapacitySettings, "capacity", argv, environ)
+    try:
+        request = read_request(settings.request())
+        fleet = whole_fleet(settings, settings.machines)
+        profile = chosen_profile(request.profile, settings.profiles)
+        if settings.mix:
+            answer = mix_answer(settings.mix_since, settings.by, settings.if_lost, fleet, profile)
+        else:
+            answer = _answer(settings, request, fleet, profile)
+    except InvalidRequest as error:
+        raise SettingsError(str(error)) from None
+    except AWAY as error:
+        return ask.unreachable(settings.redis_url, error, "capacity", settings)
+    print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
+    return ask.OK if answer["fit"] else ask.NO_MACHINE
+
+
+def _answer(settings: CapacitySettings, request: Request, fleet: OfflineFleet, profile: Profile) -> dict[str, Any]:
+    from scorer.planning.capacity.room import room
+
+    snapshot, ledger, now_s = fleet.snapshot, fleet.ledger, fleet.now_s
+    answer: dict[str, Any] = {"profile": profile.name, "machines": len(snapshot), "instances": len(ledger)}
+    if settings.if_lost:
+        lost, here = _lost(settings.if_lost, request, fleet, profile)
+        answer["lost"] = lost
+    else:
+        here = room(request, snapshot, ledger, profile, now_s)
+    answer |= {
+        "fit": here.total,
+        "at_least": here.at_least,
+        "machines_with_room": int((here.copies > 0).sum()),
+        "limits": [{"filter": one.filter, "reason": one.reason, "machines": one.machines} for one in here.limits],
+        "by": _by(settings.by, here, fleet) if settings.by else {},
+        "one_more_machine": _one_more(request, fleet, profile),
+    }
+    return answer
+
+
+def _lost(
+    label: Mapping[str, str], request: Request, fleet: OfflineFleet, profile: Profile
+) -> tuple[dict[str, Any], Room]:
+    """Return the counts of the lost machines' instances, and the room on the other machines."""
+    import msgspec
+
+    from scorer.planning.capacity.loss import lose
+    from scorer.planning.capacity.room import room
+
+    ((key, value),) = label.items()
+    rules = fleet.snapshot.rules
+    names = [name for row, name in enumerate(fleet.snapshot.names) if rules.labels(row).get(key) == value]
+    if not names:
+        raise SettingsError(f"if_lost: no machine has the label {key}={value}")
+    left = f"{key}!={value}"
+    loss = lose(names, left, fleet.snapshot, fleet.ledger, profile, fleet.now_s)
+    both = ",".join(filter(None, (request.selector, left)))
+    here = room(msgspec.structs.replace(request, selector=both), fleet.snapshot, loss.overlay, profile, fleet.now_s)
+    told = {"machines": len(names), "placed": loss.placed, "homeless": list(loss.homeless[:100]),
+            "homeless_count": len(loss.homeless)}  # fmt: skip
+    return told, here
+
+
+def _by(key: str, here: Room, fleet: OfflineFleet) -> dict[str, int]:
+    """Return copies by the values of a label, most first; "" for machines without it."""
+    found: dict[str, int] = {}
+    for row, (name, count) in enumerate(zip(here.machines, here.copies.tolist(), strict=True)):
+        value = name if key == "machine" else fleet.snapshot.rules.labels(row).get(key, "")
+        found[value] = found.get(value, 0) + count
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _one_more(request: Request, fleet: OfflineFleet, profile: Profile) -> list[dict[str, Any]]:
+    """Return how many copies an idle and empty machine of each size takes; the most frequent sizes."""
+    import numpy as np
+
+    from scorer.commands.shared.fleet_file import read_fleet
+    from scorer.planning.capacity.room import room
+
+    sizes = fleet.snapshot.allocatable.T
+    known = np.flatnonzero(np.isfinite(sizes).any(axis=1))
+    if not known.size:
+        return []
+    as_numbers = np.nan_to_num(sizes[known], nan=-1.0)  # two unknown capacities are equal
+    _, first, counts = np.unique(as_numbers, axis=0, return_index=True, return_counts=True)
+    found = []
+    for place in np.argsort(-counts, kind="stable")[:SHAPES_MAX]:
+        row = int(known[first[place]])
+        capacity = {name: size for name, size in zip(RESOURCES, sizes[row].tolist(), strict=True) if np.isfinite(size)}
+        labels = dict(fleet.snapshot.rules.labels(row))
+        idle = {"name": "one more", "capacity": capacity, "labels": labels, "usage": dict.fromkeys(capacity, 0.0)}
+        new = read_fleet([idle])
+        copies = room(request, new.snapshot, new.ledger, profile, new.now_s).total
+        found.append({"capacity": capacity, "machines": int(counts[place]), "copies": copies})
+    return found
+
+
+def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
+    """Return the count, where it is, and what limits it."""
+    if "mix" in answer:
+        lines = [show_mix(answer), mix_table(answer, screen)]
+        return "\n".join([*_lost_line(answer), *lines, *_tables(answer, screen)])
+    about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
+    number = f"{'at least ' if answer['at_least'] else ''}{answer['fit']}"
+    line = f"{number} more fit, on {answer['machines_with_room']} machines ({about})"
+    sizes = _sizes(answer["one_more_machine"])
+    return "\n".join([*_lost_line(answer), line, *_tables(answer, screen), *sizes])
+
+
+def _lost_line(answer: Mapping[str, Any]) -> list[str]:
+    if not (lost := answer.get("lost")):
+        return []
+    homeless = f"{lost['homeless_count']} find no machine" if lost["homeless_count"] else "all find a machine"
+    placed = lost["placed"] + lost["homeless_count"]
+    return [f"without {lost['machines']} machines: {placed} instances placed anew, {homeless}"]
+
+
+def _tables(answer: Mapping[str, Any], screen: Screen | None) -> list[str]:
+    """Return the tables of where they fit, and of what limits them."""
+    lines = []
+    if answer["by"]:
+        lines.append(
+            table([Column("value"), Column("fit")], [[k or "-", str(v)] for k, v in answer["by"].items()], screen)
+        )
+    if answer["limits"]:
+        columns = [Column("filter"), Column("machines"), Column("what limits them", left=True)]
+        rows = [[one["filter"], str(one["machines"]), one["reason"]] for one in answer["limits"]]
+        lines.append(table(columns, rows, screen))
+    return lines
+
+
+def _sizes(shapes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each size of machines, with cpu, memory, and every resource in which the sizes differ."""
+    from scorer.commands.shared.show import amount
+
+    names = [name for name in RESOURCES if any(name in one["capacity"] for one in shapes)]
+    shown = [n for n in names if n in _SHOWN or len({one["capacity"].get(n) for one in shapes}) > 1]
+    return [
+        f"one more machine with {size or 'unknown capacity'}: {one['copies']}"
+        for one in shapes
+        for size in [", ".join(f"{n} {amount(n, one['capacity'].get(n), 0)}" for n in shown)]
+    ]

@@ -1,0 +1,171 @@
+"""``windward drain``: take machines out of service: cordon them, and print a target for each instance.
+
+It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`), so that no scorer waits for the plan.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from schemas.messages.operator import DEFAULT
+from schemas.process.failures import Failure
+from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.terminal import screen
+from scorer.client import WindwardError
+from scorer.commands.planning.drain_view import consolidate_answer, drain_answer, show, show_undone
+from scorer.commands.shared import ask
+from scorer.commands.shared.whole_fleet import chosen_profile, whole_fleet
+from scorer.settings import ClientSettings, LedgerSettings
+from scorer.wire import AWAY
+
+if TYPE_CHECKING:
+    from scorer.commands.shared.fleet_file import OfflineFleet
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrainSettings(ClientSettings, LedgerSettings):
+    """Cordon machines, and print where all their instances go; each move sees the ones before it.
+
+    The instances go where the profile would place them, the largest first. One that finds no machine stays, and the
+    reason is printed. An instance with the label movable=false stays unless --force. --apply reserves the targets: each
+    instance holds both machines until `windward confirm ID --machine TARGET`, or until --ttl-s is over. --undo cancels
+    such moves and uncordons the machines. --consolidate empties the machines with the least memory to copy whose
+    instances all fit elsewhere without overload.
+    Exit codes: 0 every instance finds a machine; 3 some find none, or fewer machines than wanted can be emptied; 4 the
+    running fleet cannot be read, no scorer answers, or --wait-s passed.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward drain sim-00001 --dry-run                          # where would its instances go?",
+        "windward drain sim-00001 'sim-0001*'                        # cordon them, print the targets",
+        "windward drain sim-00001 --apply                            # and reserve the targets",
+        "windward drain --consolidate 3 --dry-run                    # which three are the cheapest to empty?",
+        "windward drain --undo sim-00001 'sim-0001*'                 # they take instances again",
+        "windward drain a1 --force --machines docs/examples/hot.json   # of a file: nothing is cordoned",
+    )
+
+    words: tuple[str, ...] = setting((), "machines, or globs", positional=True, metavar="MACHINE")
+    selector: str = setting("", "the machines whose labels this selects", group="machines")
+    consolidate: Annotated[int, Meta(ge=0, le=10_000)] = setting(
+        0, "instead, this many machines: the cheapest to empty", group="machines", metavar="COUNT"
+    )
+    machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
+                                   metavar="FILE")  # fmt: skip
+    profile: str = setting("", "name of a profile, or a profile file, by which the instances are placed",
+                           metavar="NAME")  # fmt: skip
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
+    same: tuple[str, ...] = setting((), "labels whose value source and target must share", metavar="LABEL")
+    force: bool = setting(False, "also move instances with the label movable=false")
+    dry_run: bool = setting(False, "cordon nothing: only print where the instances would go")
+    apply: bool = setting(False, "reserve the target of each move, until it is confirmed there")
+    ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = setting(
+        3600.0, "how long each move may take; then it ends by itself", duration=True
+    )
+    undo: bool = setting(False, "cancel the moves away from the machines, and uncordon these")
+    wait: bool = setting(False, "wait until the machines hold no instance; progress goes to stderr")
+    wait_s: Annotated[float, Meta(gt=0, le=31 * 86_400)] = setting(3600.0, "how long --wait waits", duration=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.machines is not None and (self.undo or self.wait or self.apply):
+            raise ValueError("machines: a file is only planned on, without --apply, --undo and --wait")
+        if self.undo and (self.dry_run or self.wait or self.apply):
+            raise ValueError("undo: goes with machines alone, without --dry-run, --apply and --wait")
+        if self.apply and self.dry_run:
+            raise ValueError("apply: does not go together with --dry-run")
+        if self.apply and self.profile.endswith(".toml"):
+            raise ValueError("profile: --apply needs a profile of the scorer; give its name")
+        if self.consolidate and (self.words or self.selector or self.undo):
+            raise ValueError("consolidate: chooses the machines itself; goes without names, --selector and --undo")
+        if not self.words and not self.selector and not self.consolidate:
+            raise ValueError("words: drain which machines? Give names, globs, --selector or --consolidate")
+        if DEFAULT in self.words:
+            raise ValueError(f"words: {DEFAULT!r} would drain every machine; name them")
+
+
+SETTINGS = DrainSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the command."""
+    settings = load_settings(DrainSettings, "drain", argv, environ)
+    try:
+        if settings.machines is not None:
+            fleet = whole_fleet(settings, settings.machines)
+            machines = () if settings.consolidate else _of_file(settings, fleet)
+            return _tell(settings, _answer(settings, fleet, machines))
+        return _live(settings)
+    except WindwardError as error:
+        return ask.report(error, "drain", settings)
+
+
+def _of_file(settings: DrainSettings, fleet: OfflineFleet) -> list[str]:
+    from scorer.commands.machines.known_machines import meant
+
+    rules = fleet.snapshot.rules
+    known = {name: rules.labels(row) for row, name in enumerate(fleet.snapshot.names)}
+    return meant(settings.words, settings.selector, known, ahead=None)
+
+
+def _live(settings: DrainSettings) -> int:
+    import redis
+
+    from scorer.commands.planning.drain_live import await_empty, cancel, cordon, machines_meant, reserve
+
+    profile = chosen_profile(settings.profile, settings.profiles)  # refused before anything is written
+    try:
+        machines = [] if settings.consolidate else machines_meant(settings, settings.words, settings.selector)
+        if settings.undo:
+            cancelled = cancel(settings, machines)
+            undone = {"uncordoned": cordon(settings, machines, off=True), "cancelled": cancelled}
+            print(json.dumps(undone) if settings.json else show_undone(undone))  # noqa: T201
+            return ask.OK
+        if not settings.dry_run:
+            cordon(settings, machines)
+        try:
+            answer = _answer(settings, whole_fleet(settings, None), machines, profile=profile)
+        except Failure as error:
+            left = "; the machines stay cordoned (windward drain --undo)" if machines and not settings.dry_run else ""
+            raise Failure(f"{error}{left}") from error
+        if settings.consolidate and not settings.dry_run:
+            cordon(settings, machines := answer["drained"])
+        answer["cordoned"] = not settings.dry_run
+        if settings.apply:
+            reserve(settings, answer["moves"], settings.ttl_s, settings.profile)
+            refused = [one for one in answer["moves"] if one["state"] == "refused"]
+            answer["moves"] = [one for one in answer["moves"] if one["state"] != "refused"]
+            answer["blocked"] += refused
+        code = _tell(settings, answer)
+        return await_empty(settings, machines, settings.wait_s) if settings.wait else code
+    except (*AWAY, redis.ResponseError) as error:
+        return ask.unreachable(settings.redis_url, error, "drain", settings)
+
+
+def _answer(
+    settings: DrainSettings, fleet: OfflineFleet, machines: Sequence[str], *, profile: Any = None
+) -> dict[str, Any]:
+    from schemas.rpc.request import InvalidRequest
+    from scorer.planning.drain.consolidate import consolidate
+    from scorer.planning.drain.drain import drain
+
+    profile = profile or chosen_profile(settings.profile, settings.profiles)
+    how = (fleet.snapshot, fleet.ledger, profile, fleet.now_s)
+    try:
+        if not settings.consolidate:
+            drained = drain(machines, *how, same=settings.same, force=settings.force)
+            return drain_answer(drained, profile, fleet)
+        found = consolidate(settings.consolidate, *how, same=settings.same, force=settings.force)
+    except InvalidRequest as error:
+        raise SettingsError(str(error)) from None
+    return drain_answer(found.drained, profile, fleet) | consolidate_answer(found, settings.consolidate)
+
+
+def _tell(settings: DrainSettings, answer: Mapping[str, Any]) -> int:
+    print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
+    short = len(answer["drained"]) < settings.consolidate
+    return ask.NO_MACHINE if answer["blocked"] or short else ask.OK

@@ -1,0 +1,105 @@
+"""The output of ``windward drain``, as JSON and as text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from schemas.process.tables import Column, Screen, table
+from schemas.resources import RESOURCES
+from scorer.commands.machines.operator_facts import in_words
+from scorer.commands.shared.show import amount
+
+if TYPE_CHECKING:
+    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.ledger.record.instance import Instance
+    from scorer.planning.drain.consolidate import Consolidated
+    from scorer.planning.drain.drain import Drained
+    from scorer.ranking.profiles.profile import Profile
+
+_SHOWN = ("cpu", "memory")
+
+
+def drain_answer(drained: Drained, profile: Profile, fleet: OfflineFleet) -> dict[str, Any]:
+    """Return the plan for JSON: the moves in their order, and the blocked instances with their reasons."""
+    return {
+        "drained": list(drained.machines),
+        "cordoned": False,
+        "profile": profile.name,
+        "machines": len(fleet.snapshot),
+        "instances": len(fleet.ledger),
+        "moves": [_line(one.instance) | {"target": one.target, "state": "planned"} for one in drained.moves],
+        "moving": [
+            _line(one) | {"target": one.moving.to, "until": one.moving.until} for one in drained.leaving if one.moving
+        ],
+        "blocked": [_line(one.instance) | {"reason": one.why} for one in drained.blocked],
+    }
+
+
+def consolidate_answer(found: Consolidated, wanted: int) -> dict[str, Any]:
+    """Return what a consolidation adds for JSON: each machine that would be empty, with the cost of its moves."""
+    emptied = [
+        {"machine": one.machine, "memory": one.memory_bytes, "instances": one.instances} for one in found.machines
+    ]
+    return {"consolidate": {"wanted": wanted, "tried": found.tried, "left": dict(found.left), "machines": emptied}}
+
+
+def _line(instance: Instance) -> dict[str, Any]:
+    amounts = {name: given for name, given in zip(RESOURCES, instance.amounts, strict=True) if given is not None}
+    line = {"id": instance.id, "source": instance.machine, "generation": instance.generation}
+    return line | {name: amounts.get(name) for name in _SHOWN}
+
+
+def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
+    """Return the tables of moves and blocked instances, and the counts."""
+    names, moves, blocked = answer["drained"], answer["moves"], answer["blocked"]
+    of = names[0] if len(names) == 1 else f"{len(names)} machines"
+    state = "cordoned" if answer["cordoned"] else "not cordoned: only planned"
+    moving, lines = answer["moving"], []
+    if consolidated := answer.get("consolidate"):
+        lines += _emptied(consolidated, screen)
+    if consolidated and not names:
+        return lines[0]
+    if not moves and not blocked and not moving:
+        return f"{of}: {state}; no instance is there"
+    if moves:
+        columns = [
+            Column("id"), Column("from", left=True), Column("to", left=True), *(Column(name, 1) for name in _SHOWN),
+        ]  # fmt: skip
+        rows = [
+            [one["id"], one["source"], one["target"], *(amount(name, one[name]) for name in _SHOWN)] for one in moves
+        ]
+        lines.append(table(columns, rows, screen))
+    if blocked:
+        columns = [Column("stays"), Column("on", left=True), Column("why", left=True)]
+        lines.append(table(columns, [[one["id"], one["source"], one["reason"]] for one in blocked], screen))
+    lines += [f"{one['id']} is moving to {one['target']} already" for one in moving]
+    about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
+    lines.append(f"{of}: {state}; {_counts(moves, blocked)} ({about})")
+    return "\n".join(lines)
+
+
+def _emptied(found: Mapping[str, Any], screen: Screen | None) -> list[str]:
+    """Return the table of machines that would be empty, or a line that there is none."""
+    machines, wanted = found["machines"], found["wanted"]
+    why = "; left out: " * bool(found["left"]) + ", ".join(f"{n} {words}" for words, n in found["left"].items())
+    if not machines:
+        return [f"no machine can be emptied: {found['tried']} were tried{why}"]
+    rows = [[one["machine"], str(one["instances"]), amount("memory", one["memory"])] for one in machines]
+    lines = [table([Column("emptied"), Column("instances"), Column("memory to copy")], rows, screen)]
+    if len(machines) < wanted:
+        lines.append(f"{len(machines)} of {wanted} machines can be emptied: {found['tried']} were tried{why}")
+    return lines
+
+
+def _counts(moves: Sequence[Mapping[str, Any]], blocked: Sequence[object]) -> str:
+    there = f"{len(moves)} of {len(moves) + len(blocked)} instances find a machine"
+    if reserved := sum(one["state"] == "moving" for one in moves):
+        there += f", {reserved} targets are reserved: `windward confirm ID --machine TARGET` when each runs there"
+    return f"{there}, {len(blocked)} {'stays' if len(blocked) == 1 else 'stay'}" if blocked else there
+
+
+def show_undone(answer: Mapping[str, Any]) -> str:
+    """Return the machines' operators' rules, and the cancelled moves, a line each."""
+    lines = [f"{name}: {in_words(said)}" for name, said in answer["uncordoned"].items()]
+    return "\n".join([*lines, *(f"{one}: its move is cancelled" for one in answer["cancelled"])])

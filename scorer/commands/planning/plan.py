@@ -1,0 +1,157 @@
+"""``windward plan``: compare wanted instances with the ledger; with ``--apply``, carry out the differences.
+
+It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`); what is applied goes through a scorer, which
+checks each step again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from schemas.process.failures import Failure, print_failure
+from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.terminal import screen
+from schemas.rpc.request import InvalidRequest
+from scorer.client import WindwardError
+from scorer.commands.planning.plan_view import left_words, plan_answer, show, undone, undone_words
+from scorer.commands.shared import ask
+from scorer.commands.shared.whole_fleet import chosen_profile, whole_fleet
+from scorer.settings import ClientSettings, LedgerSettings
+from scorer.wire import AWAY
+
+if TYPE_CHECKING:
+    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.planning.wanted.steps import Wanted
+    from scorer.ranking.profiles.profile import Profile
+
+CHANGES, UNKNOWN = 1, 255
+"""Exit codes: there is something to change; the plan could not be made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanSettings(ClientSettings, LedgerSettings):
+    """Compare the instances of a file with the ledger: print what would be placed, moved, changed, released or refused.
+
+    The file has JSON lines, or one JSON list, of objects with `id` and the fields of a request (`cpu`, `memory`,
+    `machine`, `selector`, ...), as `place --query` takes them. Other instances are left alone unless --prune. With
+    --apply a scorer carries the steps out, and stops at the first one that it refuses; run again, the command does the
+    others. With --all-or-nothing the steps before that one are undone.
+    Exit codes: 0 nothing to change, or all applied; 1 there are changes, or --apply stopped; 3 some find no machine; 4
+    no answer to --apply; 255 the plan could not be made.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward plan docs/examples/wanted.jsonl --machines docs/examples/hot.json    # against the fleet of a file",
+        "windward plan docs/examples/wanted.jsonl --prune --prune-labels app=web       # what is no longer wanted, too",
+        "windward plan docs/examples/wanted.jsonl --apply --all-or-nothing             # only if nothing is refused",
+    )
+
+    file: str = setting(help="the wanted instances; - is standard input", positional=True, metavar="FILE")
+    machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
+                                   metavar="FILE")  # fmt: skip
+    profile: str = setting("", "name of a profile, or a profile file, by which instances are placed", metavar="NAME")
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
+    prune: bool = setting(False, "release confirmed instances that the file does not name")
+    prune_labels: dict[str, str] = setting({}, "with --prune: only those with these labels", metavar="KEY=VALUE")
+    apply: bool = setting(False, "carry the plan out")
+    all_or_nothing: bool = setting(False, "with --apply: change nothing when a step is refused: undo those before")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.apply and self.machines is not None:
+            raise ValueError("apply: a file is only planned on")
+        if self.apply and self.profile.endswith(".toml"):
+            raise ValueError("profile: --apply needs a profile of the scorer; give its name")
+        if self.prune_labels and not self.prune:
+            raise ValueError("prune_labels: goes with --prune")
+
+
+SETTINGS = PlanSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the command."""
+    settings = load_settings(PlanSettings, "plan", argv, environ)
+    try:
+        profile = chosen_profile(settings.profile, settings.profiles)
+        fleet, found = _found(settings, profile)
+    except SettingsError as error:
+        print_failure("plan", "INVALID_ARGUMENT", str(error), as_json=settings.json)
+        return UNKNOWN
+    except Failure as error:
+        print_failure("plan", "INTERNAL", str(error), as_json=settings.json, with_code=True)
+        return UNKNOWN
+    except AWAY as error:
+        ask.unreachable(settings.redis_url, error, "plan", settings)
+        return UNKNOWN
+    answer = plan_answer(found, profile, fleet)
+    refused = bool(answer["counts"]["refuse"])
+    if settings.apply and not (refused and settings.all_or_nothing):
+        return _apply(settings, found, answer)
+    _tell(settings, answer)
+    if refused:
+        return ask.NO_MACHINE
+    return CHANGES if answer["steps"] else ask.OK
+
+
+def _found(settings: PlanSettings, profile: Profile) -> tuple[OfflineFleet, Wanted]:
+    """Return the fleet and the plan; raises SettingsError, or one of `scorer.wire.AWAY`."""
+    from scorer.commands.planning.wanted_file import InvalidWanted, read_text, read_wanted
+    from scorer.planning.wanted.wanted import compare
+
+    try:
+        with nullcontext(sys.stdin.buffer) if settings.file == "-" else Path(settings.file).open("rb") as file:
+            requests = read_wanted(read_text(file))
+    except OSError as error:
+        raise SettingsError(f"file: {settings.file}: {error.strerror}") from None
+    except InvalidWanted as error:
+        raise SettingsError(f"file: {settings.file}: {error}") from None
+    fleet = whole_fleet(settings, settings.machines)
+    find = partial(
+        compare, requests, fleet.snapshot, fleet.ledger, profile, fleet.now_s,
+        prune=settings.prune, prune_labels=settings.prune_labels,
+    )  # fmt: skip
+    try:
+        found = find()
+        if settings.all_or_nothing and found.count("release"):  # releases come last: none has to be undone
+            last = find(release_last=True)
+            found = last if last.count("refuse") <= found.count("refuse") else found
+    except InvalidRequest as error:
+        raise SettingsError(f"file: {settings.file}: {error}") from None
+    return fleet, found
+
+
+def _apply(settings: PlanSettings, found: Wanted, answer: dict[str, Any]) -> int:
+    from scorer.commands.planning.plan_apply import Done, Stopped, apply, tried_again
+    from scorer.commands.planning.plan_undo import undo
+
+    code, call = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK, tried_again(partial(ask.call, settings))
+    done: list[Done] = []
+    try:
+        for one in apply(call, found.steps, profile=settings.profile, all_or_nothing=settings.all_or_nothing):
+            answer["steps"][one.position] |= {"target": one.where, "done": True}
+            done.append(one)
+    except Stopped as stopped:
+        at = found.steps.index(stopped.step)
+        answer["steps"][at].pop("done", None)
+        if settings.all_or_nothing:
+            left = undo(call, found.steps, done, stopped, settings.profile)
+            answer |= undone(answer["steps"], left)
+            words = undone_words(answer, stopped.code)
+        else:
+            words = left_words(answer)
+        code = ask.report(WindwardError(stopped.code, f"{stopped}; {words}"), "plan", settings)
+    answer["applied"] = True
+    _tell(settings, answer)
+    return code
+
+
+def _tell(settings: PlanSettings, answer: Mapping[str, Any]) -> None:
+    print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201

@@ -1,0 +1,100 @@
+"""The output of ``windward plan``, as JSON and as text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from schemas.process.tables import Column, Screen, table
+
+if TYPE_CHECKING:
+    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.planning.wanted.steps import Wanted
+    from scorer.ranking.profiles.profile import Profile
+
+_SIGNS = {"place": "+", "move": ">", "change": "~", "update": "*", "release": "-", "refuse": "!"}
+_WORDS = {
+    "place": "to place", "move": "to move", "change": "to change", "update": "to update", "release": "to release",
+    "refuse": "refused", "same": "unchanged",
+}  # fmt: skip
+_UNKNOWN = ("DEADLINE_EXCEEDED", "UNAVAILABLE")
+
+
+def plan_answer(found: Wanted, profile: Profile, fleet: OfflineFleet) -> dict[str, Any]:
+    """Return the plan as JSON has it: every step but those that change nothing, in their order."""
+    return {
+        "profile": profile.name,
+        "machines": len(fleet.snapshot),
+        "instances": len(fleet.ledger),
+        "counts": {action: found.count(action) for action in _WORDS},  # type: ignore[arg-type]
+        "others": found.others,
+        "steps": [
+            {"action": one.action, "id": one.id, "source": one.source, "target": one.target, "why": one.why}
+            for one in found.steps
+        ],
+        "applied": False,
+    }
+
+
+def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
+    """Return a table of the steps, and the counts."""
+    counts = ", ".join(f"{number} {_WORDS[action]}" for action, number in answer["counts"].items())
+    about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
+    left = f"; {answer['others']} others are left alone" if answer["others"] else ""
+    lines = []
+    if answer["steps"]:
+        columns = [
+            Column(""), Column("id", left=True), Column("from", left=True), Column("to", left=True),
+            *[Column("state", left=True)] * answer["applied"], Column("what", 1, left=True),
+        ]  # fmt: skip
+        rows = [
+            [_SIGNS[one["action"]], one["id"], one["source"] or "-", one["target"] or "-",
+             *[_state(one)] * answer["applied"], one["why"]]
+            for one in answer["steps"]
+        ]  # fmt: skip
+        lines.append(table(columns, rows, screen))
+    lines.append(f"{counts}{left} ({about})")
+    return "\n".join(lines)
+
+
+def _state(step: Mapping[str, Any]) -> str:
+    """Return what became of a step that was to be carried out."""
+    if step["action"] == "refuse":
+        return "refused"
+    return next(
+        (state for state in ("done", "undone") if step.get(state)), "not undone" if "left" in step else "not done"
+    )
+
+
+def left_words(answer: Mapping[str, Any]) -> str:
+    """Return how far a plan was carried out."""
+    steps = [one for one in answer["steps"] if one["action"] != "refuse"]
+    done = sum(one.get("done", False) for one in steps)
+    return f"{done} of {len(steps)} steps are done, run it again for the rest"
+
+
+def undone(steps: Sequence[dict[str, Any]], left: Mapping[int, str]) -> dict[str, Any]:
+    """Note in the steps which of them are undone, and why others are not; return what the answer says of it."""
+    for position, step in enumerate(steps):
+        if position in left:
+            step.pop("done", None)
+            step["left"] = left[position]
+        elif step.pop("done", False):
+            step["undone"] = True
+    return {"undone": not left}
+
+
+def undone_words(answer: Mapping[str, Any], code: str) -> str:
+    """Return the state after an all-or-nothing plan was stopped."""
+    steps = answer["steps"]
+    number, left = sum("undone" in one for one in steps), [one for one in steps if "left" in one]
+    words = f"{number} steps before it are undone" if number != 1 else "the step before it is undone"
+    if left:
+        words += f", {len(left)} cannot be: " + "; ".join(
+            f"{one['id']!r} ({one['action']}): {one['left']}" for one in left
+        )
+    elif code in _UNKNOWN:
+        words += "; whether it was carried out itself is not known: `windward instances show ID` says it"
+    else:
+        words += ": nothing has changed"
+    return words if number or left or code in _UNKNOWN else "nothing has changed"

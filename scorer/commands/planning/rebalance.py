@@ -1,0 +1,141 @@
+"""``windward rebalance``: which instances should move, and why; in the running fleet, or in that of a file.
+
+It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`). Nothing is moved; with ``--apply`` a scorer
+reserves the targets (`scorer.commands.planning.rebalance_apply`).
+
+With ``--rounds`` this process observes several rounds and prints the last plan. Rejected: a state in Redis between two
+runs of the command. A run would then change what the next one prints, and two users would disturb each other. The
+daemon, ``windward rebalancer``, observes all the time.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.terminal import screen
+from scorer.commands.planning.balance_settings import BalanceSettings
+from scorer.commands.planning.rebalance_apply import apply_moves
+from scorer.commands.planning.rebalance_view import plan_answer, show
+from scorer.commands.shared import ask
+from scorer.commands.shared.whole_fleet import chosen_profile, whole_fleet
+from scorer.settings import ClientSettings, LedgerSettings
+from scorer.wire import AWAY
+
+if TYPE_CHECKING:
+    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.planning.balance.by_overload import Plan
+    from scorer.ranking.profiles.profile import Profile
+
+
+@dataclass(frozen=True, kw_only=True)
+class RebalanceSettings(ClientSettings, LedgerSettings, BalanceSettings):
+    """Say which instances should move away from overloaded machines; it moves nothing itself.
+
+    With rule `overload` each move reduces the expected load above 90 % of a machine, given the moves before it. With
+    `thresholds` instances leave machines above --high while there is room on machines below --low, as with
+    Koordinator's descheduler. An instance with the label movable=false stays. --same names labels that source and
+    target must share, in addition to the rules of the instances' requests.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward rebalance                                          # the ten best moves now",
+        "windward rebalance --moves-max 50 --same rack --json",
+        "windward rebalance --rounds 6 --rounds-over 5 --every 1m    # only machines overloaded for five minutes",
+        "windward rebalance --rule thresholds --high cpu=65,memory=95 --low cpu=45,memory=60",
+        "windward rebalance --machines docs/examples/hot.json --plot moves.png",
+        "windward rebalance --moves-max 3 --apply                   # and reserve the targets, for an hour",
+    )
+
+    machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
+                                   metavar="FILE")  # fmt: skip
+    profile: str = setting("", "name of a profile, or a profile file: its filters, its load, its expected use",
+                           metavar="NAME")  # fmt: skip
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
+    rounds: Annotated[int, Meta(ge=1, le=10_000)] = setting(
+        1, "plan so many times and print the last plan: machines that are over only for a moment give nothing"
+    )
+    every: Annotated[float, Meta(gt=0, le=86_400)] = setting(60.0, "time between two rounds", duration=True)
+    apply: bool = setting(False, "reserve the target of each move; a refused one drops those that depend on it")
+    ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = setting(3600.0, "with --apply: how long a target is held")
+    plot: str | None = setting(None, "draw the source and target machines, before and after, into this PNG file",
+                               metavar="FILE", group="output")  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.apply and self.machines is not None:
+            raise ValueError("apply: the machines of a file cannot be reserved; leave --machines out")
+        if self.rounds > 1 and self.machines is not None:
+            raise ValueError("rounds: a file has one moment; several rounds need the running fleet")
+
+
+SETTINGS = RebalanceSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run the command."""
+    settings = load_settings(RebalanceSettings, "rebalance", argv, environ)
+    profile = settings.balanced(chosen_profile(settings.profile, settings.profiles))
+    if settings.rounds > 1 and profile.rebalance.rounds_over >= settings.rounds:
+        raise SettingsError(
+            f"rounds: a machine gives after more than {profile.rebalance.rounds_over} rounds (rounds_over); "
+            f"give --rounds {profile.rebalance.rounds_over + 1} or more, or --rounds-over 1"
+        )
+    try:
+        plan, fleet = planned(settings, profile)
+    except AWAY as error:
+        return ask.unreachable(settings.redis_url, error, "rebalance", settings)
+    answer = plan_answer(plan, profile, fleet)
+    if settings.apply:
+        answer["moves"] = apply_moves(answer["moves"], lambda move: _reserve(settings, move))
+    if settings.plot:
+        _draw(answer, settings.plot)
+    print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
+    return _code(answer) if settings.apply else ask.OK
+
+
+def planned(settings: RebalanceSettings, profile: Profile) -> tuple[Plan, OfflineFleet]:
+    """Return the plan of the last round, and the fleet that it is for; raises one of `scorer.wire.AWAY`."""
+    from scorer.planning.balance.advice import advice
+    from scorer.planning.balance.rounds import Rounds, condition_of
+
+    rounds = Rounds(condition_of(profile.rebalance, settings.every)) if settings.rounds > 1 else None
+    for left in range(settings.rounds, 0, -1):
+        fleet = whole_fleet(settings, settings.machines)
+        plan = advice(fleet.snapshot, fleet.ledger, profile, fleet.now_s, rounds=rounds)
+        if left > 1:
+            time.sleep(settings.every)
+    return plan, fleet
+
+
+def _reserve(settings: RebalanceSettings, move: Mapping[str, Any]) -> Any:
+    params = {
+        "id": move["id"], "machine": move["target"], "move": True, "ttl_s": settings.ttl_s,
+        "generation": move["generation"] or None,
+    }  # fmt: skip
+    if settings.profile and not settings.profile.endswith(".toml"):
+        params["profile"] = settings.profile
+    return ask.call(settings, "update", params)
+
+
+def _code(answer: Mapping[str, Any]) -> int:
+    """Return 0 where every target is reserved, 4 where no scorer answered, 1 where one was refused."""
+    outcomes = {move["applied"]["outcome"] for move in answer["moves"] if move["applied"]}
+    if "not tried" in outcomes:
+        return ask.NO_ANSWER
+    return ask.FAILED if outcomes - {"reserved"} else ask.OK
+
+
+def _draw(answer: Mapping[str, Any], path: str) -> None:
+    from scorer.commands.planning.rebalance_plot import save_plot
+
+    try:
+        save_plot(answer, path)
+    except OSError as error:
+        raise SettingsError(f"plot: {path} cannot be written: {error}") from None

@@ -1,0 +1,190 @@
+"""The output of ``windward rebalance``: as JSON, and for people. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from schemas.process.tables import Column, Screen, table
+from schemas.values.durations import duration
+from scorer.commands.shared.show import ratio, time_of
+
+if TYPE_CHECKING:
+    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.ledger.record.instance import Instance
+    from scorer.planning.balance.by_overload import Plan
+    from scorer.planning.balance.moves import Step
+    from scorer.ranking.profiles.profile import Profile
+
+_FLEET_WORDS = {
+    "overload": "expected load above the limit, in machines of mean size",
+    "machines_over": "machines above the limit",
+    "highest": "highest utilization",
+    "std": "standard deviation of utilization",
+}
+
+
+def plan_answer(plan: Plan, profile: Profile, fleet: OfflineFleet) -> dict[str, Any]:
+    """Return the plan, JSON-ready; utilization and overload are pairs: before, after.
+
+    An instance that should leave and for which there is no machine has null as its target.
+    """
+    moves = [_move(instance, step, plan) for instance, step in zip(plan.instances, plan.steps, strict=True)]
+    moves += [
+        {"id": one.id, "generation": one.generation, "source": one.machine, "target": None, "reason": reason}
+        for one, reason in plan.unplaced
+    ]
+    return {
+        "rule": profile.rebalance.rule,
+        "objective": profile.rebalance.objective,
+        "profile": profile.name,
+        "at": fleet.now_s,
+        "machines": len(fleet.snapshot),
+        "instances": len(fleet.ledger),
+        "movable": plan.movable,
+        "measured": plan.measured,
+        "moved_in_hour": plan.in_hour,
+        "hour_max": plan.hour_max,
+        "moves": moves,
+        "concerned": concerned(plan),
+        "totals": {name: list(pair) for name, pair in plan.totals.items()},
+        "std": {name: list(pair) for name, pair in plan.spread.items()},
+        "copy": {"bytes": sum(s.copy_bytes for s in plan.steps), "seconds": sum(s.copy_s for s in plan.steps)},
+    }
+
+
+def _move(instance: Instance, step: Step, plan: Plan) -> dict[str, Any]:
+    loads = {
+        side: {name: [float(x) for x in step.utilization[at, :, k]] for k, name in enumerate(plan.resources)}
+        for at, side in enumerate(("source", "target"))
+    }
+    return {
+        "id": instance.id,
+        "generation": instance.generation,
+        "source": instance.machine,
+        "target": plan.machines[step.target],
+        "gain": step.gain,
+        "cost": step.cost,
+        "overload": {
+            "source": [step.source_before, step.source_after],
+            "target": [step.target_before, step.target_after],
+        },
+        "utilization": loads,
+        "copy": {"bytes": step.copy_bytes, "seconds": step.copy_s},
+        "reason": step.reason or _why(loads["source"]),
+    }
+
+
+def concerned(plan: Plan) -> list[dict[str, Any]]:
+    """Return each source and target machine before its first step and after its last, in the order of the plan."""
+    found: dict[int, dict[str, Any]] = {}
+    for step in plan.steps:
+        sides = (
+            (step.source, 0, "gives", step.source_before, step.source_after),
+            (step.target, 1, "takes", step.target_before, step.target_after),
+        )
+        for place, side, what, before, after in sides:
+            utilization = step.utilization[side]
+            machine = found.setdefault(
+                place,
+                {
+                    "machine": plan.machines[place], "gives": 0, "takes": 0, "overload": [before, after],
+                    "utilization": {name: [float(utilization[0, k]), 0.0] for k, name in enumerate(plan.resources)},
+                },
+            )  # fmt: skip
+            machine[what] += 1
+            machine["overload"][1] = after
+            for k, name in enumerate(plan.resources):
+                machine["utilization"][name][1] = float(utilization[1, k])
+    return list(found.values())
+
+
+def _why(loads: Mapping[str, Sequence[float]]) -> str:
+    name, (before, after) = max(loads.items(), key=lambda item: item[1][0] - item[1][1])
+    return f"{name} of the source {ratio(before)} -> {ratio(after)}"
+
+
+def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
+    """Return a table of the moves, one of the sources and targets, and the fleet before and after."""
+    about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
+    limit = _limit(answer)
+    if not answer["moves"]:
+        return f"nothing is worth a move ({about})" + (f"\n{limit}" if limit else "")
+    about += f"; usage is measured of {answer['measured']} instances, expected of the rest"
+    lines = [_moves(answer, screen), ""]
+    if answer["concerned"]:
+        lines += [_machines(answer, screen), ""]
+    lines.append(f"{len(answer['moves'])} moves, memory copied in {_time(answer['copy']['seconds'])} in all; {about}")
+    for name, (before, after) in answer["totals"].items():
+        shown = [f"{value:.3f}" if name == "overload" else f"{value:.0f}" if name == "machines_over" else ratio(value)
+                 for value in (before, after)]  # fmt: skip
+        lines.append(f"  {_FLEET_WORDS[name]}: {shown[0]} -> {shown[1]}")
+    by_resource = ", ".join(f"{name} {100 * a:.1f}% -> {100 * b:.1f}%" for name, (a, b) in answer["std"].items())
+    lines.append(f"  standard deviation by resource: {by_resource}")
+    if missing := sum(move["target"] is None for move in answer["moves"]):
+        lines.append(
+            f"  {missing} without a target: no machine that the filters allow would stay below the source's overload"
+        )
+    return "\n".join([*lines, *([limit] if limit else []), *_applied(answer["moves"])])
+
+
+def _applied(moves: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the results of the moves that were applied, and what to do next."""
+    applied = [(move, move["applied"]) for move in moves if move.get("applied")]
+    reserved = [(move, what) for move, what in applied if what["outcome"] == "reserved"]
+    lines = [f"  {what['outcome']}: {move['id']}: {what['why']}" for move, what in applied if what["why"]]
+    if reserved:
+        move, what = reserved[0]
+        lines.append(
+            f"{len(reserved)} targets are reserved until {time_of(what['until'])}; when an instance runs there:"
+        )
+        lines.append(f"  windward confirm {move['id']} --machine {move['target']} --move {what['number']}")
+    return lines
+
+
+def _moves(answer: Mapping[str, Any], screen: Screen | None) -> str:
+    if answer["rule"] == "thresholds":
+        columns = [Column("id"), Column("from", left=True), Column("to", left=True), Column("why", 1, left=True)]
+        return table(
+            columns, [[m["id"], m["source"], m["target"] or "-", m["reason"]] for m in answer["moves"]], screen
+        )
+    columns = [
+        Column("id"), Column("from", left=True), Column("to", left=True), Column("gain", 2),
+        Column("source", 1, left=True), Column("target", 1, left=True), Column("copy", 3),
+    ]  # fmt: skip
+    rows = [
+        [one["id"], one["source"], one["target"], f"{one['gain']:.4f}",
+         *(_pair(one["utilization"][side]) for side in ("source", "target")), _time(one["copy"]["seconds"])]
+        for one in answer["moves"]
+    ]  # fmt: skip
+    return table(columns, rows, screen)
+
+
+def _machines(answer: Mapping[str, Any], screen: Screen | None) -> str:
+    names = [name for name in answer["std"] if any(any(one["utilization"][name]) for one in answer["concerned"])]
+    columns = [Column("machine"), Column("gives", 2), Column("takes", 2), Column("overload", 1)]
+    columns += [Column(name, 1 + (name != "cpu")) for name in names]
+    rows = [
+        [one["machine"], str(one["gives"]), str(one["takes"]), "{:.4f} -> {:.4f}".format(*one["overload"]),
+         *(" -> ".join(map(ratio, one["utilization"][name])) for name in names)]
+        for one in answer["concerned"]
+    ]  # fmt: skip
+    return table(columns, rows, screen)
+
+
+def _limit(answer: Mapping[str, Any]) -> str:
+    moved, most = answer["moved_in_hour"], answer["hour_max"]
+    if not most or moved + len(answer["moves"]) < most:
+        return ""
+    return f"  the limit of {most} moves an hour is reached, {moved} were made in the last one (hour_max)"
+
+
+def _time(seconds: float) -> str:
+    return duration(math.ceil(seconds)) if seconds >= 1 else "<1s"
+
+
+def _pair(loads: Mapping[str, Sequence[float]]) -> str:
+    """Return the resource that changes the most, before and after."""
+    name, (before, after) = max(loads.items(), key=lambda item: abs(item[1][0] - item[1][1]))
+    return f"{name} {ratio(before)} -> {ratio(after)}"

@@ -1,0 +1,1 @@
+"""Commands about scorer and ledger."""

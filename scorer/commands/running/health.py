@@ -1,0 +1,45 @@
+"""``windward health``: whether a scorer is ready."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from schemas.process.settings import load_settings
+from schemas.values.durations import duration
+from scorer.commands.shared import ask
+from scorer.settings import ClientSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class HealthSettings(ClientSettings):
+    """Say whether a scorer is ready; exit code 1 when it is not, or degraded. `windward doctor` checks all parts."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward health", "windward health --json")
+
+
+SETTINGS = HealthSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Print the health of one scorer; fail when it is not ready, or degraded."""
+    settings = load_settings(HealthSettings, "health", argv, environ)
+    code, answer = ask.ask(settings, "health", {}, show)
+    good = answer is None or (answer["ready"] and not answer.get("degraded"))
+    return code if good else ask.FAILED
+
+
+def show(answer: dict[str, Any]) -> str:
+    """Return the answer for people."""
+    age, degraded = answer["newest_sample_age_s"], answer.get("degraded")
+    state = "not ready" if not answer["ready"] else f"degraded: {degraded}" if degraded else "ready"
+    return "\n".join(
+        [
+            f"{answer['scorer']} {answer['version']}: {state}",
+            f"{answer['machines_with_data']} of {answer['machines']} machines have data, the newest "
+            + (f"{duration(age)} old" if age is not None else "never seen"),
+            f"{answer['instances']} instances in the ledger, change {answer['ledger_change']}",
+            f"profiles: {', '.join(answer['profiles'])} (default {answer['profile']})",
+        ]
+    )

@@ -1,0 +1,65 @@
+"""``windward learned``: the learned part of what is asked that instances use, with its error."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+import redis
+
+from schemas.process.settings import load_settings
+from schemas.process.tables import Column, table
+from schemas.resources import RESOURCES
+from schemas.tables.learned import Learned, read_learned
+from scorer.commands.shared import ask
+from scorer.commands.shared.show import number
+from scorer.settings import ClientSettings
+from scorer.wire import AWAY
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedSettings(ClientSettings):
+    """Print the learned part of what is asked that instances use; exit code 1 while nothing is learned."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward learned", "windward learned --json")
+
+
+SETTINGS = LearnedSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Print the learned value; fail when there is none."""
+    settings = load_settings(LearnedSettings, "learned", argv, environ)
+    try:
+        with ask.server(settings) as server:
+            learned = read_learned(server.get(settings.names.learned))
+    except (*AWAY, redis.ResponseError) as error:
+        return ask.unreachable(settings.redis_url, error, "learned")
+    if settings.json:
+        print(json.dumps(msgspec.to_builtins(learned)))  # noqa: T201
+    else:
+        print("nothing is learned yet" if learned is None else show(learned, time.time()))  # noqa: T201
+    return ask.OK if learned is not None else ask.FAILED
+
+
+def show(learned: Learned, now_s: float) -> str:
+    """Return a table with a row for each resource: the part used, its error, and the evidence."""
+    rows = []
+    for name in RESOURCES:
+        evidence = learned.evidence.get(name)
+        if evidence is not None:
+            part, error = learned.factors.get(name), learned.errors.get(name)
+            hours = f"{evidence.instance_hours:.0f}"
+            rows.append([name, number(part), number(error, 3), hours, f"{evidence.count:.0f}"])
+    headings = ("resource", "used of what is asked", "error", "instance-hours", "changes seen")
+    lines = [table([Column(heading) for heading in headings], rows)]
+    for kind, factors in sorted(learned.kinds.items()):
+        lines.append(f"kind {kind}: " + ", ".join(f"{name} {part:.2f}" for name, part in sorted(factors.items())))
+    lines.append(
+        f"version {learned.version}, {max(now_s - learned.at, 0.0):.0f} s ago, by {learned.scorer or 'no scorer'}"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""What several commands share: asking a scorer, reading a fleet, showing."""

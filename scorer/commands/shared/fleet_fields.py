@@ -1,0 +1,99 @@
+"""The fields of a fleet file, as types; `scorer.commands.shared.fleet_file` describes each."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from schemas.resources import RESOURCES
+from schemas.rpc.request import Quantity
+from schemas.values.errors import shortened
+from schemas.values.quantity import parse_amount
+from schemas.values.scalars import Epoch
+
+NOW_S = 1_700_000_000.0
+
+
+Seconds = Annotated[float, Meta(ge=-1e11, le=1e11)]
+WindowLength = Annotated[int, Meta(ge=1, le=10**9)]
+
+
+class InvalidFleet(ValueError):
+    """A fleet file that cannot be read; the message names machine and field."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))
+
+
+class Statistics(msgspec.Struct, forbid_unknown_fields=True):
+    """Usage of one resource over one window."""
+
+    mean: Quantity
+    std: Quantity = 0.0
+    p50: Quantity | None = None
+    p90: Quantity | None = None
+    p95: Quantity | None = None
+    p99: Quantity | None = None
+    max: Quantity | None = None
+    coverage: float = 1.0
+    filled: int | None = None
+    warming: bool | None = None
+
+
+ByResource = dict[str, Quantity | Statistics]
+
+
+class FileMachine(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """One machine of the file."""
+
+    name: str
+    capacity: dict[str, Quantity] = {}
+    usage: ByResource = {}
+    windows: dict[str, ByResource] = {}
+    age_s: Seconds = 0.0
+    window_age_s: Seconds | None = None
+    interval_s: Seconds = 10.0
+    skew_s: Seconds = 0.0
+    peak_today: dict[str, Quantity] = {}
+    peak_yesterday: dict[str, Quantity] = {}
+    peak_today_ago_s: dict[str, Seconds] = {}
+    peak_yesterday_ago_s: dict[str, Seconds] = {}
+    classes: dict[str, dict[str, Quantity]] = {}
+    system: dict[str, Quantity] = {}
+    labels: dict[str, str] = {}
+    operator: dict[str, Any] = {}
+    at: Epoch | None = None
+    end: Epoch | None = None
+    boot: Epoch | None = None
+    peak_since: Epoch | None = None
+
+
+class FleetFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The whole file."""
+
+    machines: list[FileMachine]
+    instances: list[dict[str, Any]] = []
+    leavers: list[dict[str, Any]] = []
+    learned: dict[str, float] = {}
+    operator: dict[str, dict[str, Any]] = {}
+    now: Epoch = NOW_S
+    windows_s: tuple[WindowLength, ...] | None = None
+    counts: dict[str, int] = {}
+    refused: list[Any] = []
+
+
+def resource_index(machine: FileMachine, field: str, name: str) -> int:
+    """Return a resource's place on the resource axis. Raises InvalidFleet for a name that is no resource."""
+    if name not in RESOURCES:
+        raise InvalidFleet(f"{machine.name}.{field}: no resource {name!r}; there are {', '.join(RESOURCES)}")
+    return RESOURCES.index(name)
+
+
+def amount_of(machine: FileMachine, field: str, value: float | str, resource: str = "") -> float:
+    """Return an amount in base units, from a number or a text with a suffix. Raises InvalidFleet."""
+    try:
+        return parse_amount(resource, value)
+    except ValueError as error:
+        raise InvalidFleet(f"{machine.name}.{field}: {error}") from None

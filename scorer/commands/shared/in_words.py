@@ -1,0 +1,77 @@
+"""The basis of a decision, in words: expected use and its source, how full the machine is, the risk of overload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from textwrap import wrap
+from typing import Any
+
+from schemas.process.tables import Screen
+from schemas.resources import RESOURCES
+from scorer.commands.shared.show import amount, ratio
+
+_WIDTH = 100
+
+
+def used_share(terms: Mapping[str, float | None], more: float = 0.0) -> float | None:
+    """Return the used share of allocatable, with credits and debits, plus ``more``; None where unknown.
+
+    >>> used_share({"mean": 3.0, "credit": 1.0, "debit": 0.5, "allocatable": 10.0}, 0.5)
+    0.4
+    """
+    mean, whole = terms["mean"], terms["allocatable"]
+    if mean is None or not whole:
+        return None
+    return (mean + (terms.get("credit") or 0.0) - (terms.get("debit") or 0.0) + more) / whole
+
+
+def chance(value: float) -> str:
+    """Return a probability in percent, rounded to what a reader needs.
+
+    >>> [chance(p) for p in (0.0, 0.0004, 0.0057, 0.123, 0.9996, 1.0)]
+    ['below 0.1%', 'below 0.1%', '0.6%', '12%', 'above 99.9%', 'above 99.9%']
+    """
+    if value < 0.001:
+        return "below 0.1%"
+    if value > 0.999:
+        return "above 99.9%"
+    return f"{100 * value:.1f}%" if value < 0.1 else f"{100 * value:.0f}%"
+
+
+def chances(machine: Mapping[str, Any]) -> tuple[str, Mapping[str, float | None]]:
+    """Return a limit in words and, by resource, the chance of a load above it; empty when no score gives one."""
+    for term in (machine.get("scores") or {}).values():
+        for name, values in term.items():
+            if name.startswith("chance_above_") and isinstance(values, Mapping):
+                return name.removeprefix("chance_above_").replace("_percent", "%"), values
+    return "", {}
+
+
+def in_words(answer: Mapping[str, Any], screen: Screen | None = None) -> list[str]:
+    """Return lines on the chosen machine: for each requested resource the expected use and how full it will be."""
+    found = answer.get("candidates") or ()
+    if not found or not answer.get("machine"):
+        return []
+    machine = found[0]
+    asked, expected = answer.get("request") or {}, answer.get("expected") or {}
+    source, (limit, chance_of) = answer.get("expected_from") or {}, chances(machine)
+    names = [name for name in RESOURCES if asked.get(name) or expected.get(name)]
+    width = max(map(len, names), default=0)
+    lines = [f"{machine['machine']}, with the instance:"] if names else []
+    for name in names:
+        terms, use = machine["resources"][name], expected.get(name) or 0.0
+        said = [f"expected use {amount(name, use)} of {amount(name, asked.get(name) or 0.0)} asked"]
+        said[0] += f" ({source[name]})" if source.get(name) else ""
+        if (before := used_share(terms)) is not None:
+            likely = chance_of.get(name)
+            risk = "" if likely is None else f"; chance of more than {limit}: {chance(likely)}"
+            said.append(f"{ratio(before)} full without it, {ratio(used_share(terms, use))} with it{risk}")
+        if terms.get("credit"):
+            said.append(f"{amount(name, terms['credit'])} of that is credit: placed, and not all measured yet")
+        if terms.get("debit"):
+            said.append(f"{amount(name, terms['debit'])} less than measured (debit): of instances that have left")
+        wide = screen.width if screen is not None and screen.width else _WIDTH
+        for number, line in enumerate(said):
+            head = f"  {name if number == 0 else '':{width}}  "
+            lines += wrap(line, max(wide, 40), initial_indent=head, subsequent_indent=" " * (width + 6))
+    return lines

@@ -1,0 +1,75 @@
+"""Numbers and times for people."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from schemas.resources import RESOURCES
+from schemas.values.durations import duration
+from schemas.values.numbers import amount, number, size
+
+__all__ = ["age", "ago", "amount", "amounts_in_words", "number", "ratio", "resources", "size", "time_of"]
+
+
+def ratio(value: float | None) -> str:
+    """Return a ratio in percent."""
+    return "-" if value is None else f"{100 * value:.0f}%"
+
+
+def age(seconds: float | None) -> str:
+    """Return an age for people, in whole seconds.
+
+    >>> age(0.2), age(75.4), age(None)
+    ('0s', '1m15s', '-')
+    """
+    return duration(None if seconds is None else float(round(seconds)))
+
+
+def amounts_in_words(amounts: Sequence[float | None]) -> str:
+    """Return the amounts of a record, in the order of the resources; those that are 0 or not given are left out.
+
+    >>> amounts_in_words([2.0, 1e10, None, 0.0])
+    'cpu 2.00, memory 10.0G'
+    """
+    shown = zip(RESOURCES, amounts, strict=False)
+    return ", ".join(f"{name} {amount(name, one)}" for name, one in shown if one) or "nothing"
+
+
+def time_of(at_s: float | None) -> str:
+    """Return a time for people, in the zone of this terminal; an unknown one is a dash."""
+    return datetime.fromtimestamp(at_s).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z") if at_s else "-"
+
+
+def ago(at_s: float | None, now_s: float) -> str:
+    """Return how long ago a time is, or how long it is until then.
+
+    >>> ago(940, 1000), ago(1300, 1000), ago(None, 1000)
+    ('1m ago', 'in 5m', '-')
+    """
+    if not at_s:
+        return "-"
+    return f"in {duration(at_s - now_s)}" if at_s > now_s else f"{duration(now_s - at_s)} ago"
+
+
+def move_words(answer: Mapping[str, Any]) -> str:
+    """Return the move in an answer of ``update``, in words.
+
+    >>> move_words({"id": "a", "machine": "m1", "moving": {"to": "m2"}})
+    'a moves from m1 to m2'
+    """
+    if moving := answer.get("moving"):
+        return f"{answer['id']} moves from {answer['machine']} to {moving['to']}"
+    return f"{answer['id']} moved from {answer.get('moved_from')} to {answer.get('machine')}"
+
+
+def resources(always: Collection[str], requested: Mapping[str, float | None]) -> list[str]:
+    """Return the resources that a table shows, in their order: some always, any other when it was requested.
+
+    >>> resources(("cpu", "memory"), {"cpu": 2.0, "memory": 0.0, "nic": 0.0})
+    ['cpu', 'memory']
+    >>> resources(("memory",), {"nic": 1e6})
+    ['memory', 'nic']
+    """
+    return [name for name in RESOURCES if name in always or requested.get(name)]

@@ -1,0 +1,68 @@
+"""Shell: the fleet of commands that compute without a scorer: the running one, or that of a file.
+
+A plan or a count over thousands of machines takes a second, for which a scorer would answer no placements. So such a
+command reads windows and ledger itself, as a scorer does.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schemas.process.settings import SettingsError
+from scorer.commands.shared.request import read_json
+from scorer.wire import Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.ranking.profiles.profile import Profile
+    from scorer.settings import LedgerSettings
+
+
+def whole_fleet(settings: LedgerSettings, file: str | None) -> OfflineFleet:
+    """Return the fleet of a file, or the running one; raises SettingsError, or one of `scorer.wire.AWAY`."""
+    return _running(settings) if file is None else _of_file(file)
+
+
+def chosen_profile(name: str, files: Sequence[str]) -> Profile:
+    """Return a profile by its name or its file; raises SettingsError."""
+    from scorer.ranking.profiles.catalogue import load_profiles, read_profile
+    from scorer.ranking.profiles.profile import ProfileError
+
+    try:
+        return read_profile(Path(name)) if name.endswith(".toml") else load_profiles(files).choose(name)
+    except ProfileError as error:
+        raise SettingsError(f"profile: {error}") from None
+
+
+def _of_file(path: str) -> OfflineFleet:
+    from scorer.commands.shared.fleet_file import InvalidFleet, read_fleet
+
+    try:
+        return read_fleet(read_json(path, "machines"))
+    except InvalidFleet as error:
+        raise SettingsError(f"machines: {path}: {error}") from None
+
+
+def _running(settings: LedgerSettings) -> OfflineFleet:
+    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.ledger.store.follower import Follower
+    from scorer.ledger.store.reader import UnknownFormat
+    from scorer.ledger.store.scripts import Ledger
+    from scorer.live.loader import Loader
+    from scorer.snapshot.builder import build_snapshot
+
+    windows, ledger = Wire(settings.redis_arguments()), Wire(settings.ledger_arguments())
+    try:
+        follower = Follower(Ledger(ledger, settings.names, **settings.ledger_bounds()))
+        follower.load()
+        snapshot = Loader(windows, settings.names).refresh(follower.view.machine_names)
+    except UnknownFormat as error:
+        raise SettingsError(str(error)) from None
+    finally:
+        windows.close()
+        ledger.close()
+    return OfflineFleet(snapshot or build_snapshot((), {}, {}), follower.view, time.time())

@@ -1,0 +1,1 @@
+"""One instance's record in the ledger, its rules, limits and transitions. Pure."""

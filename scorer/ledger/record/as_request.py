@@ -1,0 +1,28 @@
+"""The request of a placed instance, to place it again."""
+
+from __future__ import annotations
+
+from schemas.resources import RESOURCES
+from schemas.rpc.request import Request
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.rules import as_fields
+
+
+def as_request(instance: Instance, machine: str = "") -> Request:
+    """Return the request of an instance, for one machine ("": any).
+
+    Selector, affinity, anti-affinity, tolerations and preferences are those of its first request, unless it was placed
+    before records had them.
+    """
+    fields = {name: getattr(instance, name) for name in IN_BOTH}
+    fields |= {name: amount for name, amount in zip(RESOURCES, instance.amounts, strict=True) if amount is not None}
+    for name in ("limits", "expected"):
+        declared = zip(RESOURCES, getattr(instance, name), strict=False)
+        fields[name] = {resource: amount for resource, amount in declared if amount >= 0}
+    return Request(**fields, **as_fields(instance.rules), machine=machine)
+
+
+IN_BOTH = sorted(
+    {*Request.__struct_fields__} & {*Instance.__struct_fields__} - {*RESOURCES, "limits", "expected", "machine"}
+)
+"""The fields that a request and its instance share."""

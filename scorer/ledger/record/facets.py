@@ -1,0 +1,23 @@
+"""Facets: what instances can be counted by."""
+
+from __future__ import annotations
+
+from schemas.rpc.request import Request
+from scorer.ledger.record.instance import Instance
+
+Facet = tuple[str, ...] | tuple[str, int]
+"""Something instances have in common: ``("label", key, value)``, ``("cluster", name)``, ``("role", name)``,
+``("port", number)``, ``("kind", name)``."""
+
+
+def facets_of(instance: Instance | Request) -> frozenset[Facet]:
+    """Return what an instance, or the instance that a request asks for, can be counted by."""
+    facets: set[Facet] = {("label", key, value) for key, value in instance.labels.items()}
+    facets.update(("port", port) for port in instance.ports)
+    if instance.cluster:
+        facets.add(("cluster", instance.cluster))
+    if instance.role:
+        facets.add(("role", instance.role))
+    if instance.kind:
+        facets.add(("kind", instance.kind))
+    return frozenset(facets)

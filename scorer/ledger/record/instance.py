@@ -1,0 +1,233 @@
+"""An instance as the ledger keeps it, and its JSON, the record.
+
+In a record amounts are by resource name in whole units (`scorer.ledger.record.units`); a name that is absent or null
+was not given, which counts as 0 and is not the same as a 0 that was given:
+
+    {"version":7,"state":"reserved","machine":"m1","reserved_at":1.0,"started_at":0.0,"expires_at":301.0,"ended_at":0.0,
+    "id":"a","amounts":{"cpu":500000,"memory":1000000000},"priority_class":"prod","counts":["port 6379"],"ports":[6379]}
+
+The scripts write the first line, the scorer the rest (the tail). Unknown fields are ignored. Records of the ledger's
+format 1 are read, too: there amounts, limits and expected are lists of base units in the order cpu, memory, nic. A
+field that a later release adds goes into the tail and needs no new format.
+
+A moving instance has ``moving``, which the scripts put at the end. It holds ``machine``, where it is confirmed, and the
+machine that it moves to (`machines_of`, `arriving`), there perhaps with other amounts (`scorer.ledger.record.moving`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+from operator import itemgetter, truediv
+from typing import Any, Literal
+
+import msgspec
+
+from schemas.resources import RESOURCES
+from scorer.ledger.record.moving import CHANGED_BY_A_MOVE, Amounts, Arrival, Declared, Moving
+from scorer.ledger.record.rules import Rules
+from scorer.ledger.record.units import RESOURCE_UNITS, UNITS, as_units
+
+State = Literal["reserved", "confirmed", "released", "expired"]
+LIVE: tuple[State, ...] = ("reserved", "confirmed")
+"""States that hold their amounts, ports and role; the scripts' `is_live`."""
+
+_NOT_DECLARED = -1.0
+
+
+class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """One instance. Amounts are in base units, one for each resource in the order of `schemas.resources`.
+
+    Reserved and confirmed instances hold their amounts; the others are remembered for a day so that a repeated call
+    gets the same answer.
+    """
+
+    id: str
+    machine: str
+    state: State
+    amounts: Amounts
+    """None where not given: counts as 0."""
+    expected: Declared = ()
+    """Expected usage by resource, -1 where not given; empty: by the profile's factors from ``amounts``."""
+    limits: Declared = ()
+    """Declared limits by resource, -1 where not declared; empty: none."""
+    maxmemory: float = 0.0
+    ports: tuple[int, ...] = ()
+    cluster: str = ""
+    role: str = ""
+    cluster_masters: int = 0
+    priority_class: str = "prod"
+    labels: dict[str, str] = {}
+    kind: str = ""
+    reserved_at: float = 0.0
+    started_at: float = 0.0
+    """When it was confirmed to run; 0 before: its credit is full until then."""
+    expires_at: float = 0.0
+    ended_at: float = 0.0
+    request: str = ""
+    """Digest of the request it was placed for: a request with the same id and another digest is an error."""
+    swap: tuple[str, ...] = ()
+    """The two ids of its last exchange of roles, until its role changes otherwise: the same call again is a repeat."""
+    version: int = 0
+    """The ledger's change number of its last transition."""
+    generation: int = 0
+    """Which reservation of its id: the number of the change that made it; 0 from before there were generations."""
+    rules: Rules | None = None
+    """Where its request said it may go; None where it said nothing, or before records had it."""
+    moving: Moving | None = None
+
+
+class _Tail(msgspec.Struct, omit_defaults=True):
+    """The part of a record that the scripts pass on; they read amounts, maxmemory, priority_class, counts, cluster."""
+
+    id: str
+    amounts: dict[str, int]
+    priority_class: str
+    counts: list[str] = []
+    expected: dict[str, int] = {}
+    limits: dict[str, int] = {}
+    maxmemory: int = 0
+    ports: tuple[int, ...] = ()
+    cluster: str = ""
+    role: str = ""
+    cluster_masters: int = 0
+    labels: dict[str, str] = {}
+    kind: str = ""
+    request: str = ""
+    swap: tuple[str, ...] = ()
+    generation: int = 0
+    rules: Rules | None = None
+
+
+_NAMED = tuple(zip(RESOURCES, RESOURCE_UNITS, strict=True))
+_MAXMEMORY_UNITS = UNITS["maxmemory"]
+_values = itemgetter(*RESOURCES)
+
+
+def _read_amounts(kind: type[Any], given: Any) -> Any:
+    missing = None if kind is Amounts else _NOT_DECLARED
+    if isinstance(given, dict):
+        try:
+            return kind(map(truediv, _values(given), RESOURCE_UNITS))
+        except (KeyError, TypeError):  # one that was not given
+            return kind([missing if (amount := given.get(name)) is None else amount / units for name, units in _NAMED])
+    if not given:
+        return kind()
+    return kind([*given, *repeat(missing, len(RESOURCES) - len(given))][: len(RESOURCES)])
+
+
+_encode = msgspec.json.Encoder().encode
+read_record = msgspec.json.Decoder(Instance, dec_hook=_read_amounts).decode
+"""Return the instance in a record of this format or of format 1. Raises msgspec.DecodeError."""
+
+
+def record_tail(instance: Instance) -> bytes:
+    """Return a record's tail: JSON without braces, on one line."""
+    return _encode(
+        _Tail(
+            instance.id,
+            _by_name(instance.amounts),
+            instance.priority_class,
+            counts_of(instance),
+            _by_name(instance.expected) if instance.expected else {},
+            _by_name(instance.limits) if instance.limits else {},
+            as_units(instance.maxmemory, _MAXMEMORY_UNITS),
+            instance.ports,
+            instance.cluster,
+            instance.role,
+            instance.cluster_masters,
+            instance.labels,
+            instance.kind,
+            instance.request,
+            instance.swap,
+            instance.generation,
+            instance.rules,
+        )
+    )[1:-1]
+
+
+def _by_name(amounts: Sequence[float | None]) -> dict[str, int]:
+    return {
+        name: int(amount * units + 0.5)
+        for (name, units), amount in zip(_NAMED, amounts, strict=False)
+        if amount is not None and amount >= 0
+    }
+
+
+def in_this_format(record: bytes) -> bytes | None:
+    """Return a record of format 1 in this format; None when it is in this format already."""
+    first_line, _, tail = record.partition(b"\n")
+    if isinstance(msgspec.json.decode(b"{" + tail).get("amounts"), dict):
+        return None
+    return first_line + b"\n" + record_tail(read_record(record)) + b"}"
+
+
+def sums_of(instance: Instance) -> dict[str, int]:
+    """Return what an instance adds to the sums of its machine, in units: what the scripts read in its record.
+
+    >>> sums_of(Instance(id="a", machine="m", state="reserved", amounts=(0.5, None), maxmemory=8.0))
+    {'cpu': 500000, 'maxmemory': 8, 'instances': 1}
+    """
+    sums = _by_name(instance.amounts)
+    sums["maxmemory"] = as_units(instance.maxmemory, _MAXMEMORY_UNITS)
+    sums["instances"] = 1
+    return sums
+
+
+def counts_of(instance: Instance) -> list[str]:
+    """Return what an instance is counted under on its machine: its ports, its role in its cluster.
+
+    >>> shop = {"cluster": "shop", "role": "master"}
+    >>> counts_of(Instance(id="a", machine="m", state="reserved", amounts=(), ports=(1,), **shop))
+    ['port 1', 'role 4 shop master']
+    """
+    counts = [port_count(port) for port in instance.ports]
+    if instance.cluster and instance.role:
+        counts.append(role_count(instance.cluster, instance.role))
+    return counts
+
+
+def port_count(port: int) -> str:
+    """Return what the instances with this port are counted under."""
+    return f"port {port}"
+
+
+def role_count(cluster: str, role: str) -> str:
+    """Return what the instances of a cluster with a role are counted under; the length tells the two names apart."""
+    return f"role {len(cluster)} {cluster} {role}"
+
+
+def machines_of(instance: Instance) -> tuple[str, ...]:
+    """Return the machines that a live instance holds: its own and, while it moves, the one that it moves to."""
+    moving = instance.moving
+    return (instance.machine,) if moving is None else (instance.machine, moving.to)
+
+
+def arriving(instance: Instance, moving: Moving) -> Instance:
+    """Return what a moving instance is on the machine that it moves to: a reservation."""
+    return copy_with(
+        with_arrival(instance), machine=moving.to, state="reserved", reserved_at=moving.since, started_at=0.0,
+        expires_at=moving.until, moving=None,
+    )  # fmt: skip
+
+
+def with_arrival(instance: Instance) -> Instance:
+    """Return the record as it will be from the confirmation of its move on, but for machine and times."""
+    new = None if instance.moving is None else instance.moving.new
+    return instance if new is None else copy_with(instance, **{name: getattr(new, name) for name in CHANGED_BY_A_MOVE})
+
+
+def arrival(instance: Instance) -> Arrival:
+    """Return what of a record a move can change."""
+    return Arrival(**{name: getattr(instance, name) for name in CHANGED_BY_A_MOVE})
+
+
+def as_held(instance: Instance, machine: str) -> Instance:
+    """Return what a live instance is on one of the machines that it holds."""
+    moving = instance.moving
+    return instance if moving is None or machine == instance.machine else arriving(instance, moving)
+
+
+def copy_with(instance: Instance, **changes: Any) -> Instance:
+    """Return the record with some fields changed."""
+    return msgspec.structs.replace(instance, **changes)

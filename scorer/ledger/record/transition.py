@@ -1,0 +1,88 @@
+"""Arguments and results of the ledger's transitions, as values: the same for the scripts and the tests' model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.limits import Limit
+
+
+class Candidate(NamedTuple):
+    """A machine that an instance may go to, as the scorer saw it."""
+
+    machine: str
+    version: int
+    """The machine's version; -1: not compared."""
+    limits: Sequence[Limit] = ()
+    """The most that its sums and counts may be, one number each."""
+
+
+class Call(NamedTuple):
+    """The query that a transition is for: it acts once, on one generation of an id, and not after its deadline."""
+
+    query: str = ""
+    """Its id; "": the transition may be repeated any number of times."""
+    deadline: float = 0.0
+    """Epoch seconds by the server's clock, at most an hour ahead; 0: none."""
+
+
+NO_QUERY = Call()
+"""No query: the transition may be repeated any number of times, at any time."""
+
+
+class Wanted(NamedTuple):
+    """An instance to reserve: its record (the script fills in state, machine and times) and where it may go."""
+
+    instance: Instance
+    ttl_s: float
+    candidates: Sequence[Candidate]
+    call: Call = NO_QUERY
+    digests: str = ""
+    """The digests that the record of an equal request may have, separated by a space; "": the instance's own."""
+
+
+class Change(NamedTuple):
+    """An instance to update: the record as it was read, the new one (the same object: no change), where it may go."""
+
+    old: Instance
+    new: Instance
+    candidates: Sequence[Candidate]
+
+
+Kind = Literal[
+    "placed", "known", "other", "conflict", "none",
+    "done", "repeat", "ended", "elsewhere", "unknown", "reserved", "stale", "generation", "gone", "late",
+    "moving",
+]  # fmt: skip
+
+
+CHANGED = "changed"
+"""The machine, or the ledger, is not as the scorer saw it."""
+ALL_OR_NONE = "all or none"
+"""Another instance of the batch could not be placed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a script did for one instance; the script's header lists the kinds that it returns."""
+
+    kind: Kind
+    instance: Instance | None = None
+    position: int = 0
+    """Which candidate was taken."""
+    reasons: tuple[str, ...] = ()
+    """Why the candidates before it, or all of them, were refused: `CHANGED`, `ALL_OR_NONE` or a limit's reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """The outcomes, and all records the script changed, in order: the entries it wrote to the log."""
+
+    epoch: str
+    before: int
+    changes: list[Instance]
+    outcomes: list[Outcome] = field(default_factory=list)
+    count: int = 0

@@ -1,0 +1,1 @@
+"""The ledger in Redis: the scripts that change it, reading it, following its log, checking it."""

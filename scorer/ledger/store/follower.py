@@ -1,0 +1,234 @@
+"""The scorer's copy of the ledger, kept current by the change log, which is read before each decision.
+
+The log's entries are numbered without gaps. The whole ledger is read again only
+
+- when the entry after the last one applied was trimmed,
+- when the ledger has another epoch: its server restarted empty,
+- when the ledger's last change is earlier than the one applied: its server restarted with an older dump,
+- after every lost connection.
+
+Before that a ledger of format 1 is migrated. One of a newer format is not read: ``refusal`` says so until the ledger
+has a known format again.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from scorer.ledger.record.instance import LIVE, Instance, machines_of
+from scorer.ledger.record.transition import CHANGED, Transition
+from scorer.ledger.store.reader import Migrating, UnknownFormat
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import LedgerView
+from scorer.wire import Command
+
+log = logging.getLogger("windward.scorer")
+
+_NAMED_MAX = 1000
+"""At most so many lost instances are named in the log."""
+
+
+class Follower:
+    """``view`` is the ledger as of change ``change``; `version` is what the reserve step compares."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.view = LedgerView()
+        self.epoch = ""
+        self.change = 0
+        self.loaded = False
+        self.reloads = 0
+        self.refusal = ""
+        """Why the ledger cannot be read; "" when it can."""
+        self._unread: UnknownFormat | None = None
+        self._doubted = ("", -1)
+        self.lost = 0
+        """Live instances that this copy had and that the ledger lost in a restart of its server."""
+        self._versions: dict[str, int] = {}
+        self._live: Counter[str] = Counter()
+
+    def version(self, machine: str) -> int:
+        """Return the machine's version: the number of the last change that touched it, 0 when it holds nothing."""
+        return self._versions.get(machine, 0)
+
+    def reads(self) -> list[Command]:
+        """Return the commands whose answers `accept` takes."""
+        return self._ledger.log_reads(self.change)
+
+    def accept(self, answers: Sequence[Any]) -> None:
+        """Apply what changed; read the whole ledger again when the log does not continue from the last change."""
+        try:
+            self._accept(answers)
+        except UnknownFormat as unknown:
+            self._unread = unknown
+            self._refuse(str(unknown))
+        else:
+            self._unread = None
+            self._refuse("")
+
+    def require(self) -> None:
+        """Raise UnknownFormat where the ledger could not be read: the view is not the ledger then."""
+        if self._unread is not None:
+            raise self._unread
+
+    def _refuse(self, refusal: str) -> None:
+        if refusal:
+            self.loaded = False
+        if refusal != self.refusal:
+            self.refusal = refusal
+            word = "scorer.ledger.refused" if refusal else "scorer.ledger.accepted"
+            log.warning(word, extra={"values": {"reason": refusal} if refusal else {}})
+
+    def _accept(self, answers: Sequence[Any]) -> None:
+        try:
+            epoch, change, records = self._ledger.read_log(answers)
+        except Migrating:
+            self.load()
+            return
+        if not self.loaded or epoch != self.epoch or change < self.change:
+            self.load()
+            return
+        if change == self.change:
+            return
+        if not records or records[0].version != self.change + 1:
+            self.load()
+            return
+        self._apply_all(records)
+        while self.change < change:
+            epoch, change, records = self._ledger.read_log(self._ledger.wire.ask(self.reads()))
+            if epoch != self.epoch or not records or records[0].version != self.change + 1:
+                self.load()
+                return
+            self._apply_all(records)
+
+    def poll(self) -> None:
+        """Read and apply what changed."""
+        self.accept(self._ledger.wire.ask(self.reads()))
+
+    def absorb(self, transition: Transition) -> None:
+        """Apply the changes of a transition of our own; read the log when other changes came before them."""
+        if transition.epoch == self.epoch and transition.before == self.change:
+            self._apply_all(transition.changes)
+        else:
+            self.poll()
+
+    def doubt(self, transition: Transition, change: int) -> None:
+        """Read the whole ledger again when a row differs from this copy although nothing changed since ``change``.
+
+        The scripts did not write such a row; it comes from a server that was restored in part, for example. Otherwise
+        each placement there would be a conflict. It is done once for each change of the ledger.
+        """
+        unchanged = transition.before == change == self.change and transition.epoch == self.epoch
+        contradicted = any(CHANGED in outcome.reasons for outcome in transition.outcomes)
+        if unchanged and contradicted and not transition.changes and self._doubted != (self.epoch, change):
+            self._doubted = (self.epoch, change)
+            log.warning("scorer.ledger.contradicted", extra={"values": {"change": change}})
+            self.load()
+
+    def forget(self) -> None:
+        """Note that the connection was lost: the whole ledger is read again before the copy is used."""
+        self.loaded = False
+
+    def load(self) -> None:
+        """Read the whole ledger. What changes meanwhile is in the log after the change noted first.
+
+        Python's cyclic collector would walk over a million new records again and again, then at every full collection
+        while queries wait. It is held off, and the records are excluded from it.
+        """
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self._load()
+        finally:
+            gc.freeze()
+            if collecting:
+                gc.enable()
+
+    def _load(self) -> None:
+        if not self._ledger.is_open() and (taken := self._ledger.open()):
+            log.warning("scorer.ledger.taken_over", extra={"values": {"instances": taken}})
+        epoch_before, change_before, before = self.epoch, self.change, self.view.instances
+        for _ in range(10):
+            epoch, change, _records = self._ledger.read_log(self._ledger.wire.ask(self._ledger.log_reads(2**53, 1)))
+            records = self._ledger.all_instances()
+            versions = self._ledger.machine_versions()
+            leavers = [one for one in self._ledger.leavers() if one.version <= change]
+            caught_up = self._start(epoch, change, records, versions, leavers)
+            if caught_up:
+                self.loaded = True
+                self.reloads += 1
+                if epoch_before and (epoch != epoch_before or change < change_before):
+                    self._tell_lost(before, epoch == epoch_before, change_before)
+                log.info("scorer.ledger.loaded", extra={"values": {"instances": len(self.view), "change": self.change}})
+                return
+        raise RuntimeError("the ledger changes faster than its log is long: raise ledger_log_length")
+
+    def _tell_lost(self, before: dict[str, Instance], same_epoch: bool, change_before: int) -> None:
+        """Log the records that were lost: the newest of the ledger, or all of it."""
+        now = self.view.instances
+        gone = [one for one in before.values() if one.id not in now or now[one.id].generation != one.generation]
+        lost = sorted(gone, key=lambda one: one.id)
+        self.lost += len(lost)
+        log.error(
+            "scorer.ledger.tail_lost" if same_epoch else "scorer.ledger.begun_anew",
+            extra={
+                "values": {
+                    "change": self.change,
+                    "change_before": change_before,
+                    "lost": len(lost),
+                    "instances": ", ".join(f"{one.id} on {one.machine} {one.state}" for one in lost[:_NAMED_MAX]),
+                }
+            },
+        )
+
+    def _start(
+        self,
+        epoch: str,
+        change: int,
+        records: dict[str, Instance],
+        versions: dict[str, int],
+        leavers: Sequence[Instance],
+    ) -> bool:
+        self.epoch, self.change = epoch, change
+        self.view = LedgerView(records.values(), leavers, self._ledger.leavers_most)
+        self._versions = versions
+        self._live = Counter(machine for record in records.values() for machine in machines_of(record))
+        while True:
+            epoch, last, entries = self._ledger.read_log(self._ledger.wire.ask(self.reads()))
+            if epoch != self.epoch or last < self.change:
+                return False
+            if last == self.change:
+                return True
+            if not entries or entries[0].version != self.change + 1:
+                return False
+            self._apply_all(entries)
+
+    def _apply_all(self, records: Sequence[Instance]) -> None:
+        for record in records:
+            self._apply(record)
+            self.change = record.version
+
+    def _apply(self, record: Instance) -> None:
+        before = self.view.instances.get(record.id)
+        if before is not None and before.version > record.version:
+            return
+        machines = {record.machine}
+        if before is not None:
+            for machine in machines_of(before):
+                machines.add(machine)
+                self._live[machine] -= 1
+        if record.state in LIVE:
+            for machine in machines_of(record):
+                machines.add(machine)
+                self._live[machine] += 1
+        self.view.apply(record)
+        for machine in machines:
+            if self._live[machine] > 0:
+                self._versions[machine] = max(record.version, self._versions.get(machine, 0))
+            else:
+                self._versions.pop(machine, None)
+                del self._live[machine]

@@ -1,0 +1,616 @@
+--[[ Functions shared by the transitions of the ledger. A script begins with those that it uses; each local in capitals is
+a constant, and its value is put in where it is used (`scorer.ledger.store.script_text`). SCRIPT is the script's name.
+A script first plans on copies (rows, counts, clusters), then writes everything at once (commit), so it never stops
+halfway.
+
+The life of an instance; each step is one script, whose header tells what it does in every state:
+
+                 reserve              confirm
+    (unknown) ───────────> reserved ───────────> confirmed ──┐ update: move, resize, role
+                             │    │                │     ^───┘
+                     expire  │    │ release        │ release
+                             v    v                v
+                         expired  released <───────┘          both: known for a day, then unknown
+
+A confirmed instance may be moving: it holds its machine and the one it moves to, with all its amounts, ports and its role
+on both; its cluster counts it once. A move may give it another size: then it holds its old amounts on the first machine
+and the new ones on the other. It is confirmed on the first until the move is:
+
+                                   update: move                 confirm(machine = the new one)
+    confirmed on A ──────────────────────> A, moving to B ──────────────────────> confirmed on B, A is free
+                    <──────────────────────      │ release: both are free
+                     the time is over: B is free, or
+                     update: cancel
+
+An id may be reserved anew once it has ended. Each reservation is a generation of its id: the number of the change that
+made it, so a generation is never used twice, also when the ended one is no longer known.
+
+A repeated step changes nothing and gives the same answer. What a query did is remembered until a minute after its
+deadline; after its deadline a query does nothing. So a query that is delivered again, however late, never acts on
+another generation than it did before. A script decides in this order: the deadline has passed ("late"); the query has
+acted: its own generation, or "gone" when that has ended; then by the state of the id.
+
+The first script that runs after expires_at expires a reservation; from that moment on the reservation has ended.
+
+KEYS[1] head       hash    format: 2; epoch: name of this ledger's life; change: number of its last change;
+                           leavers: how many there are (KEYS[12]);
+                           due: "<change> <time>": as of that change nothing is due before that time; another change:
+                           unknown, since a script of a release without `due` made it;
+                           migrating: records migrated so far, only while a ledger of format 1 is migrated
+KEYS[2] instances  hash    id -> record of each live (reserved, confirmed) instance
+KEYS[3] expiry     zset    id of each reserved instance by expires_at
+KEYS[4] machines   hash    machine -> "version class:name=amount,name=amount class:...", absent without instances
+KEYS[5] counts     hash    "machine what" -> how many instances there are counted under `what`, absent at 0
+KEYS[6] clusters   hash    cluster -> "version count", absent when it has no instance
+KEYS[7] log        stream  <change>-0: field i = the record after the change; then, where its machine was renamed, field
+                           renamed = the name before; trimmed to about ARGV[2] entries
+KEYS[8] ended      prefix  <prefix>:<id> -> record of a released or expired instance, for ARGV[3] seconds
+                   list    "<version> <id>" of each, oldest first, at most as many as ARGV[3] says; the oldest are forgotten
+KEYS[9] closed     string  where format 1 had its head, a hash: text that every script of format 1 fails on at once
+KEYS[10] queries   prefix  <prefix>:<query> -> hash of "script id" -> generation acted on, until deadline + 60 s
+KEYS[11] leases   hash    "<name> number", "<name> holder", "<name> until" of each lease (lease.lua)
+KEYS[12] leavers  zset    record of each instance that was confirmed and ended or moved away, by the end, as it was on the
+                           machine it left: what the windows still show of it; for LEAVERS_S, at most LEAVERS_MOST
+KEYS[13] moving   zset    id of each moving instance by the time its move ends by itself
+ARGV[1] "1": try only, write nothing but what has expired
+ARGV[2] log length
+ARGV[3] "<seconds> <count>": how long an ended id stays known, and how many of them
+ARGV[4...] as the script says
+
+A record is one JSON object whose first line holds what transitions change (version, state, machine, times); the rest
+(the tail) came from the scorer and is passed on byte for byte, since encoding it here would cut its numbers to 14
+digits; a new generation is put at its end here. Of the tail the scripts read: `generation`; `amounts` {resource: whole units} and `maxmemory`, null or absent: not given,
+adds nothing; `priority_class`; `counts` [what, ...]; `cluster`; `request`. Of a moving instance they put at the end of the
+stored tail `moving` {to, since, until, number: the change that began it, new: its tail there, where that is another} and, for the scripts that came before moves and add
+up what stands there, `moving_from`: the machine it moves to. The units are the scorer's
+(`scorer.ledger.record.units`): nothing is scaled here, so scripts of releases that know different resources keep each other's
+sums. Sums are whole numbers, so they never drift.
+
+A machine's row has a group of sums for each priority class that is there: `instances` (how many), `maxmemory` and each
+resource. Candidates come one a line, so that only those are read that are tried: [machine, version, most, ...], after a
+line with the measures that they have the most of: [what the instance adds, name, over, ...], three for each. Over is 0
+for a sum over all classes, "class class" for one over these, 1 for a count. A most below 0 is no limit.
+
+A version is the number of the last change that touched a machine or cluster; an empty one has none, so that nothing
+has to be kept for it: equal versions mean equal contents.
+
+What later releases add needs no other format number, since a record's tail and the head are open, sums and counts have
+names, and nothing reads a key it does not know: a sum by class is there; the leavers and the moves are keys of their own.
+The scripts that came before moves hold and free both machines, by `moving_from`; an update by them ends the move.
+
+Every script returns {epoch, change before, {records changed, in order}, results}, packed by MessagePack (as one text,
+since the server is slow to send tables in tables); where a result has a record it is its number among the changed, or
+its text when it did not change. Or an error reply whose first word is LEDGERFORMAT: the number of the format that is
+there, or LEDGERMIGRATING. ]]
+local HEAD = KEYS[1]
+local INSTANCES = KEYS[2]
+local EXPIRY = KEYS[3]
+local MACHINES = KEYS[4]
+local COUNTS = KEYS[5]
+local CLUSTERS = KEYS[6]
+local LOG = KEYS[7]
+local ENDED = KEYS[8]
+local CLOSED = KEYS[9]
+local QUERIES = KEYS[10]
+local LEASES = KEYS[11]
+local LEAVERS = KEYS[12]
+local MOVING = KEYS[13]
+local DRY = (ARGV[1] == '1')
+local LOG_LENGTH = ARGV[2]
+local FORMAT = '2'
+-- How far ahead the next time at which something is due is said.
+local DUE_S = 3600
+local CLOSED_TEXT = 'This ledger has format 2, which this release cannot read: see docs/upgrading.md of the newer release.'
+local SWEEP_MAX = 200
+local FIELDS_MAX = 200
+-- How long leavers are kept, the longest window twice, and how many at most (the scorer's setting stands here).
+local LEAVERS_S = 7200
+local LEAVERS_MOST = 100000
+-- How far ahead a deadline may be, what a query without one is given, and how much longer than it a query is remembered.
+local DEADLINE_MAX_S = 3600
+local DEADLINE_S = 60
+local REMEMBER_MORE_S = 60
+-- The server's clock (a test's stands here).
+local CLOCK = redis.call('TIME')
+
+local time = CLOCK
+local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
+local stamp = time[1] .. '.' .. string.format('%06d', tonumber(time[2]))
+local head = redis.call('HMGET', HEAD, 'format', 'epoch', 'change', 'migrating', 'due')
+if head[1] and head[1] ~= FORMAT then
+  return redis.error_reply('LEDGERFORMAT ' .. head[1])
+elseif SCRIPT ~= 'migrate' and head[4] then
+  return redis.error_reply('LEDGERMIGRATING')
+elseif SCRIPT ~= 'migrate' and not head[1] and redis.call('TYPE', CLOSED).ok == 'hash' then
+  return redis.error_reply('LEDGERFORMAT 1')
+end
+local epoch = head[2] or stamp
+local before = tonumber(head[3] or '0')
+local change = before
+-- Nothing is due before this time, neither a reservation nor a move; nil: unknown.
+local due_change, due = string.match(head[5] or '', '^(%d+) (.+)$')
+due = due_change == head[3] and tonumber(due) or nil
+
+-- Whether the ledger is another than its scorer saw; where a rule looks beyond one machine, no candidate will do then.
+local moved_on = false
+local rows, counts, clusters, changes, written, acts = {}, {}, {}, {}, {}, {}
+
+-- What a machine holds; packed: its row in its text, false where it holds nothing; nil: as it is stored.
+local function row(machine, packed)
+  local found = rows[machine]
+  if not found then
+    found = {version = 0, classes = {}}
+    if packed == nil then packed = redis.call('HGET', MACHINES, machine) end
+    if packed then
+      found.version = tonumber(string.match(packed, '^%d+'))
+      for class, body in string.gmatch(packed, ' ([^ :]+):(%S+)') do
+        local sums = {}
+        for name, amount in string.gmatch(body, '([^=,]+)=(%d+)') do sums[name] = tonumber(amount) end
+        found.classes[class] = sums
+      end
+    end
+    rows[machine] = found
+  end
+  return found
+end
+
+-- Note that the row of a machine is changed by this change.
+local function touch(machine)
+  local at = row(machine)
+  at.touched, at.version = true, change
+end
+
+local function cluster_row(cluster)
+  local found = clusters[cluster]
+  if not found then
+    local packed = redis.call('HGET', CLUSTERS, cluster)
+    local version, count = string.match(packed or '0 0', '^(%d+) (%d+)$')
+    found = {version = tonumber(version), count = tonumber(count)}
+    clusters[cluster] = found
+  end
+  return found
+end
+
+local function count_of(machine, what)
+  local field = machine .. ' ' .. what
+  local found = counts[field]
+  if not found then
+    found = tonumber(redis.call('HGET', COUNTS, field) or '0')
+    counts[field] = found
+  end
+  return found, field
+end
+
+local function decode(value, id)
+  local record = cjson.decode(value)
+  record.tail = string.sub(value, string.find(value, '\n', 1, true) + 1, -2)
+  if record.moving then
+    local own, moves = string.match(record.tail, '^(.*),"moving_from":(.*)$')
+    record.tail = own
+    if record.moving.new then record.moving.tail = string.match(moves, '"new":{(.*)}}$') end
+  end
+  record.id = record.id or id
+  return record
+end
+
+local function encode(record)
+  local moves, moving = '', record.moving
+  if moving then
+    local to = cjson.encode(moving.to)
+    moves = string.format(',"moving_from":%s,"moving":{"to":%s,"since":%.6f,"until":%.6f,"number":%.0f', to, to,
+      moving.since, moving['until'], moving.number or 0) .. (moving.tail and ',"new":{' .. moving.tail .. '}}' or '}')
+  end
+  return string.format(
+    '{"version":%.0f,"state":"%s","machine":%s,"reserved_at":%.6f,"started_at":%.6f,"expires_at":%.6f,"ended_at":%.6f,\n%s%s}',
+    record.version or 0, record.state, cjson.encode(record.machine), record.reserved_at or 0, record.started_at or 0,
+    record.expires_at or 0, record.ended_at or 0, record.tail, moves)
+end
+
+-- The generation of a record; "0" for one written before generations existed.
+local function generation_of(record)
+  return string.format('%.0f', record.generation or 0)
+end
+
+local function is_live(record)
+  return record.state == 'reserved' or record.state == 'confirmed'
+end
+
+-- Add (sign 1) to a machine what a record holds, or take it away (sign -1).
+local function hold_on(machine, record, sign)
+  local at = row(machine)
+  local sums = at.classes[record.priority_class]
+  if not sums then
+    sums = {instances = 0}
+    at.classes[record.priority_class] = sums
+  end
+  sums.instances = sums.instances + sign
+  for name, amount in pairs(record.amounts) do
+    if amount ~= cjson.null and amount ~= 0 then sums[name] = (sums[name] or 0) + sign * amount end
+  end
+  local maxmemory = record.maxmemory
+  if maxmemory and maxmemory ~= cjson.null and maxmemory ~= 0 then
+    sums.maxmemory = (sums.maxmemory or 0) + sign * maxmemory
+  end
+  if record.counts then
+    for _, what in ipairs(record.counts) do
+      local count, field = count_of(machine, what)
+      counts[field] = count + sign
+    end
+  end
+end
+
+local function hold(record, sign)
+  hold_on(record.machine, record, sign)
+  if record.moving then hold_on(record.moving.to, record.moving.new or record, sign) end
+  if record.cluster and record.cluster ~= '' then
+    local members = cluster_row(record.cluster)
+    members.count = members.count + sign
+  end
+end
+
+-- Return why a record does not fit on a candidate: 'changed' or the number of the limit that is exceeded; nil when it
+-- fits. A version below 0 is not compared.
+local function misfit(measures, candidate, touched)
+  local machine, version = candidate[1], candidate[2]
+  local at = row(machine)
+  if version >= 0 and not touched[machine] and at.version ~= version then return 'changed' end
+  for position = 3, #candidate do
+    local most, measure = candidate[position], 3 * (position - 3)
+    if most >= 0 then
+      local name, over, held = measures[measure + 2], measures[measure + 3], 0
+      if over == 1 then
+        held = count_of(machine, name)
+      elseif over == 0 then
+        for _, sums in pairs(at.classes) do held = held + (sums[name] or 0) end
+      else
+        for class in string.gmatch(over, '%S+') do
+          local sums = at.classes[class]
+          held = held + (sums and sums[name] or 0)
+        end
+      end
+      if held + measures[measure + 1] > most then return tostring(position - 2) end
+    end
+  end
+  return nil
+end
+
+-- Try candidates until one has room; all: until one has none, since each must have room, whatever else the ledger became.
+-- Return its machine (nil: there is no such candidate), its number, and the reasons of those without room.
+local function choose(candidates, touched, all)
+  local measures, number, reasons = nil, 0, nil
+  for line in string.gmatch(candidates, '[^\n]+') do
+    local candidate = cjson.decode(line)
+    if type(candidate[1]) ~= 'string' then
+      measures = candidate
+    else
+      number = number + 1
+      local reason = moved_on and not all and 'changed' or misfit(measures, candidate, touched)
+      if reason then reasons = reasons and reasons .. ',' .. reason or reason end
+      if all and reason or not (all or reason) then return candidate[1], number, reasons or '' end
+    end
+  end
+  return nil, number, reasons or ''
+end
+
+-- Note that a record changed; old: the live record that it replaces, if any.
+local function changed(record, old)
+  record.written_as = nil
+  changes[#changes + 1] = {record, old or nil}
+end
+
+local function copy_of(record)
+  local copy = {}
+  for name, value in pairs(record) do copy[name] = value end
+  return copy
+end
+
+-- End an instance; without a state only its move, without an arrival: it stays on its machine, and the other is freed.
+local function finish(record, state, at)
+  local moving = record.moving and copy_of(record)
+  if state then
+    hold(record, -1)
+    record.state, record.ended_at = state, at
+  else
+    hold_on(record.moving.to, record.moving.new or record, -1)
+  end
+  record.moving = nil
+  changed(record, moving)
+end
+
+-- End a move by an arrival at a moment: the instance is on the machine it moved to, and the other is freed.
+local function arrive(record, at)
+  local moving = copy_of(record)
+  hold_on(record.machine, record, -1)
+  local new = record.moving.new
+  if new then
+    record.tail = record.moving.tail
+    record.amounts, record.maxmemory, record.counts = new.amounts, new.maxmemory, new.counts
+  end
+  record.machine, record.started_at = record.moving.to, math.max(at, record.moving.since)
+  record.moving = nil
+  changed(record, moving)
+end
+
+-- Call a command on a key with as many arguments as there are, some hundred at a time; nil: with none, so not at all.
+local function call_many(command, key, arguments)
+  if not arguments then return end
+  for first = 1, #arguments, FIELDS_MAX do
+    redis.call(command, key, unpack(arguments, first, math.min(first + FIELDS_MAX - 1, #arguments)))
+  end
+end
+
+-- Return a list, begun where there is none, with one or two values at its end.
+local function with(list, value, other)
+  if not list then return {value, other} end
+  list[#list + 1] = value
+  if other then list[#list + 1] = other end
+  return list
+end
+
+-- Write the rows that were touched; every count and every cluster that was looked at.
+local function write_sums()
+  local set, gone
+  for machine, at in pairs(rows) do
+    if at.touched then
+      at.touched = nil
+      local parts, empty = {string.format('%.0f', at.version)}, true
+      for class, sums in pairs(at.classes) do
+        if sums.instances > 0 then
+          empty = false
+          parts[#parts + 1] = string.format(' %s:instances=%.0f', class, sums.instances)
+          for name, sum in pairs(sums) do
+            if name ~= 'instances' and sum > 0 then parts[#parts + 1] = string.format(',%s=%.0f', name, sum) end
+          end
+        else
+          at.classes[class] = nil
+        end
+      end
+      if empty then
+        gone = with(gone, machine)
+        at.version = 0
+      else
+        set = with(set, machine, table.concat(parts))
+      end
+    end
+  end
+  call_many('HSET', MACHINES, set)
+  call_many('HDEL', MACHINES, gone)
+  set, gone = nil, nil
+  for field, count in pairs(counts) do
+    if count > 0 then set = with(set, field, string.format('%d', count)) else gone = with(gone, field) end
+  end
+  call_many('HSET', COUNTS, set)
+  call_many('HDEL', COUNTS, gone)
+  set, gone = nil, nil
+  for cluster, members in pairs(clusters) do
+    if members.count > 0 then
+      set = with(set, cluster, string.format('%.0f %.0f', members.version, members.count))
+    else
+      gone = with(gone, cluster)
+      members.version = 0
+    end
+  end
+  call_many('HSET', CLUSTERS, set)
+  call_many('HDEL', CLUSTERS, gone)
+end
+
+-- Note that a query acted on a record; it stays unwritten when the query has no id or is only tried.
+local function remember(query, deadline, record)
+  if query == '' or DRY then return end
+  local last = #acts
+  acts[last + 1], acts[last + 2], acts[last + 3] = query, deadline, record
+end
+
+-- The generation of an id that a query acted on; false when it has not acted.
+local function acted(query, id)
+  return query ~= '' and redis.call('HGET', QUERIES .. ':' .. query, SCRIPT .. ' ' .. id)
+end
+
+-- Whether another holder has taken a lease since this number was given.
+local function is_fenced(name, number)
+  return redis.call('HGET', LEASES, name .. ' number') ~= number
+end
+
+local function is_late(deadline)
+  deadline = tonumber(deadline)
+  return deadline > 0 and deadline <= now
+end
+
+-- Keep what is left of a record that ended or moved away; old: the live record that it replaces. Of an ended instance its
+-- record: beyond the most there may be the oldest are forgotten, unless they ended anew. Of one that was confirmed a
+-- leaver, too; one that never was has used nothing.
+local function keep(record, value, old)
+  local left, left_at
+  if not is_live(record) then
+    local remember_s, ended_max = string.match(ARGV[3], '^(%d+) (%d+)$')
+    redis.call('SET', ENDED .. ':' .. record.id, value, 'EX', remember_s)
+    local count = redis.call('RPUSH', ENDED, string.format('%.0f %s', record.version, record.id))
+    for _ = 1, math.min(count - tonumber(ended_max), 2) do
+      local version, id = string.match(redis.call('LPOP', ENDED), '^(%d+) (.*)$')
+      local oldest = redis.call('GET', ENDED .. ':' .. id)
+      if oldest and string.match(oldest, '^{"version":(%d+)') == version then redis.call('DEL', ENDED .. ':' .. id) end
+    end
+    if (record.started_at or 0) > 0 then left, left_at = value, record.ended_at end
+  elseif old.machine ~= record.machine and (old.started_at or 0) > 0 then
+    left_at = record.started_at
+    left = encode({version = record.version, state = 'released', machine = old.machine, reserved_at = old.reserved_at,
+      started_at = old.started_at, expires_at = 0, ended_at = left_at, tail = old.tail})
+  end
+  if not left then return end
+  redis.call('ZADD', LEAVERS, string.format('%.6f', left_at), left)
+  local count = redis.call('HINCRBY', HEAD, 'leavers', 1)
+  local gone = redis.call('ZRANGEBYSCORE', LEAVERS, '-inf', string.format('%.6f', now - LEAVERS_S), 'LIMIT', 0, SWEEP_MAX)
+  if count - #gone > LEAVERS_MOST then
+    gone = redis.call('ZRANGEBYSCORE', LEAVERS, '-inf', '+inf', 'LIMIT', 0, math.min(count - LEAVERS_MOST, SWEEP_MAX))
+  end
+  if #gone > 0 then
+    redis.call('ZREM', LEAVERS, unpack(gone))
+    redis.call('HINCRBY', HEAD, 'leavers', -#gone)
+  end
+end
+
+-- Write everything noted since the last call. What has expired is written even when the rest is only tried.
+local function commit(always)
+  local noted = changes
+  if #noted == 0 then return end
+  changes = {}
+  if DRY and not always then return end
+  local live, waiting, settled, moving, still = {}, nil, nil, nil, nil
+  for _, entry in ipairs(noted) do
+    local record, old = entry[1], entry[2]
+    change = change + 1
+    record.version = change
+    if record.new then
+      record.new, record.generation = nil, change
+      record.tail = record.tail .. string.format(',"generation":%.0f', change)
+    end
+    if record.moving then
+      record.moving.number = record.moving.number or change
+      due = due and math.min(due, record.moving['until'])
+      moving = with(moving, string.format('%.6f', record.moving['until']), record.id)
+    elseif old and old.moving then
+      still = with(still, record.id)
+    end
+    local value = encode(record)
+    written[#written + 1] = value
+    record.written_as = #written
+    local audit = record.renamed
+    if is_live(record) then
+      live[record.id] = value
+      if record.revived then redis.call('DEL', ENDED .. ':' .. record.id) end
+      if old and not audit then keep(record, value, old) end
+    else
+      live[record.id] = false
+      keep(record, value, old)
+    end
+    if record.state == 'reserved' then
+      due = due and math.min(due, record.expires_at)
+      waiting = with(waiting, string.format('%.6f', record.expires_at), record.id)
+    else
+      settled = with(settled, record.id)
+    end
+    if audit then
+      redis.call('XADD', LOG, 'MAXLEN', '~', LOG_LENGTH, string.format('%.0f-0', change), 'i', value, 'renamed', audit)
+    else
+      redis.call('XADD', LOG, 'MAXLEN', '~', LOG_LENGTH, string.format('%.0f-0', change), 'i', value)
+    end
+    for _, one in ipairs(entry) do
+      touch(one.machine)
+      if one.moving then touch(one.moving.to) end
+      if one.cluster and one.cluster ~= '' then cluster_row(one.cluster).version = change end
+    end
+  end
+  local set, gone
+  for id, value in pairs(live) do
+    if value then set = with(set, id, value) else gone = with(gone, id) end
+  end
+  call_many('HSET', INSTANCES, set)
+  call_many('HDEL', INSTANCES, gone)
+  call_many('ZREM', EXPIRY, settled)
+  call_many('ZADD', EXPIRY, waiting)
+  call_many('ZREM', MOVING, still)
+  call_many('ZADD', MOVING, moving)
+  write_sums()
+  local now_due = due and string.format('%.0f %.6f', change, due) or ''
+  if head[1] then
+    redis.call('HSET', HEAD, 'change', string.format('%.0f', change), 'due', now_due)
+  else
+    redis.call('HSET', HEAD, 'format', FORMAT, 'epoch', epoch, 'change', string.format('%.0f', change), 'due', now_due)
+    redis.call('SET', CLOSED, CLOSED_TEXT)
+  end
+end
+
+local function ended_record(id)
+  local value = redis.call('GET', ENDED .. ':' .. id)
+  return value and decode(value, id) or nil
+end
+
+-- The live records of some ids, by id. What of them is due is expired, a move whose time is over has ended, is in the
+-- result as that, and is written at once: what a script plans and gives up later must not take it along.
+local function fetch(ids)
+  local found = {}
+  for first = 1, #ids, FIELDS_MAX do
+    local last = math.min(first + FIELDS_MAX - 1, #ids)
+    local values = redis.call('HMGET', INSTANCES, unpack(ids, first, last))
+    for position = first, last do
+      local id, value = ids[position], values[position - first + 1]
+      if value then found[id] = found[id] or decode(value, id) end
+    end
+  end
+  for _, id in ipairs(ids) do
+    local record = found[id]
+    if record and record.state == 'reserved' and record.expires_at <= now then
+      finish(record, 'expired', record.expires_at)
+    elseif record and record.moving and record.moving['until'] <= now then
+      finish(record)
+    end
+  end
+  commit(true)
+  return found
+end
+
+-- The record that a step of a query is about; a result in its place, with or without a record; whether the query has
+-- taken this step before.
+local function target(id, generation, query, deadline)
+  if is_late(deadline) then return nil, 'late' end
+  local record = fetch({id})[id]
+  local before = acted(query, id)
+  if before then
+    if not record or generation_of(record) ~= before then record = ended_record(id) end
+    if not record or generation_of(record) ~= before then return nil, 'gone' end
+    return record, nil, true
+  end
+  record = record or ended_record(id)
+  if not record then return nil, 'unknown' end
+  if generation ~= '' and generation_of(record) ~= generation then return record, 'generation' end
+  return record
+end
+
+-- Expire due reservations and moves, at most so many of each, before anything is decided.
+local function sweep(most)
+  if due and due > now then return 0 end
+  local waiting = redis.call('ZRANGEBYSCORE', EXPIRY, '-inf', stamp, 'LIMIT', 0, most)
+  local found = fetch(waiting)
+  for _, id in ipairs(waiting) do
+    local record = found[id]
+    if not record or is_live(record) then redis.call('ZREM', EXPIRY, id) end
+  end
+  local over = redis.call('ZRANGEBYSCORE', MOVING, '-inf', stamp, 'LIMIT', 0, most)
+  if #over > 0 then
+    found = fetch(over)
+    for _, id in ipairs(over) do
+      if not (found[id] and found[id].moving) then redis.call('ZREM', MOVING, id) end
+    end
+  end
+  due = now + DUE_S
+  for _, key in ipairs({EXPIRY, MOVING}) do
+    local first = redis.call('ZRANGEBYSCORE', key, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    if first[2] then due = math.min(due, tonumber(first[2])) end
+  end
+  return #waiting + #over
+end
+
+-- Write what is noted, and what each query acted on (one after the other in `acts`), and return the answer.
+local function answer(results)
+  commit()
+  local first = 1
+  while acts[first] do
+    local query, deadline, fields = acts[first], tonumber(acts[first + 1]), {}
+    repeat
+      local record = acts[first + 2]
+      fields[#fields + 1] = SCRIPT .. ' ' .. record.id
+      fields[#fields + 1] = generation_of(record)
+      first = first + 3
+    until acts[first] ~= query
+    local key, until_s = QUERIES .. ':' .. query, deadline > 0 and math.min(deadline, now + DEADLINE_MAX_S) or now + DEADLINE_S
+    call_many('HSET', key, fields)
+    redis.call('EXPIRE', key, math.ceil(until_s - now) + REMEMBER_MORE_S)
+  end
+  return cmsgpack.pack({epoch, before, written, results})
+end
+
+-- The record for an answer: its number among those that this script changed, or its text.
+local function shown(record)
+  return record.written_as or encode(record)
+end
+

@@ -1,0 +1,237 @@
+"""The ledger's live instances in memory, kept current one changed record at a time.
+
+`LedgerView.apply` costs a few microseconds whatever the ledger's size: it writes the record and notes the change.
+Nothing here depends on a roster, and reading changes nothing. Sums by machine are made from the noted changes
+(`scorer.ledger.view.seats`); proposed placements are kept apart, in an overlay (`scorer.ledger.view.overlay`).
+
+Chosen: the view notes (machine, slot) of every change. Rejected: sums inside the view, for the roster a reader gave
+last. Reading would change the view, and each reader would have to know which roster the columns were for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
+
+import numpy as np
+
+from schemas.resources import RESOURCES
+from schemas.rpc.request import Request
+from scorer.ledger.record.facets import Facet, facets_of
+from scorer.ledger.record.instance import LIVE, Instance, arriving, machines_of
+from scorer.ledger.record.rules import rules_of
+from scorer.ledger.view.leavers import MOST, Leavers, left_behind
+from scorer.ledger.view.slots import PlacedInstances, Slots
+from scorer.snapshot.arrays import Floats, Integers
+
+GONE = -1
+"""In a `Change` in place of the slot: an instance left the machine."""
+
+CHANGES_MAX = 100_000
+"""At most so many changes are remembered."""
+
+Change = tuple[str, int, frozenset[Facet]]
+"""A machine, the slot that an instance on it came into (or `GONE`), and what the instance is counted by."""
+
+
+def instance_of(request: Request, machine: str, now_s: float, instance_id: str | None = None) -> Instance:
+    """Return the record that a reservation of this request on this machine gets."""
+    return Instance(
+        id=request.id if instance_id is None else instance_id,
+        machine=machine,
+        state="reserved",
+        amounts=request.given_amounts(),
+        expected=tuple(float(request.expected.get(name, -1.0)) for name in RESOURCES) if request.expected else (),
+        limits=tuple(float(request.limits.get(name, -1.0)) for name in RESOURCES) if request.limits else (),
+        maxmemory=float(request.maxmemory),
+        ports=request.ports,
+        cluster=request.cluster,
+        role=request.role,
+        cluster_masters=request.cluster_masters,
+        priority_class=request.priority_class,
+        labels=request.labels,
+        kind=request.kind,
+        reserved_at=now_s,
+        expires_at=now_s + request.ttl_s,
+        rules=rules_of(request),
+    )
+
+
+class LedgerView:
+    """The live instances by id, machine and facet, and as columns by slot."""
+
+    def __init__(
+        self, instances: Iterable[Instance] = (), leavers: Iterable[Instance] = (), leavers_most: int = MOST
+    ) -> None:
+        self.instances: dict[str, Instance] = {}
+        """Live instances by id."""
+        self.version = 0
+        """Raised with every applied record."""
+        self.numbers: dict[str, int] = {}
+        """Every machine that ever held an instance, numbered from 0 in the order they appeared."""
+        self._slot_of: dict[str, int] = {}
+        self._free: list[int] = []
+        self._by_machine: dict[str, dict[str, int]] = {}
+        self._by_facet: dict[Facet, dict[str, None]] = {}
+        self._facets: dict[str, frozenset[Facet]] = {}
+        self._slots = Slots(256)
+        self._machine_names: tuple[str, ...] | None = ()
+        self._changes: list[Change] = []
+        self.leavers = Leavers(leavers_most)
+        """Instances that ended or moved away and that the windows still show."""
+        self._forgotten = 0
+        """Number of the changes that are no longer remembered."""
+        for instance in instances:
+            self.apply(instance)
+        for leaver in leavers:
+            self._add_leaver(leaver)
+
+    def __len__(self) -> int:
+        return len(self.instances)
+
+    # ---- writing
+
+    def apply(self, instance: Instance) -> None:
+        """Apply one changed record: it replaces the one of its id; an ended instance is dropped."""
+        before = self.instances.get(instance.id)
+        if (leaver := left_behind(before, instance)) is not None:
+            self._add_leaver(leaver)
+        if before is not None:
+            self._remove(before)
+        if instance.state in LIVE:
+            self._add(instance)
+        self.version += 1
+
+    def forget(self, instance_id: str) -> None:
+        """Drop a record that is no longer in the ledger."""
+        before = self.instances.get(instance_id)
+        if before is not None:
+            self._remove(before)
+            self.version += 1
+
+    def _add_leaver(self, leaver: Instance) -> None:
+        self.leavers.add(leaver, self.numbers.setdefault(leaver.machine, len(self.numbers)))
+
+    def _add(self, instance: Instance) -> None:
+        self.instances[instance.id] = instance
+        facets = self._facets[instance.id] = facets_of(instance)
+        for facet in facets:
+            self._by_facet.setdefault(facet, {})[instance.id] = None
+        self._slot_of[instance.id] = self._sit(instance, facets)
+        if instance.moving is not None:
+            self._sit(arriving(instance, instance.moving), facets)
+
+    def _sit(self, instance: Instance, facets: frozenset[Facet]) -> int:
+        """Give an instance a slot on its machine; return it."""
+        machine = instance.machine
+        slot = self._free.pop() if self._free else self._slots.next()
+        self._slots.write(slot, instance, self.numbers.setdefault(machine, len(self.numbers)))
+        if machine not in self._by_machine:
+            self._by_machine[machine] = {}
+            self._machine_names = None
+        self._by_machine[machine][instance.id] = slot
+        self._note(machine, slot, facets)
+        return slot
+
+    def _remove(self, instance: Instance) -> None:
+        del self._slot_of[instance.id], self.instances[instance.id]
+        facets = self._facets.pop(instance.id)
+        for facet in facets:
+            members = self._by_facet[facet]
+            del members[instance.id]
+            if not members:
+                del self._by_facet[facet]
+        for machine in machines_of(instance):
+            at_machine = self._by_machine[machine]
+            slot = at_machine.pop(instance.id)
+            self._slots.clear(slot)
+            self._free.append(slot)
+            if not at_machine:
+                del self._by_machine[machine]
+                self._machine_names = None
+            self._note(machine, GONE, facets)
+
+    def _note(self, machine: str, slot: int, facets: frozenset[Facet]) -> None:
+        self._changes.append((machine, slot, facets))
+        if len(self._changes) > CHANGES_MAX:
+            self._forgotten += len(self._changes)
+            self._changes.clear()
+
+    # ---- reading: instances
+
+    @property
+    def machine_names(self) -> tuple[str, ...]:
+        """The machines that instances hold; the same object while that set is the same."""
+        if self._machine_names is None:
+            self._machine_names = tuple(sorted(self._by_machine))
+        return self._machine_names
+
+    def on_machine(self, machine: str) -> list[Instance]:
+        """Return the live instances of one machine; one that moves there is not on it yet."""
+        return [one for one in self.held_on(machine) if one.machine == machine]
+
+    def held_on(self, machine: str) -> list[Instance]:
+        """Return the live instances that hold a machine: those on it, and those that move there."""
+        return [self.instances[instance_id] for instance_id in self._by_machine.get(machine, ())]
+
+    def newest(self, machine: str, count: int) -> list[Instance]:
+        """Return at most ``count`` instances of one machine, the last applied first."""
+        members = self._by_machine.get(machine, {})
+        return [self.instances[instance_id] for instance_id in islice(reversed(members), count)]
+
+    def matching(self, facets: frozenset[Facet]) -> list[str]:
+        """Return the ids of the instances with all these facets."""
+        if not facets:
+            return list(self.instances)
+        members = sorted((self._by_facet.get(facet, {}) for facet in facets), key=len)
+        return [instance_id for instance_id in members[0] if all(instance_id in other for other in members[1:])]
+
+    def holders(self, facets: frozenset[Facet]) -> list[str]:
+        """Return the machine of each instance with all these facets; both machines of one that moves."""
+        return [machine for one in self.matching(facets) for machine in machines_of(self.instances[one])]
+
+    # ---- reading: columns by slot
+
+    def slots_on(self, machine: str) -> Collection[int]:
+        """Return the slots of the instances that hold a machine, in the order they came."""
+        return self._by_machine.get(machine, {}).values()
+
+    def slot_of(self, instance_id: str) -> int:
+        """Return the slot of a live instance on the machine that it is on."""
+        return self._slot_of[instance_id]
+
+    def slots_of(self, instance_id: str) -> dict[str, int]:
+        """Return the slots of a live instance by machine: two while it moves."""
+        return {machine: self._by_machine[machine][instance_id] for machine in machines_of(self.instances[instance_id])}
+
+    def live(self) -> tuple[Integers, Integers]:
+        """Return the slots in use, and the number of the machine of each."""
+        machines = self._slots.machines[: self._slots.used]
+        slots = np.flatnonzero(machines >= 0)
+        return slots, machines[slots]
+
+    def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
+        """Return the instances of these slots as columns; ``rows`` has the row of each one's machine."""
+        return self._slots.take(slots, rows)
+
+    def promised(self, slots: Integers) -> tuple[Floats, Floats]:
+        """Return [R, K] amounts and [K] maxmemory of the instances of these slots."""
+        return self._slots.amounts[:, slots], self._slots.maxmemory[slots]
+
+    # ---- reading: changes
+
+    @property
+    def position(self) -> int:
+        """Number of the changes so far."""
+        return self._forgotten + len(self._changes)
+
+    def changes_since(self, position: int) -> Sequence[Change] | None:
+        """Return the changes since a position; None when they are no longer remembered."""
+        return None if position < self._forgotten else self._changes[position - self._forgotten :]
+
+    def came_since(self, position: int) -> list[str] | None:
+        """Return the machine of each instance that came since a position; None when one left, or it is not known."""
+        changes = self.changes_since(position)
+        if changes is None or any(slot == GONE for _, slot, _ in changes):
+            return None
+        return [machine for machine, _, _ in changes]

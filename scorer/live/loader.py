@@ -1,0 +1,204 @@
+"""Shell: reads window tables, facts and operators' rules from Redis into a `scorer.snapshot.snapshot.Snapshot`.
+
+A refresh without changes costs three short round trips: the counters, the head of each partition's table, the learned
+values. Only what changed is read, and no snapshot is built when nothing changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import redis
+
+from schemas.messages.operator import OperatorFacts, known_operator_facts
+from schemas.messages.sample import MachineFacts, Rejected, decode
+from schemas.names import Names
+from schemas.tables.learned import Learned, read_learned
+from schemas.tables.window_table import TableError, WindowTable, decode_table
+from schemas.values.partition_count import partition_count
+from scorer.live.usage_loader import UsageLoader
+from scorer.snapshot.builder import build_snapshot
+from scorer.snapshot.snapshot import Snapshot
+from scorer.wire import Command, Wire
+
+log = logging.getLogger("windward.scorer")
+
+HEAD_BYTES = 2048
+"""Enough of a table to hold its header, which differs from write to write."""
+
+
+class Loader:
+    """Keeps what was read last; `refresh` returns a new snapshot when something changed, else None.
+
+    Facts are read every ``facts_s`` at most, so that an agent that changes its labels all the time costs little.
+    """
+
+    def __init__(self, wire: Wire, names: Names, *, facts_s: float = 0.0) -> None:
+        self._facts_s = facts_s
+        self._facts_read_at = -math.inf
+        self._wire = wire
+        self._names = names
+        self._stored_count: bytes | None = None
+        self._partitions = 0
+        self._heads: dict[int, bytes] = {}
+        self._tables: dict[int, WindowTable] = {}
+        self._facts_versions: dict[int, int] = {}
+        self._facts_by_partition: dict[int, dict[str, MachineFacts]] = {}
+        self._facts: Mapping[str, MachineFacts] = {}
+        self._operator_version: bytes | None = b"unread"
+        self._operator: Mapping[str, OperatorFacts] = {}
+        self._ledger_machines: Iterable[str] = ()
+        self._learned_raw: bytes | None = None
+        self._learned: Learned | None = None
+        self._predicted_head: bytes = b""
+        self._predicted: bytes | None = None
+        self._usage_loader = UsageLoader(wire, names)
+        self._snapshot: Snapshot | None = None
+
+    def refresh(self, ledger_machines: Iterable[str] = ()) -> Snapshot | None:
+        """Read what changed. A table that cannot be read is logged, and its last good version is kept.
+
+        Raises one of `scorer.wire.AWAY` when the server is away.
+        """
+        changed = self._snapshot is None
+        if ledger_machines is not self._ledger_machines:
+            self._ledger_machines = ledger_machines
+            known = self._snapshot.roster.index if self._snapshot is not None else {}
+            changed |= any(machine not in known for machine in ledger_machines)
+        count, operator_version = self._ask(("GET", self._names.partitions), ("GET", self._names.operator_version))
+        partitions = self._count(count)
+        changed |= self._read_tables(partitions)
+        changed |= self._read_facts(partitions)
+        if operator_version != self._operator_version:
+            self._read_operator()
+            self._operator_version = operator_version
+            changed = True
+        changed |= self._read_learned()
+        changed |= self._usage_loader.refresh(partitions)
+        if not changed:
+            return None
+        tables = [self._tables[partition] for partition in sorted(self._tables)]
+        self._snapshot = build_snapshot(
+            tables,
+            self._facts,
+            self._operator,
+            ledger_machines=ledger_machines,
+            previous=self._snapshot,
+            learned=self._learned,
+            usages=self._usage_loader.usages,
+            predicted=self._predicted,
+        )
+        return self._snapshot
+
+    def _count(self, stored: bytes | None) -> int:
+        """Return how many partitions there are; what was read last where that is no number."""
+        if stored != self._stored_count:
+            self._stored_count, count = stored, partition_count(stored)
+            if count is None:
+                log.warning("scorer.partitions.refused", extra={"values": {"stored": repr(stored)[:80]}})
+            else:
+                self._partitions = count
+        return self._partitions
+
+    def _ask(self, *commands: Command) -> list[Any]:
+        answers = self._wire.ask(commands) if commands else []
+        for answer in answers:
+            if isinstance(answer, redis.ResponseError):
+                raise redis.ConnectionError(f"windows: {answer}")
+        return answers
+
+    def _read_tables(self, partitions: int) -> bool:
+        keys = [self._names.windows(partition) for partition in range(partitions)]
+        heads = self._ask(*[("GETRANGE", key, 0, HEAD_BYTES - 1) for key in keys])
+        stale = [partition for partition, head in enumerate(heads) if head != self._heads.get(partition, b"")]
+        gone = [partition for partition in self._heads if partition >= partitions]
+        for partition in gone:
+            self._heads.pop(partition)
+            self._tables.pop(partition, None)
+        for partition, raw in zip(stale, self._ask(*[("GET", keys[partition]) for partition in stale]), strict=True):
+            self._heads[partition] = raw[:HEAD_BYTES] if raw else b""
+            if not raw:
+                self._tables.pop(partition, None)
+                continue
+            try:
+                self._tables[partition] = decode_table(raw)
+            except TableError as error:
+                log.warning("scorer.table.refused", extra={"values": {"partition": partition, "error": str(error)}})
+        return bool(stale or gone)
+
+    def _read_facts(self, partitions: int) -> bool:
+        versions = {
+            partition: table.header.facts for partition, table in self._tables.items() if partition < partitions
+        }
+        stale = [p for p, version in versions.items() if self._facts_versions.get(p) != version]
+        gone = [p for p in self._facts_by_partition if p not in versions]
+        if not stale and not gone:
+            return False
+        if time.monotonic() - self._facts_read_at < self._facts_s:
+            return False  # they are still stale at the next refresh
+        self._facts_read_at = time.monotonic()
+        for partition in gone:
+            del self._facts_by_partition[partition], self._facts_versions[partition]
+        answers = self._ask(*[("HGETALL", self._names.facts(partition)) for partition in stale])
+        for partition, flat in zip(stale, answers, strict=True):
+            self._facts_by_partition[partition] = dict(_read_facts(flat[1::2]))
+            self._facts_versions[partition] = versions[partition]
+        merged: dict[str, MachineFacts] = {}
+        for facts in self._facts_by_partition.values():
+            for name, said in facts.items():
+                if name not in merged or said.at >= merged[name].at:
+                    merged[name] = said
+        self._facts = merged
+        return True
+
+    def _read_learned(self) -> bool:
+        """Read the learned value and the predicted peaks; a user that may not read them has none."""
+        asked = [("GET", self._names.learned), ("GETRANGE", self._names.predicted, 0, HEAD_BYTES - 1)]
+        raw, head = (None if isinstance(one, redis.ResponseError) else one for one in self._wire.ask(asked))
+        changed = self._read_predicted(head or b"")
+        if raw == self._learned_raw:
+            return changed
+        self._learned_raw, self._learned = raw, read_learned(raw)
+        if raw and self._learned is None:
+            log.warning("scorer.learned.refused")
+        return True
+
+    def _read_predicted(self, head: bytes) -> bool:
+        if head == self._predicted_head:
+            return False
+        self._predicted_head = head
+        (raw,) = self._wire.ask([("GET", self._names.predicted)]) if head else (None,)
+        self._predicted = None if isinstance(raw, redis.ResponseError) else raw
+        return True
+
+    def _read_operator(self) -> None:
+        (flat,) = self._ask(("HGETALL", self._names.operator))
+        operator: dict[str, OperatorFacts] = {}
+        for name, raw in zip(flat[::2], flat[1::2], strict=True):
+            machine = name.decode(errors="replace")
+            try:
+                operator[machine], unread = known_operator_facts(msgspec.json.decode(raw))
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                values = {"machine": machine, "error": str(error)}
+                log.warning("scorer.operator.refused", extra={"values": values})
+                continue
+            if unread:
+                values = {"machine": machine, "unread": "; ".join(unread)}
+                log.warning("scorer.operator.unread", extra={"values": values})
+        self._operator = operator
+
+
+def _read_facts(raws: Iterable[bytes]) -> Iterable[tuple[str, MachineFacts]]:
+    for raw in raws:
+        try:
+            facts = decode(raw)
+        except Rejected as error:
+            log.warning("scorer.facts.refused", extra={"values": {"error": str(error)}})
+            continue
+        if isinstance(facts, MachineFacts):
+            yield facts.machine, facts

@@ -1,0 +1,55 @@
+"""The limits that the ledger must uphold for a request: those of the profile's filters, and one instance a port."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from schemas.rpc.request import Request
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.limits import Limit, adds, in_role, one_to_a_port
+from scorer.placement.choosing.continuation import without_id
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.profiles import plugins
+from scorer.ranking.ranking import ContinuedRanking, Ranking
+
+
+def limits(ranking: Ranking, rows: Sequence[int], request: Request) -> list[tuple[Limit, ...]]:
+    """Return, for each of some machines, the upper limits of its sums and counts with the request.
+
+    Of two limits on one measure both hold. Each port of a machine is used once, whatever the profile says. The filters
+    are asked once for all placements that a ranking serves; ``request`` may differ from the ranking's own.
+    """
+    made = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
+    asked = without_id(request)
+    if asked != without_id(made.request):
+        found = _found(made, asked, Machines(made.machines.fleet, asked, made.machines.now_s))
+    elif made.limits is None:
+        found = made.limits = _found(made, asked, made.machines)
+    else:
+        found = made.limits
+    return [tuple([_at(limit, row) for limit in found]) for row in rows]
+
+
+def _found(ranking: Ranking, request: Request, machines: Machines) -> list[Limit]:
+    """Return the limits of the profile's filters and of the ports, each for all machines."""
+    found = [limit for placed in ranking.profile.filters for limit in plugins.limits(placed.filter, request, machines)]
+    known = {limit.measure for limit in found}
+    return found + [limit for limit in one_to_a_port(request.ports) if limit.measure not in known]
+
+
+def _at(limit: Limit, row: int) -> Limit:
+    measure, most, reason = limit
+    return Limit(measure, float(most[row]), reason) if isinstance(most, np.ndarray) else limit
+
+
+def of_growth(limits: Sequence[Limit], old: Instance, new: Instance) -> tuple[Limit, ...]:
+    """Return the limits on the measures in which an instance that stays on its machine grows.
+
+    Amounts that it holds already are not checked again, nor is its role.
+    """
+    role = in_role(new.cluster, new.role)
+    return tuple(
+        limit for limit in limits if limit.measure != role and adds(new, limit.measure) > adds(old, limit.measure)
+    )

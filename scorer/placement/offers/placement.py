@@ -1,0 +1,87 @@
+"""The result of a query for instances."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.rpc.request import Request
+from scorer.ledger.record.instance import Instance
+from scorer.ranking.explanation.explain import answer, best_first, told, with_candidates_in_json
+from scorer.ranking.ranking import Ranking
+
+TOLD_MAX = 500
+"""The most machines whose verdicts are in an answer with `explain`."""
+
+
+class Conflict(Exception):
+    """All tries lost their candidates to other scorers."""
+
+
+class Late(Exception):
+    """The deadline passed before every instance was reserved."""
+
+    def __init__(self, reserved: int, asked: int) -> None:
+        super().__init__(
+            f"the deadline passed when {reserved} of {asked} instances were placed; "
+            "the same query with more time continues from there"
+        )
+
+
+class IdTaken(Exception):
+    """Another request is live under this id."""
+
+    def __init__(self, record: Instance) -> None:
+        super().__init__(f"id: {record.id!r} was placed on {record.machine} for another request")
+
+
+@dataclass
+class Placement:
+    """The result of a query for instances."""
+
+    asked: list[Request]
+    records: list[Instance | None]
+    """By position; None where nothing was reserved."""
+    ranking: Ranking | None = None
+    """The ranking of the first instance, when one was made."""
+    answer: dict[str, Any] = field(default_factory=dict)
+    """That ranking's part of the answer, made before the ledger's view changed; its candidates are JSON already."""
+    missing: dict[int, str] = field(default_factory=dict)
+    """The reason, by position, of instances without a machine."""
+    known: set[int] = field(default_factory=set)
+    """Positions of instances that had been reserved before this query."""
+    gone: set[int] = field(default_factory=set)
+    """Positions of instances that this query reserved before and that have ended: they stay missing."""
+    late: bool = False
+    """The reserve script ran after the query's deadline and reserved no more."""
+    replanned: bool = False
+    """What was refused has been planned again, since something ended meanwhile."""
+    lost: Counter[int] = field(default_factory=Counter)
+    """Candidates that were lost to another scorer, by position."""
+
+    @property
+    def conflicts(self) -> int:
+        """Candidates that were lost to another scorer."""
+        return self.lost.total()
+
+    @property
+    def repeated(self) -> int:
+        """How many instances had been reserved before this query."""
+        return len(self.known)
+
+    def explain(self) -> None:
+        """Make the ranking's part of the answer; called while the server reserves, so that it takes no extra time."""
+        if self.ranking is not None:
+            self.answer = with_candidates_in_json(self.ranking, answer(self.ranking, explain_all=False))
+            if self.asked[0].explain:
+                self._tell(self.ranking)
+
+    def _tell(self, ranking: Ranking) -> None:
+        """Add the verdicts on the best machines, in one step."""
+        rows = best_first(ranking)
+        self.answer["machines"] = told(ranking, rows[:TOLD_MAX])
+        if len(rows) > TOLD_MAX:
+            self.answer["warnings"] = [
+                *self.answer["warnings"], f"explained for the first {TOLD_MAX} of {len(rows)} machines; rank tells all"
+            ]  # fmt: skip

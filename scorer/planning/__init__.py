@@ -1,0 +1,10 @@
+"""What is asked before anything is done. Pure: the fleet as it is comes in, a plan with its reasons goes out.
+
+balance/      moves that lower the load of hot machines; `thresholds/` has the rules of a peer for it
+drain/        how to empty machines, or a class of what no longer fits
+wanted/       the steps from the ledger's instances to those that a file wants
+capacity/     how many more instances of a kind, or of a mix, fit
+
+The folder is beside `scorer.placement` and not in it: placing decides one query and reserves, a plan tries many
+placements on a copy of the ledger and changes nothing.
+"""

@@ -1,0 +1,174 @@
+"""The plan of a fleet: snapshot, ledger and profile in, moves out. Nothing is reserved and nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from schemas.resources import RESOURCES
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.view.view import LedgerView
+from scorer.planning.balance.cost import COPY_CORES, copy_rates, memory_of
+from scorer.planning.balance.gates import ceiling_of, over_and_under
+from scorer.planning.balance.history import moved_lately
+from scorer.planning.balance.rounds import Rounds
+from scorer.planning.balance.scene import Scene, scene_of
+from scorer.planning.balance.search import Bounds, Hosts, Movable, Step, plan
+from scorer.planning.balance.totals import spread, totals
+from scorer.planning.candidates import Taking, Wish, may_move
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.profiles.rebalance_section import Rebalancing
+from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.snapshot import Snapshot
+
+_CPU, _MEMORY, _NIC = (RESOURCES.index(name) for name in ("cpu", "memory", "nic"))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The moves in their order, and the fleet before and after (`scorer.planning.balance.totals`)."""
+
+    instances: tuple[Instance, ...]
+    """The instance of each step, before its move."""
+    machines: tuple[str, ...]
+    """All machines; the steps have their positions."""
+    steps: tuple[Step, ...]
+    resources: tuple[str, ...]
+    """K, the resources with a weight."""
+    totals: Mapping[str, tuple[float, float]]
+    movable: int
+    """Instances that might have been moved."""
+    measured: int
+    """Instances whose usage is measured."""
+    spread: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """By resource the standard deviation of utilization over the fleet, before and after."""
+    unplaced: tuple[tuple[Instance, str], ...] = ()
+    """Instances that should leave and find no machine, with the reason why they should leave."""
+    in_hour: int = 0
+    """Moves of the last hour, which count in the limits by the hour."""
+    hour_max: int | None = None
+
+
+def wish_of(settings: Rebalancing, stay: Collection[str] = ()) -> Wish:
+    """Return which instances may move by a profile's settings; those with an id in ``stay`` do not."""
+    return Wish(settings.rest_s, settings.same, settings.classes, frozenset(stay))
+
+
+def bounds_of(settings: Rebalancing, instances: int) -> Bounds:
+    """Return the bounds of a plan by a profile's settings, in a fleet of ``instances``."""
+    return Bounds(
+        settings.moves_max, settings.from_machine_max, settings.to_machine_max, settings.cluster_max,
+        settings.gain_min, settings.objective, settings.in_hour(instances), settings.nic_share,
+    )  # fmt: skip
+
+
+def rebalance(
+    snapshot: Snapshot, ledger: LedgerView, profile: Profile, wish: Wish, bounds: Bounds, now_s: float,
+    kept: Kept | None = None, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
+) -> Plan:  # fmt: skip
+    """Return the moves that cut the fleet's expected overload, or its variance, the most.
+
+    Weights, limit and floor are those of the profile's `ExpectedOverload` (`scorer.planning.balance.scene`). An
+    instance is taken to use what was measured of it, or else what the profile expects of it. Machines without fresh
+    data give and take nothing; thresholds of the profile's ``[rebalance]`` say which others do not. ``rounds``: what is
+    remembered of earlier rounds; None: a machine gives as soon as it is over. ``pending``: instance id to target, moves
+    that are on their way: the plan sees them as made.
+    """
+    kept = Kept() if kept is None else kept
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        scene = scene_of(snapshot, ledger, profile, now_s, kept)
+        movable = movable_of(scene, wish, now_s)
+        hosts, in_hour = hosts_of(scene, ledger, profile.rebalance, bounds, now_s, rounds)
+        taking = Taking(snapshot, ledger, profile, scene.instances, wish, scene.fresh, now_s, kept)
+        left = bounds.moves_max if bounds.hour_max is None else min(bounds.moves_max, bounds.hour_max - in_hour)
+        on_way = on_way_in(scene, pending or {})
+        steps, before, after = plan(
+            scene.loads,
+            movable,
+            bounds,
+            taking.allowed,
+            taking.moved,
+            hosts,
+            on_way,
+            left - len(on_way),
+            leaving_in(scene),
+        )
+    return Plan(
+        tuple(scene.instances[step.instance] for step in steps),
+        snapshot.names,
+        tuple(steps),
+        scene.resources,
+        totals(before, after),
+        int(movable.free.sum()),
+        int(scene.measured.sum()),
+        spread(scene.resources, before, after),
+        in_hour=in_hour,
+        hour_max=bounds.hour_max,
+    )
+
+
+def movable_of(scene: Scene, wish: Wish, now_s: float) -> Movable:
+    """Return the instances of a scene as columns."""
+    clusters: dict[str, int] = {}
+    cluster = [clusters.setdefault(one.cluster, len(clusters)) if one.cluster else -1 for one in scene.instances]
+    rows = scene.rows
+    return Movable(
+        scene.placed.rows,
+        scene.usage[rows],
+        scene.variance[rows],
+        may_move(scene.instances, wish, now_s),
+        np.array(cluster, np.int64),
+        memory_of(scene.usage[_MEMORY], scene.placed.amounts[_CPU]),
+    )
+
+
+def hosts_of(
+    scene: Scene, ledger: LedgerView, settings: Rebalancing, bounds: Bounds, now_s: float, rounds: Rounds | None = None
+) -> tuple[Hosts, int]:
+    """Return the machines as columns of a plan, and the number of moves in the last hour."""
+    utilization = scene.machines.utilization
+    gates = (settings.high, settings.low, settings.deviation) if settings.rule == "overload" else ({}, {}, False)
+    over, under = over_and_under(utilization, scene.fresh, *gates)
+    if rounds is not None:
+        over = rounds.sources(scene.snapshot.names, over & _worth(scene, bounds), now_s)
+    plain = Hosts.plain(len(over), len(scene.resources))
+    given, taken, in_hour = plain.given, plain.taken, 0
+    if bounds.hour_max is not None:
+        lately = moved_lately(scene.snapshot, ledger, scene.placed, now_s)
+        given, taken, in_hour = lately.given, lately.taken, lately.count
+    ceiling = ceiling_of(scene.rows, utilization, scene.fresh, gates[0], gates[2])
+    rates = copy_rates(_nic(scene), bounds.nic_share, bounds.nic_unknown)
+    of = np.array(scene.rows)
+    return Hosts(over, under, ceiling, rates, given, taken, COPY_CORES * (of == _CPU), 1.0 * (of == _NIC)), in_hour
+
+
+def _worth(scene: Scene, bounds: Bounds) -> Bools:
+    """Return [M]: whether a machine's overload is enough for a move; by variance, whether it is above the mean."""
+    if bounds.objective == "overload":
+        return np.asarray(scene.loads.now() >= max(bounds.gain_min, 1e-12))
+    return np.asarray((scene.loads.utilization > scene.loads.means()).any(axis=0))
+
+
+def _nic(scene: Scene) -> Floats:
+    found: Floats = scene.machines.allocatable[_NIC]
+    return found
+
+
+def leaving_in(scene: Scene) -> list[tuple[int, int | None]]:
+    """Return the positions of moving instances, and of the machines reserved for them."""
+    index = scene.snapshot.roster.index
+    return [(n, index.get(one.moving.to)) for n, one in enumerate(scene.instances) if one.moving is not None]
+
+
+def on_way_in(scene: Scene, pending: Mapping[str, str]) -> list[tuple[int, int]]:
+    """Return the positions of pending moves: instance and target. Arrived, reserved or unknown ones are left out."""
+    index = scene.snapshot.roster.index
+    return [
+        (n, index[target])
+        for n, one in enumerate(scene.instances)
+        if (target := pending.get(one.id)) is not None and target in index
+        if target != one.machine and one.moving is None
+    ]

@@ -1,0 +1,142 @@
+"""The outcomes of proposed moves, by the ledger as it is now; and the proposals of a new plan. Pure.
+
+    waiting ──BLMOVE──► taken ──LREM (acknowledged)──► gone
+       ▲                  │
+       └── not in time ───┘        done, expired, overtaken: withdrawn from either list
+
+A proposal whose instance is moving stays open: the move in the ledger has its own time limit. A proposal is overtaken
+when another rebalancer has taken the lease since, or when the instance is of another generation or on another machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from schemas.messages.proposal import MoveProposal, read_proposal, write_proposal
+from scorer.ledger.record.instance import Instance
+from scorer.planning.balance.by_overload import Plan
+
+Outcome = str
+"""``done``, ``declined``, ``expired``, ``overtaken``, ``malformed``, ``redelivered``, ``proposed``."""
+OUTCOMES: tuple[Outcome, ...] = (
+    "proposed", "done", "declined", "redelivered", "expired", "overtaken", "malformed",
+)  # fmt: skip
+
+
+@dataclass
+class Memory:
+    """What the daemon remembers while it holds the lease; it ends with the lease, as its proposals do."""
+
+    taken_since: dict[str, float] = field(default_factory=dict)
+    """By the proposal's id: when it was first seen on the list of those taken."""
+    opened: dict[str, MoveProposal] = field(default_factory=dict)
+    """By the proposal's id: what was open after the last round."""
+    resting: dict[str, float] = field(default_factory=dict)
+    """By the instance's id: until when it is not proposed again, epoch s."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The result of `settle`: what to write, and which proposals stay open."""
+
+    withdrawn: tuple[bytes, ...]
+    """Messages to take off both lists."""
+    returned: tuple[tuple[bytes, bytes], ...]
+    """Messages to take off the list of those taken, each with the one that goes back to those waiting."""
+    pending: Mapping[str, str]
+    """The target by instance, of the proposals that stay open."""
+    outcomes: tuple[Outcome, ...]
+
+
+def settle(
+    waiting: Sequence[bytes],
+    taken: Sequence[bytes],
+    instances: Mapping[str, Instance],
+    memory: Memory,
+    fence: int,
+    now_s: float,
+    *,
+    ack_s: float,
+    rest_s: float,
+) -> Settled:
+    """Return the outcomes of the open proposals, and update ``memory``.
+
+    ``ack_s``: how long a taken proposal may stay without acknowledgement. An acknowledged one whose instance is still
+    where it was counts as declined: that instance is not proposed again for ``rest_s``.
+    """
+    withdrawn, returned, outcomes, pending = [], [], [], {}
+    opened: dict[str, MoveProposal] = {}
+    for raw, is_taken in [*((raw, False) for raw in waiting), *((raw, True) for raw in taken)]:
+        proposal = read_proposal(raw)
+        ended = "malformed" if proposal is None else _ended(proposal, instances, fence, now_s)
+        if proposal is None or ended:
+            withdrawn.append(raw)
+            outcomes.append(ended)
+            continue
+        opened[proposal.id] = proposal
+        if instances[proposal.instance].moving is not None:  # the plan sees it in the ledger; its time is the move's
+            memory.taken_since.pop(proposal.id, None)
+            continue
+        pending[proposal.instance] = proposal.target
+        if is_taken and now_s - memory.taken_since.setdefault(proposal.id, now_s) >= ack_s:
+            again = msgspec.structs.replace(proposal, attempt=proposal.attempt + 1)
+            returned.append((raw, write_proposal(again)))
+            outcomes.append("redelivered")
+            del memory.taken_since[proposal.id]
+    gone = {read.id for raw in withdrawn if (read := read_proposal(raw)) is not None}
+    for name, proposal in memory.opened.items():
+        if name not in opened and name not in gone:  # acknowledged
+            outcomes.append(_acknowledged(proposal, instances))
+            if outcomes[-1] == "declined":
+                memory.resting[proposal.instance] = now_s + rest_s
+    memory.opened = opened
+    memory.taken_since = {name: at for name, at in memory.taken_since.items() if name in opened}
+    memory.resting = {name: until for name, until in memory.resting.items() if until > now_s}
+    return Settled(tuple(withdrawn), tuple(returned), pending, tuple(outcomes))
+
+
+def _ended(proposal: MoveProposal, instances: Mapping[str, Instance], fence: int, now_s: float) -> Outcome:
+    """Return how a proposal ended; "" while it is open."""
+    instance = instances.get(proposal.instance)
+    if instance is None or instance.generation != proposal.generation:
+        return "overtaken"
+    if instance.machine == proposal.target:
+        return "done"
+    if proposal.fence != fence or instance.machine != proposal.source:
+        return "overtaken"
+    if instance.moving is not None:
+        return "" if instance.moving.to == proposal.target else "overtaken"
+    return "expired" if now_s >= proposal.expires_at else ""
+
+
+def _acknowledged(proposal: MoveProposal, instances: Mapping[str, Instance]) -> Outcome:
+    instance = instances.get(proposal.instance)
+    if instance is None or instance.generation != proposal.generation:
+        return "overtaken"
+    stays = instance.machine == proposal.source and instance.moving is None
+    return "declined" if stays else "done"
+
+
+def propose(plan: Plan, fence: int, now_s: float, lasts_s: float) -> list[MoveProposal]:
+    """Return a proposal for each step of a plan, in its order."""
+    return [
+        MoveProposal(
+            id=f"{fence}-{int(now_s)}-{number}",
+            fence=fence,
+            at=now_s,
+            expires_at=now_s + lasts_s,
+            instance=instance.id,
+            generation=instance.generation,
+            source=instance.machine,
+            target=plan.machines[step.target],
+            gain=step.gain,
+            copy_s=step.copy_s,
+            copy_bytes=step.copy_bytes,
+            reason=step.reason
+            or f"expected overload of the source {step.source_before:.4f} -> {step.source_after:.4f}",
+        )
+        for number, (instance, step) in enumerate(zip(plan.instances, plan.steps, strict=True))
+    ]

@@ -1,0 +1,39 @@
+"""The state kept between rounds: a machine gives instances away only after several rounds over in a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scorer.planning.thresholds.anomaly import FORGOTTEN_S, Condition, Detectors
+from scorer.planning.thresholds.sides import Memory
+from scorer.ranking.profiles.rebalance_section import Rebalancing
+from scorer.snapshot.arrays import Bools
+
+
+def condition_of(settings: Rebalancing, every_s: float) -> Condition:
+    """Return when a machine counts as abnormal, with rounds ``every_s`` apart.
+
+    A machine that was not over for five minutes, or for two rounds where those are longer, begins anew.
+    """
+    return Condition(settings.rounds_over, settings.rounds_under, settings.over_s, max(FORGOTTEN_S, 2.5 * every_s))
+
+
+@dataclass
+class Rounds:
+    """The state of one balancer, for both rules."""
+
+    condition: Condition
+    overload: Detectors = field(default_factory=Detectors)
+    thresholds: Memory = field(default_factory=Memory)
+
+    def sources(self, names: tuple[str, ...], over: Bools, now_s: float) -> Bools:
+        """Note which machines [M] are over; return [M] those that were over in enough rounds."""
+        places = np.flatnonzero(over)
+        found = set(self.overload.abnormal([names[m] for m in places.tolist()], self.condition, now_s))
+        quiet = self.overload.by_machine.keys() - {names[m] for m in places.tolist()}
+        self.overload.mark_normal(quiet, now_s)
+        sources = np.zeros(len(names), np.bool_)
+        sources[[m for m in places.tolist() if names[m] in found]] = True
+        return sources

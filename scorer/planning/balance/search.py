@@ -1,0 +1,150 @@
+"""A plan of moves: each lowers the objective, and sees the moves before it.
+
+Step by step, the machine with the highest level of the objective gives away the instance, to the machine, that gains
+the most. A step is kept only if
+
+- it gains at least ``gain_min`` more than its copying costs (`scorer.planning.balance.cost`);
+- the target stays at or below the limit in the mean, and its expected overload at or below what the source had;
+- every filter of the profile takes the instance there, on the ledger with the moves before it;
+- the target has no other instance of its cluster.
+
+Moves whose gains differ by less than `TIE` are equal: of targets the one that leaves the fleet most even is taken, of
+instances the one whose memory is copied the soonest. An instance moves once in a plan, and not sooner after it came
+than ``rest_s``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from scorer.planning.balance.cost import part_of_gain
+from scorer.planning.balance.loads import Loads
+from scorer.planning.balance.moves import Bounds, Hosts, Movable, Step
+from scorer.planning.balance.objective import OBJECTIVES
+from scorer.planning.balance.tentative import Draft, Moved
+from scorer.snapshot.arrays import Bools, Floats, Integers
+
+__all__ = ["Allowed", "Bounds", "Hosts", "Movable", "Moved", "Step", "plan"]
+
+CANDIDATES = 4
+"""Instances of a source that are tried on all machines in one step: those that relieve it the most."""
+FINALISTS = 16
+"""Targets of an instance for which the cost of the copy is computed."""
+TIE = 0.01
+"""The part of the best gain within which moves are equal."""
+
+Allowed = Callable[[int], Bools]
+"""[M] Which machines the filters let an instance go to, on the ledger with the moves before."""
+
+
+def plan(
+    loads: Loads, movable: Movable, bounds: Bounds, allowed: Allowed, moved: Moved, hosts: Hosts | None = None,
+    pending: Sequence[tuple[int, int]] = (), moves_max: int | None = None,
+    leaving: Sequence[tuple[int, int | None]] = (),
+) -> tuple[list[Step], Loads, Loads]:  # fmt: skip
+    """Return the steps in their order, and the loads before and after them; ``loads`` stays as it is.
+
+    ``pending``: instances and their targets, moves under way that all steps count as made.
+    ``leaving``: instances whose target is reserved and so has their load already (target None: unknown machine).
+    ``moves_max``: the most steps, if not that of the bounds, since the last hour has moves already.
+    """
+    hosts = Hosts.plain(*reversed(loads.utilization.shape)) if hosts is None else hosts
+    draft = Draft(loads.copy(), movable, bounds, hosts, moved)
+    for instance, target in pending:
+        draft.take_as_made(instance, target)
+    for instance, at in leaving:
+        draft.see_leaving(instance, at)
+    before = draft.loads.copy()
+    _Search(draft, allowed).run(bounds.moves_max if moves_max is None else moves_max)
+    return draft.steps, before, draft.loads
+
+
+class _Search:
+    """Looks for the next step of a draft."""
+
+    def __init__(self, draft: Draft, allowed: Allowed) -> None:
+        self.draft, self.allowed = draft, allowed
+        self.loads, self.movable, self.bounds = draft.loads, draft.movable, draft.bounds
+        self.objective = OBJECTIVES[draft.bounds.objective]
+
+    def run(self, moves_max: int) -> None:
+        """Make steps until no move gains enough."""
+        draft, worth = self.draft, max(self.bounds.gain_min, 1e-12)
+        while len(draft.steps) < moves_max and draft.open.any():
+            levels = np.where(draft.open, self.objective.levels(self.loads, draft.overload), -1.0)
+            source = int(levels.argmax())
+            if self.objective.most(self.loads, float(levels[source])) < worth:
+                break
+            step = self._best(source)
+            if step is None:
+                draft.open[source] = False
+            else:
+                draft.keep(step)
+
+    def _best(self, source: int) -> Step | None:
+        there = self.draft.candidates(source)
+        if not len(there):
+            return None
+        cut = self.objective.cut(self.loads, self.draft.overload, source, self.movable.usage[:, there])
+        equal = np.round(cut / max(float(cut.max()), 1e-300) / TIE)
+        first = np.lexsort((-cut, self.movable.memory[there], -equal))[:CANDIDATES]
+        found = [self._to_best_target(int(there[k]), float(cut[k])) for k in first.tolist()]
+        steps = [step for step in found if step is not None]
+        if not steps:
+            return None
+        best = max(step.gain - step.cost for step in steps) * (1 - TIE)
+        return min((one for one in steps if one.gain - one.cost >= best), key=lambda step: (step.copy_s, -step.gain))
+
+    def _to_best_target(self, instance: int, cut: float) -> Step | None:
+        if self.bounds.objective == "overload" and cut < self.bounds.gain_min:
+            return None
+        after, fits = self.draft.targets(instance, under_limit=True)
+        usage = self.movable.usage[:, instance]
+        gain = cut - self.objective.added(self.loads, self.draft.overload, after, usage)
+        fits &= (gain >= self.bounds.gain_min) & (gain > 0)
+        if not fits.any():
+            return None
+        fits &= self.allowed(instance)
+        if not fits.any():
+            return None
+        machines = self._finalists(instance, cut, gain, np.flatnonzero(fits))
+        cost = self._cost(instance, cut, machines)
+        net = gain[machines] - cost
+        if net.max() < self.bounds.gain_min or net.max() <= 0:
+            return None
+        near = np.flatnonzero(net >= net.max() * (1 - TIE))
+        best = int(near[self._unevenness(machines[near], usage).argmin()])
+        target = int(machines[best])
+        return self.draft.step(instance, target, float(gain[target]), float(cost[best]))
+
+    def _finalists(self, instance: int, cut: float, gain: Floats, machines: Integers) -> Integers:
+        """Return at most `FINALISTS` of some machines: those of the highest gain before the load of the copying.
+
+        Of equal ones those that leave the fleet most even.
+        """
+        if len(machines) <= FINALISTS:
+            return machines
+        most = gain[machines] - part_of_gain(self.draft.copy_seconds(instance, machines)) * cut
+        near = np.flatnonzero(most >= most.max() * (1 - TIE))
+        if len(near) <= FINALISTS:
+            return machines[np.argpartition(-most, FINALISTS)[:FINALISTS]]
+        uneven = self._unevenness(machines[near], self.movable.usage[:, instance])
+        return machines[near[np.argpartition(uneven, FINALISTS)[:FINALISTS]]]
+
+    def _cost(self, instance: int, cut: float, machines: Integers) -> Floats:
+        """Return [n]: the cost of copying an instance to each of these machines."""
+        movable, copying = self.movable, self.draft.copying(instance, machines)
+        source, none = np.full(len(machines), movable.machine[instance]), np.zeros(len(copying))
+        usage, variance = movable.usage[:, instance], movable.variance[:, instance]
+        at_source = self.objective.rise(self.loads, source, none, none, copying)
+        at_target = self.objective.rise(self.loads, machines, usage, variance, copying)
+        part = part_of_gain(self.draft.copy_seconds(instance, machines))
+        return part * (cut + at_source + at_target)
+
+    def _unevenness(self, machines: Integers, usage: Floats) -> Floats:
+        """Return [n]: by how much an instance makes the fleet less even on each of these machines."""
+        added = usage[:, None] * self.loads.inverse[:, machines]
+        found: Floats = self.loads.weights @ (added * (2 * self.loads.utilization[:, machines] + added))
+        return found

@@ -1,0 +1,150 @@
+"""A plan that is being made: the loads after its steps so far, and the moves that each machine may still have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from scorer.planning.balance.cost import copy_seconds
+from scorer.planning.balance.loads import Loads
+from scorer.planning.balance.moves import Bounds, Hosts, Movable, Step
+from scorer.snapshot.arrays import Bools, Floats, Integers
+
+NEGLIGIBLE = 1e-6
+"""Expected overload, in machines of mean size, that counts as none."""
+
+Moved = Callable[[int, int], None]
+"""Called with the instance and the target of each step that is kept."""
+
+
+class Draft:
+    """The steps so far; `keep` adds one and changes ``loads``."""
+
+    def __init__(self, loads: Loads, movable: Movable, bounds: Bounds, hosts: Hosts, moved: Moved) -> None:
+        self.loads, self.movable, self.bounds, self.hosts = loads, movable, bounds, hosts
+        self._moved = moved
+        self.overload = loads.now()
+        self.free = movable.free.copy()
+        machines = len(self.overload)
+        self._given, self._taken = hosts.given.copy(), hosts.taken.copy()
+        self.open = hosts.gives & (self._given < bounds.from_machine_max)
+        """[M] Whether a source may still give an instance away."""
+        order = np.argsort(movable.machine, kind="stable")
+        ends = np.searchsorted(movable.machine[order], np.arange(machines + 1))
+        self._on: Callable[[int], Integers] = lambda m: order[ends[m] : ends[m + 1]]
+        self._holders = _holders(movable)
+        self._in_cluster: dict[int, int] = {}
+        self.steps: list[Step] = []
+
+    def candidates(self, source: int) -> Integers:
+        """Return the instances of a machine that may go."""
+        there = self._on(source)
+        return np.array([n for n in there[self.free[there]].tolist() if self.may_go(n)], np.int64)
+
+    def may_go(self, instance: int) -> bool:
+        """Return whether an instance may move, and its cluster and its machine may have one more move."""
+        cluster = int(self.movable.cluster[instance])
+        in_cluster = cluster < 0 or self._in_cluster.get(cluster, 0) < self.bounds.cluster_max
+        return bool(
+            self.free[instance]
+            and in_cluster
+            and self._given[self.movable.machine[instance]] < self.bounds.from_machine_max
+        )
+
+    def targets(self, instance: int, under_limit: bool) -> tuple[Floats, Bools]:
+        """Return [M]: each machine's overload with an instance, and whether it may take it.
+
+        A target then stays at or below the source's present overload, or `NEGLIGIBLE`, and has no other instance of its
+        cluster. ``under_limit``: its mean load also stays at or below the limit.
+        """
+        usage, source = self.movable.usage[:, instance], int(self.movable.machine[instance])
+        after, fits = self.loads.with_one(usage, self.movable.variance[:, instance])
+        fits = (fits if under_limit else True) & self.hosts.takes & (after <= max(self.overload[source], NEGLIGIBLE))
+        fits &= self._taken < self.bounds.to_machine_max
+        fits[source] = False
+        cluster = int(self.movable.cluster[instance])
+        for machine in self._holders.get(cluster, ()) if cluster >= 0 else ():
+            fits[machine] = False
+        if np.isfinite(self.hosts.ceiling).any():
+            added = usage[:, None] * self.loads.inverse
+            below = self.loads.utilization + added <= self.hosts.ceiling[:, None]
+            fits &= (below | (added == 0)).all(axis=0)
+        return after, fits
+
+    def copy_seconds(self, instance: int, targets: Integers) -> Floats:
+        """Return [n]: how long the copy of an instance's memory to each of some machines takes, s."""
+        rate, source = self.hosts.copy_rate, int(self.movable.machine[instance])
+        return copy_seconds(float(self.movable.memory[instance]), float(rate[source]), rate[targets])
+
+    def copying(self, instance: int, targets: Integers) -> Floats:
+        """Return [K, n]: the load of the copying on each of both machines."""
+        rate, source = self.hosts.copy_rate, int(self.movable.machine[instance])
+        found: Floats = self.hosts.copy_cores[:, None] + self.hosts.copied[:, None] * np.minimum(
+            rate[source], rate[targets]
+        )
+        return found
+
+    def step(self, instance: int, target: int, gain: float | None = None, cost: float = 0.0) -> Step:
+        """Return the move of an instance; without ``gain`` it is the fall of the expected overload of both machines."""
+        source, usage = int(self.movable.machine[instance]), self.movable.usage[:, instance]
+        inverse, loads = self.loads.inverse, self.loads.utilization
+        utilization = np.array(
+            [
+                [loads[:, source], np.maximum(loads[:, source] - usage * inverse[:, source], 0.0)],
+                [loads[:, target], loads[:, target] + usage * inverse[:, target]],
+            ]
+        )
+        before = float(self.overload[source]), float(self.overload[target])
+        source_after = float(self.loads.without(source, usage[:, None])[0])
+        target_after = self.loads.one_with(target, usage, self.movable.variance[:, instance])
+        gain = sum(before) - source_after - target_after if gain is None else gain
+        return Step(
+            instance, source, target, gain, before[0], source_after, before[1], target_after, utilization,
+            cost, float(self.movable.memory[instance]), float(self.copy_seconds(instance, np.array([target]))[0]),
+        )  # fmt: skip
+
+    def keep(self, step: Step) -> None:
+        """Add a step."""
+        self._make(step.instance, step.source, step.target)
+        self.overload[step.source], self.overload[step.target] = step.source_after, step.target_after
+        self.steps.append(step)
+
+    def take_as_made(self, instance: int, target: int) -> None:
+        """Count a move under way as made."""
+        source = int(self.movable.machine[instance])
+        self._make(instance, source, target)
+        for machine in (source, target):
+            self.overload[machine] = self.loads.of_one(machine)
+
+    def see_leaving(self, instance: int, target: int | None) -> None:
+        """Count an instance as gone from its machine, when its target is reserved and so has its load already."""
+        movable, source = self.movable, int(self.movable.machine[instance])
+        self.loads.leave(source, movable.usage[:, instance])
+        self.overload[source] = self.loads.of_one(source)
+        cluster = int(movable.cluster[instance])
+        if cluster >= 0:
+            self._in_cluster[cluster] = self._in_cluster.get(cluster, 0) + 1
+            if target is not None:
+                self._holders.setdefault(cluster, []).append(target)
+
+    def _make(self, instance: int, source: int, target: int) -> None:
+        movable = self.movable
+        self.loads.move(source, target, movable.usage[:, instance], movable.variance[:, instance])
+        self.free[instance] = False
+        self._given[source] += 1
+        self._taken[target] += 1
+        self.open[source] &= self._given[source] < self.bounds.from_machine_max
+        cluster = int(movable.cluster[instance])
+        if cluster >= 0:
+            self._in_cluster[cluster] = self._in_cluster.get(cluster, 0) + 1
+            self._holders.setdefault(cluster, []).append(target)
+        self._moved(instance, target)
+
+
+def _holders(movable: Movable) -> dict[int, list[int]]:
+    """Return the machines of each cluster's instances."""
+    found: dict[int, list[int]] = {}
+    for n in np.flatnonzero(movable.cluster >= 0).tolist():
+        found.setdefault(int(movable.cluster[n]), []).append(int(movable.machine[n]))
+    return found

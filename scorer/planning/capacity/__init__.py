@@ -1,0 +1,1 @@
+"""How many more instances of a kind, or of a mix, fit. Pure."""

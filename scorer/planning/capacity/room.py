@@ -1,0 +1,137 @@
+"""Room: how many more instances of a kind each machine takes, and what then limits it. Pure.
+
+A machine takes copies until a filter refuses the next one. Each filter that ran is asked about all machines at once,
+with a number of copies on each (`Machines.take`). The number is found by doubling and halving: about thirty passes,
+however many copies fit. The result is that of placing them one by one, while each filter looks at one machine only.
+Where one looks at others too (anti-affinity over a topology), the copies are placed one by one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.rpc.request import Request
+from scorer.ledger.view.overlay import Overlay, Readable
+from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.ranking.explanation.refusals import Refusal, refusals
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.profiles import plugins
+from scorer.ranking.profiles.plugins import scope_for
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.rank import rank
+from scorer.ranking.ranking import Ranking, Verdict
+from scorer.snapshot.arrays import Bools, Integers
+from scorer.snapshot.snapshot import Snapshot
+
+MACHINE_MAX = 4_096
+"""The most copies counted on one machine."""
+ONE_BY_ONE_MAX = 10_000
+"""The most copies that are placed one by one."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """How many copies fit."""
+
+    machines: tuple[str, ...]
+    copies: Integers
+    """[M] On each machine."""
+    limits: tuple[Refusal, ...]
+    """How many machines each filter keeps from one more copy, most first."""
+    at_least: bool = False
+    """Whether counting ended at a bound before a filter refused."""
+
+    @property
+    def total(self) -> int:
+        """Copies on all machines."""
+        return int(self.copies.sum())
+
+
+def room(
+    request: Request, snapshot: Snapshot, ledger: Readable, profile: Profile, now_s: float, kept: Kept | None = None
+) -> Room:
+    """Return how many copies of the requested instance fit, and what limits them.
+
+    Raises InvalidRequest where `rank` does.
+    """
+    kept = Kept() if kept is None else kept
+    ranking = rank(request, snapshot, ledger, profile, now_s, kept)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        scopes = {scope_for(verdict.filter, request, verdict.machines) for verdict in ranking.verdicts}
+        if "fleet" in scopes:
+            del ranking  # a held ranking makes the next change copy its columns
+            return _one_by_one(request, snapshot, ledger, profile, now_s, kept)
+        copies = _most(ranking)
+        at_least = bool((copies >= MACHINE_MAX).any())
+        return Room(snapshot.names, copies, tuple(_limits(ranking, copies)), at_least)
+
+
+def _most(ranking: Ranking) -> Integers:
+    """Return [M]: the copies that each machine takes: the least number with which one more is refused."""
+    low = ranking.feasible.astype(np.int64)
+    high = low.copy()
+    rows, copies = np.flatnonzero(ranking.feasible), 1
+    while rows.size and copies < MACHINE_MAX:
+        further = _allowed(ranking, rows, np.full(rows.size, copies))
+        low[rows[further]] = copies + 1
+        high[rows] = np.where(further, MACHINE_MAX, copies)
+        rows, copies = rows[further], 2 * copies
+    while (rows := np.flatnonzero(low < high)).size:
+        middle = (low[rows] + high[rows]) // 2
+        further = _allowed(ranking, rows, middle)
+        low[rows] = np.where(further, middle + 1, low[rows])
+        high[rows] = np.where(further, high[rows], middle)
+    return low
+
+
+def _allowed(ranking: Ranking, rows: Integers, copies: Integers) -> Bools:
+    """Return whether each of some machines, with the given copies on it, takes one more."""
+    allowed = np.ones(len(rows), np.bool_)
+    for verdict in ranking.verdicts:
+        allowed &= verdict.filter(ranking.request, _with(verdict, rows, copies))
+    return allowed
+
+
+def _with(verdict: Verdict, rows: Integers, copies: Integers) -> Machines:
+    return verdict.machines.take(rows, copies)
+
+
+def _limits(ranking: Ranking, copies: Integers) -> list[Refusal]:
+    """Return the refusals of the next copy; each machine counts once, for the first filter that refuses."""
+    left = np.arange(len(copies))
+    found: Counter[tuple[str, str]] = Counter()
+    for verdict in ranking.verdicts:
+        seen = _with(verdict, left, copies[left])
+        allowed = verdict.filter(ranking.request, seen)
+        refused = np.flatnonzero(~allowed)
+        if refused.size:
+            rows = left[refused]
+            why = plugins.reasons(verdict.filter, ranking.request, _with(verdict, rows, copies[rows]), allowed[refused])
+            open_ = np.ones(rows.size, np.bool_)
+            for reason, mask in why.items():
+                found[verdict.filter.name, reason] += int(np.count_nonzero(open_ & mask))
+                open_ &= ~mask
+            found[verdict.filter.name, verdict.filter.reason] += int(np.count_nonzero(open_))
+            left = left[allowed]
+    order = sorted(((key, count) for key, count in found.items() if count), key=lambda item: (-item[1], item[0]))
+    return [Refusal(name, reason, count) for (name, reason), count in order]
+
+
+def _one_by_one(
+    request: Request, snapshot: Snapshot, ledger: Readable, profile: Profile, now_s: float, kept: Kept
+) -> Room:
+    """Place copies until none fits; a given overlay keeps them."""
+    overlay = Overlay(ledger) if isinstance(ledger, LedgerView) else ledger
+    copies = np.zeros(len(snapshot), np.int64)
+    for number in range(ONE_BY_ONE_MAX):
+        ranking = rank(request, snapshot, overlay, profile, now_s, kept)
+        best = ranking.best(1)
+        if not len(best):
+            return Room(snapshot.names, copies, tuple(refusals(ranking)))
+        copies[best[0]] += 1
+        overlay.propose(instance_of(request, snapshot.names[int(best[0])], now_s, f"\0copy-{number}"))
+    return Room(snapshot.names, copies, (), at_least=True)

@@ -1,0 +1,193 @@
+"""Consolidation: the machines that are the cheapest to empty, and the targets of their instances. Pure.
+
+The cost to empty a machine is the memory to copy, and `MOVE_BYTES` more for each instance. From the cheapest on,
+machines are emptied onto the others, wholly or not at all. A move is kept only if
+
+- every filter of the profile takes the instance there, on the ledger with the moves before it;
+- the target stays at or below the limit in the mean, on every resource that the instance uses, and its expected
+  overload at or below `OVERLOAD_MAX`: `windward rebalance` would not move anything away from there again;
+- instances of a cluster that were on different machines stay so (`scorer.planning.drain.drain.Apart`).
+
+An instance moves once. Machines without fresh data, cordoned ones and those with an instance that may not move are left
+as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from schemas.resources import RESOURCES
+from scorer.ledger.record.as_request import as_request
+from scorer.ledger.view.overlay import Overlay
+from scorer.ledger.view.view import LedgerView
+from scorer.planning.anew import Anew, moved_to, size
+from scorer.planning.balance.scene import Scene, scene_of
+from scorer.planning.drain.drain import Apart, Drained, why_it_stays, with_cordon
+from scorer.ranking.formulas.rounding import known_or
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.rank import rank
+from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.snapshot import Snapshot
+
+MOVE_BYTES = 1e9
+"""The cost of a move besides its memory, as bytes to copy: a small instance costs something, too."""
+OVERLOAD_MAX = 0.002
+"""The highest expected overload of a target, in machines of mean size: `windward rebalance` moves none from below."""
+TRIES_MAX = 4
+"""Machines tried at most: this many for each to be emptied, plus `TRIES_MORE`."""
+TRIES_MORE = 20
+
+
+@dataclass(frozen=True)
+class Emptied:
+    """A machine that would be empty, and the cost."""
+
+    machine: str
+    memory_bytes: float
+    """To copy."""
+    instances: int
+
+
+@dataclass(frozen=True)
+class Consolidated:
+    """The machines that would be empty, cheapest first, and the moves that empty them."""
+
+    machines: tuple[Emptied, ...]
+    drained: Drained
+    tried: int
+    """Machines that were tried."""
+    left: Mapping[str, int]
+    """How many machines were not tried, by why."""
+
+
+def consolidate(
+    count: int,
+    snapshot: Snapshot,
+    ledger: LedgerView,
+    profile: Profile,
+    now_s: float,
+    *,
+    same: Collection[str] = (),
+    force: bool = False,
+    kept: Kept | None = None,
+) -> Consolidated:
+    """Return the moves that empty ``count`` machines; fewer when no more can be emptied.
+
+    ``same``, ``force``: as for `scorer.planning.drain.drain.drain`.
+    """
+    kept = Kept() if kept is None else kept
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        scene = scene_of(snapshot, ledger, profile, now_s, kept)
+        memory = np.bincount(
+            scene.placed.rows, known_or(scene.usage[RESOURCES.index("memory")], 0.0), minlength=len(snapshot)
+        )
+        counts = np.bincount(scene.placed.rows, minlength=len(snapshot))
+        cost = memory + MOVE_BYTES * counts
+        open_, left = np.ones(len(snapshot), np.bool_), dict[str, int]()
+        for why, kept_out in (
+            ("without instances", counts == 0), ("cordoned", snapshot.rules.cordon), ("with old data", ~scene.fresh),
+            ("with an instance that may not move", _stuck(scene, force=force)),
+        ):  # fmt: skip
+            if number := int((open_ & kept_out).sum()):
+                left[why] = number
+            open_ &= ~kept_out
+        order = np.lexsort((snapshot.roster.name_order, cost))
+        emptying = _Emptying(scene, Overlay(ledger), with_cordon(profile), now_s, kept, same)
+        emptying.run([row for row in order.tolist() if open_[row]], count)
+    machines = [Emptied(snapshot.names[row], float(memory[row]), int(counts[row])) for row in emptying.chosen]
+    names = tuple(one.machine for one in machines)
+    return Consolidated(tuple(machines), Drained(names, tuple(emptying.moves)), emptying.tried, left)
+
+
+def _stuck(scene: Scene, *, force: bool) -> Bools:
+    """Return [M]: whether a machine has an instance that may not move, or is the target of a moving one."""
+    stuck = np.zeros(len(scene.snapshot), np.bool_)
+    for one, row in zip(scene.instances, scene.placed.rows.tolist(), strict=True):
+        if why_it_stays(one, force=force):
+            stuck[row] = True
+        if one.moving is not None and (to := scene.snapshot.roster.index.get(one.moving.to)) is not None:
+            stuck[to] = True
+    return stuck
+
+
+@dataclass
+class _Emptying:
+    scene: Scene
+    overlay: Overlay
+    profile: Profile
+    now_s: float
+    kept: Kept
+    same: Collection[str]
+    chosen: list[int] = field(default_factory=list)
+    moves: list[Anew] = field(default_factory=list)
+    tried: int = 0
+
+    def __post_init__(self) -> None:
+        self.loads = self.scene.loads.copy()
+        self.targets: set[int] = set()
+        order = np.argsort(self.scene.placed.rows, kind="stable")
+        ends = np.searchsorted(self.scene.placed.rows[order], np.arange(len(self.scene.snapshot) + 1))
+        self._on: Callable[[int], Integers] = lambda row: order[ends[row] : ends[row + 1]]
+
+    def run(self, candidates: list[int], count: int) -> None:
+        """Empty machines, cheapest first; machines that are tried together are no targets of each other."""
+        left = iter(candidates)
+        while len(self.chosen) < count and self.tried < TRIES_MAX * count + TRIES_MORE:
+            some: list[int] = []
+            for row in left:
+                if row not in self.targets:
+                    some.append(row)
+                if len(some) == count - len(self.chosen):
+                    break
+            if not some:
+                return
+            names = self.scene.snapshot.names
+            cordoned = self.scene.snapshot.with_cordon([names[row] for row in (*self.chosen, *some)])
+            for row in some:
+                self.tried += 1
+                if self._empty(row, cordoned):
+                    self.chosen.append(row)
+
+    def _empty(self, row: int, cordoned: Snapshot) -> bool:
+        """Move all instances of a machine, or none; return whether it is empty."""
+        before, moves = self.loads.copy(), list[Anew]()
+        instances = self.scene.instances
+        for place in sorted(self._on(row).tolist(), key=lambda place: size(instances[place]), reverse=True):
+            self.overlay.leave(instances[place].id)
+            target = self._target(place, row, cordoned)
+            if target is None:
+                self.overlay.propose(instances[place])
+                self.loads = before
+                for one in moves:
+                    self.overlay.withdraw(one.instance.id)
+                    self.overlay.propose(one.instance)
+                return False
+            name = cordoned.names[target]
+            self.overlay.propose(moved_to(instances[place], name, self.now_s))
+            self.loads.move(row, target, *self._use(place))
+            moves.append(Anew(instances[place], name))
+        self.targets.update(cordoned.roster.index[str(one.target)] for one in moves)
+        self.moves += moves
+        return True
+
+    def _target(self, place: int, row: int, cordoned: Snapshot) -> int | None:
+        instance = self.scene.instances[place]
+        after, below = self.loads.with_one(*self._use(place))
+        allowed = below & (after <= OVERLOAD_MAX) & self.scene.fresh
+        allowed[row] = False
+        request = msgspec.structs.replace(as_request(instance), id="")
+        ranking = rank(request, cordoned, self.overlay, self.profile, self.now_s, self.kept)
+        apart = Apart(cordoned, self.same)
+        if apart.concerns(instance):
+            allowed &= apart.allowed(instance, ranking)
+        found: Integers = ranking.best_among(allowed, 1)
+        return int(found[0]) if found.size else None
+
+    def _use(self, place: int) -> tuple[Floats, Floats]:
+        rows = self.scene.rows
+        return self.scene.usage[rows, place], self.scene.variance[rows, place]

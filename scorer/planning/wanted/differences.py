@@ -1,0 +1,132 @@
+"""The differences between an instance of the ledger and its wanted request, as parameters of an update. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from schemas.resources import RESOURCES
+from schemas.rpc.request import Request
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.rules import RULES, Rules
+from scorer.ledger.view.view import instance_of
+
+CHANGEABLE = ("amounts", "maxmemory", "ports", "role", "cluster_masters", "labels", "limits", "expected", "rules")
+"""Fields that an update changes."""
+NOT_MOVED = ("ports", "role", "cluster_masters", "labels")
+"""Those that a move leaves as they are: they change where the instance is, before it moves or while it does."""
+FIXED = ("cluster", "priority_class", "kind")
+"""Fields that only a new instance can have otherwise."""
+
+_ONLY_NAMED = ("limits", "expected", "prefer", "affinity", "anti_affinity", "tolerations")
+"""Parameters whose values are too long for one line."""
+
+
+def as_wanted(old: Instance, request: Request) -> Instance:
+    """Return the record of an instance as a request wants it, on the machine where it is."""
+    new = instance_of(request, old.machine, 0.0)
+    return msgspec.structs.replace(old, **{name: getattr(new, name) for name in CHANGEABLE})
+
+
+def changes(old: Instance, new: Instance) -> dict[str, Any]:
+    """Return the parameters of the update that changes ``old`` to ``new``; amounts in base units, 0 for none."""
+    found: dict[str, Any] = {}
+    for name in CHANGEABLE:
+        if getattr(old, name) == getattr(new, name):
+            continue
+        before, after = _plain(name, old), _plain(name, new)
+        if before == after:
+            continue
+        if name == "amounts":
+            found |= {r: b for r, a, b in zip(RESOURCES, before, after, strict=True) if a != b}
+        elif name in ("limits", "expected"):
+            found[name] = _declared(after)
+        elif name == "rules":
+            found |= {rule: b for rule, a, b in zip(RULES, before, after, strict=True) if a != b}
+        else:
+            found[name] = after
+    return found
+
+
+def restoring(old: Instance, parameters: Iterable[str]) -> dict[str, Any]:
+    """Return the parameters of the update that puts these of an instance back as they were.
+
+    >>> one = Instance(id="a", machine="m", state="confirmed", amounts=(1.0, None, None, None), limits=(2.0, -1.0))
+    >>> restoring(one, ["cpu", "memory", "limits", "selector", "role"])
+    {'cpu': 1.0, 'memory': 0.0, 'limits': {'cpu': 2.0}, 'selector': '', 'role': ''}
+    """
+    found: dict[str, Any] = {}
+    for name in parameters:
+        if name in RESOURCES:
+            found[name] = old.amounts[RESOURCES.index(name)] or 0.0
+        elif name in ("limits", "expected"):
+            found[name] = _declared(getattr(old, name))
+        else:
+            found[name] = getattr(old.rules or Rules(), name) if name in RULES else getattr(old, name)
+    return found
+
+
+def fixed(old: Instance, request: Request) -> list[str]:
+    """Return in words what no update can change."""
+    pairs = ((name, getattr(old, name), getattr(request, name)) for name in FIXED)
+    return [f"{name} {before!r} is to be {after!r}" for name, before, after in pairs if before != after]
+
+
+def in_words(old: Instance, new: Instance) -> str:
+    """Return the changes as text; amounts by resource.
+
+    >>> one = Instance(id="a", machine="m", state="confirmed", amounts=Request(cpu=1.0).amounts(), role="replica")
+    >>> in_words(one, msgspec.structs.replace(one, amounts=Request(cpu=2.0, memory=1e9).amounts(), role="master"))
+    'cpu 1 -> 2, memory 0 -> 1e+09, role replica -> master'
+    """
+    found = []
+    for name, after in changes(old, new).items():
+        if name in RESOURCES:
+            before = old.amounts[RESOURCES.index(name)] or 0.0
+            found.append(f"{name} {before:g} -> {after:g}")
+        elif name in _ONLY_NAMED:
+            found.append(f"{name} changed")
+        elif name == "selector":
+            found.append(f"selector {(old.rules or Rules()).selector or '-'} -> {after or '-'}")
+        else:
+            found.append(f"{name} {_text(getattr(old, name))} -> {_text(after)}")
+    return ", ".join(found)
+
+
+def only_rules(parameters: Collection[str]) -> bool:
+    """Return whether the parameters of an update change rules and nothing else.
+
+    >>> only_rules(["selector"]), only_rules(["cpu", "selector"]), only_rules([])
+    (True, False, False)
+    """
+    return bool(parameters) and set(parameters) <= set(RULES)
+
+
+def grows(old: Instance, new: Instance) -> bool:
+    """Return whether any amount or maxmemory rises, or a port is new."""
+    more = any((b or 0.0) > (a or 0.0) for a, b in zip(old.amounts, new.amounts, strict=True))
+    return more or new.maxmemory > old.maxmemory or bool({*new.ports} - {*old.ports})
+
+
+def _declared(amounts: Sequence[float]) -> dict[str, float]:
+    return {name: amount for name, amount in zip(RESOURCES, amounts, strict=False) if amount >= 0}
+
+
+def _plain(name: str, instance: Instance) -> Any:
+    """Return a field's value for comparison: an amount of 0 is equal to none."""
+    value = getattr(instance, name)
+    if name == "amounts":
+        return tuple(amount or 0.0 for amount in value)
+    if name == "rules":
+        return [msgspec.to_builtins(getattr(value or Rules(), rule)) for rule in RULES]
+    return value if name not in ("limits", "expected") or any(amount >= 0 for amount in value) else ()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{key}={each}" for key, each in value.items()) or "-"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(map(str, value)) or "-"
+    return f"{value:g}" if isinstance(value, float) else str(value) or "-"

@@ -1,0 +1,48 @@
+"""What becomes of each instance when a file of wanted ones is carried out: values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from schemas.rpc.request import Request
+from scorer.ledger.record.instance import Instance
+
+Action = Literal["release", "change", "update", "move", "place", "refuse", "same"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """The step of one instance."""
+
+    action: Action
+    id: str
+    source: str | None = None
+    """Its machine; None for a new instance."""
+    target: str | None = None
+    """Its machine after the step; None when it is released or refused."""
+    why: str = ""
+    """What changes, or why it is refused."""
+    generation: int = 0
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """The parameters of an update, in base units."""
+    request: Request | None = None
+    """Of what is placed."""
+    old: Instance | None = None
+    """The record that it was decided on; None for a new instance."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The steps in the order in which they are carried out, without those that stay as they are."""
+
+    steps: tuple[Step, ...]
+    same: int
+    """Instances that are as wanted."""
+    others: int
+    """Instances of the ledger that the file does not name and that are left alone."""
+
+    def count(self, action: Action) -> int:
+        """Return how many steps there are of one kind."""
+        return self.same if action == "same" else sum(step.action == action for step in self.steps)

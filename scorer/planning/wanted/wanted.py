@@ -1,0 +1,223 @@
+"""Wanted instances compared with the ledger: what would be placed, moved, changed, refused, released, or stays. Pure.
+
+An instance of the ledger stays on its machine while the filters of the profile allow it there. It moves when the file
+names another machine, when a filter refuses it on its machine, or when it grows beyond a limit of its machine. Filters
+against new instances (`NEW_ONLY`: a cordon, old data, high load) do not make it move. Amounts that it holds already are
+not checked again, as in an update.
+
+Each step sees the ones before, in the order in which they are carried out: releases, instances that shrink, instances
+that grow on their machine, moves, new instances in the order of the file. A move holds both machines until it is
+confirmed, so the room that it leaves is for a later plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from schemas.rpc.request import Request
+from scorer.ledger.record.instance import Instance, as_held, copy_with, with_arrival
+from scorer.ledger.record.limits import (
+    Limit,
+    adds,
+    measures_in_script,
+    mosts_in_script,
+    one_to_a_port,
+    scales_in_script,
+)
+from scorer.ledger.view.overlay import Overlay
+from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.placement.offers.limits import of_growth
+from scorer.planning.anew import moved_to
+from scorer.planning.wanted.differences import NOT_MOVED, as_wanted, changes, fixed, grows, in_words, only_rules
+from scorer.planning.wanted.steps import Action, Step, Wanted
+from scorer.ranking.explanation.explain import summary
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles import plugins
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.rank import rank
+from scorer.ranking.ranking import Ranking
+from scorer.ranking.seen import Seen
+from scorer.snapshot.snapshot import Snapshot
+
+NEW_ONLY = frozenset({"cordon", "fresh", "warming", "usage_threshold", "daily_peak", "memory_pressure"})
+"""Filters that keep new instances away for now; instances that are there stay."""
+
+_ARRIVING = "\n"
+"""The end of the id under which the draft has a moving instance on its target; no instance's id ends so."""
+
+
+def compare(
+    requests: Sequence[Request],
+    snapshot: Snapshot,
+    ledger: LedgerView,
+    profile: Profile,
+    now_s: float,
+    *,
+    prune: bool = False,
+    prune_labels: Mapping[str, str] | None = None,
+    release_last: bool = False,
+    kept: Kept | None = None,
+) -> Wanted:
+    """Return the steps that give the ledger the instances of these requests, each of which has an id of its own.
+
+    ``prune``: confirmed instances that no request names are released, those with ``prune_labels`` only.
+    ``release_last``: releases come after all other steps, which then do not have the room of the released ones.
+    Raises InvalidRequest where `rank` does.
+    """
+    draft = _Draft(snapshot, Overlay(ledger), profile, now_s, Kept() if kept is None else kept)
+    ids = {request.id for request in requests}
+    others = [one for one in ledger.instances.values() if one.id not in ids]
+    released = [one for one in others if prune and _pruned(one, prune_labels or {})]
+    steps = [] if release_last else [draft.release(one) for one in released]
+    left = [(ledger.instances[one.id], one) for one in requests if one.id in ledger.instances]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for phase in (draft.shrunk, draft.grown, draft.moved):
+            done = [(pair, phase(*pair)) for pair in left]
+            left = [pair for pair, step in done if step is None]
+            steps += [step for _, step in done if step is not None]
+    steps += [draft.placed(one) for one in requests if one.id not in ledger.instances]
+    steps += [draft.release(one) for one in released if release_last]
+    found = tuple(step for step in steps if step.action != "same")
+    return Wanted(found, len(steps) - len(found), len(others) - len(released))
+
+
+def _pruned(instance: Instance, labels: Mapping[str, str]) -> bool:
+    return instance.state == "confirmed" and labels.items() <= instance.labels.items()
+
+
+@dataclass
+class _Draft:
+    """The ledger with the steps so far."""
+
+    snapshot: Snapshot
+    overlay: Overlay
+    profile: Profile
+    now_s: float
+    kept: Kept
+
+    def release(self, old: Instance) -> Step:
+        """Take an instance out."""
+        self.overlay.leave(old.id)
+        return Step("release", old.id, old.machine, None, "not in the file", old.generation, old=old)
+
+    def shrunk(self, old: Instance, request: Request) -> Step | None:
+        """Return the step of an instance that stays and grows in nothing, or that cannot be changed; else None."""
+        new = as_wanted(old, request)
+        moves, differs = bool(request.machine) and request.machine != old.machine, changes(old, new)
+        if why := fixed(old, request):
+            return self._refused(old, f"{', '.join(why)}: release it and place it anew")
+        if old.state != "confirmed":
+            if not moves and not differs:
+                return Step("same", old.id, old.machine, old.machine)
+            return self._refused(old, f"{old.state}: only a confirmed instance is changed")
+        if old.moving is not None:
+            return self._under_way(old, request)
+        return None if moves or grows(old, new) else self._in_place(old, new, request)
+
+    def _under_way(self, old: Instance, request: Request) -> Step:
+        """Return the step of a moving instance, which holds two machines until its move is confirmed."""
+        assert old.moving is not None
+        if request.machine not in ("", old.moving.to):
+            return self._refused(old, f"moving to {old.moving.to}: confirm or cancel that move first")
+        there = with_arrival(old)
+        new = as_wanted(there, request)
+        if grows(there, new):
+            return self._refused(old, f"moving to {old.moving.to}: it grows once it is confirmed there")
+        if old.moving.new is not None and not changes(there, new).keys() <= {*NOT_MOVED}:
+            return self._refused(
+                old, f"moving to {old.moving.to} with other amounts or rules: confirm or cancel it first"
+            )
+        return self._changed(there, new)
+
+    def grown(self, old: Instance, request: Request) -> Step | None:
+        """Return the step of an instance that stays on its machine; None when it has to move."""
+        if request.machine and request.machine != old.machine:
+            return None
+        return self._in_place(old, as_wanted(old, request), request)
+
+    def moved(self, old: Instance, request: Request) -> Step:
+        """Return the step of an instance that moves, or finds no machine."""
+        new = as_wanted(old, request)
+        self.overlay.leave(old.id)
+        ranking = rank(msgspec.structs.replace(request, id=""), self.snapshot, self.overlay, self.profile, self.now_s,
+                       self.kept)  # fmt: skip
+        target, why = ranking.chosen, self._why(ranking, request)
+        del ranking  # a held ranking makes the next change copy its columns
+        because = "the file names the machine" if request.machine else self._refusal(old, new, request)
+        if target is None or target == old.machine:
+            self.overlay.propose(old)
+            return self._refused(old, f"{because}; {why}" if because else why)
+        self.overlay.propose(old)
+        self.overlay.propose(copy_with(moved_to(new, target, self.now_s), id=f"{old.id}{_ARRIVING}"))
+        words = "; ".join(filter(None, (because, in_words(old, new))))
+        return Step("move", old.id, old.machine, target, words, old.generation, changes(old, new), old=old)
+
+    def placed(self, request: Request) -> Step:
+        """Return the step of a new instance."""
+        ranking = rank(request, self.snapshot, self.overlay, self.profile, self.now_s, self.kept)
+        target, why = ranking.chosen, self._why(ranking, request)
+        del ranking
+        if target is None:
+            return Step("refuse", request.id, None, None, why, request=request)
+        self.overlay.propose(instance_of(request, target, self.now_s))
+        return Step("place", request.id, None, target, "", request=request)
+
+    def _in_place(self, old: Instance, new: Instance, request: Request) -> Step | None:
+        self.overlay.leave(old.id)
+        if self._refusal(old, new, request):
+            self.overlay.propose(old)
+            return None
+        self.overlay.propose(new)
+        return self._changed(old, new)
+
+    def _changed(self, old: Instance, new: Instance) -> Step:
+        """Return the step of an instance that stays on its machine."""
+        differs = changes(old, new)
+        action: Action = "update" if only_rules(differs) else "change" if differs else "same"
+        return Step(action, old.id, old.machine, old.machine, in_words(old, new), old.generation, differs, old=old)
+
+    def _why(self, ranking: Ranking, request: Request) -> str:
+        """Return why no machine takes a request; "" where one does."""
+        if request.machine and request.machine not in self.snapshot.roster.index:
+            return f"there is no machine {request.machine!r}"
+        return "" if ranking.feasible_count else summary(ranking)
+
+    def _refused(self, old: Instance, why: str) -> Step:
+        return Step("refuse", old.id, old.machine, old.machine, why, old.generation)
+
+    def _refusal(self, old: Instance, new: Instance, request: Request) -> str:
+        """Return why an instance, which the overlay does not have now, may not stay on its machine; "": it may."""
+        row = self.snapshot.roster.index.get(old.machine)
+        if row is None:
+            return f"{old.machine} is not known"
+        seen = Seen(request, self.snapshot, self.overlay, self.profile, self.now_s, self.kept)
+        limits: list[Limit] = one_to_a_port(request.ports)
+        for each in self.profile.filters:
+            machines = seen.machines(each.load_model, each.owner)
+            if each.filter.name in NEW_ONLY or not plugins.wanted(each.filter, request, machines):
+                continue
+            here = machines.take(np.array([row]))
+            if hasattr(each.filter, "limit"):  # amounts that it holds already are not checked: only what grows
+                limits += [_of_one(limit) for limit in plugins.limits(each.filter, request, here)]
+            elif not (allowed := each.filter(request, here))[0]:
+                why = plugins.reasons(each.filter, request, here, allowed)
+                return next((reason for reason, mask in why.items() if mask[0]), each.filter.reason)
+        return self._exceeded(of_growth(limits, old, new), new)
+
+    def _exceeded(self, limits: Sequence[Limit], new: Instance) -> str:
+        """Return the reason of the first limit that an instance exceeds together with the others of its machine."""
+        others = [as_held(one, new.machine) for one in self.overlay.held_on(new.machine)] if limits else []
+        measures = measures_in_script(new, limits)
+        for limit, most in zip(limits, mosts_in_script(limits, scales_in_script(measures)), strict=True):
+            if sum(adds(one, limit.measure) for one in (*others, new)) > most:
+                return limit.reason
+        return ""
+
+
+def _of_one(limit: Limit) -> Limit:
+    measure, most, reason = limit
+    return Limit(measure, float(most[0]), reason) if isinstance(most, np.ndarray) else limit

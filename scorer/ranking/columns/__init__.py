@@ -1,0 +1,1 @@
+"""The table of columns that plugins read by name, and how each is computed."""

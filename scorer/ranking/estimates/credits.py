@@ -1,0 +1,141 @@
+"""Credits: the load expected of placed instances that the windows do not show yet.
+
+A placed instance is invisible in a one-hour mean for up to an hour. So each reserved or confirmed instance adds its
+expected usage to its machine, fading as the window absorbs it. Time is measured to the end of the machine's window and
+never to now: while data is late, nothing has been absorbed.
+
+| model               | a mean gets                                                                               |
+|---------------------|-------------------------------------------------------------------------------------------|
+| window              | expected * (1 - share of the window's filled slots that are later than the start)          |
+| trimaran-60s        | all, if placed after the window's end or less than 60 s before it, in whole seconds        |
+| koordinator-pending | all, if placed later than one report interval (60 s) before the newest sample; less what   |
+|                     | its agent says that it uses, and never below 0                                            |
+| none                | nothing                                                                                    |
+
+The other statistics follow the same share (model ``window``) or the same decision. A percentile q gets all until the
+share exceeds 1 - q, a maximum all until the first later slot, a standard deviation nothing. A daily peak gets all
+unless the instance had started when the peak was: then it is in the peak already (`peak_credit`). An instance not
+confirmed started yet counts in full everywhere (``window``), or by the time of its reservation (the peers' models).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from schemas.names import SLOT_S
+from schemas.resources import RESOURCES
+from scorer.classes.class_usage import measured_usage
+from scorer.ledger.view.slots import PlacedInstances
+from scorer.ranking.estimates.estimate import Estimate
+from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.windows import ChosenWindows
+
+CreditModel = Literal["window", "trimaran-60s", "koordinator-pending", "none"]
+
+TRIMARAN_REPORTING_S = 60
+KOORDINATOR_REPORT_INTERVAL_S = 60
+PEAK_S = 60
+"""A day's peak is the highest mean of so many seconds."""
+
+
+def absorbed(placed: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows) -> tuple[Floats, Floats]:
+    """Return share [R, K] and slots [K]: which share of the filled slots, and how many of any, began after the start.
+
+    The table says how many slots of each window are filled, not which. Between the lengths of two windows the latest
+    slots are taken as the filled ones. So the result is exact at the windows' own lengths, and for a machine without
+    gaps.
+    """
+    rows = placed.rows
+    if not placed.started_at.any():
+        return np.zeros((len(RESOURCES), rows.size)), np.zeros(rows.size)
+    step = np.fmax(np.fmax(snapshot.column("interval_s")[rows], SLOT_S), SLOT_S)
+    age = np.where(placed.started_at > 0, snapshot.column("end")[rows] - placed.started_at, 0.0)
+    age = np.fmax(age, 0.0)
+    later = np.zeros((len(RESOURCES), rows.size))
+    shorter_s, shorter_filled = 0.0, np.zeros((len(RESOURCES), rows.size))
+    for position, window_s in enumerate(snapshot.windows_s):
+        filled_here = snapshot.window("filled", position)[:, rows]
+        part = np.floor((age - shorter_s) / step + 1e-9)
+        part = np.clip(part, 0.0, np.maximum(filled_here - shorter_filled, 0.0))
+        later += np.where(position <= windows.position[rows], part, 0.0)
+        shorter_s, shorter_filled = float(window_s), filled_here
+    in_window = windows.filled[:, rows]
+    share = np.divide(later, in_window, out=np.zeros_like(later), where=in_window > 0)
+    return np.minimum(share, 1.0), np.floor(age / step + 1e-9)
+
+
+def pending(model: CreditModel, placed: PlacedInstances, snapshot: Snapshot) -> Bools:
+    """Return [K]: whether a peer's model counts the instance (in full) or not (at all)."""
+    placed_at = placed.placed_at
+    if model == "trimaran-60s":
+        end = snapshot.column("end")[placed.rows]
+        return np.isnan(end) | (np.floor(end) - np.floor(placed_at) < TRIMARAN_REPORTING_S)
+    if model == "koordinator-pending":
+        at = snapshot.column("at")[placed.rows]
+        return np.isnan(at) | (placed_at > at - KOORDINATOR_REPORT_INTERVAL_S)
+    raise ValueError(model)
+
+
+def mean_credit(
+    model: CreditModel, estimate: Estimate, placed: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows
+) -> Floats:
+    """Return [R, K]: what each instance adds to the mean usage of its machine."""
+    if model == "none":
+        return np.zeros_like(placed.amounts)
+    expected = estimate.of_placed(placed)
+    if model == "window":
+        if not placed.started_at.any():
+            return expected
+        share, _ = absorbed(placed, snapshot, windows)
+        return expected * (1.0 - share)
+    if model == "koordinator-pending" and snapshot.usages:
+        expected = np.maximum(expected - np.nan_to_num(measured_usage(snapshot, placed)), 0.0)
+    return np.where(pending(model, placed, snapshot), expected, 0.0)
+
+
+def percentile_credit(
+    model: CreditModel,
+    estimate: Estimate,
+    placed: PlacedInstances,
+    snapshot: Snapshot,
+    windows: ChosenWindows,
+    quantile: float,
+) -> Floats:
+    """Return [R, K]: what each instance adds to a percentile (0-1) of the usage; quantile 1 is the maximum."""
+    if model != "window":
+        return mean_credit(model, estimate, placed, snapshot, windows)
+    expected = estimate.of_placed(placed)
+    share, slots = absorbed(placed, snapshot, windows)
+    if quantile >= 1.0:
+        return np.where(slots < 1.0, expected, 0.0)
+    return np.where(share <= 1.0 - quantile + 1e-9, expected, 0.0)
+
+
+def peak_credit(
+    model: CreditModel,
+    estimate: Estimate,
+    placed: PlacedInstances,
+    snapshot: Snapshot,
+    day: str,
+    day_start_s: float,
+    day_end_s: float,
+) -> Floats:
+    """Return [R, K]: what each instance adds to the peak of ``today`` or ``yesterday``, the day from start to end.
+
+    An instance that had started when the peak was is in it already, and adds nothing. The window table of an older
+    stream app, or a fleet file, may not say when the peak was. Then an instance counts as in it once a whole minute of
+    that day is later than its start.
+    """
+    if model == "none":
+        return np.zeros_like(placed.amounts)
+    expected = estimate.of_placed(placed)
+    started = placed.started_at if model == "window" else placed.placed_at
+    if not started.any():
+        return expected
+    peak_at = (snapshot.column("peak_day") + snapshot.column(f"peak_{day}_s"))[:, placed.rows]
+    minute_shown = started + PEAK_S <= np.fmin(day_end_s, snapshot.column("end")[placed.rows])
+    shown = np.where(np.isnan(peak_at), minute_shown, started <= peak_at) | (started < day_start_s)
+    return np.where((started > 0) & shown, 0.0, expected)

@@ -1,0 +1,200 @@
+"""Explain: a ranking as words and JSON. Runs once for each answer, over the few machines that the answer shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from schemas.resources import RESOURCES
+from scorer.ranking.estimates.learned_estimate import LearnedEstimate
+from scorer.ranking.explanation.refusals import refusals
+from scorer.ranking.explanation.terms import described, verdicts
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines.owner import Owner
+from scorer.ranking.ranking import ContinuedRanking, Ranking
+
+_EXPLAIN = Owner("explain")
+_TOLD = (_EXPLAIN, "told")
+"""The key under which described machines are kept with a ranking."""
+_IN_JSON = (_EXPLAIN, "in JSON")
+_encode = msgspec.json.Encoder().encode
+
+
+def summary(ranking: Ranking) -> str:
+    """Return one line in words: ``0/5 feasible: 3 cpu over threshold, 2 stale``."""
+    line = f"{ranking.feasible_count}/{len(ranking.machines)} feasible"
+    why = ", ".join(f"{each.machines} {each.reason}" for each in refusals(ranking))
+    return f"{line}: {why}" if why else line
+
+
+def warnings(ranking: Ranking, row: int | None) -> list[str]:
+    """Return the warnings about the data behind an answer that chooses the machine in ``row`` (None: no machine)."""
+    machines, stale_s = ranking.machines, ranking.profile.stale_s
+    found = []
+    if machines.requests_alone:
+        found.append(f"no machine has data younger than {stale_s:g} s: ranked by requests alone")
+    elif machines.last_known:
+        found.append(_last_known(machines.owned_by(_EXPLAIN), machines.now_s - stale_s))
+        return found
+    elif row is not None:
+        age_s = machines.now_s - float(machines.seen_at[row])
+        if not machines.has_data[row]:
+            found.append(f"{machines.name(row)} has no data")
+        elif age_s > stale_s:
+            found.append(f"{machines.name(row)} has data {age_s:.0f} s old")
+        elif machines.warming[row]:
+            covered = float(machines.coverage[row])
+            found.append(f"{machines.name(row)} is warming: {covered:.0%} of its window is covered")
+    own = machines.owned_by(_EXPLAIN)
+    if warming := own.of_snapshot("warming", lambda m: int(np.count_nonzero(m.warming & m.has_data))):
+        found.append(f"{warming} of {len(machines)} machines {'is' if warming == 1 else 'are'} warming")
+    if stale := _stale_count(own, machines.now_s - stale_s):
+        found.append(f"{stale} of {len(machines)} machines have data older than {stale_s:g} s")
+    return found
+
+
+def _last_known(machines: Machines, since_s: float) -> str:
+    newest_s = machines.of_snapshot("newest", lambda m: float(m.seen_at.max(where=m.has_data, initial=-np.inf)))
+    known = machines.of_snapshot("known", lambda m: int(np.count_nonzero(m.has_data)))
+    return (
+        f"{_stale_count(machines, since_s)} of {known} machines have stale data, the newest "
+        f"{machines.now_s - newest_s:.0f} s old: ranked by the last known load and what was placed since"
+    )
+
+
+def _stale_count(machines: Machines, since_s: float) -> int:
+    """Return how many of the machines with data have none since a time."""
+    first_s = machines.of_snapshot("first", lambda m: float(m.seen_at.min(where=m.has_data, initial=np.inf)))
+    if first_s >= since_s:
+        return 0
+    return int(np.count_nonzero((machines.seen_at < since_s) & machines.has_data))
+
+
+def answer(ranking: Ranking, top: int | None = None, explain_all: bool | None = None) -> dict[str, Any]:
+    """Return the whole answer; ``top`` and ``explain_all`` are those of the request unless given.
+
+    ``machine`` is the chosen one or None; ``candidates`` the best ``top`` with their terms, the chosen one first;
+    ``refusals`` and ``summary`` say why the others are not there; ``machines`` (with ``explain_all``) holds every
+    filter's and score's verdict for each machine.
+    """
+    if isinstance(ranking, ContinuedRanking):
+        return answer_for(ranking.base, ranking.row, explain_all)
+    request = ranking.request
+    how = (request.top if top is None else top, request.explain if explain_all is None else explain_all)
+    if how not in ranking.said:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ranking.said[how] = _answer(ranking, *how)
+    return dict(ranking.said[how])
+
+
+def answer_for(ranking: Ranking, row: int, explain_all: bool | None = None) -> dict[str, Any]:
+    """Return the answer for an instance of a batch that began with this ranking and placed it on this machine."""
+    ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
+    found, machine = answer(ranking, explain_all=explain_all), ranking.machines.name(row)
+    if found["machine"] != machine:
+        mine, warned = tell_ahead(ranking, [row])[row]
+        others = [each for each in found["candidates"] if each["machine"] != machine]
+        found |= {"machine": machine, "score": mine["score"], "warnings": warned}
+        found["candidates"] = [mine, *others][: max(1, len(found["candidates"]))]
+    return found
+
+
+def with_candidates_in_json(ranking: Ranking, found: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer whose candidates are JSON already; each is encoded once for all answers that show it.
+
+    Three candidates are most of the bytes of an answer. Called while the server reserves, this delays no query.
+    """
+    ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
+    known: dict[int, tuple[Any, msgspec.Raw]] = ranking.said.setdefault(_IN_JSON, {})
+    for each in found["candidates"]:
+        if id(each) not in known:
+            known[id(each)] = each, msgspec.Raw(_encode(each))  # the candidate is kept so that its id() stays unique
+    return found | {"candidates": [known[id(each)][1] for each in found["candidates"]]}
+
+
+def tell_ahead(ranking: Ranking, rows: Sequence[int]) -> Mapping[int, tuple[dict[str, Any], list[str]]]:
+    """Return by row at least these machines, described, each with the warnings of an answer that chooses it.
+
+    They are described together and kept with the ranking for `answer_for`. To describe the machines of eight alike
+    queries one by one took 0.25 ms each, most of it the cost of numpy's calls.
+    """
+    ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
+    known: dict[int, tuple[dict[str, Any], list[str]]] = ranking.said.setdefault(_TOLD, {})
+    missing = [row for row in dict.fromkeys(rows) if row not in known]
+    if missing:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for row, each in zip(missing, described(ranking, missing), strict=True):
+                known[row] = each, warnings(ranking, row)
+    return known
+
+
+def expected_from(ranking: Ranking) -> dict[str, str]:
+    """Return in words where each expected usage comes from; only of resources that are requested or expected."""
+    machines, request = ranking.machines, ranking.request
+    estimate, found = machines.fleet.estimate, {}
+    for place, name in enumerate(RESOURCES):
+        if not (machines.amounts[place] > 0 or machines.expected[place] > 0 or name in request.expected):
+            continue
+        learned = estimate if isinstance(estimate, LearnedEstimate) else None
+        part = learned.part(name, request.kind) if learned else None
+        if name in request.expected:
+            found[name] = "as the request says"
+        elif learned and part is not None and machines.amounts[place] > 0:
+            of = "of instances of its kind" if (request.kind, name) in learned.own_kinds else "of the fleet"
+            found[name] = f"learned: {part:.0%} of what is asked, from the measured use {of}"
+        elif machines.expected[place] == machines.amounts[place]:
+            found[name] = "all that is asked"
+        else:
+            found[name] = "the profile's estimate"
+    return found
+
+
+def _learned(ranking: Ranking) -> dict[str, Any] | None:
+    """Return the learned factors in force; None when the profile does not use them or nothing is learned."""
+    estimate = ranking.machines.fleet.estimate
+    if not isinstance(estimate, LearnedEstimate):
+        return None
+    return {"version": estimate.version, "factors": dict(estimate.factors)}
+
+
+def _answer(ranking: Ranking, top: int, explain_all: bool) -> dict[str, Any]:
+    best = ranking.best(top).tolist()
+    machines = ranking.machines
+    candidates = described(ranking, best)
+    result: dict[str, Any] = {
+        "machine": candidates[0]["machine"] if best else None,
+        "score": candidates[0]["score"] if best else None,
+        "profile": ranking.profile.name,
+        "summary": summary(ranking),
+        "feasible": ranking.feasible_count,
+        "fleet": len(machines),
+        "request": dict(zip(RESOURCES, machines.amounts.tolist(), strict=True)),
+        "expected": dict(zip(RESOURCES, machines.expected.tolist(), strict=True)),
+        "expected_from": expected_from(ranking),
+        "learned": _learned(ranking),
+        "candidates": candidates,
+        "refusals": [{"filter": r.filter, "reason": r.reason, "machines": r.machines} for r in refusals(ranking)],
+        "warnings": warnings(ranking, best[0] if best else None),
+    }
+    if explain_all:
+        result["machines"] = told(ranking, best_first(ranking))
+    return result
+
+
+def best_first(ranking: Ranking) -> list[int]:
+    """Return the rows of all machines: the feasible ones in the order of the ranking, then the refused ones."""
+    ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
+    return [*ranking.order.tolist(), *np.flatnonzero(~ranking.feasible).tolist()]
+
+
+def told(ranking: Ranking, rows: Sequence[int]) -> list[dict[str, Any]]:
+    """Return these machines with every filter's and score's verdict."""
+    ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return [
+            {**each, "feasible": bool(ranking.feasible[row]), "filters": verdict}
+            for each, row, verdict in zip(described(ranking, rows), rows, verdicts(ranking, rows), strict=True)
+        ]

@@ -1,0 +1,1 @@
+"""Formulas that several filters and scores use."""

@@ -1,0 +1,148 @@
+"""Label selectors: the text by which a request says which machines it accepts.
+
+Requirements joined by commas, all of which must hold:
+
+| text                    | holds where                                        |
+|-------------------------|----------------------------------------------------|
+| ``rack=r7``, ``rack==r7`` | the label has this value                          |
+| ``rack!=r7``            | it has another value, or is not there              |
+| ``disk in (ssd, nvme)`` | it has one of the values                           |
+| ``disk notin (hdd)``    | it has none of them, or is not there               |
+| ``gpu``, ``!gpu``       | it is there, is not there                          |
+| ``cores>32``, ``cores<8`` | it is a number and larger, smaller                |
+
+The key ``machine`` is the machine's name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from schemas.rpc.request import InvalidRequest, Request
+from scorer.ranking.machines.machines import Machines
+from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.rules import LabelColumn
+
+_WORD = r"[A-Za-z0-9](?:[A-Za-z0-9_./:-]*[A-Za-z0-9])?"
+_SET = re.compile(rf"({_WORD})\s+(in|notin)\s*\(([^()]*)\)")
+_COMPARISON = re.compile(rf"({_WORD})\s*(==|=|!=|>|<)\s*({_WORD})")
+_EXISTENCE = re.compile(rf"(!?)\s*({_WORD})")
+_NEXT = re.compile(r"\s*(?:(,)\s*|$)")
+
+REQUIREMENTS_MAX = 128
+"""The most requirements of all selectors of a request together: each is computed for all machines."""
+_SHOWN_MAX = 80
+"""The most characters of an invalid selector that the error message shows."""
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One condition on one label."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def holds(self, column: LabelColumn) -> Bools:
+        """Return [n]; computed once for each distinct value, however many machines there are."""
+        present = column.codes >= 0
+        if self.operator == "exists":
+            return present
+        if self.operator == "absent":
+            return ~present
+        accepted = self._accepts(column.values)
+        matched = present & accepted[column.codes]
+        return matched | ~present if self.operator in ("!=", "notin") else matched
+
+    def _accepts(self, values: tuple[str, ...]) -> Bools:
+        """Return whether each distinct value of a label is accepted; at least one element, also without values."""
+        if self.operator in ("<", ">"):
+            numbers, limit = _numbers(values), float(self.values[0])
+            return numbers < limit if self.operator == "<" else numbers > limit
+        positions = _positions(values)
+        accepted = np.zeros(max(1, len(values)), np.bool_)
+        accepted[[positions[value] for value in self.values if value in positions]] = True
+        return ~accepted if self.operator in ("!=", "notin") else accepted
+
+
+@lru_cache(maxsize=64)
+def _numbers(values: tuple[str, ...]) -> Floats:
+    """Return the values of a label as numbers, NaN where one is none."""
+    return np.array([_number(value) for value in values] or [np.nan])
+
+
+@lru_cache(maxsize=64)
+def _positions(values: tuple[str, ...]) -> Mapping[str, int]:
+    """Return the index of each value of a label."""
+    return {value: position for position, value in enumerate(values)}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+@lru_cache(maxsize=256)
+def parse_selector(text: str, field: str = "selector") -> tuple[Requirement, ...]:
+    """Return the requirements of a selector; none for an empty one.
+
+    >>> parse_selector("rack=r7, disk in (ssd,nvme), !gpu")[1]
+    Requirement(key='disk', operator='in', values=('ssd', 'nvme'))
+
+    Raises InvalidRequest naming ``field`` and the part that cannot be read.
+    """
+    found: list[Requirement] = []
+    position = 0
+    text = text.strip()
+    while position < len(text):
+        if len(found) == REQUIREMENTS_MAX:
+            raise InvalidRequest(f"{field}: more than {REQUIREMENTS_MAX} requirements")
+        requirement, end = _parse_one(text, position)
+        after = _NEXT.match(text, end)
+        if requirement is None or after is None or (after[1] and after.end() == len(text)):
+            shown = text[position : position + _SHOWN_MAX]
+            raise InvalidRequest(f"{field}: cannot read {shown!r}{'...' * (len(text) - position > _SHOWN_MAX)}")
+        found.append(requirement)
+        position = after.end()
+    return tuple(found)
+
+
+def _parse_one(text: str, position: int) -> tuple[Requirement | None, int]:
+    if match := _SET.match(text, position):
+        values = tuple(value.strip() for value in match[3].split(","))
+        return (Requirement(match[1], match[2], values) if all(values) else None), match.end()
+    if match := _COMPARISON.match(text, position):
+        operator = "=" if match[2] == "==" else match[2]
+        if operator in "<>" and np.isnan(_number(match[3])):
+            return None, match.end()
+        return Requirement(match[1], operator, (match[3],)), match.end()
+    if match := _EXISTENCE.match(text, position):
+        return Requirement(match[2], "absent" if match[1] else "exists"), match.end()
+    return None, position
+
+
+def check_selectors(request: Request) -> None:
+    """Raise InvalidRequest for a selector that cannot be parsed, also where the profile does not ask for it.
+
+    The requirements of all selectors of a request are counted together.
+    """
+    count = len(parse_selector(request.selector)) if request.selector else 0
+    for number, preference in enumerate(request.prefer):
+        count += len(parse_selector(preference.selector, f"prefer[{number}].selector"))
+    if count > REQUIREMENTS_MAX:
+        raise InvalidRequest(f"prefer: {count} requirements in all selectors, at most {REQUIREMENTS_MAX}")
+
+
+def select(text: str, machines: Machines, field: str = "selector") -> Bools:
+    """Return [n]: whether all requirements hold for the machine."""
+    selected = np.ones(len(machines), np.bool_)
+    for requirement in parse_selector(text, field):
+        selected &= requirement.holds(machines.label(requirement.key))
+    return selected

@@ -1,0 +1,21 @@
+"""Which taints a request tolerates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schemas.messages.operator import Taint
+from schemas.rpc.request import Toleration
+
+
+def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
+    """Return whether any toleration matches this taint."""
+    return any(
+        each.key in ("", taint.key) and each.value in (None, taint.value) and each.effect in (None, taint.effect)
+        for each in tolerations
+    )
+
+
+def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration], effect: str) -> list[Taint]:
+    """Return the taints of one effect that no toleration matches."""
+    return [taint for taint in taints if taint.effect == effect and not tolerated(taint, tolerations)]

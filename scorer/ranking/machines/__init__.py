@@ -1,0 +1,1 @@
+"""All machines as one decision sees them: the columns kept between decisions, facts, the owner's view."""

@@ -1,0 +1,204 @@
+"""What is kept from one decision to the next: one owner for all of it, passed to `rank` as an argument.
+
+    Kept ── of each snapshot ──> fixed values         what no placement changes
+      │
+      └──── of one ledger ─────> seats                its sums by machine (`scorer.ledger.view.seats`)
+                        └──────> a shelf a load model derived columns, whole-fleet values, sums of single rows,
+                                                      columns for the latest requests
+
+When the ledger changes, only the rows of the changed machines are computed again: in place, or in a copy while a
+ranking still reads the shelf. A ranking on an overlay uses copies, which the next ranking without an overlay drops.
+
+**Keys are made here.** Everything is kept under (`Owner`, name). The owner is the plugin's type with its settings; the
+scorer's own columns have an owner that no plugin can name. So two plugins, or two settings of one, share no key.
+
+Chosen: one object that the service owns and passes on. Rejected: nine dictionaries on snapshot, ledger and fleet with
+hand-made keys. A score that derived "count" got the scorer's own count, and ranking changed its arguments.
+Measured: to renew the shelf of the default profile after one placement on 5,000 machines takes about 0.1 ms. To make a
+new one takes about 1 ms.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scorer.ledger.view.overlay import Overlay, Readable
+from scorer.ledger.view.seats import RowSums, Seats
+from scorer.ranking.machines.owner import Owner
+from scorer.snapshot.arrays import Integers
+from scorer.snapshot.snapshot import Snapshot
+
+RECENT_MAX = 32
+"""Columns that depend on the request are kept for so many of the last requests."""
+SNAPSHOTS_MAX = 3
+"""Fixed values are kept of so many snapshots: the one in use, the one being made, and one between them."""
+
+
+Key = tuple[Owner, Hashable]
+Compute = Callable[[Any], Any]
+"""From machines (`scorer.ranking.machines.machines`) to a value or a column [..., n] of theirs."""
+
+
+class LoadModelKey(NamedTuple):
+    """Identifies a load model: the settings that the columns of a `Shelf` depend on."""
+
+    window_s: int
+    credits: str
+    debits: bool
+    estimate: Hashable
+    requests_alone: bool
+    mean_of: str = "window"
+
+
+@dataclass(eq=False)
+class Shelf:
+    """What is kept of the fleet under one load model; arrays are read-only by agreement."""
+
+    seats: Seats
+    fixed: dict[Key, Any]
+    """Values that no placement changes; shared by all shelves of the snapshot that use the same windows."""
+    position: int
+    """The ledger's position that the columns are made for."""
+    derived: dict[Key, tuple[NDArray[Any], Compute]] = field(default_factory=dict)
+    """Columns [..., M] that a placement changes in the rows of its machine."""
+    overall: dict[Key, Any] = field(default_factory=dict)
+    """Values of the whole fleet, dropped with every placement."""
+    row_sums: RowSums = field(default_factory=dict)
+    recent: dict[Key, tuple[int, NDArray[Any]]] = field(default_factory=dict)
+    """Columns [..., M] for the latest requests, each with the position that it is made for; the latest is the last."""
+    viewers: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
+    """The fleets that read the columns as they are now."""
+
+    def column(self, key: Key, compute: Compute, machines: Any) -> Any:
+        """Return [..., M]: ``compute(all machines)``, kept current under the key; ``machines`` are any of the fleet.
+
+        A machine's value must depend on that machine alone, and on no request. After a placement it is computed again
+        only for the machines that changed.
+        """
+        entry = self.derived.get(key)
+        if entry is None:
+            values = compute(machines.whole)
+            if not (values.flags.owndata and values.flags.writeable):
+                values = values.copy()
+            entry = self.derived[key] = (values, compute)
+        return entry[0]
+
+    def recent_column(self, key: Key, compute: Compute, machines: Any) -> Any:
+        """Return [..., M]: as `column`, for one of the latest requests; made current in a copy when asked for."""
+        position, values = self.recent.pop(key, (-1, None))
+        rows = None if values is None or position > self.position else self.seats.changed_since(position)
+        if values is None or rows is None or 2 * len(rows) > values.shape[-1]:
+            values = compute(machines.whole)
+        elif rows:
+            some, values = machines.whole.take(np.array(rows, np.int64)), values.copy()
+            values[..., some.picked] = compute(some)
+        self.recent[key] = (self.position, values)
+        if len(self.recent) > RECENT_MAX:
+            del self.recent[next(iter(self.recent))]
+        return values
+
+    def renew(self, machines: Any) -> None:
+        """Compute the rows of these machines again, in the order in which the columns were first made."""
+        before, rows = list(self.derived.items()), machines.picked
+        for key, (values, compute) in before:
+            machines.owner = key[0]
+            values[..., rows] = compute(machines)
+        for key in list(self.derived)[len(before) :]:  # made in the loop above, from partly renewed columns
+            del self.derived[key]
+        self.position = self.seats.position
+
+    def copy(self, seats: Seats) -> Shelf:
+        """Return a shelf with the same columns, to be renewed from these seats."""
+        derived = {key: (values.copy(), compute) for key, (values, compute) in self.derived.items()}
+        recent = self.recent if seats is self.seats else {}
+        return Shelf(seats, self.fixed, self.position, derived, row_sums=dict(self.row_sums), recent=recent)
+
+
+class _Fixed:
+    """The fixed values of the last few snapshots. Two threads may fill those of two snapshots."""
+
+    def __init__(self) -> None:
+        self._latest: tuple[tuple[Snapshot, dict[Hashable, dict[Key, Any]]], ...] = ()
+
+    def of(self, snapshot: Snapshot, key: Hashable) -> dict[Key, Any]:
+        found = next((values for of, values in self._latest if of is snapshot), None)
+        if found is None:
+            found = {}
+            self._latest = ((snapshot, found), *self._latest)[:SNAPSHOTS_MAX]
+        return found.setdefault(key, {})
+
+
+@dataclass
+class _OneLedger:
+    """What is kept of one ledger on one snapshot."""
+
+    snapshot: Snapshot
+    seats: Seats
+    shelves: dict[LoadModelKey, Shelf] = field(default_factory=dict)
+
+
+class Kept:
+    """What is kept between decisions, for one ledger at a time. Not thread-safe: give another thread `beside`."""
+
+    def __init__(self) -> None:
+        self._fixed = _Fixed()
+        self._current: _OneLedger | None = None
+        self._draft: _OneLedger | None = None
+        """The same for the overlay of the last ranking."""
+
+    def beside(self) -> Kept:
+        """Return a `Kept` for another thread. Values that follow from a snapshot alone are shared, others are not."""
+        kept = Kept()
+        kept._fixed = self._fixed
+        return kept
+
+    def of_snapshot(self, snapshot: Snapshot, key: Key, compute: Callable[[], Any]) -> Any:
+        """Return ``compute()``, made once for a snapshot."""
+        fixed = self._fixed.of(snapshot, "snapshot")
+        if key not in fixed:
+            fixed[key] = compute()
+        return fixed[key]
+
+    def shelf(self, snapshot: Snapshot, ledger: Readable, load_model: LoadModelKey) -> tuple[Shelf, Integers | None]:
+        """Return the shelf of one load model, and the rows to `Shelf.renew` before it is read; None: it is current."""
+        if isinstance(ledger, Overlay):
+            current, under = self._on_overlay(snapshot, ledger)
+        else:
+            self._draft = None
+            current, under = self._on_view(snapshot, ledger), None
+        seats, shelf = current.seats, current.shelves.get(load_model)
+        if shelf is None and under is not None and load_model in under.shelves:
+            shelf = current.shelves[load_model] = under.shelves[load_model].copy(seats)
+        if shelf is not None and shelf.position == seats.position:
+            return shelf, None
+        rows = None if shelf is None else seats.changed_since(shelf.position)
+        if shelf is None or rows is None or 2 * len(rows) > len(snapshot):
+            fixed = self._fixed.of(snapshot, (load_model.window_s, load_model.requests_alone))
+            shelf = current.shelves[load_model] = Shelf(seats, fixed, seats.position)
+            return shelf, None
+        if shelf.viewers:
+            shelf = current.shelves[load_model] = shelf.copy(seats)
+        shelf.overall.clear()
+        return shelf, np.array(rows, np.int64)
+
+    def _on_view(self, snapshot: Snapshot, ledger: Readable) -> _OneLedger:
+        current = self._current
+        if current is None or current.seats.ledger is not ledger or current.seats.roster is not snapshot.roster:
+            current = self._current = _OneLedger(snapshot, Seats(ledger, snapshot.roster))
+        elif current.snapshot is not snapshot:
+            current = self._current = _OneLedger(snapshot, current.seats)
+        current.seats.catch_up()
+        return current
+
+    def _on_overlay(self, snapshot: Snapshot, overlay: Overlay) -> tuple[_OneLedger, _OneLedger]:
+        under, draft = self._on_view(snapshot, overlay.base), self._draft
+        if draft is None or draft.seats.ledger is not overlay or draft.snapshot is not snapshot:
+            draft = self._draft = _OneLedger(snapshot, under.seats.over(overlay))
+        draft.seats.catch_up()
+        return draft, under

@@ -1,0 +1,69 @@
+"""The catalogue of profiles: those built in, and those of the files that a process is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from scorer.ranking.profiles.profile import Profile, ProfileError
+from scorer.ranking.profiles.profile_file import parse_profile
+
+DEFAULT = "windward"
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """The profiles of one process, by name. With a bad file none is made, so that the former ones stay in force."""
+
+    by_name: Mapping[str, Profile]
+    default: str = DEFAULT
+
+    def choose(self, name: str = "") -> Profile:
+        """Return the profile of that name, the default for an empty one.
+
+        Raises ProfileError naming it and those there are.
+        """
+        name = name or self.default
+        profile = self.by_name.get(name)
+        if profile is None:
+            raise ProfileError(f"profile: no profile {name!r}; there are {', '.join(sorted(self.by_name))}")
+        return profile
+
+
+def load_profiles(paths: Iterable[Path | str] = (), default: str = DEFAULT) -> Profiles:
+    """Return the built-in profiles and those of these files and directories (``*.toml``), named by their file.
+
+    A file of a built-in profile's name replaces it. Raises ProfileError.
+    """
+    by_name = dict(built_in_profiles())
+    for path in map(Path, paths):
+        files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+        for file in files:
+            by_name[file.stem] = read_profile(file)
+    profiles = Profiles(by_name, default)
+    profiles.choose()
+    return profiles
+
+
+def read_profile(path: Path) -> Profile:
+    """Return the profile of one file.
+
+    Raises ProfileError.
+    """
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProfileError(f"{path}: cannot be read: {error}") from None
+    return parse_profile(text, path.stem, str(path))
+
+
+def built_in_profiles() -> Mapping[str, Profile]:
+    """Return the profiles in the folder ``profiles`` beside this module, by name."""
+    found = {}
+    for file in sorted(resources.files("scorer.ranking").joinpath("profiles").iterdir(), key=lambda each: each.name):
+        if file.name.endswith(".toml"):
+            name = file.name.removesuffix(".toml")
+            found[name] = parse_profile(file.read_text(), name, f"profile {file.name}")
+    return found

@@ -1,0 +1,162 @@
+"""Profiles: named sets of filters and weighted scores that run together. `profile_file` reads one.
+
+``total = Σ weight * score / Σ weight``, so it stays between 0 and 100.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import msgspec
+
+from schemas.tables.learned import Learned
+from scorer.ranking.estimates.credits import CreditModel
+from scorer.ranking.estimates.estimate import Estimate
+from scorer.ranking.estimates.learned_estimate import LearnedEstimate
+from scorer.ranking.machines.fleet import MeanOf
+from scorer.ranking.machines.owner import Owner, owner_of
+from scorer.ranking.profiles.plugins import Filter, Score, Wanted, wanted_of
+from scorer.ranking.profiles.rebalance_section import Rebalancing
+from scorer.snapshot.windows import LONGEST_COVERED
+
+StalePolicy = Literal["last-known", "refuse", "requests"]
+Ties = Literal["name", "draw"]
+Normalisation = Literal["none", "min-max", "rank"]
+
+
+class ProfileError(ValueError):
+    """A profile that cannot be used; the message is one line and names file, line and field."""
+
+
+@dataclass(frozen=True)
+class LoadModel:
+    """Which window, credits and estimate the load is computed with."""
+
+    window: int | Literal["longest-covered", "shortest"] = "longest-covered"
+    credits: CreditModel = "window"
+    debits: bool = False
+    """Whether the load of leavers is subtracted from the windows (`scorer.ranking.estimates.debits`)."""
+    estimate: Estimate = field(default_factory=Estimate)
+    learned: bool = False
+    """Whether the learned part of what is asked is the estimate, for resources without a factor in the profile."""
+    mean_of: MeanOf = "window"
+    """Whether the mean is the sum over instances where enough is measured (`scorer.ranking.machines.instance_mean`)."""
+
+    def estimate_with(self, learned: Learned | None) -> Estimate:
+        """Return the estimate in force, given the learned use (None: there is none)."""
+        return LearnedEstimate.of_learned(self.estimate, learned) if self.learned and learned else self.estimate
+
+    def window_s(self, kept: Sequence[int]) -> int:
+        """Return which length of ``kept`` (ascending) to use: the given one, else the next shorter or the shortest."""
+        if self.window == "longest-covered" or not kept:
+            return LONGEST_COVERED
+        if self.window == "shortest":
+            return kept[0]
+        return max((window_s for window_s in kept if window_s <= self.window), default=kept[0])
+
+
+@dataclass(frozen=True)
+class PlacedFilter:
+    """A filter in a profile."""
+
+    filter: Filter
+    load_model: LoadModel | None = None
+    """None: as the profile's."""
+
+    @cached_property
+    def owner(self) -> Owner:
+        """The owner of the values that the filter keeps."""
+        return owner_of(self.filter)
+
+    @cached_property
+    def wanted(self) -> Wanted:
+        """Whether the filter is to be called for a request."""
+        return wanted_of(self.filter)
+
+
+@dataclass(frozen=True)
+class WeightedScore:
+    """A score in a profile."""
+
+    score: Score
+    weight: float = 1.0
+    normalise: Normalisation = "none"
+    load_model: LoadModel | None = None
+    """None: as the profile's."""
+
+    @cached_property
+    def owner(self) -> Owner:
+        """The owner of the values that the score keeps."""
+        return owner_of(self.score)
+
+    @cached_property
+    def wanted(self) -> Wanted:
+        """Whether the score is to be called for a request."""
+        return wanted_of(self.score)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The filters in their order, the scores with their weights, and the settings that they share."""
+
+    name: str
+    description: str = ""
+    load_model: LoadModel = field(default_factory=LoadModel)
+    stale: StalePolicy = "last-known"
+    """How machines are ranked while the pipeline is silent (`scorer.ranking.staleness`)."""
+    stale_s: float = 60.0
+    ties: Ties = "name"
+    """Which of equally good machines is chosen: the first by ``name``, or one by a ``draw`` for each instance."""
+    filters: tuple[PlacedFilter, ...] = ()
+    scores: tuple[WeightedScore, ...] = ()
+    rebalance: Rebalancing = field(default_factory=Rebalancing)
+
+    def effective(self) -> dict[str, Any]:
+        """Return every setting in force, JSON-ready."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            **_load_model_settings(self.load_model),
+            "stale": self.stale,
+            "stale_s": self.stale_s,
+            "ties": self.ties,
+            "rebalance": _settings(self.rebalance),
+            "filters": [
+                {
+                    "use": each.filter.name,
+                    **(_load_model_settings(each.load_model) if each.load_model else {}),
+                    **_settings(each.filter),
+                }
+                for each in self.filters
+            ],
+            "scores": [
+                {
+                    "use": each.score.name,
+                    "weight": each.weight,
+                    "normalise": each.normalise,
+                    **(_load_model_settings(each.load_model) if each.load_model else {}),
+                    **_settings(each.score),
+                }
+                for each in self.scores
+            ],
+        }
+
+
+def _settings(plugin: Any) -> dict[str, Any]:
+    return dict(msgspec.to_builtins(dataclasses.asdict(plugin)))
+
+
+def _load_model_settings(load_model: LoadModel) -> dict[str, Any]:
+    estimate = {k: v for k, v in dataclasses.asdict(load_model.estimate).items() if v is not None}
+    return {
+        "window": load_model.window,
+        "credits": load_model.credits,
+        "debits": load_model.debits,
+        "learned": load_model.learned,
+        "mean_of": load_model.mean_of,
+        "estimate": estimate,
+    }

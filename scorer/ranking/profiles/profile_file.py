@@ -1,0 +1,241 @@
+"""Reading a profile from TOML.
+
+    description = "one line"
+    window = "longest-covered"        # of each machine; or "shortest", or a length in seconds (else the next shorter)
+    credits = "window"                # or "trimaran-60s", "koordinator-pending", "none"
+    debits = false                    # true: what ended or moved away is taken out of the windows (credits "window")
+    learned = false                   # true: an instance is expected to use the learned part of what it asks
+    mean_of = "window"                # or "instances": the sum over them where enough is measured (credits "window")
+    stale = "last-known"              # when 90 % of the machines have stale data: rank by their last load and warn;
+                                      # or "refuse"; or "requests": without fresh data rank by requests alone, and warn
+    stale_s = 60.0                    # the age from which data are stale
+    ties = "name"                     # of equally good machines the first by name; or "draw": one by a hash of the id
+
+    [estimate]                        # what an instance is expected to use when its request does not say
+    base = "request"                  # or "larger" (of limit and request), "limit-first"
+    factor = { cpu = 1.0 }
+    default = { cpu = 0.0 }
+
+    [[filters]]                       # they run in this order; a machine counts for the first that refuses it
+    use = "fresh"
+    age_s_max = 60.0                  # the filter's own settings
+    window = 300                      # this filter alone uses another window, credit model or estimate
+
+    [[scores]]
+    use = "load_variation_risk"
+    weight = 1.0
+    normalise = "none"                # or "min-max" over the feasible machines, "rank"
+    credits = "none"                  # this score alone uses another credit model, window or estimate
+
+    [rebalance]                       # how `windward rebalance` chooses what moves (`rebalance_section`)
+    gain_min = 0.002
+
+The built-in profiles are in ``profiles/``. An unknown name, a wrong type or a value out of range is a ProfileError that
+names file, line and field.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from schemas.values.errors import in_words, shortened, split_path
+from scorer.ranking.estimates.credits import CreditModel
+from scorer.ranking.estimates.estimate import Estimate
+from scorer.ranking.machines.fleet import MeanOf
+from scorer.ranking.profiles import plugins
+from scorer.ranking.profiles.profile import (
+    LoadModel,
+    Normalisation,
+    PlacedFilter,
+    Profile,
+    ProfileError,
+    StalePolicy,
+    Ties,
+    WeightedScore,
+)
+from scorer.ranking.profiles.rebalance_section import Rebalancing
+from scorer.ranking.profiles.third_party import PluginError
+from scorer.ranking.profiles.toml_lines import locate
+
+_LOAD_KEYS = ("window", "credits", "debits", "learned", "mean_of", "estimate")
+_TOP = ("description", *_LOAD_KEYS, "stale", "stale_s", "ties", "filters", "scores", "rebalance")
+_FILTER_KEYS = ("use", *_LOAD_KEYS)
+_SCORE_KEYS = ("use", "weight", "normalise", *_LOAD_KEYS)
+
+
+def parse_profile(text: str, name: str, source: str = "") -> Profile:
+    """Return the profile in a TOML text.
+
+    Raises ProfileError naming ``source``, line and field, or the package whose plugins cannot be loaded.
+    """
+    try:
+        return _Reader(text, source or name).read(name)
+    except PluginError as error:
+        raise ProfileError(str(error)) from None
+    except ProfileError as error:
+        raise ProfileError(shortened(str(error))) from None
+    except RecursionError:
+        raise ProfileError(f"{source or name}: its lists or tables are nested too deeply") from None
+
+
+class _Reader:
+    """Turns one TOML text into a profile; its errors name the line."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self._text = text
+        self._source = source
+
+    def fail(self, path: tuple[str | int, ...], problem: object) -> ProfileError:
+        """Return the error at a place of the file."""
+        shown = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+        place, problem = f"{self._source}, line {locate(self._text, path)}", in_words(str(problem))
+        return ProfileError(f"{place}: {shown}: {problem}" if shown else f"{place}: {problem}")
+
+    def read(self, name: str) -> Profile:
+        try:
+            raw = tomllib.loads(self._text)
+        except tomllib.TOMLDecodeError as error:
+            raise ProfileError(f"{self._source}: {error}") from None
+        for key in raw:
+            if key not in _TOP:
+                raise self.fail((key,), f"no such setting; there are {', '.join(_TOP)}")
+        load_model = self._load_model(raw, (), LoadModel())
+        stale = self._convert(raw.get("stale", "last-known"), StalePolicy, ("stale",))
+        stale_s = self._convert(raw.get("stale_s", 60.0), float, ("stale_s",))
+        if not stale_s > 0:
+            raise self.fail(("stale_s",), f"expected more than 0, got {stale_s}")
+        filters = tuple(
+            self._filter(entry, ("filters", i), load_model) for i, entry in enumerate(self._list(raw, "filters"))
+        )
+        scores = tuple(
+            self._score(entry, ("scores", i), load_model) for i, entry in enumerate(self._list(raw, "scores"))
+        )
+        if scores and not any(each.weight > 0 for each in scores):
+            raise self.fail(("scores",), "every weight is 0")
+        description = self._convert(raw.get("description", ""), str, ("description",))
+        ties = self._convert(raw.get("ties", "name"), Ties, ("ties",))
+        rebalance = self._build(Rebalancing, raw.get("rebalance", {}), ("rebalance",))
+        return Profile(name, description, load_model, stale, stale_s, ties, filters, scores, rebalance)
+
+    def _list(self, raw: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = self._convert(raw.get(key, []), list[dict[str, Any]], (key,))
+        return entries
+
+    def _load_model(self, raw: Mapping[str, Any], path: tuple[str | int, ...], default: LoadModel) -> LoadModel:
+        window = self._convert(
+            raw.get("window", default.window), int | Literal["longest-covered", "shortest"], (*path, "window")
+        )
+        if isinstance(window, int) and window <= 0:
+            raise self.fail((*path, "window"), f"expected a length in seconds, got {window}")
+        model = self._convert(raw.get("credits", default.credits), CreditModel, (*path, "credits"))
+        estimate = default.estimate
+        if "estimate" in raw:
+            estimate = self._build(Estimate, raw["estimate"], (*path, "estimate"))
+        debits = self._convert(raw.get("debits", default.debits and model == "window"), bool, (*path, "debits"))
+        if debits and model != "window":
+            raise self.fail((*path, "debits"), f'debits go with credits = "window", not {model!r}')
+        learned = self._convert(raw.get("learned", default.learned), bool, (*path, "learned"))
+        mean_of = default.mean_of if model == "window" else "window"
+        mean_of = self._convert(raw.get("mean_of", mean_of), MeanOf, (*path, "mean_of"))
+        if mean_of == "instances" and model != "window":
+            raise self.fail((*path, "mean_of"), f'the sum over instances goes with credits = "window", not {model!r}')
+        return LoadModel(window, model, debits, estimate, learned, mean_of)
+
+    def _filter(self, entry: dict[str, Any], path: tuple[str | int, ...], load_model: LoadModel) -> PlacedFilter:
+        kind = self._kind(entry, path, plugins.filters(), "filter")
+        settings = {k: v for k, v in entry.items() if k not in _FILTER_KEYS}
+        return PlacedFilter(self._build(kind, settings, path), self._own_load_model(entry, path, load_model))
+
+    def _own_load_model(
+        self, entry: dict[str, Any], path: tuple[str | int, ...], load_model: LoadModel
+    ) -> LoadModel | None:
+        """Return the entry's own load model; None when it sets none of its keys."""
+        return self._load_model(entry, path, load_model) if entry.keys() & {*_LOAD_KEYS} else None
+
+    def _score(self, entry: dict[str, Any], path: tuple[str | int, ...], load_model: LoadModel) -> WeightedScore:
+        kind = self._kind(entry, path, plugins.scores(), "score")
+        weight = self._convert(entry.get("weight", 1.0), float, (*path, "weight"))
+        if not 0 <= weight < float("inf"):
+            raise self.fail((*path, "weight"), f"expected a number of zero or more, got {weight}")
+        normalise = self._convert(entry.get("normalise", "none"), Normalisation, (*path, "normalise"))
+        settings = {k: v for k, v in entry.items() if k not in _SCORE_KEYS}
+        return WeightedScore(
+            self._build(kind, settings, path), weight, normalise, self._own_load_model(entry, path, load_model)
+        )
+
+    def _kind(
+        self, entry: dict[str, Any], path: tuple[str | int, ...], known: Mapping[str, type[Any]], what: str
+    ) -> type[Any]:
+        use = entry.get("use")
+        if not isinstance(use, str):
+            raise self.fail(path, f"`use` is missing: the name of a {what}")
+        if use not in known:
+            raise self.fail((*path, "use"), f"no {what} {use!r}; there are {', '.join(sorted(known))}")
+        return known[use]
+
+    def _build(self, kind: type[Any], settings: Any, path: tuple[str | int, ...]) -> Any:
+        if not isinstance(settings, dict):
+            raise self.fail(path, "expected a table")
+        known = [each.name for each in dataclasses.fields(kind)]
+        for key in settings:
+            if key not in known:
+                there = f"there are {', '.join(known)}" if known else "it has none"
+                raise self.fail((*path, key), f"no such setting of {getattr(kind, 'name', 'estimate')}; {there}")
+        try:
+            return msgspec.convert(settings, kind)
+        except msgspec.ValidationError as error:
+            what, inner = _split(str(error))
+            if not inner and (named := re.match(r"(\w+)(?:\.(\w+))?: ", what)) and named[1] in known:
+                inner, what = tuple(part for part in named.groups() if part), what[named.end() :]
+            elif inner:
+                inner = (*inner, *_wrong_key(settings, kind, str(inner[0]), str(error)))
+                what += _choices(what, get_type_hints(kind)[str(inner[0])])
+            raise self.fail((*path, *inner), what) from None
+        except Exception as error:  # a plugin of others may raise anything
+            raise self.fail(path, f"{type(error).__name__}: {error}") from error
+
+    def _convert(self, value: Any, kind: Any, path: tuple[str | int, ...]) -> Any:
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            what, inner = _split(str(error))
+            raise self.fail((*path, *inner), what + _choices(what, kind)) from None
+
+
+def _choices(what: str, kind: Any) -> str:
+    """Return the valid words, as an addition to msgspec's message for an invalid one; else ""."""
+    if not what.startswith("Invalid enum value"):
+        return ""
+    kinds, words = [kind], []
+    while kinds:
+        each = kinds.pop(0)
+        if get_origin(each) is Literal:
+            words += list(get_args(each))
+        else:
+            kinds += get_args(each)
+    return f"; there are {', '.join(words)}"
+
+
+def _wrong_key(settings: Mapping[str, Any], kind: type[Any], name: str, message: str) -> tuple[str, ...]:
+    """Return the key of a table whose value has the wrong type, which msgspec does not name."""
+    table = settings.get(name)
+    for key, value in table.items() if isinstance(table, dict) else ():
+        try:
+            msgspec.convert({**settings, name: {key: value}}, kind)
+        except msgspec.ValidationError as error:
+            if str(error) == message:
+                return (key,)
+    return ()
+
+
+def _split(message: str) -> tuple[str, tuple[str | int, ...]]:
+    """Split msgspec's message into what is wrong and where."""
+    what, path = split_path(message)
+    parts = [part for part in re.split(r"[.\[\]]+", path) if part]
+    return what, tuple(int(part) if part.isdigit() else part for part in parts)

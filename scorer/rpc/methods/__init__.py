@@ -1,0 +1,1 @@
+"""One method of the RPC each, and what they share."""

@@ -1,0 +1,88 @@
+"""The log of decisions: a bounded Redis stream with every placement and move and its terms, for ``windward why``.
+
+It is bounded by entries and by bytes. A large answer keeps what explains the choice: the machine chosen with its terms,
+the refusals and the counts; the other machines are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from schemas.names import Names
+from schemas.rpc.envelope import Query
+from scorer.wire import Command
+
+ENTRY_BYTES_MAX = 16_384
+"""A larger answer is shortened."""
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+_SHOWN_MAX = 20
+_WEIGHT = 0.01
+"""Weight of the newest entry in the mean size of entries."""
+_OVERHEAD_BYTES = 200
+"""Bytes of an entry in the stream, besides its answer and its ids."""
+
+
+def shortened(answer: bytes, most: int = ENTRY_BYTES_MAX, decoded: Mapping[str, Any] | None = None) -> bytes:
+    """Return an answer of at most so many bytes: without other machines than the chosen, then without long lists.
+
+    ``decoded``: the same answer, if the caller has it; decoding an answer for 10,000 instances takes long.
+    """
+    if len(answer) <= most:
+        return answer
+    found: dict[str, Any] = {**(_decode(answer) if decoded is None else decoded), "machines": None}
+    found["candidates"] = found.get("candidates", [])[:1]
+    found["shortened"] = True
+    if len(short := _encode(found)) > most:
+        for name in ("placed", "missing_ids", "warnings", "refusals"):
+            if isinstance(found.get(name), list):
+                found[name] = found[name][:_SHOWN_MAX]
+        found["missing_reasons"] = dict(list(found.get("missing_reasons", {}).items())[:_SHOWN_MAX])
+        short = _encode(found)
+    if len(short) > most:
+        plain = {name: value for name, value in found.items() if not isinstance(value, list | dict)}
+        short = _encode(plain | {"placed": [], "candidates": [], "warnings": []})
+    return short
+
+
+class DecisionLog:
+    """Collects the entries that are sent with the next answer.
+
+    ``length`` bounds the entries of the stream, 0 keeps none. ``bytes_max`` bounds its bytes: the larger the
+    entries of this scorer are on average, the fewer are kept.
+    """
+
+    def __init__(self, names: Names, scorer: str, length: int, bytes_max: int = 256 * 2**20) -> None:
+        self._bytes_max = bytes_max
+        self._mean_bytes = 0.0
+        self._key = names.decisions
+        self._scorer = scorer
+        self._length = length
+        self._pending: list[Command] = []
+
+    def note(
+        self, query: Query, instance_ids: Iterable[str], answer: bytes, decoded: Mapping[str, Any] | None = None
+    ) -> None:
+        """Put the answer to a query on the log, under the instances that it decided."""
+        if not self._length:
+            return
+        ids = "\n".join(instance_ids)  # printable, so none has a line break
+        answer = shortened(answer, decoded=decoded)
+        size = len(ids) + len(answer)
+        self._mean_bytes += (size - self._mean_bytes) * (_WEIGHT if self._mean_bytes else 1.0)
+        most = max(1, min(self._length, int(self._bytes_max / (self._mean_bytes + _OVERHEAD_BYTES))))
+        self._pending.append(
+            (
+                "XADD", self._key, "MAXLEN", "~", most, "*",
+                "ids", ids, "query", query.id, "scorer", self._scorer, "method", query.method,
+                "answer", answer,
+            )
+        )  # fmt: skip
+
+    def take(self) -> list[Command]:
+        """Return the commands that write what was noted since the last call."""
+        pending, self._pending = self._pending, []
+        return pending

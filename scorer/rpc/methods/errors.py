@@ -1,0 +1,13 @@
+"""Errors that a caller sees."""
+
+from __future__ import annotations
+
+from schemas.rpc.envelope import Code, Error
+
+
+class CallError(Exception):
+    """A call that cannot be done: becomes the answer's error."""
+
+    def __init__(self, code: Code, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.error = Error(code=code, message=message, retryable=retryable)

@@ -1,0 +1,100 @@
+"""Shell: the inputs of an answer: the newest snapshot, the current ledger, the profiles in force."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.view.view import LedgerView
+from scorer.metrics import Metrics
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.catalogue import Profiles
+from scorer.ranking.staleness import degraded
+from scorer.snapshot.builder import build_snapshot
+from scorer.snapshot.snapshot import Snapshot
+from scorer.wire import Command
+
+_TELL_S = 0.05
+"""Shortest time between two updates of the gauges, and of the ledger's machines for the source of snapshots."""
+
+
+class Source(Protocol):
+    """Where snapshots come from (`scorer.background.refresher.Refresher`)."""
+
+    latest: Snapshot | None
+    ledger_machines: Iterable[str]
+    """Machines that hold instances: a snapshot has them even without windows."""
+
+
+class Inputs:
+    """The inputs of the decisions, one state for each: `accept` brings them up to date when queries are taken."""
+
+    def __init__(
+        self,
+        *,
+        follower: Follower,
+        source: Source,
+        profiles: Profiles,
+        metrics: Metrics,
+        same_server: bool,
+        clock: Callable[[], float],
+    ) -> None:
+        self.snapshot = source.latest or build_snapshot((), {}, {})
+        self.profiles = profiles
+        self.follower = follower
+        self.kept = Kept()
+        """What is kept from one decision to the next."""
+        self.clock = clock
+        self._source = source
+        self._metrics = metrics
+        self._same_server = same_server
+        self._reloads = self._lost = 0
+        self._told, self._told_at = -1, 0.0
+
+    @property
+    def ledger(self) -> LedgerView:
+        """The ledger view, as of the last change read."""
+        return self.follower.view
+
+    @property
+    def ready(self) -> bool:
+        """Whether windows and ledger have been read."""
+        return self.follower.loaded and self._source.latest is not None
+
+    def reads(self) -> Sequence[Command]:
+        """Return the commands that read the ledger's log; none when it is on another server than the queries."""
+        return self.follower.reads() if self._same_server else ()
+
+    def accept(self, answers: Sequence[Any]) -> None:
+        """Bring ledger and snapshot up to date before deciding."""
+        if self._same_server:
+            self.follower.accept(answers)
+        else:
+            self.follower.poll()
+        if self._reloads != self.follower.reloads:
+            self._metrics.reloads.inc(self.follower.reloads - self._reloads)
+            self._reloads = self.follower.reloads
+        if self._lost != self.follower.lost:
+            self._metrics.lost.inc(self.follower.lost - self._lost)
+            self._lost = self.follower.lost
+        if self._source.latest is not None:
+            self.snapshot = self._source.latest
+        if (now := time.monotonic()) > self._told_at + _TELL_S:
+            self._told_at = now
+            self._tell()
+
+    def _tell(self) -> None:
+        """Set the gauges, and tell the source of snapshots which machines hold instances."""
+        if self.follower.change != self._told:
+            self._source.ledger_machines = self.ledger.machine_names
+            self._told = self.follower.change
+        self._metrics.instances.set(len(self.ledger))
+        self._metrics.ready.set(float(self.ready))
+        self._metrics.degraded.set(float(bool(self.degraded)))
+
+    @property
+    def degraded(self) -> str:
+        """What is wrong with the data that decisions are made on, in words; "" when nothing is."""
+        return degraded(self.snapshot, self.profiles.choose(), self.clock(), self.kept)

@@ -1,0 +1,205 @@
+"""Answers of ``machines``, ``instances`` and ``health``: what the scorer sees; lists are filtered and in pages.
+
+A page is made in steps, between which other queries are answered.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from schemas.rpc.parameters import Instances, MachineList
+from schemas.rpc.request import InvalidRequest, Request
+from schemas.rpc.results import InstanceRow, empty
+from schemas.values.numbers import finite
+from scorer.ledger.record.facets import Facet
+from scorer.ledger.record.instance import LIVE, Instance, machines_of
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.reader import FORMAT
+from scorer.ledger.view.view import LedgerView
+from scorer.placement.choosing.steps import Steps
+from scorer.ranking.class_sums import ClassSums, class_sums
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.profiles.catalogue import Profiles
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.seen import fleet_of
+from scorer.ranking.staleness import degraded
+from scorer.rpc.methods.records import shown_record
+from scorer.rpc.query import read_params
+from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.usages import Usages
+
+_encode = msgspec.json.Encoder().encode
+_EQUAL = ("state", "cluster", "role", "kind")
+_SLICE = 250
+"""Rows of the answer made in one step."""
+_LOOKED_AT = 5_000
+"""Instances or machines filtered in one step."""
+
+
+def instances(
+    params: dict[str, Any], view: LedgerView, find: Callable[[str], Instance | None], usages: Usages | None = None
+) -> Steps[Any]:
+    """Return the live instances that match, by id; a single id is found for a day after its end, too.
+
+    Usage is that of the machine on which the ledger has the instance; an agent measures no other machine.
+    """
+    asked: Instances = read_params(Instances, params)
+    if asked.id:
+        record = view.instances.get(asked.id) or find(asked.id)
+        found = [record] if record is not None else []
+    else:
+        found = _candidates(asked, view)
+    total, page = yield from _page(found, lambda record: _matches(record, asked), lambda one: one.id, asked.limit)
+    rows = yield from in_slices(page, lambda part: (_shown(record, usages) for record in part))
+    return {"total": total, "instances": rows, "more": total > len(page)}
+
+
+_Row = TypeVar("_Row")
+
+
+def _page(
+    rows: Sequence[_Row], matches: Callable[[_Row], bool], name: Callable[[_Row], str], limit: int
+) -> Steps[tuple[int, list[_Row]]]:
+    """Return how many rows match, and the first of them by name."""
+    total, page = 0, list[_Row]()
+    for first in range(0, len(rows), _LOOKED_AT):
+        if first:
+            yield
+        found = [row for row in rows[first : first + _LOOKED_AT] if matches(row)]
+        total += len(found)
+        page = heapq.nsmallest(limit, [*page, *found], key=name)
+    return total, page
+
+
+def in_slices(rows: Sequence[_Row], make: Callable[[Sequence[_Row]], Iterable[dict[str, Any]]]) -> Steps[Any]:
+    """Return ``make(rows)`` as JSON, one element for each row, made in steps of a few rows."""
+    found: list[msgspec.Raw] = []
+    for first in range(0, len(rows), _SLICE):
+        if first:
+            yield
+        found += [msgspec.Raw(_encode(one)) for one in make(rows[first : first + _SLICE])]
+    return found
+
+
+def _candidates(asked: Instances, view: LedgerView) -> list[Instance]:
+    if asked.machine:
+        return view.held_on(asked.machine)
+    facets: set[Facet] = {("label", key, value) for key, value in asked.labels.items()}
+    facets.update((name, getattr(asked, name)) for name in ("cluster", "role", "kind") if getattr(asked, name))
+    if facets:
+        return [view.instances[instance_id] for instance_id in view.matching(frozenset(facets))]
+    return list(view.instances.values())
+
+
+def _matches(record: Instance, asked: Instances) -> bool:
+    return (
+        record.id > asked.after
+        and (not asked.machine or asked.machine in machines_of(record))
+        and all(getattr(record, name) == getattr(asked, name) for name in _EQUAL if getattr(asked, name))
+        and all(record.labels.get(key) == value for key, value in asked.labels.items())
+    )
+
+
+def _shown(record: Instance, usages: Usages | None) -> dict[str, Any]:
+    shown = shown_record(record)
+    amounts = dict(zip(RESOURCES, shown.pop("amounts"), strict=True))
+    usage = usages.find(record.machine, record.id) if usages and record.state in LIVE else None
+    return empty(InstanceRow) | shown | amounts | {"usage": usage and vars(usage)}
+
+
+def machines(
+    params: dict[str, Any],
+    snapshot: Snapshot,
+    view: LedgerView,
+    profile: Profile,
+    now_s: float,
+    kept: Kept | None = None,
+) -> Steps[Any]:
+    """Return machines by name with their load, allocated amounts and age, as a decision would see them."""
+    asked: MachineList = read_params(MachineList, params)
+    seen = Machines(fleet_of(snapshot, view, profile.load_model, asked.window_s, kept=kept), Request(), now_s)
+    sums = class_sums(snapshot, view, profile, now_s, kept)
+    names = snapshot.names
+    rows = list(range(len(names)))
+    if asked.names:
+        if unknown := [name for name in asked.names if name not in snapshot.roster.index]:
+            raise InvalidRequest(f"names: no machine {unknown[0]!r}")
+        rows = [snapshot.roster.index[name] for name in asked.names]
+
+    def matches(row: int) -> bool:
+        given = asked.labels.items()
+        return names[row] > asked.after and all(snapshot.rules.labels(row).get(key) == value for key, value in given)
+
+    total, page = yield from _page(rows, matches, names.__getitem__, asked.limit)
+    found = yield from in_slices(page, lambda part: (_machine(seen, row) | _classes(sums, row) for row in part))
+    return {"total": total, "machines": found, "more": total > len(page)}
+
+
+def _machine(seen: Machines, row: int) -> dict[str, Any]:
+    snapshot = seen.fleet.snapshot
+    columns = {
+        "capacity": seen.capacity, "allocatable": seen.allocatable, "mean": seen.shown_mean, "std": seen.std,
+        "credit": seen.credit, "debit": seen.debit, "promised": seen.allocated, "utilization": seen.utilization,
+    }  # fmt: skip
+    return {
+        "machine": snapshot.names[row],
+        "has_data": bool(seen.has_data[row]),
+        "age_s": finite(seen.age_s[row]),
+        "window_s": finite(seen.window_s[row]),
+        "coverage": finite(seen.coverage[row]),
+        "warming": bool(seen.warming[row]),
+        "cordon": bool(seen.cordon[row]),
+        "labels": dict(snapshot.rules.labels(row)),
+        "taints": [msgspec.to_builtins(t) for t in snapshot.rules.taint_sets[int(snapshot.rules.taint_codes[row])]],
+        "instances": int(seen.count[row]),
+        "maxmemory": finite(seen.maxmemory[row]),
+        "resources": {
+            name: {what: finite(column[position, row]) for what, column in columns.items()}
+            | {"ratio": finite(snapshot.rules.ratio[position, row])}
+            for position, name in enumerate(RESOURCES)
+        },
+    }
+
+
+def _classes(sums: ClassSums | None, row: int) -> dict[str, Any]:
+    """Return the sums by class of one machine; empty where all classes are one."""
+    if sums is None:
+        return {"classes": {}}
+    columns = {"promised": sums.promised, "counted": sums.counted, "most": sums.most, "used": sums.used}
+    return {
+        "classes": {
+            name: {
+                RESOURCES[position]: {what: finite(column[code, position, row]) for what, column in columns.items()}
+                for position in sums.sold
+            }
+            for code, name in enumerate(PRIORITY_CLASSES)
+        }
+    }
+
+
+def health(
+    snapshot: Snapshot, follower: Follower, profiles: Profiles, now_s: float, kept: Kept | None = None
+) -> dict[str, Any]:
+    """Return how many machines and instances the scorer knows, and the age of the data.
+
+    ``degraded`` says in words what is wrong with the data; "" when nothing is.
+    """
+    return {
+        "machines": len(snapshot),
+        "degraded": degraded(snapshot, profiles.choose(), now_s, Kept() if kept is None else kept),
+        "machines_with_data": snapshot.machines_with_data,
+        "newest_sample_age_s": now_s - snapshot.newest_at if snapshot.machines_with_data else None,
+        "windows_s": list(snapshot.windows_s),
+        "instances": len(follower.view),
+        "ledger_change": follower.change,
+        "ledger_format": FORMAT,
+        "ledger_refusal": follower.refusal,
+        "profiles": sorted(profiles.by_name),
+        "profile": profiles.default,
+    }

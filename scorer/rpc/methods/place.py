@@ -1,0 +1,150 @@
+"""Parameters and answers of `place`: parameters in, single requests out; a placement in, JSON out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from schemas.resources import RESOURCES
+from schemas.rpc.parameters import BATCH_MAX
+from schemas.rpc.request import InvalidRequest, Request, read_request
+from schemas.rpc.results import PlaceResult, empty
+from scorer.ledger.record.digest import request_digests
+from scorer.ledger.record.instance import Instance
+from scorer.placement.choosing.plan import expand
+from scorer.placement.choosing.steps import Steps, drain
+from scorer.placement.offers.placement import Placement
+
+_READ_STEP = 200
+"""Instances read in one step."""
+_SHARED = frozenset(Request.__struct_fields__) - {"id", "count"}
+
+
+class Batch(NamedTuple):
+    """The instances that one query asks for."""
+
+    requests: list[Request]
+    """Each has its id and stands for one instance."""
+    digests: list[str]
+    """`scorer.ledger.record.digest.request_digests` of each: what tells two requests under one id apart."""
+    single: bool
+    """Whether the query asks for one instance, so that its answer has the line of that one at the top level."""
+
+
+def read_batch(params: dict[str, Any], query_id: str) -> Batch:
+    """Return the single requests in the parameters of a query.
+
+    ``instances`` is a list of unlike requests; a field beside it holds for each of them that does not give it itself.
+    An instance without an id gets the query's, so that a query sent twice reserves once.
+
+    Raises InvalidRequest naming the field.
+    """
+    return drain(read_steps(params, query_id))
+
+
+def read_steps(params: dict[str, Any], query_id: str) -> Steps[Batch]:
+    """Return the same as `read_batch`, in steps of a few instances."""
+    if "instances" not in params:
+        request = read_request(params)
+        request = request if request.id else msgspec.structs.replace(request, id=query_id)
+        check_id(request.id)
+        requests = expand(request)
+        return Batch(requests, [request_digests(request)] * len(requests), request.count == 1)
+    shared = {name: value for name, value in params.items() if name != "instances"}
+    for name in shared:
+        if name not in _SHARED:
+            raise InvalidRequest(f"{name}: does not go together with instances")
+    given = params["instances"]
+    if not isinstance(given, list) or not 1 <= len(given) <= BATCH_MAX:
+        raise InvalidRequest(f"instances: expected a list of 1 to {BATCH_MAX} requests")
+    requests, digests = [], []
+    for position, one in enumerate(given):
+        if not isinstance(one, dict):
+            raise InvalidRequest(f"instances[{position}]: expected an object")
+        try:
+            request = read_request(shared | one)
+            check_id(request.id)
+        except InvalidRequest as error:
+            raise InvalidRequest(f"instances[{position}].{error}") from None
+        request = request if request.id else msgspec.structs.replace(request, id=f"{query_id}-{position + 1}")
+        expanded = expand(request)
+        requests += expanded
+        digests += [request_digests(request)] * len(expanded)
+        if len(requests) > BATCH_MAX:
+            raise InvalidRequest(f"instances: more than {BATCH_MAX}")
+        if (position + 1) % _READ_STEP == 0:
+            yield
+    _check_alike(requests)
+    return Batch(requests, digests, single=False)
+
+
+def _check_alike(requests: list[Request]) -> None:
+    """Refuse an id that is given twice, and a second profile."""
+    seen: set[str] = set()
+    for request in requests:
+        if request.id in seen:
+            raise InvalidRequest(f"instances: id {request.id!r} is listed twice")
+        seen.add(request.id)
+        if request.profile != requests[0].profile:
+            first = requests[0].profile
+            raise InvalidRequest(f"profile: {request.profile!r} in a query that began with {first!r}")
+
+
+def check_id(instance_id: str) -> None:
+    """Refuse an id that is not printable."""
+    if not instance_id.isprintable():
+        raise InvalidRequest(f"id: {instance_id!r} holds characters that cannot be printed")
+
+
+def place_answer(placement: Placement, single: bool, profile: str = "") -> dict[str, Any]:
+    """Return the answer of `place`.
+
+    ``placed`` holds a line for each live instance; ``missing`` says how many have no machine and ``reason`` why. With
+    one instance its line is at the top level, too, with the ranking's terms; ``machine`` is None when none fits.
+    """
+    placed = [instance_line(record) for record in placement.records if record is not None]
+    ranking = placement.ranking
+    first = placement.asked[0]
+    known = {"summary": "known already: not ranked again", "profile": profile}
+    result: dict[str, Any] = {
+        **empty(PlaceResult),
+        "request": dict(zip(RESOURCES, first.amounts(), strict=True)),
+        **(placement.answer or known),
+        "placed": placed,
+        "asked": len(placement.asked),
+        "missing": len(placement.missing),
+        "reason": next(iter(placement.missing.values()), ""),
+        "repeated": placement.repeated,
+        "conflicts": placement.conflicts,
+        "dry_run": first.dry_run,
+    }
+    if placement.missing:
+        result["missing_reasons"] = dict(Counter(placement.missing.values()))
+        result["missing_ids"] = [placement.asked[position].id for position in sorted(placement.missing)][:1000]
+    if single:
+        chosen = result.get("machine")
+        result |= placed[0] if placed else {"id": first.id, "machine": None, "score": None}
+        if ranking is not None and placed and placed[0]["machine"] != chosen:
+            row = ranking.machines.roster.index.get(placed[0]["machine"])  # None: known, on a machine that is gone
+            result["score"] = None if row is None else float(ranking.total[row])
+    else:
+        result["score"] = None
+        result["machine"] = None if not placed else placed[0]["machine"]
+    return result
+
+
+def instance_line(record: Instance) -> dict[str, Any]:
+    """Return what an answer says of an instance."""
+    return {
+        "id": record.id,
+        "machine": record.machine,
+        "state": record.state,
+        "reserved_at": record.reserved_at,
+        "expires_at": record.expires_at if record.state == "reserved" else None,
+        "started_at": record.started_at or None,
+        "ended_at": record.ended_at or None,
+        "version": record.version,
+        "generation": record.generation,
+    }

@@ -1,0 +1,181 @@
+"""Answers of `rank` and `place`. Queries taken together are read once; a run of alike ones is placed as one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from schemas.rpc.envelope import Query
+from schemas.rpc.request import InvalidRequest, read_request
+from schemas.rpc.results import RankResult, empty
+from scorer.ledger.record.transition import Call
+from scorer.ledger.store.reader import UnknownFormat
+from scorer.ledger.store.scripts import Ledger
+from scorer.metrics import Metrics
+from scorer.placement.choosing.reasons import RANKED, REUSED, result
+from scorer.placement.choosing.reuse import Reuse
+from scorer.placement.choosing.steps import Steps, drain
+from scorer.placement.offers.coalesce import Asked, owns, runs
+from scorer.placement.offers.outcomes import GONE
+from scorer.placement.offers.placement import Conflict, IdTaken, Late, Placement
+from scorer.placement.placer import Placing
+from scorer.ranking.explanation.explain import answer, best_first, told, with_candidates_in_json
+from scorer.ranking.profiles.profile import ProfileError
+from scorer.rpc.methods.decisions import DecisionLog
+from scorer.rpc.methods.errors import CallError
+from scorer.rpc.methods.inputs import Inputs
+from scorer.rpc.methods.listings import in_slices
+from scorer.rpc.methods.place import Batch, place_answer, read_batch, read_steps
+from scorer.rpc.query import read_object
+
+_encode = msgspec.json.Encoder().encode
+
+_ANSWER_ALONE = 500
+"""The answer to more instances than this is a step of its own."""
+
+
+class Placements:
+    """Ranks and places on the current inputs; counts and logs what was decided."""
+
+    def __init__(
+        self, inputs: Inputs, ledger: Ledger, decisions: DecisionLog, metrics: Metrics, *, attempts_max: int
+    ) -> None:
+        self._inputs = inputs
+        self._decisions = decisions
+        self._metrics = metrics
+        self._placed_count, self._missing_count = map(metrics.placements.labels, ("placed", "missing"))
+        self._reuse = Reuse(inputs.kept)
+        self._reuse_counts = {why: metrics.reuse.labels(result(why), why) for why in (*REUSED, *RANKED)}
+        self._placing = Placing(ledger, inputs.follower, attempts_max, inputs.clock, self._reuse)
+        self._read: dict[int, tuple[Query, Batch]] = {}
+        """Of the queries taken together, those that were read and are not answered yet.
+
+        By the identity of the object: the id of a query is the caller's, and two callers may choose the same.
+        """
+        self._runs: dict[str, list[Asked]] = {}
+        self._answers: dict[int, msgspec.Raw] = {}
+        """The answers of a run, by the identity of the query's object."""
+
+    def prepare(self) -> None:
+        """Compute in advance what the next decision needs, while no query waits."""
+        self._reuse.prepare(self._inputs.snapshot, self._inputs.ledger, self._inputs.clock())
+
+    def taken(self, queries: Sequence[Query]) -> None:
+        """Read the queries taken together, and note which of them can be placed together."""
+        self._read.clear()
+        self._answers.clear()
+        self._runs = runs(queries, self._alone) if len(queries) > 1 else {}
+
+    def known(self, query: Query) -> bool:
+        """Return whether the query was placed with a run, and its answer is there."""
+        return id(query) in self._answers
+
+    def _alone(self, query: Query) -> Asked | None:
+        """Return a query for one instance that may be placed together with others like it; None for any other."""
+        if query.method != "place":
+            return None
+        try:
+            params = read_object(query)
+            if "instances" in params or params.get("count", 1) != 1:
+                return None  # read when its turn comes: it may be long
+            batch = read_batch(params, query.id)
+        except InvalidRequest:
+            return None  # refused when its turn comes
+        self._read[id(query)] = query, batch
+        request = batch.requests[0]
+        together = request.all_or_nothing or request.machines_max or request.machines_min
+        special = request.explain or request.dry_run or together
+        expired = query.deadline and query.deadline < self._inputs.clock()
+        if not batch.single or special or expired or request.id in self._inputs.ledger.instances:
+            return None
+        return Asked(query, request, batch.digests[0])
+
+    def place(self, query: Query) -> msgspec.Raw:
+        """Reserve a machine for each instance asked for.
+
+        Raises InvalidRequest, ProfileError, IdTaken, Conflict, Late; CallError when the query acted before and what it
+        reserved has ended (of a batch: all of it), or when its deadline has passed.
+        """
+        return drain(self.steps(query))
+
+    def steps(self, query: Query) -> Steps[msgspec.Raw]:
+        """Do the same as `place`, in steps; a query for one instance has a single one."""
+        if run := self._runs.pop(query.id, None):
+            self._place_run(run)
+        if answer := self._answers.pop(id(query), None):
+            return answer
+        if read := self._read.pop(id(query), None):
+            _, batch = read
+        else:
+            params = read_object(query)
+            if "instances" in params:
+                batch = yield from read_steps(params, query.id)
+            else:
+                batch = read_batch(params, query.id)
+        profile = self._inputs.profiles.choose(batch.requests[0].profile)
+        placement = yield from self._placing.steps(
+            batch.requests, lambda: self._inputs.snapshot, profile, digests=batch.digests,
+            calls=[Call(query.id, query.deadline)] * len(batch.requests), deadline=query.deadline,
+        )  # fmt: skip
+        if placement.lost:
+            self._metrics.conflicts.inc(placement.conflicts)
+        if placement.late:
+            raise Late(sum(record is not None for record in placement.records), len(placement.asked))
+        if placement.gone and (batch.requests[0].all_or_nothing or not any(placement.records)):
+            first = batch.requests[min(placement.gone)].id
+            raise CallError("ABORTED", f"{first!r}: {GONE}; ask again under another query id")
+        if len(batch.requests) > _ANSWER_ALONE:
+            yield
+        return self._placed(query, placement, batch.single, profile.name)
+
+    def _place_run(self, run: Sequence[Asked]) -> None:
+        """Place a run as one batch and keep the answers; queries that get none here are placed one by one later.
+
+        Their deadlines do not end the batch: what was reserved by then would be answered as known already.
+        """
+        requests, digests = [one.request for one in run], [one.digest for one in run]
+        try:
+            profile = self._inputs.profiles.choose(requests[0].profile)
+            calls = [Call(one.query.id, one.query.deadline) for one in run]
+            placement = self._placing.place(requests, self._inputs.snapshot, profile, digests=digests, calls=calls)
+        except (ProfileError, InvalidRequest, IdTaken, Conflict, UnknownFormat):
+            return
+        if placement.lost:
+            self._metrics.conflicts.inc(placement.conflicts)
+        for position, own in owns(placement).items():
+            query = run[position].query
+            self._answers[id(query)] = self._placed(query, own, True, profile.name)
+
+    def _placed(self, query: Query, placement: Placement, single: bool, profile: str) -> msgspec.Raw:
+        """Return the answer to what was placed; count it, and put it on the log of decisions."""
+        placed = sum(record is not None for record in placement.records)
+        self._placed_count.inc(placed)
+        if placed < len(placement.asked):
+            self._missing_count.inc(len(placement.asked) - placed)
+        answer = place_answer(placement, single, profile)
+        encoded = _encode(answer)
+        decided = [one.id for position, one in enumerate(placement.asked) if position not in placement.known]
+        if decided and not placement.asked[0].dry_run:
+            self._decisions.note(query, decided, encoded, answer)
+        return msgspec.Raw(encoded)
+
+    def rank(self, query: Query) -> Steps[dict[str, object]]:
+        """Rank the machines for a request, reserving nothing.
+
+        Raises InvalidRequest, ProfileError.
+        """
+        request = read_request(read_object(query))
+        inputs = self._inputs
+        profile = inputs.profiles.choose(request.profile)
+        found = self._reuse.rank(request, inputs.snapshot, inputs.ledger, profile, inputs.clock(), whole=True)
+        result = empty(RankResult) | with_candidates_in_json(found, answer(found, explain_all=False))
+        if request.explain:
+            result["machines"] = yield from in_slices(best_first(found), lambda rows: told(found, rows))
+        return result
+
+    def count_reuse(self) -> None:
+        """Count the placements since the last call by whether, and why, the last ranking was used again."""
+        for reason, count in self._reuse.reasons.items():
+            self._reuse_counts[reason].inc(count)
+        self._reuse.reasons.clear()

@@ -1,0 +1,135 @@
+"""From readings to samples: reads every collector at each tick and closes the interval that ends with it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from schemas.messages.sample import VERSION, MachineFacts, Sample
+from streams.agent.collectors.base import Collector, Reading
+from streams.agent.sampling.counts import Counts
+from streams.agent.sampling.readings import Readings
+from streams.agent.sampling.schedule import Schedule
+
+log = logging.getLogger("windward.agent")
+
+
+class Sampler:
+    """One machine's samples. Reads no clock: the time of every call is an argument.
+
+    A sample may hold fewer readings than the interval has ticks: the first after a start, or one during which the
+    machine was suspended. Its ``n`` says so, and ``at`` is the interval's end all the same.
+    """
+
+    def __init__(
+        self,
+        machine: str,
+        boot: int,
+        schedule: Schedule,
+        collectors: Iterable[Collector],
+        capacities: Mapping[str, float] | None = None,
+        labels: Mapping[str, str] | None = None,
+        agent_version: str = "",
+        counts: Counts | None = None,
+        host_id: str = "",
+    ) -> None:
+        self.machine = machine
+        self.host_id = host_id
+        self.boot = boot
+        self.schedule = schedule
+        self.counts = counts or Counts()
+        self._collectors = tuple(collectors)
+        self._capacities = dict(capacities or {})
+        self._labels = dict(labels or {})
+        self._agent_version = agent_version
+        self._before: dict[str, Any] = {}
+        self._failing: set[str] = set()
+        self._known_capacities: dict[str, float] = dict(self._capacities)
+        self._readings: dict[str, Readings] = {}
+        self._interval: int | None = None
+        self._seq = 0
+        self._read_s: float | None = None
+
+    def read(self, epoch_s: float, monotonic_s: float) -> list[Sample]:
+        """Take one reading of every resource and return the samples it completes: none, one, or two after a gap.
+
+        ``epoch_s`` determines the tick, ``monotonic_s`` the elapsed time that rates are divided by. The first call only
+        reads the counters that the second is compared with.
+        """
+        elapsed_s = 0.0 if self._read_s is None else monotonic_s - self._read_s
+        if elapsed_s > self.schedule.interval_s:
+            self._before.clear()
+        first, self._read_s = self._read_s is None, monotonic_s
+        tick = self.schedule.tick(epoch_s)
+        readings = {collector.resource: self._read_one(collector, elapsed_s) for collector in self._collectors}
+        if first:
+            return []
+        finished = self._close() if self.schedule.interval(tick) != self._interval else []
+        self._interval = self.schedule.interval(tick)
+        for resource, reading in readings.items():
+            self._add(resource, reading)
+        return finished + (self._close() if self.schedule.ends(tick) else [])
+
+    def facts(self, epoch_s: float) -> MachineFacts:
+        """Return the facts of the machine known so far."""
+        return MachineFacts(
+            v=VERSION,
+            machine=self.machine,
+            boot=self.boot,
+            at=epoch_s,
+            capacity=dict(self._known_capacities),
+            labels=self._labels,
+            agent_version=self._agent_version,
+            host_id=self.host_id,
+        )
+
+    def _read_one(self, collector: Collector, elapsed_s: float) -> Reading | None:
+        """Return one resource's reading; None when it fails, which is counted and logged."""
+        resource = collector.resource
+        before = self._before.pop(resource, None)
+        try:
+            now = collector.read()
+            reading = collector.parse(before, now, elapsed_s)
+        except Exception as error:
+            self.counts.collector_failures[resource] += 1
+            if resource not in self._failing:
+                self._failing.add(resource)
+                values = {"resource": resource, "error": f"{type(error).__name__}: {error}"}
+                log.warning("agent.collector.failed", extra={"values": values})
+            return None
+        self._before[resource] = now
+        if resource in self._failing:
+            self._failing.remove(resource)
+            log.info("agent.collector.recovered", extra={"values": {"resource": resource}})
+        return reading
+
+    def _add(self, resource: str, reading: Reading | None) -> None:
+        if reading is None:
+            return
+        self.counts.readings[resource] += 1
+        capacity = self._capacities.get(resource, reading.capacity)
+        if capacity is None:
+            return
+        self._known_capacities[resource] = capacity
+        self._readings.setdefault(resource, Readings()).add(reading.usage, capacity)
+
+    def _close(self) -> list[Sample]:
+        """Return the sample of the current interval, if it has a reading."""
+        readings, self._readings = self._readings, {}
+        if not readings or self._interval is None:
+            return []
+        moments: dict[str, Any] = {resource: found.moments() for resource, found in readings.items()}
+        sample = Sample(
+            v=VERSION,
+            machine=self.machine,
+            boot=self.boot,
+            seq=self._seq,
+            at=self.schedule.end_of(self._interval),
+            interval_s=self.schedule.interval_s,
+            host_id=self.host_id,
+            **moments,
+        )
+        self._seq += 1
+        self.counts.samples += 1
+        return [sample]

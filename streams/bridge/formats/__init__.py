@@ -1,0 +1,1 @@
+"""The measurements of other agents as samples. Pure."""

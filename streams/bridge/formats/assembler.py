@@ -1,0 +1,188 @@
+"""From points to samples: joins the values of one moment, turns counters into rates and intervals into samples. Pure.
+
+A moment of a machine is over when a later one begins, or ``SETTLE_S`` after its first point came. Each moment gives at
+most one reading of a resource (`streams.bridge.formats.rates`).
+
+The interval of a sample is the time since the last one (at least ``interval_s``, longer if the agent measures less
+often). ``n`` is the number of readings in it. An agent that measures every 10 s gives ``n`` = 1 and a maximum equal to
+the mean, where Windward's own agent gives ten readings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from schemas.messages.sample import MachineFacts, Message, Rejected, Sample, check_machine_id
+from schemas.names import SLOT_S
+from streams.agent.sampling.readings import Readings
+from streams.bridge.formats.points import COUNTERS, Point
+from streams.bridge.formats.rates import INTERVAL_S_MAX, Key, Machine, Moment, Rates, rise
+
+SETTLE_S = 2.0
+SAME_MOMENT_S = 1.0
+"""Points of one collection may be stamped as far apart as this."""
+
+MACHINES_MAX = 100_000
+PARTS_MAX = 10_000
+"""The most values of one machine that are kept: cores, interfaces and disks, times the quantities of each. More in one
+moment are ignored; new names replace the values that were not seen for longest. Both are counted."""
+AMOUNT_MAX = 1e16
+EPOCH_MAX_S = 1e11
+"""The largest values in a sample: `schemas.messages.sample`."""
+
+VERSION = 1
+
+NOT_PHYSICAL = (
+    r"lo|all|(veth|docker|br-|virbr|cali|cni|flannel|tun|tap|dummy|ifb|wg|vnet|loop|ram|zram|dm-|md|sr|fd).*|.*\.\d+"
+)
+"""Interfaces and disks whose traffic passes another one as well, or none."""
+
+
+class Assembler:
+    """The machines of one bridge. ``nic_speed`` (bytes/s) and ``cores`` are used when the agent does not send them."""
+
+    def __init__(
+        self,
+        boot: int,
+        interval_s: float = float(SLOT_S),
+        *,
+        facts_interval_s: float = 300.0,
+        nic_speed: float | None = None,
+        cores: float | None = None,
+        excluded: str = NOT_PHYSICAL,
+        labels: Mapping[str, str] | None = None,
+        agent_version: str = "",
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        """Points by result: used, excluded, late, refused, too-many; and forgotten: values that were replaced."""
+        self._boot = boot
+        self._interval_s = interval_s
+        self._facts_interval_s = facts_interval_s
+        self._rates = Rates(nic_speed, cores)
+        self._excluded = re.compile(excluded)
+        self._labels = dict(labels or {})
+        self._agent_version = agent_version
+        self._machines: dict[str, Machine] = {}
+
+    def take(self, points: Iterable[Point], arrived_s: float, latest: float = EPOCH_MAX_S) -> list[Message]:
+        """Take points that came at ``arrived_s`` (any clock that only rises); return the messages they complete.
+
+        A point later than ``latest``, epoch s, is refused: it would make all that its machine sends until then late.
+        """
+        done: list[Message] = []
+        for point in points:
+            machine = self._machine(point.machine)
+            if machine is None or not 0 <= point.at <= latest:
+                self.counts["refused"] += 1
+            elif point.part and point.quantity not in ("cpu_busy_s", "cpu_total_s", "cores") and self._is_out(point):
+                self.counts["excluded"] += 1
+            else:
+                done += self._put(point, machine, arrived_s)
+        return done
+
+    def flush(self, arrived_s: float, settle_s: float = SETTLE_S) -> list[Message]:
+        """Return the messages of moments for which nothing has come for a while."""
+        done: list[Message] = []
+        for name, machine in self._machines.items():
+            if machine.moment is not None and machine.moment.arrived_s <= arrived_s - settle_s:
+                done += self._close(name, machine)
+        return done
+
+    def _machine(self, name: str) -> Machine | None:
+        found = self._machines.get(name)
+        if found is None and len(self._machines) < MACHINES_MAX:
+            try:
+                check_machine_id(name)
+            except Rejected:
+                return None
+            found = self._machines[name] = Machine()
+        return found
+
+    def _is_out(self, point: Point) -> bool:
+        return self._excluded.fullmatch(point.part) is not None
+
+    def _put(self, point: Point, machine: Machine, arrived_s: float) -> list[Message]:
+        done: list[Message] = []
+        if machine.moment is not None and point.at > machine.moment.at + SAME_MOMENT_S:
+            done = self._close(point.machine, machine)
+        if machine.moment is None:
+            if machine.since is not None and point.at <= machine.since + SAME_MOMENT_S and self._seen(point, machine):
+                self.counts["late"] += 1
+                return done
+            machine.moment = Moment(point.at, arrived_s)
+        elif point.at < machine.moment.at - SAME_MOMENT_S:
+            self.counts["late"] += 1
+            return done
+        values = machine.moment.values
+        if len(values) >= PARTS_MAX and (point.quantity, point.part) not in values:
+            self.counts["too-many"] += 1
+            return done
+        values[point.quantity, point.part] = point
+        self.counts["used"] += 1
+        return done
+
+    @staticmethod
+    def _seen(point: Point, machine: Machine) -> bool:
+        """Return whether a point is no newer than the last one used."""
+        before = machine.before.get((point.quantity, point.part))
+        return before is None or point.at <= before.at
+
+    def _close(self, name: str, machine: Machine) -> list[Message]:
+        """Make the readings of the current moment; return the messages that are due."""
+        moment, machine.moment = machine.moment, None
+        assert moment is not None
+        at = max(point.at for point in moment.values.values())
+        rises = {key: rise(machine, key, point) for key, point in moment.values.items() if key[0] in COUNTERS}
+        for key, point in moment.values.items():
+            if key[0] not in COUNTERS:
+                machine.known.pop(key, None)  # so that the newest value is last
+                machine.known[key] = point.value
+        self._forget(machine)
+        first = machine.since is None
+        if machine.since is None:
+            machine.since = at
+        for resource, usage, capacity in self._rates.readings(machine, moment, {k: r for k, r in rises.items() if r}):
+            if not (usage <= AMOUNT_MAX and 0 < capacity <= AMOUNT_MAX):
+                continue
+            machine.capacity[resource] = capacity
+            if not first:
+                machine.readings.setdefault(resource, Readings()).add(usage, capacity)
+        done: list[Message] = []
+        if at - machine.facts_at >= self._facts_interval_s and machine.capacity:
+            machine.facts_at = at
+            done.append(self._facts(name, machine, at))
+        if at - machine.since >= self._interval_s - SAME_MOMENT_S and machine.readings:
+            done.append(self._sample(name, machine, at))
+        return done
+
+    def _forget(self, machine: Machine) -> None:
+        """Keep both tables within `PARTS_MAX`; the first entries of a table were not seen for longest."""
+        tables: tuple[dict[Key, Any], ...] = (machine.before, machine.known)
+        for table in tables:
+            for key in list(table)[: max(len(table) - PARTS_MAX, 0)]:
+                del table[key]
+                self.counts["forgotten"] += 1
+
+    def _sample(self, name: str, machine: Machine, at: float) -> Sample:
+        assert machine.since is not None
+        moments: dict[str, Any] = {resource: found.moments() for resource, found in machine.readings.items()}
+        length_s = min(max(at - machine.since, self._interval_s), INTERVAL_S_MAX)
+        machine.readings, machine.since = {}, at
+        machine.seq += 1
+        return Sample(
+            v=VERSION, machine=name, boot=self._boot, seq=machine.seq - 1, at=at, interval_s=length_s, **moments
+        )
+
+    def _facts(self, name: str, machine: Machine, at: float) -> MachineFacts:
+        return MachineFacts(
+            v=VERSION,
+            machine=name,
+            boot=self._boot,
+            at=at,
+            capacity=dict(machine.capacity),
+            labels=self._labels,
+            agent_version=self._agent_version,
+        )

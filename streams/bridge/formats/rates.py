@@ -1,0 +1,104 @@
+"""From the points of one moment to readings: counters become rates. Pure.
+
+    cpu     cores · Σ Δbusy / Σ Δtotal over the cores, or the share that the agent sends
+    memory  used
+    nic     max(Σ Δreceived, Σ Δsent) / Δt over the interfaces
+    disk    the largest Δbusy / Δt of a disk, at most 1
+
+A counter that is lower than before, or has a later start, was reset. Its value is then taken as the increase, which
+leaves out what was counted between the last reading and the reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from streams.agent.sampling.readings import Readings
+from streams.bridge.formats.points import Point, Quantity
+
+INTERVAL_S_MAX = 3600.0
+"""The longest time over which a counter's rise is a rate, and the longest interval of a sample."""
+
+Key = tuple[Quantity, str]
+
+
+@dataclass
+class Moment:
+    """The points of one moment of a machine."""
+
+    at: float
+    arrived_s: float
+    values: dict[Key, Point] = field(default_factory=dict)
+
+
+@dataclass
+class Machine:
+    """The state of one machine between two points."""
+
+    moment: Moment | None = None
+    before: dict[Key, Point] = field(default_factory=dict)
+    """The last point of each counter."""
+    known: dict[Key, float] = field(default_factory=dict)
+    """The last of each value that rarely changes: cores, totals, speeds."""
+    readings: dict[str, Readings] = field(default_factory=dict)
+    capacity: dict[str, float] = field(default_factory=dict)
+    since: float | None = None
+    """When the current interval began: the end of the last sample."""
+    seq: int = 0
+    facts_at: float = float("-inf")
+
+
+def rise(machine: Machine, key: Key, point: Point) -> tuple[float, float] | None:
+    """Return the increase of a counter and its seconds; None without an earlier value."""
+    before = machine.before.pop(key, None)  # so that the newest value is last
+    machine.before[key] = point
+    if before is None or not 0 < point.at - before.at <= INTERVAL_S_MAX:
+        return None
+    reset = point.value < before.value or point.started > before.started > 0
+    return (point.value if reset else point.value - before.value), point.at - before.at
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Computes readings; ``nic_speed`` (bytes/s) and ``cores`` are used when the agent does not send them."""
+
+    nic_speed: float | None = None
+    cores: float | None = None
+
+    def readings(
+        self, machine: Machine, moment: Moment, rises: Mapping[Key, tuple[float, float]]
+    ) -> Iterable[tuple[str, float, float]]:
+        """Yield resource, usage and capacity for each resource that this moment has."""
+        cores = self._core_count(machine)
+        busy = sum(rose for (quantity, _), (rose, _) in rises.items() if quantity == "cpu_busy_s")
+        total = sum(rose for (quantity, _), (rose, _) in rises.items() if quantity == "cpu_total_s")
+        share = moment.values.get(("cpu_busy_share", ""))
+        if cores and total > 0:
+            yield "cpu", cores * min(busy / total, 1.0), cores
+        elif cores and share is not None:
+            yield "cpu", cores * min(share.value, 1.0), cores
+        used, memory = moment.values.get(("memory_used", "")), machine.known.get(("memory_total", ""), 0.0)
+        if used is not None and memory > 0:
+            yield "memory", used.value, memory
+        ways = [
+            [rose / elapsed for (quantity, _), (rose, elapsed) in rises.items() if quantity == way]
+            for way in ("received", "sent")
+        ]
+        speed = self._speed(machine, {part for quantity, part in rises if quantity == "received"})
+        if all(ways) and speed:
+            yield "nic", max(map(sum, ways)), speed
+        disks = [rose / elapsed for (quantity, _), (rose, elapsed) in rises.items() if quantity == "disk_busy_s"]
+        if disks:
+            yield "disk", min(max(disks), 1.0), 1.0
+
+    def _core_count(self, machine: Machine) -> float:
+        said = machine.known.get(("cores", ""))
+        return self.cores or said or sum(value for (quantity, _), value in machine.known.items() if quantity == "cores")
+
+    def _speed(self, machine: Machine, interfaces: set[str]) -> float:
+        """Return the capacity of the interfaces, bytes/s; 0 where it is unknown."""
+        if self.nic_speed:
+            return self.nic_speed
+        speeds = [machine.known.get(("nic_speed", interface), 0.0) for interface in interfaces]
+        return sum(speeds) if all(speed > 0 for speed in speeds) else 0.0

@@ -1,0 +1,132 @@
+"""Telegraf's messages: its ``json`` output format, one metric a message or many under ``metrics``. Pure.
+
+    {"name":"cpu", "tags": {"cpu": "cpu-total", "host": "db1"}, "fields": {"usage_idle": 97.5}, "timestamp": 1795000000}
+
+| metric | fields used                                             | as                                              |
+|--------|---------------------------------------------------------|-------------------------------------------------|
+| cpu    | time_*, else usage_idle, usage_iowait                   | busy time of ``cpu-total``, the other ones count |
+| system | n_cpus                                                  | cores                                           |
+| mem    | total, available                                        | used is total less available                    |
+| net    | bytes_recv, bytes_sent; speed in Mbit/s if it is sent   | per interface                                   |
+| diskio | io_time in ms                                           | per disk                                        |
+
+Other metrics are ignored. ``json_timestamp_units`` may be any: the unit of a time is derived from its size.
+
+Format: the documentation of Telegraf's JSON serializer and of its cpu, mem, net, diskio and system inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from streams.bridge.formats.points import ALL_CORES, Point, Quantity, UnreadableError
+
+
+class Metric(msgspec.Struct, frozen=True, gc=False):
+    """One metric as Telegraf serializes it; unknown keys are ignored."""
+
+    name: str
+    fields: dict[str, Any]
+    timestamp: float
+    tags: dict[str, str] = {}
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """Many metrics in one message."""
+
+    metrics: list[Metric]
+
+
+_one = msgspec.json.Decoder(Metric)
+_many = msgspec.json.Decoder(Batch)
+
+BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
+IDLE = ("idle", "iowait")
+
+
+def read_points(raw: bytes, machine_key: str = "host") -> list[Point]:
+    """Return the points of a message; ``machine_key`` is the tag that names the machine.
+
+    Raises UnreadableError for a message that is not Telegraf's JSON.
+    """
+    try:
+        metrics = _many.decode(raw).metrics if raw.lstrip()[:10].startswith(b'{"metrics"') else [_one.decode(raw)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableError(f"not Telegraf's JSON: {error}") from None
+    return [point for metric in metrics for point in _points(metric, machine_key)]
+
+
+def _points(metric: Metric, machine_key: str) -> Iterator[Point]:
+    machine = metric.tags.get(machine_key, "")
+    if not machine or metric.name not in _READERS:
+        return
+    at = epoch_s(metric.timestamp)
+    for quantity, part, value in _READERS[metric.name](metric):
+        if math.isfinite(value) and value >= 0:
+            yield Point(machine, at, quantity, part, value)
+
+
+def epoch_s(timestamp: float) -> float:
+    """Return a time in seconds, whatever its unit: s, ms, µs or ns.
+
+    >>> [epoch_s(1790000000 * scale) for scale in (1, 1e3, 1e6, 1e9)]
+    [1790000000.0, 1790000000.0, 1790000000.0, 1790000000.0]
+    """
+    for scale in (1.0, 1e3, 1e6):
+        if abs(timestamp) < 1e11 * scale:
+            return timestamp / scale
+    return timestamp / 1e9
+
+
+Found = Iterator[tuple[Quantity, str, float]]
+
+
+def _number(metric: Metric, field: str) -> float:
+    value = metric.fields.get(field)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+
+
+def _cpu(metric: Metric) -> Found:
+    core = metric.tags.get("cpu", "cpu-total")
+    if core != "cpu-total":
+        yield "cores", core, 1.0
+        return
+    if "time_idle" in metric.fields:
+        busy, idle = (
+            sum(value for name in names if not math.isnan(value := _number(metric, f"time_{name}")))
+            for names in (BUSY, IDLE)
+        )
+        yield "cpu_busy_s", ALL_CORES, busy
+        yield "cpu_total_s", ALL_CORES, busy + idle
+        return
+    waiting = _number(metric, "usage_iowait")
+    idle_percent = _number(metric, "usage_idle") + (0.0 if math.isnan(waiting) else waiting)
+    yield "cpu_busy_share", "", max(0.0, 1.0 - idle_percent / 100)
+
+
+def _system(metric: Metric) -> Found:
+    yield "cores", "", _number(metric, "n_cpus")
+
+
+def _mem(metric: Metric) -> Found:
+    total = _number(metric, "total")
+    yield "memory_total", "", total
+    yield "memory_used", "", total - _number(metric, "available")
+
+
+def _net(metric: Metric) -> Found:
+    interface = metric.tags.get("interface", "")
+    yield "received", interface, _number(metric, "bytes_recv")
+    yield "sent", interface, _number(metric, "bytes_sent")
+    yield "nic_speed", interface, _number(metric, "speed") * 1e6 / 8
+
+
+def _diskio(metric: Metric) -> Found:
+    yield "disk_busy_s", metric.tags.get("name", ""), _number(metric, "io_time") / 1000
+
+
+_READERS = {"cpu": _cpu, "system": _system, "mem": _mem, "net": _net, "diskio": _diskio}

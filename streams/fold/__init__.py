@@ -1,0 +1,1 @@
+"""From samples to windows: slots, rings, moments, peaks, usage by instance. Pure."""

@@ -1,0 +1,133 @@
+"""A batch: samples as columns, the form in which they are folded. Rejects carry their reason."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.messages.instance_report import InstanceReport
+from schemas.messages.sample import MachineFacts, Moments, Rejected, Sample, check_machine_id, decode, moments
+from schemas.values.hosts import host_key
+from streams.fold.admission import OFFLINE, RECORD_TIME_MAX_S, Admission, check_record_time
+from streams.fold.ring import R, slot_of
+
+_ABSENT = Moments(n=1, mean=0.0, m2=0.0, max=0.0, capacity=float("inf"))
+"""Stands in for a resource that a sample leaves out; capacity infinity marks it."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples as columns; K samples, R resources."""
+
+    machines: list[str]
+    at: NDArray[np.float64]
+    slot: NDArray[np.int64]
+    boot: NDArray[np.float64]
+    seq: NDArray[np.float64]
+    interval_s: NDArray[np.float64]
+    recorded_at: NDArray[np.float64]
+    """When the broker took the message, epoch s."""
+    host: NDArray[np.uint64]
+    """Key of the host that sent it (`schemas.values.hosts.host_key`), 0 where it says none."""
+    n: NDArray[np.float64]
+    """[K, R]; 0 where the resource is left out, as for the four below."""
+    mean: NDArray[np.float64]
+    m2: NDArray[np.float64]
+    max: NDArray[np.float64]
+    capacity: NDArray[np.float64]
+    """[K, R], NaN where left out."""
+    classes: list[tuple[int, Sample]]
+    """Index and sample, of samples that split their usage by priority class."""
+    reports: list[tuple[int, InstanceReport]] = field(default_factory=list)
+    """Index and report, of samples with usage by instance."""
+
+    def __len__(self) -> int:
+        return len(self.machines)
+
+    def take(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Batch:
+        """Return the chosen samples, in order."""
+        index = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
+        place = {int(old): new for new, old in enumerate(index)}
+        arrays = {name: value[index] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return Batch(
+            machines=[self.machines[i] for i in index],
+            classes=[(place[i], sample) for i, sample in self.classes if i in place],
+            reports=[(place[i], report) for i, report in self.reports if i in place],
+            **arrays,
+        )
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A message that was not used: its place in what was read, the reason, the details."""
+
+    index: int
+    reason: str
+    detail: str
+
+
+def read_messages(
+    raw: Sequence[bytes | None],
+    recorded_at: Sequence[float],
+    known: Container[str] = (),
+    keys: Sequence[bytes | None] = (),
+    admission: Admission = OFFLINE,
+    latest: float = RECORD_TIME_MAX_S,
+) -> tuple[list[Sample], list[int], dict[int, MachineFacts], list[Refused]]:
+    """Decode and check messages; return samples with their places, machine facts by place, and the refused.
+
+    ``known`` are machines whose id need not be checked again; ``latest`` is the latest time a record may have.
+    """
+    samples: list[Sample] = []
+    places: list[int] = []
+    facts: dict[int, MachineFacts] = {}
+    refused: list[Refused] = []
+    check = admission.check
+    for place, (value, time_s, key) in enumerate(zip(raw, recorded_at, keys or [None] * len(raw), strict=True)):
+        try:
+            if not 0 <= time_s <= latest:
+                check_record_time(time_s, latest)
+            message = decode(value)
+            check(message, key, time_s)
+            if message.machine not in known:
+                check_machine_id(message.machine)
+            if isinstance(message, Sample):
+                samples.append(message)
+                places.append(place)
+            else:
+                facts[place] = message
+        except Rejected as error:
+            refused.append(Refused(place, error.reason, error.detail))
+    return samples, places, facts, refused
+
+
+def to_batch(samples: Sequence[Sample], recorded_at: Sequence[float]) -> Batch:
+    """Turn decoded samples into columns."""
+    parts = [m if m is not None else _ABSENT for s in samples for m in moments(s)]
+    shape = (len(samples), R)
+    capacity = np.array([m.capacity for m in parts], np.float64).reshape(shape)
+    absent = np.isinf(capacity)
+    n = np.array([m.n for m in parts], np.float64).reshape(shape)
+    n[absent] = 0
+    capacity[absent] = np.nan
+    at = np.array([s.at for s in samples], np.float64)
+    return Batch(
+        machines=[s.machine for s in samples],
+        at=at,
+        slot=slot_of(at),
+        boot=np.array([s.boot for s in samples], np.float64),
+        seq=np.array([s.seq for s in samples], np.float64),
+        interval_s=np.array([s.interval_s for s in samples], np.float64),
+        recorded_at=np.asarray(recorded_at, np.float64),
+        host=np.array([host_key(s.host_id) for s in samples], np.uint64),
+        n=n,
+        mean=np.array([m.mean for m in parts], np.float64).reshape(shape),
+        m2=np.array([m.m2 for m in parts], np.float64).reshape(shape),
+        max=np.array([m.max for m in parts], np.float64).reshape(shape),
+        capacity=capacity,
+        classes=[(index, s) for index, s in enumerate(samples) if s.classes],
+        reports=[(index, s.instance_report) for index, s in enumerate(samples) if s.instance_report is not None],
+    )

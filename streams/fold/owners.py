@@ -1,0 +1,97 @@
+"""Owners of machine names: of two live hosts that send under one name the first is accepted. Pure.
+
+A machine's owner is the host whose id its samples carry. Another host's messages are refused (``name-taken``) until the
+owner has been silent for `HELD_S`, or three of its intervals if that is longer. Then the first host that sends becomes
+the owner. Messages without an id are accepted, and change no owner.
+
+The owner is one of the machine's vitals, so it is stored, restored and dropped with them:
+
+    owner          key of the host's id; 0: none has sent one
+    owner_since    record time of the take-over; 0: no host had the name before
+    owner_until    record time until which the name is held
+
+Only record times and the order of the log decide, not how messages are batched or when they are read. When a log is
+read again onto its state, the last owner is known from the start. Messages from before the take-over are then accepted
+from any host but this one, as at the first time. (Exception: a name that came back to a former owner; that host's first
+messages are refused the second time.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.messages.sample import MachineFacts
+from schemas.values.hosts import host_key
+from streams.fold.batch import Batch
+from streams.fold.ring import Ring
+
+HELD_S = 300.0
+"""How long a silent owner holds its name, at least."""
+REASON = "name-taken"
+
+
+def claim(
+    ring: Ring,
+    batch: Batch,
+    places: Sequence[int],
+    facts: Mapping[int, MachineFacts],
+    recorded_at: Sequence[float],
+) -> tuple[NDArray[np.bool_], list[int]]:
+    """Update the owners by a batch; return which samples [K] and which facts, by place, are refused.
+
+    ``places``: of the samples among all messages read; ``recorded_at``: by place. All machines have rows.
+    """
+    rows = np.fromiter(map(ring.row.__getitem__, batch.machines), np.intp, len(batch))
+    until = batch.recorded_at + np.maximum(HELD_S, 3 * batch.interval_s)
+    known = batch.host == ring.owner[rows]
+    early = batch.recorded_at < ring.owner_since[rows]
+    disputed = {int(row) for row in rows[(batch.host != 0) & (~known | early)]}
+    disputed |= {
+        row for place, one in facts.items() if one.host_id and (row := ring.row.get(one.machine)) is not None
+        and (ring.owner[row] != host_key(one.host_id) or recorded_at[place] < ring.owner_since[row])
+    }  # fmt: skip
+    refused = np.zeros(len(batch), np.bool_)
+    if not disputed:
+        _hold(ring, rows, until, batch.host != 0)
+        return refused, []
+    apart = np.isin(rows, list(disputed))
+    _hold(ring, rows, until, (batch.host != 0) & ~apart)
+    index_of = {places[k]: k for k in np.flatnonzero(apart).tolist()}
+    told = [place for place, one in facts.items() if ring.row.get(one.machine) in disputed]
+    refused_facts = []
+    for place in sorted([*index_of, *told]):
+        if place in index_of:
+            k = index_of[place]
+            refused[k] = not _take(ring, int(rows[k]), int(batch.host[k]), recorded_at[place], float(until[k]))
+        elif not _may(ring, ring.row[facts[place].machine], host_key(facts[place].host_id), recorded_at[place]):
+            refused_facts.append(place)
+    return refused, refused_facts
+
+
+def _hold(ring: Ring, rows: NDArray[np.intp], until: NDArray[np.float64], sent: NDArray[np.bool_]) -> None:
+    """Extend the time for which owners that sent hold their names."""
+    np.maximum.at(ring.owner_until, rows[sent], until[sent])
+
+
+def _may(ring: Ring, row: int, key: int, recorded_at: float) -> bool:
+    """Return whether a host may send under this name at a record time."""
+    owner, since = ring.owner[row], ring.owner_since[row]
+    if key in (0, owner):
+        return key == 0 or bool(recorded_at >= since)
+    return bool(owner == 0 or recorded_at < since or recorded_at > ring.owner_until[row])
+
+
+def _take(ring: Ring, row: int, key: int, recorded_at: float, until: float) -> bool:
+    """Note a sample's host; return whether the sample is accepted."""
+    if not _may(ring, row, key, recorded_at):
+        return False
+    if key == 0 or recorded_at < ring.owner_since[row]:
+        return True
+    if ring.owner[row] != key:
+        ring.owner_since[row] = recorded_at if ring.owner[row] else 0.0
+        ring.owner[row], ring.owner_until[row] = key, until
+    ring.owner_until[row] = max(ring.owner_until[row], until)
+    return True

@@ -1,0 +1,82 @@
+"""Refuses samples and facts of a batch by the state of the partition. Pure.
+
+A message that is wrong by itself is refused when it is read (`streams.fold.admission`). Refused here: more readings
+than the interval can hold, a new machine without room, a name that another live host owns. Each function returns the
+rest of the batch and its ``places`` among all messages read, and adds to ``refused``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from schemas.messages.sample import MachineFacts
+from schemas.values.hosts import host_key
+from streams.fold.admission import Admission
+from streams.fold.batch import Batch, Refused
+from streams.fold.owners import REASON as NAME_TAKEN
+from streams.fold.owners import claim
+from streams.fold.ring import Ring
+
+
+def refuse_readings(
+    batch: Batch, places: list[int], admission: Admission, refused: list[Refused]
+) -> tuple[Batch, list[int]]:
+    """Refuse samples of more readings than their interval can hold."""
+    readings = batch.n.max(axis=1, initial=0)
+    most = admission.readings_max(batch.interval_s)
+    over = readings > most
+    if not over.any():
+        return batch, places
+    refused += [
+        Refused(places[k], "readings", f"n is {readings[k]:.0f}, at most {most[k]:.0f} in this interval")
+        for k in np.flatnonzero(over).tolist()
+    ]
+    return batch.take(~over), [places[k] for k in np.flatnonzero(~over).tolist()]
+
+
+def refuse_machines(
+    batch: Batch, places: list[int], ring: Ring, admission: Admission, refused: list[Refused]
+) -> tuple[Batch, list[int]]:
+    """Refuse samples of new machines that have no room."""
+    room = admission.machines_max - len(ring)
+    if len(batch) <= room:
+        return batch, places
+    new = dict.fromkeys(machine for machine in batch.machines if machine not in ring.row)
+    over = set(list(new)[max(0, room) :])
+    if not over:
+        return batch, places
+    kept = np.array([machine not in over for machine in batch.machines])
+    refused += [Refused(places[k], "machines", no_room(admission)) for k in np.flatnonzero(~kept).tolist()]
+    return batch.take(kept), [places[k] for k in np.flatnonzero(kept).tolist()]
+
+
+def no_room(admission: Admission) -> str:
+    """Return why a new machine is refused."""
+    return f"the partition holds {admission.machines_max} machines, the most it may"
+
+
+def refuse_names(
+    batch: Batch,
+    places: list[int],
+    facts: dict[int, MachineFacts],
+    ring: Ring,
+    recorded_at: Sequence[float],
+    refused: list[Refused],
+) -> tuple[Batch, list[tuple[str, str, float]]]:
+    """Refuse samples and facts of hosts whose machine's name another live host owns; removes them from ``facts``.
+
+    Adds the batch's machines to the ring. Return the rest of the batch, and of each refused message the machine, the
+    key of its host, and its record time.
+    """
+    ring.add(batch.machines)
+    over, places_of_facts = claim(ring, batch, places, facts, recorded_at)
+    wrong = [(places[k], batch.machines[k], int(batch.host[k])) for k in np.flatnonzero(over).tolist()]
+    said = [(place, facts.pop(place)) for place in places_of_facts]
+    wrong += [(place, one.machine, host_key(one.host_id)) for place, one in said]
+    for place, machine, key in wrong:
+        detail = f"another live host has the name {machine!r}; this one has the key {key:016x}"
+        refused.append(Refused(place, NAME_TAKEN, detail))
+    disputed = [(machine, f"{key:016x}", recorded_at[place]) for place, machine, key in wrong]
+    return batch.take(~over) if over.any() else batch, disputed

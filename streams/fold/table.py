@@ -1,0 +1,82 @@
+"""The window table of a partition, kept between flushes: only machines that changed are computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.names import SLOT_S
+from schemas.resources import PRIORITY_CLASSES
+from schemas.tables.window_table import PERCENTILES, Header, encode_table
+from streams.fold.fold import skew_s
+from streams.fold.peaks import Zone, day_peaks
+from streams.fold.ring import R, Ring
+from streams.fold.windows import check_windows, class_means, window_columns
+
+
+class Table:
+    """Columns with the machine as last axis, in the row order of the ring."""
+
+    def __init__(self, windows_s: Sequence[int], zone: Zone) -> None:
+        check_windows(windows_s)
+        self.windows_s = tuple(windows_s)
+        self.zone = zone
+        self.columns: dict[str, NDArray[Any]] = {}
+        self._names: tuple[int, bytes] = (0, b"")
+
+    def forget(self) -> None:
+        """Drop every column: the rows of the ring have changed places."""
+        self.columns, self._names = {}, (0, b"")
+
+    def update(self, ring: Ring, rows: NDArray[np.intp]) -> None:
+        """Compute the columns of these rows again."""
+        if not len(rows):
+            return
+        fresh: dict[str, NDArray[Any]] = {
+            "at": ring.at[rows],
+            "skew": skew_s(ring, rows),
+            "end": (ring.head[rows] + 1.0) * SLOT_S,
+            "boot": ring.boot[rows],
+            "interval_s": ring.interval_s[rows],
+            "capacity": ring.capacity[rows],
+            **window_columns(ring, rows, self.windows_s),
+            **day_peaks(ring, rows, self.zone),
+        }
+        for name in PRIORITY_CLASSES:
+            if name in ring.classes:
+                fresh[f"class_{name}"] = class_means(ring, rows, self.windows_s, name)
+        for name, values in fresh.items():
+            self._column(name, values, len(ring.head))[..., rows] = np.moveaxis(values, 0, -1)
+
+    def encode(self, ring: Ring, header: dict[str, Any]) -> bytes:
+        """Return the table of all machines as one value; ``header`` has the fields of `Header` besides the shape."""
+        used = len(ring)
+        if self._names[0] != used:
+            self._names = (used, "\n".join(ring.machines).encode())
+        columns = {name: values[..., :used] for name, values in self.columns.items()}
+        unsent = [name for name in CLASS_COLUMNS & columns.keys() if np.isnan(columns[name]).all()]
+        for name in unsent:
+            del columns[name]
+        head = Header(machines=used, windows_s=self.windows_s, slot_s=SLOT_S, columns=[], **header)
+        return encode_table(head, columns, self._names[1])
+
+    def _column(self, name: str, values: NDArray[Any], rows: int) -> NDArray[Any]:
+        """Return the column's array, made or grown to hold ``rows``."""
+        column = self.columns.get(name)
+        if column is None or column.shape[-1] < rows:
+            blank: Any = np.nan if values.dtype.kind == "f" else 0
+            grown = np.full((*values.shape[1:], rows), blank, values.dtype)
+            if column is not None:
+                grown[..., : column.shape[-1]] = column
+            self.columns[name] = column = grown
+        return column
+
+
+CLASS_COLUMNS = frozenset(f"class_{name}" for name in PRIORITY_CLASSES)
+"""Left out of the table while no machine sends the class."""
+
+ROW_BYTES = 8 * 3 + 4 * 2 + 8 * R + 3 * R * (8 + 4 + 4 + 4 * len(PERCENTILES) + 2 + 4) + 4 * 4 * R + 16
+"""A machine's share of a table with three windows, without its name: 454 bytes for three resources."""

@@ -1,0 +1,1 @@
+"""The load of many machines, simulated or recorded, as samples. Pure."""

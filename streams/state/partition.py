@@ -1,0 +1,246 @@
+"""One partition's state between Kafka and Redis: the ring, its table, and their offset. Pure.
+
+``next_offset`` defines what was taken: all messages before it, none from it on. A message below it is skipped, one
+above means a hole to be fetched again. So repeated or misplaced delivery changes nothing.
+
+Messages are taken as they come and folded together before the next write. One call of the fold costs half a
+millisecond, however few samples it is given. Folding every batch of every partition halved the throughput.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.messages.sample import MachineFacts
+from streams.fold.admission import OFFLINE, RECORD_AHEAD_S, RECORD_TIME_MAX_S, Admission
+from streams.fold.arrivals import Arrived, Outcome
+from streams.fold.batch import Refused, read_messages, to_batch
+from streams.fold.fact_changes import FactChanges
+from streams.fold.fold import fold
+from streams.fold.instance_usage import Applied, InstanceUsage
+from streams.fold.lost_hours import LostHours
+from streams.fold.refusals import no_room, refuse_machines, refuse_names, refuse_readings
+from streams.fold.ring import HOURS, NO_SLOT, Ring, S
+from streams.fold.table import Table
+from streams.state.manifest import Manifest
+from streams.state.resume import uncover
+
+TAKEN_MOST = 100
+TAKEN_S = 900.0
+"""At most so many disputed names are reported, each for so long after its last refusal."""
+
+END_OF_LOG = 2**62
+"""Beyond every offset."""
+
+
+class Position(NamedTuple):
+    """How far a state goes, in which topic."""
+
+    topic_id: str
+    offset: int
+
+
+class Partition:
+    """The state of one partition in one worker."""
+
+    def __init__(self, number: int, table: Table, ring: Ring | None = None, admission: Admission = OFFLINE) -> None:
+        self.number = number
+        self.admission = admission
+        self.ring = ring or Ring()
+        self.table = table
+        self.usage = InstanceUsage(admission.instances_max)
+        self.usage_sum = 0
+        """Checksum of the usage by instance that is stored; 0: none is."""
+        self.usage_written_at = 0.0
+        self.topic_id = ""
+        self.next_offset = 0
+        self.pending: list[Arrived] = []
+        """Messages taken and not folded yet."""
+        self.written: Position | None = None
+        """What Redis held when this worker last read or wrote it; None: nothing."""
+        self.facts: dict[str, bytes] = {}
+        self.facts_version = 0
+        """Raised when scorers should read the facts again."""
+        self._fact_changes = FactChanges()
+        self.recorded_at = 0.0
+        """Record time of the last message folded."""
+        self.taken: dict[str, tuple[str, float]] = {}
+        """By machine, the host whose messages were last refused, as another owns the name, and their record time."""
+        self.manifest = Manifest()
+        self.lost_positions = np.zeros(S, np.bool_)
+        """Positions whose stored value was lost, while they are rebuilt."""
+        self.lost_hours: LostHours | None = None
+        """The same for hours of the peaks."""
+        self.lost: Counter[str] = Counter()
+        """By kind of `streams.state.resume.KINDS`, how many stored values were lost when this was loaded."""
+        self.rebuilt_at: int | None = None
+        """The offset at which a rebuild ends; None: nothing is being rebuilt."""
+        self.forget_written()
+
+    def forget_written(self) -> None:
+        """Have everything written again by the next flush."""
+        self.positions = np.ones(S, np.bool_)
+        self.hours: set[int] = set(range(HOURS))
+        self.rows: list[NDArray[np.intp]] = [np.arange(len(self.ring))]
+        self.changed_facts: set[str] = set(self.facts)
+        self.gone_facts: set[str] = set()
+        self.all_facts = True
+        self.changed = True
+        self.usage.changed = self.usage_due = True
+
+    @property
+    def position(self) -> Position:
+        """The position up to which messages are folded."""
+        return Position(self.topic_id, self.pending[0].offset if self.pending else self.next_offset)
+
+    def take(self, arrived: Sequence[Arrived]) -> int | None:
+        """Take the messages that come next, to be folded; return the offset of the first beyond a hole (None: none)."""
+        for message in arrived:
+            offset = message.offset
+            if offset == self.next_offset:
+                self.pending.append(message)
+                self.next_offset += 1
+            elif offset > self.next_offset:
+                return offset
+        return None
+
+    @property
+    def unwritten(self) -> bool:
+        """Whether Redis lacks something this worker has."""
+        return self.changed or bool(self.pending)
+
+    def fold_pending(self, now_s: float | None = None) -> Outcome:
+        """Fold what was taken; ``now_s`` as for `fold`."""
+        arrived, self.pending = self.pending, []
+        return self.fold(arrived, now_s)
+
+    def fold(self, arrived: Sequence[Arrived], now_s: float | None = None) -> Outcome:
+        """Fold messages, whatever their offsets.
+
+        Records whose time is too far ahead of ``now_s`` are refused; None: no clock is compared.
+        """
+        outcome = Outcome()
+        if not arrived:
+            return outcome
+        recorded_at = [message.recorded_at for message in arrived]
+        latest = RECORD_TIME_MAX_S if now_s is None else now_s + RECORD_AHEAD_S
+        samples, places, facts, refused = read_messages(
+            [message.value for message in arrived],
+            recorded_at,
+            self.ring.row,
+            [message.key for message in arrived],
+            self.admission,
+            latest,
+        )
+        batch = to_batch(samples, [recorded_at[place] for place in places])
+        batch, places = refuse_readings(batch, places, self.admission, refused)
+        batch, places = refuse_machines(batch, places, self.ring, self.admission, refused)
+        batch, disputed = refuse_names(batch, places, facts, self.ring, recorded_at, refused)
+        for machine, key, time_s in disputed:
+            if machine in self.taken or len(self.taken) < TAKEN_MOST:
+                self.taken[machine] = (key, time_s)
+        if len(batch):
+            self.recorded_at = float(batch.recorded_at[-1])
+            done = fold(self.ring, batch, self._shift_minutes)
+            if self.lost_hours:
+                self.lost_hours.fold(batch, self._shift_minutes)
+            self.positions |= done.positions
+            self.hours.update(hour % HOURS for hour in done.hours)
+            self.rows.append(done.rows)
+            outcome.counts.update(accepted=done.accepted, duplicate=done.duplicate, late=done.late)
+            reports = [(batch.machines[place], report) for place, report in batch.reports]
+            outcome.usage = self.usage.apply(reports, self.table.zone.day_numbers) if reports else Applied()
+        left = [place for place, message in facts.items() if not self._note_facts(message, recorded_at[place])]
+        self.facts_version += self._fact_changes.due(recorded_at[-1])
+        refused += [Refused(place, "machines", no_room(self.admission)) for place in left]
+        self.changed = True
+        refused.sort(key=lambda one: one.index)
+        outcome.ahead = sum(1 for one in refused if recorded_at[one.index] > latest)
+        outcome.counts.update(facts=len(facts) - len(left))
+        outcome.counts.update(f"rejected:{one.reason}" for one in refused)
+        outcome.refused = [(arrived[one.index], one) for one in refused]
+        return outcome
+
+    def taken_lately(self, now_s: float) -> dict[str, tuple[str, float]]:
+        """Return the entries of ``taken`` of the last `TAKEN_S`, and drop the others."""
+        self.taken = {name: one for name, one in self.taken.items() if one[1] > now_s - TAKEN_S}
+        return self.taken
+
+    def keep(self, rows: NDArray[np.intp]) -> None:
+        """Drop every machine but those of these rows, and have everything written again."""
+        self.ring.keep(rows)
+        self.table.forget()
+        self.forget_written()
+
+    def drop_facts(self, machines: set[str]) -> None:
+        """Drop the facts of these machines."""
+        if machines:
+            self.facts = {machine: value for machine, value in self.facts.items() if machine not in machines}
+            self.changed_facts -= machines
+            self.gone_facts |= machines
+            self._fact_changes.drop(machines)
+            self.facts_version += 1
+            self.changed = True
+
+    @property
+    def _shift_minutes(self) -> int:
+        return self.table.zone.shift_minutes(self.recorded_at)
+
+    def rebuild(self, lost_positions: NDArray[np.bool_], lost_hours: set[int]) -> None:
+        """Read the log again from its start: lost slots are folded again, the others stay unchanged."""
+        self.lost_positions, self.rebuilt_at = lost_positions, self.next_offset or END_OF_LOG
+        self.lost_hours = LostHours(lost_hours, self.ring, self._shift_minutes) if lost_hours else None
+        self.next_offset = 0
+        self.forget_written()
+
+    def end_rebuild(self) -> int:
+        """End a rebuild; return how many lost positions stayed blank."""
+        hours, self.lost_hours = self.lost_hours, None
+        if hours:
+            hours.restore(self.ring, self._shift_minutes)
+            self.hours.update(hours.places)
+        uncovered = uncover(self.ring, self.lost_positions)
+        self.lost_positions, self.rebuilt_at = np.zeros(S, np.bool_), None
+        if uncovered or hours:
+            self.rows.append(np.arange(len(self.ring)))
+            self.changed = True
+        return uncovered
+
+    def finish(self) -> None:
+        """Have the usage by instance written by the next flush, since another worker will continue."""
+        self.usage_due = True
+        self.changed = self.changed or self.usage.changed
+
+    def refresh_table(self) -> None:
+        """Compute the table rows of the machines that changed since the last call."""
+        rows = np.unique(np.concatenate(self.rows)) if self.rows else np.empty(0, np.intp)
+        self.rows = []
+        self.table.update(self.ring, rows[self.ring.head[rows] > NO_SLOT])
+
+    def _note_facts(self, message: MachineFacts, recorded_at: float) -> bool:
+        """Keep the newest facts of a machine; only a changed capacity or label raises their version, within seconds.
+
+        Return False for a new machine without room.
+
+        The later ``at`` is the newer: one message with a late ``boot`` must not suppress later facts. No ``at`` is
+        ahead of its record, so that after a clock was set back newer facts are accepted within seconds.
+        """
+        old = self.facts.get(message.machine)
+        if old is None and message.machine not in self.ring.row and len(self.facts) >= self.admission.machines_max:
+            return False
+        before = msgspec.json.decode(old, type=MachineFacts) if old else None
+        if before and (before.at, before.boot) > (message.at, message.boot):
+            return True
+        self.facts[message.machine] = msgspec.json.encode(message)
+        self.changed_facts.add(message.machine)
+        if before is None:
+            self.facts_version += 1
+        elif (before.capacity, before.labels) != (message.capacity, message.labels):
+            self.facts_version += self._fact_changes.tell(message.machine, recorded_at)
+        return True

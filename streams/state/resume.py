@@ -1,0 +1,155 @@
+"""Resumes a partition: checks stored values against their manifest, and finds which were lost. Pure.
+
+A value is lost when it is absent or differs from what was written. Without a manifest of the same write it is lost when
+it cannot be read. A lost value is blank, so that no window counts it as covered, and the partition is read again from
+the start of its log. Samples set lost slots again; slots that were not lost do not change.
+
+    vitals    have the machine of each row: without them every slot and peak is lost, too
+    slots     filled again as far as Kafka has the samples; the others stay uncovered
+    peaks     made again as far as Kafka has the samples (`streams.fold.lost_hours`); else known from a later time
+    facts     read again from the log, and sent by the agents every few minutes
+    usage     of instances: applied again as far as Kafka has the samples; ``since`` of each pair says from when
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.messages.sample import MachineFacts
+from schemas.tables.window_table import Header, TableError
+from streams.fold.instance_usage import InstanceUsage
+from streams.fold.ring import HOURS, MINUTE_SLOTS, NO_SLOT, PEAKS, SLOTS, Ring, S
+from streams.state.checkpoint import blank_place, decode_vitals, restore_minutes, restore_place
+from streams.state.instance_checkpoint import restore_usage
+from streams.state.manifest import Manifest, checksum
+
+KINDS = ("state", "vitals", "slots", "peaks", "facts", "usage")
+"""The kinds of values that can be lost."""
+
+
+@dataclass
+class Stored:
+    """The values of a partition as they were read."""
+
+    vitals: bytes | None
+    positions: Mapping[int, bytes | None]
+    hours: Mapping[int, bytes | None]
+    facts: Mapping[bytes, bytes]
+    usage: bytes | None = None
+
+
+@dataclass
+class Resumed:
+    """The state restored from the stored values, and what was lost."""
+
+    ring: Ring
+    facts: dict[str, bytes]
+    lost: Counter[str] = field(default_factory=Counter)
+    """By kind, how many values were lost."""
+    lost_positions: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(S, np.bool_))
+    lost_hours: set[int] = field(default_factory=set)
+    """Places of the hourly peaks."""
+
+
+def resume(stored: Stored, manifest: Manifest | None) -> Resumed:
+    """Return the restored state; ``manifest`` is that of the write of the values, None when there is none."""
+    resumed = Resumed(Ring(), {})
+    _resume_facts(stored.facts, manifest, resumed)
+    found = _resume_vitals(stored.vitals, manifest)
+    if found is None:
+        resumed.lost["vitals"] += 1
+        return resumed
+    ring = resumed.ring = found
+    slot_sums, hour_sums = (manifest.positions, manifest.hours) if manifest else (None, None)
+    for position in range(S):
+        if not _restore(ring, position, stored.positions.get(position), slot_sums, SLOTS):
+            resumed.lost_positions[position] = True
+    resumed.lost["slots"] += int(resumed.lost_positions.sum())
+    for place in range(HOURS):
+        if not _restore(ring, place, stored.hours.get(place), hour_sums, PEAKS):
+            resumed.lost_hours.add(place)
+    resumed.lost["peaks"] += len(resumed.lost_hours)
+    restore_minutes(ring)
+    return resumed
+
+
+def _resume_vitals(value: bytes | None, manifest: Manifest | None) -> Ring | None:
+    """Return a ring of the machines that the vitals name; None when they are lost."""
+    if value is None or (manifest and checksum(value) != manifest.vitals):
+        return None
+    try:
+        return decode_vitals(value)
+    except TableError:
+        return None
+
+
+def _restore(
+    ring: Ring, place: int, value: bytes | None, sums: NDArray[np.uint32] | None, columns: Mapping[str, object]
+) -> bool:
+    """Write one value into the ring; return False when it is lost."""
+    if sums is not None and not sums[place]:
+        return True  # the value was empty
+    if value is None:
+        return sums is None
+    if sums is not None and checksum(value) != sums[place]:
+        return False
+    try:
+        restore_place(ring, value, place)
+    except TableError:
+        blank_place(ring, place, columns)
+        return False
+    return True
+
+
+def uncover(ring: Ring, lost_positions: NDArray[np.bool_]) -> int:
+    """Set the peaks' first known minute after the lost positions that stayed blank; return how many stayed blank."""
+    used = len(ring)
+    blank = [int(p) for p in np.flatnonzero(lost_positions) if not ring.n[:used, :, p].any()]
+    head = ring.head[:used]
+    for position in blank:
+        minute = (head - (head - position) % S) // MINUTE_SLOTS + 1
+        known = (head > NO_SLOT) & (ring.first_minute[:used] != -NO_SLOT)
+        ring.first_minute[:used] = np.where(
+            known, np.maximum(ring.first_minute[:used], minute), ring.first_minute[:used]
+        )
+    return len(blank)
+
+
+def _resume_facts(values: Mapping[bytes, bytes], manifest: Manifest | None, resumed: Resumed) -> None:
+    total = 0
+    for raw_machine, value in values.items():
+        total += checksum(raw_machine + b"\0" + value)
+        machine = _machine_of(value)
+        if machine is not None and machine.encode() == raw_machine:
+            resumed.facts[machine] = value
+        else:
+            resumed.lost["facts"] += 1
+    if manifest and (total, len(values)) != (manifest.facts_sum, manifest.facts_count):
+        resumed.lost["facts"] += max(1, manifest.facts_count - len(values))
+
+
+def _machine_of(value: bytes) -> str | None:
+    """Return the machine of facts; None when they cannot be read."""
+    try:
+        return msgspec.json.decode(value, type=MachineFacts).machine
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def resume_usage(usage: InstanceUsage, value: bytes | None, total: int) -> Header | None:
+    """Restore ``usage`` from the stored value and return its header; None when it is lost.
+
+    ``total`` is the checksum of the value that was written.
+    """
+    if value is None or checksum(value) != total:
+        return None
+    try:
+        return restore_usage(usage, value)
+    except TableError:
+        return None

@@ -1,0 +1,230 @@
+"""The stream app: Faust reads the samples, `Partition` folds them, `Store` writes the state to Redis. Shell.
+
+Each partition's state in Redis has the offset up to which it is folded; `ReadingPlace` sets the consumer to it.
+Acknowledgements are therefore off, which also makes Faust's loop cheaper.
+
+    assigned -> load from Redis -> seek to its offset -> take -> fold and write every 50 ms -> revoked: write, keep
+                                                                   |
+                                          Redis holds more than we do: another owner -> load again
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from streams.fold.arrivals import Arrived, Outcome
+from streams.fold.peaks import Zone
+from streams.fold.table import Table
+from streams.state.partition import Partition
+from streams.worker.clock import ClockWatch
+from streams.worker.faust_app import make_faust_app
+from streams.worker.holdings import Holdings
+from streams.worker.housekeeping import TICK_S, Housekeeping
+from streams.worker.metrics import USAGE_OUTCOMES, Metrics, measure
+from streams.worker.reading_place import ReadingPlace
+from streams.worker.redis_health import RedisHealth
+from streams.worker.rejects import Rejects
+from streams.worker.settings import StreamSettings
+from streams.worker.store import StateAheadError, Store
+from streams.worker.topic_watch import TopicWatch
+
+log = logging.getLogger("windward.stream")
+
+PENDING_MAX = 20_000
+"""The most messages of a partition that are taken and not folded: then reading waits for the next write."""
+
+CATCHING_UP_MESSAGES = 5_000
+"""Further behind than this, the share of time spent writing is limited: throughput before freshness."""
+
+FLUSH_WAIT_S_MAX = 5.0
+"""Longest pause between two writes, however long they take."""
+
+
+class StreamApp:
+    """One worker: the Faust app, the partitions it holds, and the tasks beside it."""
+
+    def __init__(self, settings: StreamSettings, redis: Redis) -> None:
+        self.settings = settings
+        names = settings.names
+        self.metrics = Metrics(version("windward"))
+        self.health = RedisHealth(self.metrics)
+        self.store = Store(redis, names, settings.admission, settings.instances_flush_s)
+        self._flush_lock = asyncio.Lock()
+        self._flush_s = 0.0
+        self.app = make_faust_app(settings)
+        self.samples = self.app.topic(
+            names.samples_topic, key_serializer="raw", value_serializer="raw", acks=False, partitions=None
+        )
+        self.rejects = Rejects(
+            self.app.topic(names.rejects_topic, key_serializer="raw", value_serializer="raw"), self.metrics
+        )
+        self.clock = ClockWatch()
+        self.reading = ReadingPlace(self.app, names.samples_topic, self.metrics)
+        self.holdings = Holdings(self.store, self._table, self.reading.seek, self.health, self.metrics)
+        self.topic = TopicWatch(settings, redis, self.health, self._topic_seen)
+        self.housekeeping = Housekeeping(
+            self.store, self.holdings, self.reading, self.topic, self.health, self.metrics,
+            silent_s=settings.silent_s, stopping=lambda: bool(self.app.should_stop),
+        )  # fmt: skip
+        self.app.agent(self.samples, name="fold")(self._fold_stream)
+        signals: Any = self.app
+        signals.on_partitions_assigned.connect(self._on_assigned)
+        signals.on_partitions_revoked.connect(self._on_revoked)
+        for task in (self._flush_forever, self._tick_forever, self._measure_forever, self._watch_topic_forever):
+            self.app.task(task)
+
+    # ---- assignment
+
+    async def _on_assigned(self, _app: Any, assigned: Any, **_: Any) -> None:
+        self.holdings.assign(tp.partition for tp in assigned if tp.topic == self.settings.names.samples_topic)
+        self.reading.reassigned()
+
+    async def _on_revoked(self, _app: Any, *_: Any, **__: Any) -> None:
+        await self.drain()
+        self.holdings.owned = set()
+
+    def _table(self) -> Table:
+        return Table(self.settings.windows_s, Zone(self.settings.time_zone))
+
+    async def _topic_seen(self, changed: bool) -> None:
+        """Read a new topic, or one whose log shrank, from its start, and fold it into the same state."""
+        for partition in list(self.holdings.loaded.values()):
+            end = self.reading.end(partition) if partition.number in self.holdings.owned and not changed else 0
+            if end and end < partition.next_offset:
+                log.warning("stream.log.shrank", extra={"values": {"partition": partition.number, "end": end}})
+            elif not changed:
+                continue
+            await self._fold(partition)
+            partition.topic_id, partition.next_offset = self.topic.topic_id, 0
+            await self.reading.seek(partition)
+
+    # ---- folding
+
+    async def _fold_stream(self, stream: Any) -> None:
+        async for events in stream.noack_take(self.settings.batch_messages, within=self.settings.batch_wait_s):
+            arrived: dict[int, list[Arrived]] = defaultdict(list)
+            for event in events:
+                message = event.message
+                time_s = -1.0 if message.timestamp is None else message.timestamp
+                arrived[message.partition].append(Arrived(message.offset, message.value, time_s, message.key))
+            for number, messages in arrived.items():
+                await self._take(number, messages)
+
+    async def _take(self, number: int, arrived: Sequence[Arrived]) -> None:
+        partition = await self.holdings.get(number, self.topic.topic_id)
+        if partition is None:
+            return
+        before = partition.next_offset
+        beyond = partition.take(arrived)
+        await self.reading.check(partition, partition.next_offset - before, arrived[-1].offset, beyond)
+        if len(partition.pending) > PENDING_MAX:
+            await self._flush()
+
+    async def _fold(self, partition: Partition) -> None:
+        """Fold and count the messages taken; keep the refused ones before an offset after them is written."""
+        if not partition.pending:
+            return
+        started = time.perf_counter()
+        outcome = partition.fold_pending(time.time())
+        self.metrics.fold_s.observe(time.perf_counter() - started)
+        for name, count in outcome.counts.items():
+            what, _, reason = name.partition(":")
+            self.metrics.messages.labels(what).inc(count)
+            if reason:
+                self.metrics.rejected.labels(reason).inc(count)
+        for name in USAGE_OUTCOMES:
+            self.metrics.usage.labels(name).inc(getattr(outcome.usage, name))
+        self._note_clock(outcome)
+        if outcome.refused:
+            await self.rejects.keep(partition.number, outcome.refused)
+
+    def _note_clock(self, outcome: Outcome) -> None:
+        was_behind = self.clock.behind
+        self.clock.note(sum(outcome.counts.values()), outcome.ahead, time.monotonic())
+        self.metrics.ahead.set(self.clock.ahead)
+        if self.clock.behind and not was_behind:
+            log.error("stream.clock.behind", extra={"values": {"records_ahead": round(self.clock.ahead, 3)}})
+
+    # ---- writing
+
+    async def _flush_forever(self) -> None:
+        while not self.app.should_stop:
+            pause = self.settings.flush_interval_s
+            if sum(map(self.reading.behind, self.holdings.held)) > CATCHING_UP_MESSAGES:
+                pause = max(pause, min(self._flush_s * (1 / self.settings.flush_share - 1), FLUSH_WAIT_S_MAX))
+            await asyncio.sleep(pause)
+            await self._flush()
+
+    async def _flush(self) -> None:
+        """Fold and write every partition that changed; drop one that another worker owns."""
+        async with self._flush_lock:
+            changed = [partition for partition in self.holdings.held if partition.unwritten]
+            for partition in changed:
+                await self._fold(partition)
+            started = time.perf_counter()
+            await asyncio.gather(*(self._save(partition) for partition in changed))
+            if changed:
+                self._flush_s = time.perf_counter() - started
+                self.metrics.flush_s.observe(self._flush_s)
+                self.metrics.flushed.set(time.time())
+
+    async def _save(self, partition: Partition) -> None:
+        try:
+            await self.store.save(partition, time.time())
+            self.health.answered()
+        except StateAheadError as error:
+            log.warning("stream.overtaken", extra={"values": {"detail": str(error)}})
+            self.metrics.flush_failures.labels("overtaken").inc()
+            self.holdings.let_go(partition)
+        except RedisError as error:
+            self.health.failed("flush", error)
+            await asyncio.sleep(0.5)
+
+    # ---- beside the stream
+
+    async def _tick_forever(self) -> None:
+        await self.housekeeping.run()
+
+    async def _measure_forever(self) -> None:
+        """Set the gauges at regular times, independently of broker and Redis."""
+        while not self.app.should_stop:
+            await asyncio.sleep(TICK_S)
+            behind = {partition: self.reading.behind(partition) for partition in self.holdings.held}
+            measure(self.metrics, behind, time.time(), broker_up=self.topic.broker_up)
+            self.metrics.ready.set(self.ready()[0])
+
+    async def _watch_topic_forever(self) -> None:
+        while not self.app.should_stop:
+            await asyncio.sleep(self.settings.broker_check_s)
+            await self.topic.look()
+
+    # ---- the process
+
+    def ready(self) -> tuple[bool, dict[str, Any]]:
+        """Return whether this worker is ready, and the state of each condition."""
+        details: dict[str, Any] = {
+            "redis": bool(self.health.ok),
+            "broker": self.topic.broker_up,
+            "topic": bool(self.topic.topic_id),
+            "assigned": len(self.holdings.owned),
+            "loaded": len(self.holdings.held),
+            "rebalancing": bool(self.app.rebalancing),
+            "clock": not self.clock.behind,
+        }
+        yes = details["redis"] and details["broker"] and details["topic"] and self.holdings.complete
+        return yes, details
+
+    async def drain(self) -> None:
+        """Write what is folded, before the process ends or another worker continues."""
+        for partition in self.holdings.held:
+            partition.finish()
+        await self._flush()

@@ -1,0 +1,103 @@
+"""The partitions a worker holds: those assigned to it, and of them those whose state is loaded from Redis. Shell.
+
+A partition stays in memory when it is revoked: if it comes back before another worker wrote it, nothing is loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable
+
+from redis.exceptions import RedisError
+
+from streams.fold.table import Table
+from streams.state.partition import Partition
+from streams.worker.metrics import Metrics
+from streams.worker.redis_health import RedisHealth
+from streams.worker.store import Store
+
+log = logging.getLogger("windward.stream")
+
+
+class Holdings:
+    """The partitions that one worker holds.
+
+    ``make_table`` returns an empty window table; ``seek`` sets the consumer of a partition to the end of its state.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        make_table: Callable[[], Table],
+        seek: Callable[[Partition], Awaitable[None]],
+        health: RedisHealth,
+        metrics: Metrics,
+    ) -> None:
+        self.owned: set[int] = set()
+        """Numbers of the partitions assigned to this worker."""
+        self.loaded: dict[int, Partition] = {}
+        """The partitions in memory, by number; some may be another worker's by now."""
+        self._store = store
+        self._make_table = make_table
+        self._seek = seek
+        self._health = health
+        self._metrics = metrics
+        self._loading: dict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    @property
+    def held(self) -> list[Partition]:
+        """The partitions that are assigned to this worker and loaded."""
+        return [self.loaded[number] for number in self.owned if number in self.loaded]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every assigned partition is loaded."""
+        return self.owned <= self.loaded.keys()
+
+    def assign(self, numbers: Iterable[int]) -> None:
+        """Set the partitions that are assigned to this worker."""
+        self.owned = set(numbers)
+        self._metrics.rebalances.inc()
+        self._metrics.partitions.set(len(self.owned))
+        log.info("stream.assigned", extra={"values": {"partitions": sorted(self.owned)}})
+
+    async def get(self, number: int, topic_id: str) -> Partition | None:
+        """Return an assigned partition, loaded from Redis unless it is in memory; None when it cannot be loaded yet.
+
+        State from another topic is kept, and the topic of this id is read from its start.
+        """
+        if number in self.owned and number not in self.loaded:
+            async with self._loading[number]:
+                if number not in self.loaded and topic_id:
+                    await self._load(number, topic_id)
+        return self.loaded.get(number) if number in self.owned else None
+
+    async def _load(self, number: int, topic_id: str) -> None:
+        started = time.perf_counter()
+        try:
+            partition = await self._store.load(number, self._make_table)
+        except RedisError as error:
+            self._health.failed("load", error)
+            return
+        for kind, count in partition.lost.items():
+            self._metrics.damaged.labels(kind).inc(count)
+        if partition.topic_id != topic_id:
+            if partition.topic_id:
+                log.warning(
+                    "stream.topic.changed", extra={"values": {"partition": number, "stored": partition.position}}
+                )
+            partition.topic_id, partition.next_offset = topic_id, 0
+        self.loaded[number] = partition
+        self._metrics.load_s.observe(time.perf_counter() - started)
+        log.info(
+            "stream.loaded",
+            extra={"values": {"partition": number, "machines": len(partition.ring), "offset": partition.next_offset}},
+        )
+        await self._seek(partition)
+
+    def let_go(self, partition: Partition) -> None:
+        """Drop a partition that another worker wrote; if it is still assigned it is loaded again."""
+        self.loaded.pop(partition.number, None)

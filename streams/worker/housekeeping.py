@@ -1,0 +1,149 @@
+"""The tasks of a worker besides the stream: loads assigned partitions, ends rebuilds, repairs lost state in Redis.
+
+It also drops machines that are silent, forgotten, or too many. Shell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from redis.exceptions import NoPermissionError, RedisError
+
+from streams.state.leaving import drop_silent, forget, make_room
+from streams.state.partition import Partition
+from streams.worker.holdings import Holdings
+from streams.worker.metrics import Metrics
+from streams.worker.reading_place import ReadingPlace
+from streams.worker.redis_health import RedisHealth
+from streams.worker.store import Store
+from streams.worker.topic_watch import TopicWatch
+
+log = logging.getLogger("windward.stream")
+
+SWEEP_S = 60.0
+"""Time between two searches for machines that have been silent too long."""
+
+MEND_S = 15.0
+"""Time between two searches for stored values that Redis lost."""
+
+FORGET_S = 2.0
+"""Time between two reads of the machines to forget."""
+
+COMMIT_S = 3.0
+TICK_S = 0.5
+
+
+class Housekeeping:
+    """The task besides the stream; it ends when ``stopping()`` is true."""
+
+    def __init__(
+        self,
+        store: Store,
+        holdings: Holdings,
+        reading: ReadingPlace,
+        topic: TopicWatch,
+        health: RedisHealth,
+        metrics: Metrics,
+        *,
+        silent_s: float,
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._holdings = holdings
+        self._reading = reading
+        self._topic = topic
+        self._health = health
+        self._metrics = metrics
+        self._silent_s = silent_s
+        self._stopping = stopping
+
+    async def run(self) -> None:
+        """Run what is due every half second until the worker stops."""
+        last_commit = last_sweep = last_look = last_forget = time.monotonic()
+        while not self._stopping():
+            await asyncio.sleep(TICK_S)
+            for number in sorted(self._holdings.owned):
+                partition = await self._holdings.get(number, self._topic.topic_id)
+                if partition is None:
+                    continue
+                await self._reading.mend_stall(partition)
+                self._end_rebuild(partition)
+                if not partition.unwritten:
+                    await self._check_stored(partition)
+            if time.monotonic() - last_commit > COMMIT_S:
+                last_commit = time.monotonic()
+                await self._reading.commit(
+                    {one.number: one.written for one in self._holdings.held}, self._topic.topic_id
+                )
+            if time.monotonic() - last_forget > FORGET_S:
+                last_forget = time.monotonic()
+                await self._forget()
+            if time.monotonic() - last_look > MEND_S:
+                last_look = time.monotonic()
+                await self._mend_lost()
+                self._make_room()
+            if time.monotonic() - last_sweep > min(SWEEP_S, self._silent_s / 4):
+                last_sweep = time.monotonic()
+                for partition in self._holdings.loaded.values():
+                    self._metrics.dropped.inc(drop_silent(partition, time.time(), self._silent_s))
+
+    def _end_rebuild(self, partition: Partition) -> None:
+        """End the rebuild of a partition whose log was read again up to its former offset, or to its end."""
+        self._metrics.rebuilding.set(sum(one.rebuilt_at is not None for one in self._holdings.held))
+        if partition.rebuilt_at is None or partition.pending:
+            return
+        at_end = self._reading.end(partition) and not self._reading.behind(partition)
+        if partition.next_offset >= partition.rebuilt_at or at_end:
+            uncovered = partition.end_rebuild()
+            self._metrics.uncovered.inc(uncovered)
+            log.warning(
+                "stream.rebuilt", extra={"values": {"partition": partition.number, "slots_uncovered": uncovered}}
+            )
+
+    def _make_room(self) -> None:
+        for partition in self._holdings.held:
+            if gone := make_room(partition):
+                self._metrics.evicted.inc(gone)
+                log.error("stream.full", extra={"values": {"partition": partition.number, "machines_dropped": gone}})
+
+    async def _forget(self) -> None:
+        """Drop the data of machines up to the time at which an operator had them forgotten."""
+        try:
+            forgotten = await self._store.forgotten()
+        except NoPermissionError:
+            return  # the ACL of an earlier release lacks this key: silent machines are dropped after a day
+        except RedisError as error:
+            self._health.failed("check", error)
+            return
+        for partition in self._holdings.held if forgotten else ():
+            if gone := forget(partition, forgotten):
+                self._metrics.dropped.inc(len(gone))
+                log.info("stream.forgotten", extra={"values": {"partition": partition.number, "machines": gone}})
+
+    async def _mend_lost(self) -> None:
+        """Have values that Redis lost written again."""
+        for partition in self._holdings.held:
+            try:
+                lost = await self._store.mend_lost(partition)
+            except NoPermissionError:
+                return  # EXISTS is not allowed to this user: the next load finds what is lost
+            except RedisError as error:
+                self._health.failed("check", error)
+                return
+            if lost:
+                log.error("stream.state.lost", extra={"values": {"partition": partition.number, "values": lost}})
+                self._metrics.rewritten.inc(lost)
+
+    async def _check_stored(self, partition: Partition) -> None:
+        """Have the state written, or loaded, again when an idle partition is not what Redis holds."""
+        try:
+            current = await self._store.is_current(partition)
+            self._health.answered()
+        except RedisError as error:
+            self._health.failed("check", error)
+            return
+        if not current and partition.next_offset:
+            partition.changed = True

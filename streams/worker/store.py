@@ -1,0 +1,210 @@
+"""The store of partitions in Redis. Shell: reads and writes, and refuses to overwrite a newer state.
+
+A partition is written in one transaction that fails when another worker has written since. The stored position is
+compared with the one that this worker last read or wrote (WATCH). So a worker that lost the partition while it was
+suspended cannot overwrite newer state. A Redis that is empty after a restart, or has an older dump, is detected by the
+same comparison, and everything is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from redis.exceptions import ResponseError, WatchError
+
+from schemas.names import Names
+from schemas.process.version import product_version
+from streams.fold.admission import OFFLINE, Admission
+from streams.fold.ring import HOURS, S
+from streams.fold.table import Table
+from streams.state.partition import Partition, Position
+from streams.state.resume import Stored
+from streams.state.state_writes import held, queue_writes
+from streams.state.stored_state import STATE_FIELDS, partition_of, position_of
+
+log = logging.getLogger("windward.store")
+
+LOAD_POSITIONS = 40
+"""Positions read in one command, which bounds the size of a reply."""
+
+
+class StateAheadError(Exception):
+    """Redis holds a newer state than this worker: another one owns the partition."""
+
+
+class Store:
+    """Reads and writes partitions. ``redis`` is a ``redis.asyncio.Redis``, whose stubs mix sync and async."""
+
+    def __init__(
+        self, redis: Any, names: Names, admission: Admission = OFFLINE, instances_flush_s: float = 0.0
+    ) -> None:
+        self._redis = redis
+        self._instances_flush_s = instances_flush_s
+        self._admission = admission
+        self._names = names
+        self._version = product_version()
+
+    async def load(self, number: int, make_table: Callable[[], Table]) -> Partition:
+        """Return the partition stored in Redis; an empty one, from offset 0, when there is none.
+
+        Lost or changed values are blank, and ``rebuilt_at`` is set: the partition is to be read from the start of its
+        log.
+        """
+        try:
+            return await self._load(number, make_table)
+        except ResponseError as error:
+            if not await self._drop_foreign(number, error):
+                raise
+        partition = await self._load(number, make_table)
+        partition.lost["state"] += 1
+        return partition
+
+    async def _load(self, number: int, make_table: Callable[[], Table]) -> Partition:
+        names = self._names
+        partition = Partition(number, make_table(), admission=self._admission)
+        while True:
+            before = await self._redis.hmget(names.state(number), *STATE_FIELDS)
+            if not any(value is not None for value in before):
+                return partition
+            stored = await self._read(number)
+            if await self._redis.hmget(names.state(number), *STATE_FIELDS) == before:
+                break
+            await asyncio.sleep(0.05)  # another worker is still writing: read again
+        return partition_of(partition, before, stored)
+
+    async def _read(self, number: int) -> Stored:
+        names = self._names
+        vitals, usage = await self._redis.mget([names.vitals(number), names.instance_usage(number)])
+        positions: dict[int, bytes | None] = {}
+        for start in range(0, S, LOAD_POSITIONS):
+            chunk = range(start, min(start + LOAD_POSITIONS, S))
+            values = await self._redis.mget([names.slots(number, position) for position in chunk])
+            positions |= dict(zip(chunk, values, strict=True))
+        hours = await self._redis.mget([names.peaks(number, place) for place in range(HOURS)])
+        facts = await self._redis.hgetall(names.facts(number))
+        return Stored(vitals, positions, dict(enumerate(hours)), facts, usage)
+
+    async def _drop_foreign(self, number: int, error: ResponseError) -> bool:
+        """Delete a key of this partition that should be a hash and is not, after a command failed on it.
+
+        Return whether that was the error.
+        """
+        if not str(error).startswith("WRONGTYPE"):
+            return False
+        for key in (self._names.state(number), self._names.facts(number)):
+            if await self._redis.type(key) not in (b"hash", b"none"):
+                log.error("store.foreign", extra={"values": {"key": key}})
+                await self._redis.delete(key)
+        return True
+
+    async def mend_lost(self, partition: Partition) -> int:
+        """Have values that Redis lost written again; return how many.
+
+        So an evicted or deleted value is restored while a worker has it in memory.
+        """
+        names, number, manifest = self._names, partition.number, partition.manifest
+        positions = np.flatnonzero(manifest.positions).tolist()
+        hours = np.flatnonzero(manifest.hours).tolist()
+        keys = [names.slots(number, p) for p in positions] + [names.peaks(number, h) for h in hours]
+        keys += [names.vitals(number)] * bool(manifest.vitals) + [names.facts(number)] * bool(manifest.facts_count)
+        keys += [names.windows(number)] * bool(held(partition))
+        keys += [names.instance_usage(number)] * bool(partition.usage_sum)
+        if not manifest.vitals or await self._redis.exists(*keys) == len(keys):
+            return 0
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for key in keys:
+                pipe.exists(key)
+            there = await pipe.execute()
+        gone = {key for key, one in zip(keys, there, strict=True) if not one}
+        for position in positions:
+            partition.positions[position] |= names.slots(number, position) in gone
+        partition.hours |= {hour for hour in hours if names.peaks(number, hour) in gone}
+        if names.facts(number) in gone:
+            partition.all_facts, partition.changed_facts = True, set(partition.facts)
+        if names.instance_usage(number) in gone:
+            partition.usage.changed = partition.usage_due = True
+        partition.changed = partition.changed or bool(gone)
+        return len(gone)
+
+    async def forgotten(self) -> dict[str, float]:
+        """Return the machines that an operator had forgotten, with the time, epoch s."""
+        stored = await self._redis.hgetall(self._names.forgotten)
+        return {
+            machine.decode(errors="replace"): moment
+            for machine, raw in stored.items()
+            if (moment := _moment(raw)) is not None
+        }
+
+    async def is_current(self, partition: Partition) -> bool:
+        """Return whether Redis still has the position that this worker last read or wrote."""
+        return await self._stored(partition.number) == partition.written
+
+    async def save(self, partition: Partition, now_s: float) -> None:
+        """Write what changed, or everything if Redis has lost it.
+
+        Raises StateAheadError when Redis holds a newer state, and redis.RedisError when it cannot be reached; after
+        that the next call writes everything.
+        """
+        names, number = self._names, partition.number
+        async with self._redis.pipeline(transaction=True) as pipe:
+            try:
+                await pipe.watch(names.state(number))
+                stored = position_of(await pipe.hmget(names.state(number), "topic_id", "offset"))
+                if stored != partition.written:
+                    self._check_not_ahead(partition, stored)
+                    log.warning(
+                        "store.rewrite",
+                        extra={"values": {"partition": number, "stored": stored, "written": partition.written}},
+                    )
+                    partition.forget_written()
+                partition.refresh_table()
+                position = partition.position
+                if now_s - partition.usage_written_at >= self._instances_flush_s:
+                    partition.usage_due = True
+                pipe.multi()
+                queue_writes(pipe, names, partition, now_s, self._version)
+                partition.positions[:] = False
+                partition.hours.clear()
+                partition.changed_facts, partition.gone_facts, partition.all_facts = set(), set(), False
+                partition.changed = False
+                await pipe.execute()
+                partition.written = position
+            except WatchError:
+                partition.forget_written()
+                raise StateAheadError(f"partition {number} was written by another worker") from None
+            except ResponseError as error:
+                partition.forget_written()
+                await self._drop_foreign(number, error)
+                raise
+            except BaseException:
+                partition.forget_written()
+                raise
+
+    def _check_not_ahead(self, partition: Partition, stored: Position | None) -> None:
+        if stored is None:
+            return
+        known = {partition.topic_id, (partition.written or stored).topic_id}
+        if stored.topic_id not in known or (
+            stored.topic_id == partition.topic_id and stored.offset > partition.position.offset
+        ):
+            raise StateAheadError(
+                f"partition {partition.number}: Redis holds {stored}, this worker {partition.position}"
+            )
+
+    async def _stored(self, number: int) -> Position | None:
+        try:
+            return position_of(await self._redis.hmget(self._names.state(number), "topic_id", "offset"))
+        except ResponseError as error:
+            await self._drop_foreign(number, error)
+            raise
+
+
+def _moment(raw: bytes) -> float | None:
+    try:
+        return float(raw)
+    except ValueError:
+        return None

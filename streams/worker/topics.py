@@ -1,0 +1,126 @@
+"""Creates and checks the topics. Shell: talks to Kafka."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Annotated
+
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+from msgspec import Meta
+
+from schemas.process.connections import KafkaSettings
+from schemas.process.settings import setting
+from streams.worker.topic_settings import RETENTION_MS, wrong_settings
+
+log = logging.getLogger("windward.topics")
+
+REJECTS_RETENTION_MS = 7 * 86_400_000
+
+LEADERS_DEADLINE_S = 30
+
+BOOTSTRAP_MS = 3_000
+"""A broker that does not answer by then is asked again, so that a process that is to stop waits no longer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicSettings(KafkaSettings):
+    """How the topics are made when they are missing."""
+
+    partitions: Annotated[int, Meta(ge=1, le=1_000)] = setting(8, "partitions of a samples topic that has to be made")
+    replication: Annotated[int, Meta(ge=1, le=100)] = setting(1, "replicas of a topic that has to be made")
+    min_insync: Annotated[int, Meta(ge=1)] = setting(1, "in-sync replicas a write waits for, on a topic to be made")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.min_insync > self.replication:
+            raise ValueError(f"min_insync: {self.min_insync} is more than replication, which is {self.replication}")
+
+
+def ensure_topics(settings: TopicSettings, partitions: int | None = None) -> int:
+    """Create the samples and rejects topics where they are missing; return the samples topic's partitions.
+
+    The samples topic asks for the broker's own time stamps (LogAppendTime), against which clock skew is learned; a
+    broker that ignores that leaves the producer's. Raises KafkaError when the broker cannot be reached.
+    """
+    names = settings.names
+    admin = KafkaAdminClient(**settings.kafka_python_arguments(), bootstrap_timeout_ms=BOOTSTRAP_MS)
+    try:
+        existing = set(admin.list_topics())
+        common = {"min.insync.replicas": str(settings.min_insync)}
+        wanted = {
+            names.samples_topic: {
+                "num_partitions": partitions or settings.partitions,
+                "replication_factor": settings.replication,
+                "configs": common | {"retention.ms": str(RETENTION_MS), "message.timestamp.type": "LogAppendTime"},
+            },
+            names.rejects_topic: {
+                "num_partitions": 1,
+                "replication_factor": settings.replication,
+                "configs": common | {"retention.ms": str(REJECTS_RETENTION_MS)},
+            },
+        }
+        missing = {name: form for name, form in wanted.items() if name not in existing}
+        if missing:
+            try:
+                admin.create_topics(missing)
+                log.info("topics.created", extra={"values": {"topics": ",".join(missing)}})
+            except TopicAlreadyExistsError:
+                log.info("topics.already_created", extra={"values": {"topics": ",".join(missing)}})
+        return _await_leaders(admin, names.samples_topic)
+    finally:
+        admin.close()
+
+
+def _await_leaders(admin: KafkaAdminClient, topic: str) -> int:
+    """Return the number of partitions once each has a leader, which may be after the topic was acknowledged."""
+    until = time.monotonic() + LEADERS_DEADLINE_S
+    while True:
+        description = admin.describe_topics([topic])[0]
+        partitions = description["partitions"]
+        if partitions and not description.get("error_code") and all(p["leader_id"] >= 0 for p in partitions):
+            return len(partitions)
+        if time.monotonic() > until:
+            raise KafkaError(f"topic {topic} has partitions without a leader after {LEADERS_DEADLINE_S} s")
+        time.sleep(0.1)
+
+
+def topic_id(settings: KafkaSettings) -> str:
+    """Return the id of the samples topic: another id means another topic under the same name.
+
+    Raises KafkaError when the broker cannot be reached or does not have the topic.
+    """
+    admin = KafkaAdminClient(**settings.kafka_python_arguments(), bootstrap_timeout_ms=BOOTSTRAP_MS)
+    try:
+        topic = admin.describe_topics([settings.names.samples_topic])[0]
+        if topic.get("error_code"):
+            raise KafkaError(f"topic {settings.names.samples_topic}: error {topic['error_code']}")
+        return str(topic.get("topic_id") or "")
+    finally:
+        admin.close()
+
+
+def check_topics(settings: KafkaSettings) -> list[str]:
+    """Log every setting of the two topics that is wrong, and return the sentences.
+
+    Raises KafkaError when the broker cannot be reached or does not return them.
+    """
+    names = settings.names
+    admin = KafkaAdminClient(**settings.kafka_python_arguments(), bootstrap_timeout_ms=BOOTSTRAP_MS)
+    try:
+        told = admin.describe_configs(
+            [ConfigResource("TOPIC", topic) for topic in (names.samples_topic, names.rejects_topic)],
+            config_filter="all",
+        ).get("topic", {})
+    finally:
+        admin.close()
+    problems = []
+    for topic, values in told.items():
+        found = {name: str(each["value"]) for name, each in values.items() if each.get("value") is not None}
+        for problem in wrong_settings(found, samples=topic == names.samples_topic):
+            log.warning("topics.wrong_setting", extra={"values": {"topic": topic, "problem": problem}})
+            problems.append(f"{topic}: {problem}")
+    return problems

@@ -1,0 +1,103 @@
+"""What doctor says of what it found: each rule at a good and at a bad value, with what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ops.doctor.command import report
+from ops.doctor.findings import (
+    Finding,
+    clock_findings,
+    machine_findings,
+    name_findings,
+    redis_findings,
+    scorer_findings,
+    version_findings,
+)
+from schemas.values.hosts import host_id
+
+MACHINE_ID = "3d1219c7c4c5404aaa1f6d2a48adfda4"
+GOOD: dict[str, Any] = {"redis_version": "7.2.0", "aof_enabled": 1, "used_memory": 5e6, "maxmemory": 1e9}
+HEALTH: dict[str, Any] = {
+    "ready": True,
+    "degraded": "",
+    "profiles": ["windward"],
+    "profile": "windward",
+    "instances": 3,
+}
+
+
+@pytest.mark.parametrize(
+    ("found", "level", "said", "do"),
+    [
+        pytest.param(redis_findings("R", GOOD, holds_ledger=True), "good", "7.2.0", "", id="redis"),
+        pytest.param(redis_findings("R", GOOD | {"aof_enabled": 0}, holds_ledger=True), "warning",
+                     "nothing is appended", "appendonly yes", id="no file"),
+        pytest.param(redis_findings("R", GOOD | {"aof_enabled": 0}, holds_ledger=False), "good", "", "", id="windows"),
+        pytest.param(redis_findings("R", GOOD | {"used_memory": 95e7}, holds_ledger=True), "warning", "95%",
+                     "raise maxmemory", id="nearly full"),
+        pytest.param(redis_findings("R", GOOD | {"used_memory": 1e9}, holds_ledger=True), "error", "100%", "raise",
+                     id="full"),
+        pytest.param(redis_findings("R", GOOD | {"aof_last_write_status": "err"}, holds_ledger=True), "error",
+                     "append-only file could not", "disk", id="disk"),
+        pytest.param(redis_findings("R", GOOD | {"evicted_keys": 7}, holds_ledger=False), "warning", "7 keys", "noevic",
+                     id="evicted"),
+        pytest.param(redis_findings("R", GOOD, holds_ledger=True, open_to_all=True), "warning", "no password",
+                     "docs/security.md", id="open"),
+        pytest.param(clock_findings(0.1, {"a": 0.2}), "good", "1 machines", "", id="clocks"),
+        pytest.param(clock_findings(-3.0, {}), "warning", "-3.0 s", "NTP", id="own clock"),
+        pytest.param(clock_findings(None, {"a": 0.0, "b": -6.0}), "warning", "1 machines are 5 s off or more: b", "NTP",
+                     id="a machine's clock"),
+        pytest.param(machine_findings({"a": 5.0}, [], [], {"a": 2}), "good", "1 machines", "", id="machines"),
+        pytest.param(machine_findings({"a": 5.0, "b": 61.0}, [], [], {}), "warning", "1 of 2 machines have stale data",
+                     "agents there", id="a stale agent"),
+        pytest.param(machine_findings({"a": 500.0}, [], [], {}), "error", "1 of 1", "broker", id="all stale"),
+        pytest.param(machine_findings({"a": 5.0}, [], ["a", "b"], {}), "warning", "1 machines with operators' rules",
+                     "machines forget b", id="a ghost"),
+        pytest.param(machine_findings({"a": 5.0}, [], [], {"x": 3}), "warning", "3 instances are on 1 machines",
+                     "--machine x", id="instances on a ghost"),
+        pytest.param(machine_findings({}, [], [], {}), "error", "no machine has data", "start agents", id="nothing"),
+        pytest.param(name_findings([], {"a": "h1", "b": "h2"}, {"a": 5.0, "b": 5.0}, {}), "good", "no name of 2", "",
+                     id="names"),
+        pytest.param(name_findings(["a"], {}, {"a": 5.0}, {}), "error", "two live hosts send as 'a'",
+                     "WINDWARD_MACHINE", id="a name of two"),
+        pytest.param(name_findings([], {"new": host_id(MACHINE_ID)}, {"new": 5.0, MACHINE_ID: 90.0}, {MACHINE_ID: 2}),
+                     "warning", f"'new' is the host that was '{MACHINE_ID}', which has 2 instances",
+                     f"windward machines rename {MACHINE_ID} new", id="known by its machine-id"),
+        pytest.param(name_findings([], {"new": host_id(MACHINE_ID)}, {"new": 5.0}, {MACHINE_ID: 2}), "warning",
+                     "2 instances", "rename", id="of which only the ledger knows"),
+        pytest.param(name_findings([], {"new": "h", "old": "h"}, {"new": 5.0, "old": 90.0}, {}), "warning",
+                     "'new' is the host that was 'old'", "rename old new", id="another name"),
+        pytest.param(name_findings([], {"a": "h", "b": "h"}, {"a": 5.0, "b": 5.0}, {}), "warning",
+                     "a, b have one machine-id", "systemd-machine-id-setup", id="a copied image"),
+        pytest.param(name_findings([], {"a": "", "b": ""}, {"a": 5.0, "b": 5.0}, {}), "good", "", "", id="no ids"),
+        pytest.param(version_findings({"scorer": ["1"], "agents": ["1", "1"]}), "good", "agents 1 (2)", "", id="one"),
+        pytest.param(version_findings({"scorer": ["2"], "agents": ["1", "2"]}), "note", "agents 1, 2", "upgrading",
+                     id="versions"),
+        pytest.param(scorer_findings(HEALTH, 2, 0), "good", "2 running", "", id="scorer"),
+        pytest.param(scorer_findings(HEALTH | {"ready": False}, 1, 0), "error", "not ready", "log", id="not ready"),
+        pytest.param(scorer_findings(HEALTH | {"degraded": "old"}, 1, 0), "error", "old", "broker", id="degraded"),
+        pytest.param(scorer_findings(HEALTH | {"ledger_unaccepted": "emptied"}, 1, 0), "error", "emptied",
+                     "docs/ledger.md", id="unaccepted"),
+        pytest.param(scorer_findings(HEALTH | {"ledger_check": {"differences": 2}}, 1, 0), "warning", "2 sums",
+                     "ledger check --repair", id="sums"),
+        pytest.param(scorer_findings(HEALTH, 1, 5_000), "warning", "5000 queries wait", "another", id="queue"),
+    ],
+)  # fmt: skip
+def test_a_finding_says_what_and_what_to_do(found: list[Finding], level: str, said: str, do: str) -> None:
+    """The level, the words, the remedy."""
+    assert len(found) == 1
+    assert found[0].level == level
+    assert said in found[0].found
+    assert do in found[0].do
+    assert bool(found[0].do) == (level != "good")
+
+
+def test_a_report_fits_the_terminal() -> None:
+    """Long findings are wrapped below each other, the remedy behind an arrow; the counts end it."""
+    shown = report([Finding("Kafka", "warning", "word " * 40, "do this"), Finding("Redis", "good", "fine")], 80)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "-> do this" in shown
+    assert shown.endswith("0 errors, 1 warnings, 0 notes")

@@ -1,0 +1,71 @@
+"""The runs of a world: profiles, profiles with moves, references."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ops.replay.play.contenders import Contenders
+from ops.replay.play.evictions import Evicting
+from ops.replay.play.moves import Moving
+from ops.replay.worlds.batch_stream import with_batch
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.profile_file import parse_profile
+from tests.ops.replay.small_worlds import small_world
+
+REFERENCES = ["random feasible", "best fit by true peak", "oracle"]
+
+
+@pytest.mark.parametrize(
+    ("profiles", "shares", "expected"),
+    [
+        (["seed"], [], ["seed"]),
+        (["seed"], [0.005], ["seed", "seed + 0.5 %/h"]),
+        (
+            ["seed", "windward"],
+            [0.0015, 0.005],
+            ["seed", "windward", "windward + 0.15 %/h", "windward + 0.5 %/h"],
+        ),
+    ],
+)
+def test_every_profile_but_the_baseline_is_moved_too(
+    profiles: list[str], shares: list[float], expected: list[str]
+) -> None:
+    """A baseline that is alone is moved itself; the references are always there and never moved."""
+    catalogue = load_profiles(())
+    movings = [Moving(share=share) for share in shares]
+    contenders = Contenders([catalogue.choose(name) for name in profiles], "seed", movings)
+    world = small_world(machines=2)
+    found = list(contenders.of(world))
+    assert [one.policy.name for one in found] == expected + REFERENCES
+    assert [one.mover is not None for one in found] == ["%/h" in one.policy.name for one in found]
+    assert contenders.count(world) == len(found)
+
+
+@pytest.mark.parametrize("batch", [0.0, 0.5])
+def test_a_recorded_placement_is_a_reference_where_it_is_known(batch: float) -> None:
+    """Of the recorded worlds of a run alone, with batch or without."""
+    world = small_world(machines=2)
+    world = with_batch(world, batch) if batch else world
+    recorded = replace(world, placed_on=np.zeros(len(world.instances), np.int64))
+    contenders = Contenders([load_profiles(()).choose("seed")], "seed", [])
+    names = [[one.policy.name for one in contenders.of(each)] for each in (world, recorded)]
+    assert names[1] == ["seed", "as recorded", *names[0][1:]]
+    assert contenders.count(recorded) == len(names[1])
+
+
+def test_worlds_with_batch_have_references_of_their_own() -> None:
+    """And profiles that count by class take part with evictions, too."""
+    by_class = parse_profile('[[filters]]\nuse = "fits"\nclasses = {}', "classes")
+    plain = load_profiles(()).choose("seed")
+    world = with_batch(small_world(machines=2), 0.5)
+    contenders = Contenders([plain, by_class], "seed", [], [Evicting(5), Evicting(1, by_class)])
+    found = list(contenders.of(world))
+    assert [one.policy.name for one in found] == [
+        "seed", "classes", "classes, evict 5 min", "classes, evict 1 min by classes", "seed, prod alone",
+        "classes, batch known",
+    ]  # fmt: skip
+    assert [one.evictor.every_minutes if one.evictor else 0 for one in found] == [0, 0, 5, 1, 0, 0]
+    assert contenders.count(world) == len(found)

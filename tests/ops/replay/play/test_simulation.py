@@ -1,0 +1,180 @@
+"""The loop: hand-checked worlds of two machines, and laws over small ones."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from ops.replay.play.policies import Moment, Move, Policy, ProfilePolicy
+from ops.replay.play.references import BestFitByPeak, Oracle, RandomFeasible
+from ops.replay.play.simulation import Outcome, simulate
+from ops.replay.report.measures import measure, utilization
+from ops.replay.workload import Workload
+from schemas.resources import CPU
+from schemas.rpc.request import Request
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.rank import rank
+from tests.ops.replay.small_worlds import small_world, world
+
+
+def profile(name: str = "windward") -> ProfilePolicy:
+    """A built-in profile as a policy."""
+    return ProfilePolicy(load_profiles(()).choose(name))
+
+
+def policies() -> list[Policy]:
+    """Two profiles and the references, fresh."""
+    return [profile(), profile("kubernetes"), RandomFeasible(1), BestFitByPeak(1), Oracle(1)]
+
+
+def on(outcome: Outcome) -> list[int]:
+    """The machine of each instance."""
+    return outcome.fleet.machine_of.tolist()
+
+
+def test_two_machines_share_two_instances() -> None:
+    """The second instance goes to the other machine: the first one's credit counts though no window shows it yet."""
+    outcome = simulate(world([10.0, 10.0], [(2.0, 2.0, 0, 60), (2.0, 2.0, 0, 60)]), profile())
+    assert sorted(on(outcome)) == [0, 1]
+    assert outcome.fleet.load[0, :, :60].tolist() == [[2.0] * 60] * 2
+    assert not outcome.fleet.load[0, :, 60:].any()
+
+
+def test_measured_load_decides() -> None:
+    """After an hour the machine whose instance uses much is avoided, though both promised the same."""
+    outcome = simulate(world([10.0, 10.0], [(2.0, 6.0, 0, 200), (2.0, 0.5, 0, 200), (2.0, 2.0, 90, 30)]), profile())
+    busy, idle, placed = on(outcome)
+    assert placed == idle != busy
+
+
+def test_a_refused_instance_asks_again_after_four_minutes() -> None:
+    """The third one fits only when the first two have ended; its life begins then."""
+    outcome = simulate(world([4.0, 4.0], [(3.0, 1.0, 0, 10), (3.0, 1.0, 0, 10), (3.0, 1.0, 1, 7)]), profile())
+    assert outcome.placed.tolist() == [0, 0, 13]
+    assert outcome.tries.tolist() == [1, 1, 4]
+    assert outcome.fleet.end[2] == 20
+    assert measure(outcome)["steady"]["refused_first"] == pytest.approx(1 / 3)
+    assert outcome.refusals == {"0/2 feasible: 2 cpu too full": 1}
+
+
+def test_each_try_is_one_decision() -> None:
+    """Of equal requests, which are one batch, each has its part of the time."""
+    outcome = simulate(world([4.0, 4.0], [(1.0, 1.0, 0, 10)] * 6 + [(9.0, 1.0, 8, 10)]), profile())
+    assert outcome.tries.tolist() == [1] * 6 + [58]
+    assert len(outcome.decision_s) == outcome.tries.sum()
+
+
+def test_figures_of_a_world_checked_by_hand() -> None:
+    """One machine at 120 %, one idle, for half of the time."""
+    small = world([10.0, 10.0], [(5.0, 12.0, 0, 120)])
+    figures = measure(simulate(small, profile()))["steady"]
+    assert figures["std"] == pytest.approx(0.5 * 0.5)  # 1 and 0, half of the time
+    assert figures["hot100"] == figures["hot90"] == pytest.approx(0.25)
+    assert figures["lost"] == pytest.approx(2 / 12)
+    assert figures["on_hot"] == 1.0
+    assert figures["mean"] == pytest.approx(0.3)
+    assert figures["refused_first"] == 0.0
+
+
+def test_agents_measure_no_more_than_the_capacity() -> None:
+    """Demand above it is lost; the readings that are folded stop at the machine's cores."""
+    outcome = simulate(world([10.0, 10.0], [(5.0, 12.0, 0, 120)]), profile())
+    assert outcome.fleet.load.max() == 12.0
+    assert outcome.fleet.readings(0, 120).max() == 10.0
+
+
+@pytest.mark.parametrize("policy", policies(), ids=lambda policy: policy.name)
+def test_the_same_seed_is_the_same_result(policy: Policy) -> None:
+    """World and choices follow from the seed alone."""
+    again = next(one for one in policies() if one.name == policy.name)
+    first, second = simulate(small_world(), policy), simulate(small_world(), again)
+    assert on(first) == on(second)
+    assert (first.fleet.load == second.fleet.load).all()
+
+
+@pytest.mark.parametrize("policy", policies(), ids=lambda policy: policy.name)
+def test_a_machine_carries_the_sum_of_its_instances(policy: Policy) -> None:
+    """Nothing is lost or made up between instances and machines."""
+    small = small_world()
+    outcome = simulate(small, policy)
+    total = np.zeros_like(outcome.fleet.load[0])
+    for instance, row in enumerate(on(outcome)):
+        first, last = int(outcome.placed[instance]), min(int(outcome.fleet.end[instance]), small.minutes)
+        if row >= 0:
+            total[row, first:last] += small.usage.of(instance, CPU, first, last)
+    assert np.allclose(total, outcome.fleet.load[0])
+
+
+def test_every_policy_meets_the_same_arrivals() -> None:
+    """Instances, their times and what they ask are the workload's; a policy only says where."""
+    small = small_world()
+    outcomes = [simulate(small, policy) for policy in policies()]
+    assert all((outcome.tries > 0).all() for outcome in outcomes)
+    placed_at_once = np.all([outcome.tries == 1 for outcome in outcomes], axis=0)
+    for outcome in outcomes:
+        assert (outcome.placed[placed_at_once] == small.start[placed_at_once]).all()
+
+
+def test_nothing_is_promised_twice() -> None:
+    """What the instances of a machine asked for never exceeds its cores, under the default profile."""
+    small = small_world(requests=0.95)
+    outcome = simulate(small, profile())
+    for minute in range(0, small.minutes, 60):
+        live = [k for k in outcome.fleet.running(minute) if outcome.placed[k] <= minute]
+        asked = np.bincount(outcome.fleet.machine_of[live], small.asked[CPU, live], minlength=len(small.machines))
+        assert (asked <= small.capacity[CPU] + 1e-6).all()
+
+
+def test_knowing_the_future_is_no_hotter_than_chance() -> None:
+    """The oracle and the default have fewer hot minutes than the random policy."""
+    small = small_world(seed=3)
+    hot = {p.name: measure(simulate(small, p))["steady"]["hot90"] for p in policies()}
+    assert hot["oracle"] < hot["random feasible"]
+    assert hot["windward"] < hot["random feasible"]
+
+
+def test_a_mover_takes_the_load_with_it() -> None:
+    """A moved instance loads its new machine from that minute on, in truth and in the ledger."""
+
+    class ToTheOther:
+        def moves(self, moment: Moment) -> list[Move]:
+            return [Move(0, 1 - int(moment.fleet.machine_of[0]))] if moment.minute == 60 else []
+
+    def run(small: Workload) -> Outcome:
+        return simulate(small, profile(), mover=ToTheOther())
+
+    outcome = run(world([10.0, 10.0], [(2.0, 3.0, 0, 180), (1.0, 0.5, 90, 20)]))
+    load = utilization(outcome)
+    assert [(minute, move.instance) for minute, move in outcome.moves] == [(60, 0)]
+    assert sorted(load[:, 59].tolist()) == sorted(load[:, 60].tolist()) == [0.0, 0.3]
+    assert load[:, 59].argmax() != load[:, 60].argmax()
+    assert not load[:, 180:].any()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_seen_of_instances_that_use_what_they_ask_is_their_load(seed: int) -> None:
+    """Credits and debits make up for what windows show late, whoever comes, leaves or moves."""
+    draw = np.random.default_rng(seed)
+    asked, start, life = draw.choice([0.5, 1.0, 2.0, 4.0], 150), draw.integers(0, 270, 150), draw.integers(2, 150, 150)
+    small = world([99.0] * 4, list(zip(asked, asked, np.sort(start), life, strict=True)), 300)
+    policy, moments = profile(), []
+
+    class Moving:
+        def moves(self, moment: Moment) -> list[Move]:
+            running = moment.fleet.running(moment.minute)
+            chosen = draw.choice(running, min(2, len(running)), replace=False)
+            moves = [Move(int(one), int(draw.integers(4))) for one in chosen]
+            return [move for move in moves if moment.fleet.machine_of[move.instance] != move.row]
+
+    def look(moment: Moment) -> None:
+        taught = dataclasses.replace(policy.profile.load_model, learned=False)
+        seen = rank(Request(), moment.snapshot, moment.ledger, dataclasses.replace(policy.profile, load_model=taught),
+                    moment.now_s).machines  # fmt: skip
+        np.testing.assert_allclose(seen.mean[CPU], moment.fleet.load[CPU, :, moment.minute], atol=1e-9)
+        moments.append(moment.minute)
+
+    outcome = simulate(small, policy, mover=Moving(), observer=look)
+    assert len(moments) > 50
+    assert len(outcome.moves) > 20

@@ -1,0 +1,220 @@
+"""A workload from a recording: its instances and machines, the data that is filled in, and the messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from ops.record.entry import Decision, Gap
+from ops.record.figures import pack
+from ops.replay.play.fleet import Fleet
+from ops.replay.play.references import AsRecorded
+from ops.replay.play.simulation import simulate
+from ops.replay.recorded.missing import Missing
+from ops.replay.recorded.recorded import read_recorded
+from ops.replay.workload import Workload, WorkloadError
+from schemas.messages.operator import OperatorFacts
+from schemas.resources import CPU
+from scorer.ledger.record.instance import copy_with
+from tests.effort import effort
+from tests.in_process import run_command
+from tests.ops.replay import fuzz_recorded
+from tests.ops.replay.recordings import ORIGIN_S, change, cpu, ended, load, record, state, write
+
+MINUTES = 30
+A, B, C = record(1, -600, "m0"), record(2, 10, "m1", kind="redis", labels={"team": "x"}), record(3, 12, "m0", cpu=4.0)
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """Half an hour of two machines. A lives all the time, B from 10 to 20, C without reports from 12 on."""
+    first = state(0, ["m0", "m1"], [A], pairs=["m0\ti1", "m1\ti2", "m1\ti1"])
+    minutes = np.arange(MINUTES)
+    m0 = 1.0 + 0.5 + np.where(minutes >= 12, 3.0, 0.0)  # A, load of no instance, C
+    m1 = np.where((minutes >= 10) & (minutes < 20), 2.0, 0.0)
+    return write(
+        tmp_path / "recording",
+        first,
+        change(10, copy_with(B, state="reserved", started_at=0.0)),
+        change(11, B),
+        change(
+            13, C, usage=pack(cpu([0] * 30, minutes.tolist(), [1.0] * 30)),
+            load=load(minutes.tolist(), [m0.tolist(), m1.tolist()]),
+        ),
+        change(20, ended(B, 20), usage=pack(cpu([1] * 10, range(10, 20), [2.0] * 10))),
+        change(21, usage=pack(cpu([2], [15], [9.0]))),
+        change(MINUTES),
+    )  # fmt: skip
+
+
+def read(path: Path, first: float = 0, last: float = MINUTES) -> tuple[Workload, Missing]:
+    """The workload between two minutes."""
+    return read_recorded(path, ORIGIN_S + 60 * first, ORIGIN_S + 60 * last)
+
+
+def used(world: Workload, name: str) -> list[float]:
+    """CPU of an instance by minute of its life."""
+    at = list(world.instances).index(name)
+    start = int(world.start[at])
+    return [float(x) for x in world.usage.of(at, CPU, start, start + int(world.life[at]))]
+
+
+def test_the_workload_has_the_instances_that_ran_their_machines_and_their_usage(recording: Path) -> None:
+    """Start, end, request and usage are those of the live fleet; a report by another machine counts for nothing."""
+    world, missing = read(recording)
+    assert list(world.machines) == ["m0", "m1"]
+    assert world.capacity[CPU].tolist() == [16.0, 16.0]
+    assert world.machine_labels[0] == {"rack": "rack of m0"}
+    assert list(world.instances) == ["i1", "i2", "i3"]
+    assert world.start.tolist() == [0, 10, 12]
+    assert world.life.tolist() == [30, 10, 18]
+    assert world.placed_on.tolist() == [0, 1, 0]
+    assert used(world, "i1") == [1.0] * 30
+    assert used(world, "i2") == [2.0] * 10
+    request = world.request(1)
+    assert (request.cpu, request.kind, request.labels, request.id) == (2.0, "redis", {"team": "x"}, "i2")
+    assert missing.filled.held == 0
+
+
+def test_an_instance_without_reports_has_its_share_of_the_rest_and_the_others_stay(recording: Path) -> None:
+    """C has what its machine used beyond A, at most what it asks; the load before it belongs to no instance."""
+    world, missing = read(recording)
+    assert used(world, "i3") == pytest.approx([3.5] * 18, rel=1e-3)
+    assert world.system is not None
+    assert world.system[0, 0].tolist() == pytest.approx([0.5] * 12 + [0.0] * 18, abs=0.01)
+    assert missing.filled.shared == 1
+    assert any("1 of 3 instances have no usage" in line for line in missing.lines(world))
+
+
+def test_the_recorded_placement_has_the_recorded_load(recording: Path) -> None:
+    """Every machine and minute as measured: the sum of the instances and of the load of no instance."""
+    world, _ = read(recording)
+    outcome = simulate(world, AsRecorded())
+    minutes = np.arange(MINUTES)
+    m0 = 1.5 + np.where(minutes >= 12, 3.0, 0.0)
+    m1 = np.where((minutes >= 10) & (minutes < 20), 2.0, 0.0)
+    np.testing.assert_allclose(outcome.fleet.load[0], [m0, m1], atol=0.01)
+    assert outcome.placed.tolist() == [0, 10, 12]
+    assert Fleet(world).load.sum() > 0
+
+
+def test_a_part_of_the_time_is_that_part(recording: Path) -> None:
+    """An instance that lives at its beginning starts there; one that ended before is not in it."""
+    world, _ = read(recording, 21, 30)
+    assert list(world.instances) == ["i1", "i3"]
+    assert world.start.tolist() == [0, 0]
+    assert world.minutes == 9
+    assert world.origin_s == ORIGIN_S + 21 * 60
+
+
+def test_what_is_missing_is_filled_in_and_counted(tmp_path: Path) -> None:
+    """A gap has the value before it, an instance without any figure what it asks; ends and refusals are counted."""
+    lost, never, other = record(4, 1, "m0"), record(5, 2, "m0", "reserved"), record(6, 3, "gone", cpu=1.5)
+    refusal = Decision(stamp=f"{int(ORIGIN_S * 1000) + 60_000}-0", answer=b'{"missing":2}')
+    reserved = {"m0": msgspec.json.encode(OperatorFacts(reserve={"cpu": 4}))}
+    gap = Gap("samples", ORIGIN_S + 60, ORIGIN_S + 120, 7, "why")
+    path = write(
+        tmp_path / "recording",
+        state(
+            0, ["m0"], [A], pairs=["m0\ti1"], operator={"m0": msgspec.json.encode(OperatorFacts(reserve={"cpu": 4}))}
+        ),
+        change(2, lost, never, usage=pack(cpu([0, 0], [0, 5], [1.0, 3.0])), gaps=[gap], decisions=[refusal]),
+        change(4, other, ended(never, 4, "expired"), load=load([0, 1], [[1.0, 4.0]])),
+        state(8, ["m0"], [A, other], operator=reserved),
+        change(10),
+    )
+    world, missing = read(path, 0, 12)
+    assert world.capacity[CPU].tolist() == [12.0]
+    assert used(world, "i1") == [1.0] * 5 + [3.0] * 7
+    assert used(world, "i4") == pytest.approx([2.0] * 4 + [1.0] * 3, abs=0.01)
+    assert used(world, "i6") == [1.5] * 9
+    said = "\n".join(missing.lines(world))
+    for words in (
+        "2m of the time asked for were not recorded", "10 minutes of instances", "10 of 12 minutes of machines",
+        "1 instances whose end", "1 reservations that were never", "2 instances were refused",
+        "gap: samples, 1m, 7 messages: why", "1 of 3 instances have no usage, nor their machine",
+    ):  # fmt: skip
+        assert words in said, said
+
+
+def test_a_life_that_was_not_in_a_later_state_ended_by_then(tmp_path: Path) -> None:
+    """And one that moved counts where it began; a second life under the id has another name."""
+    first, second = record(7, 0, "m0", id="a"), record(8, 6, "m1", id="a")
+    moved = copy_with(second, machine="m0", started_at=ORIGIN_S + 8 * 60)
+    path = write(
+        tmp_path / "recording",
+        state(0, ["m0", "m1"], [first]),
+        state(5, ["m0", "m1"]),
+        change(7, second),
+        change(9, moved),
+        state(11, ["m0", "m1"], [moved]),
+        change(12),
+    )
+    world, missing = read(path, 0, 12)
+    assert list(world.instances) == ["a", "a (2)"]
+    assert world.life.tolist() == [5, 6]
+    assert world.placed_on.tolist() == [0, 1]
+    assert missing.moved == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "entries", "message"),
+    [
+        ("no instances", [state(0, ["m0"])], "there are no instances"),
+        ("no machines", [state(0, [], [A])], "no machines with a known number of cores"),
+        ("not then", [state(500, ["m0"], [A])], "nothing was recorded"),
+        ("no record", [change(0, A), msgspec.structs.replace(state(0, ["m0"]), instances=[b"{"])], "truncated"),
+    ],
+)
+def test_what_cannot_be_replayed_is_told(tmp_path: Path, what: str, entries: list[Any], message: str) -> None:
+    """By what is wrong."""
+    path = write(tmp_path / "recording", *entries)
+    with pytest.raises(WorkloadError, match=message):
+        read(path)
+
+
+def test_the_command_compares_profiles_on_a_recording(recording: Path) -> None:
+    """By its folder or by a time alone; the recorded placement is among the references."""
+    environ = {"WINDWARD_RECORD_DIR": str(recording)}
+    done = run_command("replay", "--last", "20m", "--profile", "windward", "--json", environ=environ)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert "as recorded" in json.dumps(found)
+    assert any("no usage" in line for line in found["missing"])
+    done = run_command("replay", str(recording), "--profile", "windward", environ={})
+    assert done.returncode == 0, done.stderr
+    assert "as recorded" in done.stdout
+    assert "instances have no usage" in done.stderr
+
+
+@pytest.mark.long
+def test_every_mutated_recording_is_read_or_refused() -> None:
+    """In words; some of each."""
+    entries = effort(300, 20_000)
+    counts = fuzz_recorded.fuzz(entries)
+    assert counts.total() == entries
+    assert min(counts["read"], counts["refused"]) > entries // 10
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((), "sources: name a trace"),
+        (("--last", "7d", "--since", "5"), "last: does not go together"),
+        (("--since", "tomorrow"), "since: expected a time such as"),
+        (("--since", "2023-11-14T22:00", "--until", "2023-11-14T22:01"), "until: expected two minutes"),
+        (("--since", "2040-01-01"), "since: the recording is from 2023-11-14T22:00 to 2023-11-14T22:30 (UTC)"),
+        (("--until", "2023-11-14"), "until: the recording is from 2023-11-14T22:00 to 2023-11-14T22:30 (UTC)"),
+        (("--last", "1h", "--record-dir", "/nowhere"), "record_dir: /nowhere cannot be read"),
+    ],
+)
+def test_a_time_that_makes_no_sense_is_refused(recording: Path, given: tuple[str, ...], message: str) -> None:
+    """With exit code 2 and the setting's name."""
+    done = run_command("replay", *given, environ={"WINDWARD_RECORD_DIR": str(recording)})
+    assert done.returncode == 2
+    assert message in done.stderr

@@ -1,0 +1,178 @@
+"""The live view: keys sort, turn, filter and search; 80 columns; one frame as text; a server that goes away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import redis
+from textual.pilot import Pilot
+from textual.widgets import DataTable, Input, Static
+
+from ops.top.app import TopApp
+from ops.top.fleet_view import join_tables
+from ops.top.settings import TopSettings
+from ops.top.view import Decision, Moment, Row, as_json, cells, chosen, columns, frame, reported, rows_of
+from schemas.process.tables import Screen
+from schemas.tables.window_table import decode_table
+from tests.window_tables import window_table
+
+WINDOWS_S = (300, 900, 3600)
+
+
+def row(machine: str, cpu: float, *, memory: float = 0.5, age_s: float = 3.0, disk: float | None = None) -> Row:
+    """A machine."""
+    return Row(machine, (cpu, cpu, cpu), 0.05, (memory, memory, memory), {"nic": 0.1, "disk": disk}, 0.2, age_s)
+
+
+ROWS = [
+    row("rack-1-node-00001", 0.2, memory=0.9),
+    row("rack-1-node-00002", 0.9),
+    row("rack-2-node-00003", 0.5, age_s=90, disk=0.7),
+]
+MOMENT = Moment(
+    now_s=1_000.0, windows_s=WINDOWS_S, rows=ROWS, std={"cpu": (0.1, 0.1, 0.1)}, waiting=2, scorers=1,
+    decisions=[Decision(990.0, "db-1 on rack-1-node-00001, 3/3 feasible")],
+)  # fmt: skip
+
+
+def driven(
+    steps: Callable[[Pilot[None], TopApp], Awaitable[None]], moments: list[Moment | Exception] | None = None
+) -> TopApp:
+    """Run the application at 80 columns, do the steps, return it."""
+    left = list(moments or [])
+
+    def read() -> Moment:
+        found = left.pop(0) if left else MOMENT
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    app = TopApp(read, TopSettings(interval_s=3600))
+
+    async def run() -> None:
+        async with app.run_test(size=(80, 24)) as pilot:
+            await app.workers.wait_for_complete()
+            await pilot.pause()
+            await steps(pilot, app)
+
+    asyncio.run(run())
+    return app
+
+
+def names(app: TopApp) -> list[str]:
+    """The machines, from the top."""
+    shown = app.query_one(DataTable)
+    return [str(shown.get_row_at(at)[0]) for at in range(shown.row_count)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "wanted"),
+    [
+        pytest.param([], [2, 3, 1], id="cpu first"),
+        pytest.param(["m"], [1, 2, 3], id="memory"),
+        pytest.param(["d"], [3, 1, 2], id="disk"),
+        pytest.param(["a"], [3, 1, 2], id="age"),
+        pytest.param(["N"], [1, 2, 3], id="name"),
+        pytest.param(["r"], [1, 3, 2], id="turned"),
+        pytest.param(["s"], [3], id="stale only"),
+        pytest.param(["slash", *"rack-2", "enter"], [3], id="search"),
+        pytest.param(["slash", *"rack-2", "enter", "escape"], [2, 3, 1], id="search ended"),
+    ],
+)
+def test_keys(keys: list[str], wanted: list[int]) -> None:
+    """Each key changes what is shown, and in which order."""
+
+    async def steps(pilot: Pilot[None], app: TopApp) -> None:
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert [int(name[-5:]) for name in names(app)] == wanted
+
+    driven(steps)
+
+
+def test_at_80_columns_names_are_whole_and_nothing_scrolls() -> None:
+    """Columns go instead."""
+
+    async def steps(pilot: Pilot[None], app: TopApp) -> None:
+        shown = app.query_one(DataTable)
+        assert shown.virtual_size.width <= 80
+        titles = [str(column.label) for column in shown.columns.values()]
+        assert titles[:2] == ["machine", "cpu 5m"]
+        assert {"cpu 15m", "mem 5m", "nic", "disk", "risk"} <= set(titles)
+        assert "db-1 on rack-1-node-00001" in str(app.query_one("#decisions", Static).render())
+
+    driven(steps)
+
+
+def test_a_server_that_is_away_leaves_the_last_moment_and_says_so() -> None:
+    """And the view goes on when it is back."""
+
+    async def steps(pilot: Pilot[None], app: TopApp) -> None:
+        app.look()
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert len(names(app)) == 3
+        assert "no answer from Redis: gone" in str(app.query_one("#heading", Static).render())
+        app.look()
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "no answer" not in str(app.query_one("#heading", Static).render())
+
+    driven(steps, [MOMENT, redis.ConnectionError("gone"), MOMENT])
+
+
+def test_a_search_field_is_there_only_while_it_is_asked_for() -> None:
+    """It takes no line of the machines otherwise."""
+
+    async def steps(pilot: Pilot[None], app: TopApp) -> None:
+        assert not app.query_one("#filter", Input).display
+        await pilot.press("slash")
+        assert app.query_one("#filter", Input).display
+
+    driven(steps)
+
+
+def test_a_resource_that_no_machine_reports_has_no_column() -> None:
+    """Where some do, the others have none; as JSON each row has every resource."""
+    without = replace(MOMENT, rows=ROWS[:2])
+    assert "disk" not in [column.title for column in columns(without)]
+    assert len(columns(without)) == len(cells(ROWS[0], reported(without)))
+    assert cells(ROWS[0], reported(MOMENT))[-4:-2] == ["10%", "-"]
+    assert cells(ROWS[2], reported(MOMENT))[-4:-2] == ["10%", "70%"]
+    assert [(one["nic"], one["disk"]) for one in as_json(MOMENT)["rows"]] == [(0.1, None), (0.1, None), (0.1, 0.7)]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_frame_fits(width: int) -> None:
+    """Figures, machines, decisions as text; names and the shortest windows stay."""
+    shown = frame(MOMENT, chosen(MOMENT, "cpu"), Screen(width), machines=2, decisions=5)
+    table = [line for line in shown.splitlines() if "rack-1-node-00002" in line or "cpu 5m" in line]
+    assert len(table) == 2
+    assert all(len(line) <= width for line in table)
+    assert "3 machines, 1 stale" in shown
+    assert "10s ago  db-1 on" in shown
+
+
+def test_an_empty_fleet_is_shown(tmp_path: Path) -> None:
+    """Before the first sample."""
+    assert "0 machines" in frame(Moment(0.0), [], Screen(80), machines=5, decisions=5)
+
+
+def test_every_machine_of_a_large_fleet_has_a_risk() -> None:
+    """Hot ones, too, which no scorer would offer. A machine without data has none."""
+    count = 1_500
+    used = np.linspace(0.0, 1.2, count)
+    raw = window_table([f"m{n:04d}" for n in range(count)], utilization=used, capacity=(16.0, 64e9))
+    blank = window_table(["blank"], capacity=(np.nan, np.nan, np.nan), partition=1)
+    rows = rows_of(join_tables([decode_table(raw), decode_table(blank)]), now_s=0.0)
+    assert len(rows) == count + 1
+    for at in (0, 700, count - 1):
+        sigma = min(0.1 * used[at], 1.0)
+        assert rows[at].risk == pytest.approx((min(used[at], 1.0) + sigma) / 2, rel=1e-6)
+    assert rows[-1].risk is None
+    assert rows_of(join_tables([]), now_s=0.0) == []

@@ -1,0 +1,172 @@
+"""Reading requests: amounts in base units, and every error names the field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.resources import RESOURCES
+from schemas.rpc.envelope import Query
+from schemas.rpc.request import Affinity, InvalidRequest, Preference, Request, Toleration, read_request
+
+WRONG: list[tuple[str, Any, str]] = [
+    ("not an object", [], "expected an object, got a list"),
+    ("null", None, "expected an object, got null"),
+    ("unknown field", {"cpus": 2}, "no such field: 'cpus'"),
+    ("cpu is a list", {"cpu": [2]}, "cpu: expected a number or text, got a list"),
+    ("cpu is yes", {"cpu": True}, "cpu: expected a number or text, got true or false"),
+    ("cpu is no amount", {"cpu": "two"}, "cpu: 'two' is not an amount such as 2, 500m, 10G or 10Gi"),
+    ("cpu is negative", {"cpu": -1}, "cpu: -1.0 is not a finite amount of zero or more"),
+    ("cpu is endless", {"cpu": "inf"}, "cpu: 'inf' is not a finite amount"),
+    ("cpu is huge", {"cpu": 10**400}, "cpu: "),
+    ("memory is no amount", {"memory": "10GB"}, "memory: '10GB' is not an amount"),
+    ("nic is negative", {"nic": "-1G"}, "nic: '-1G' is not a finite amount"),
+    ("maxmemory", {"maxmemory": "x"}, "maxmemory: 'x' is not an amount"),
+    ("limit is no amount", {"limits": {"cpu": "x"}}, "limits.cpu: 'x' is not an amount"),
+    ("limit of nothing known", {"limits": {"gpu": 1}}, "limits: no resource 'gpu'; there are cpu, memory, nic"),
+    ("expected is no amount", {"expected": {"nic": -3}}, "expected.nic: -3.0 is not a finite amount"),
+    ("expected of nothing known", {"expected": {"gpu": 1}}, "expected: no resource 'gpu'; there are cpu, memory"),
+    ("limits are a list", {"limits": [1]}, "limits: expected an object, got a list"),
+    ("port zero", {"ports": [0]}, "ports[0]: expected a whole number of 1 or more"),
+    ("port too large", {"ports": [1, 65_536]}, "ports[1]: expected a whole number of at most 65535"),
+    ("ports are a number", {"ports": 7001}, "ports: expected a list, got a whole number"),
+    ("id too long", {"id": "i" * 254}, "id: expected text of at most 253"),
+    ("unknown class", {"priority_class": "gold"}, "priority_class: no such choice: 'gold'"),
+    ("label is a number", {"labels": {"a": 1}}, "labels[...]: expected text, got a whole number"),
+    ("masters negative", {"cluster_masters": -1}, "cluster_masters: expected a whole number of 0 or more"),
+    ("preference without selector", {"prefer": [{}]}, "prefer[0]: 'selector' is missing"),
+    (
+        "preference too heavy",
+        {"prefer": [{"selector": "a", "weight": 101}]},
+        "prefer[0].weight: expected a number of at most",
+    ),
+    ("preference with more", {"prefer": [{"selector": "a", "w": 1}]}, "prefer[0]: no such field: 'w'"),
+    (
+        "rules too long",
+        {"selector": "a" * 16_000, "prefer": [{"selector": "b" * 385}]},
+        "selector, prefer, affinity, anti_affinity and tolerations: 16385 characters in all, at most 16384",
+    ),
+    ("affinity without instances", {"affinity": [{}]}, "affinity[0]: 'instances' is missing"),
+    ("anti-affinity is text", {"anti_affinity": ["a"]}, "anti_affinity[0]: expected an object, got text"),
+    ("unknown effect", {"tolerations": [{"effect": "x"}]}, "tolerations[0].effect: no such choice: 'x'"),
+    ("window negative", {"window_s": -1}, "window_s: expected a whole number of 0 or more"),
+    ("window is a fraction", {"window_s": 0.5}, "window_s: expected a whole number, got a number"),
+    ("count zero", {"count": 0}, "count: expected a whole number of 1 or more"),
+    ("count too large", {"count": 10_001}, "count: expected a whole number of at most 10000"),
+    ("top zero", {"top": 0}, "top: expected a whole number of 1 or more"),
+    ("explain is text", {"explain": "yes"}, "explain: expected true or false, got text"),
+    ("no lifetime", {"ttl_s": 0}, "ttl_s: expected a number above 0"),
+    ("ports too many", {"ports": [1] * 65}, "ports: expected a list of at most 64, got 65"),
+    ("data labels too many", {"data_labels": ["a"] * 257}, "data_labels: expected a list of at most 256, got 257"),
+    ("preferences too many", {"prefer": [{"selector": "a"}] * 33}, "prefer: expected a list of at most 32, got 33"),
+    ("rules too many", {"anti_affinity": [{"instances": {}}] * 33}, "anti_affinity: expected a list of at most 32"),
+    ("affinity too many", {"affinity": [{"instances": {}}] * 33}, "affinity: expected a list of at most 32, got 33"),
+    ("tolerations too many", {"tolerations": [{}] * 129}, "tolerations: expected a list of at most 128, got 129"),
+    ("labels too many", {"labels": {f"{n}": "" for n in range(65)}}, "labels: expected an object of at most 64"),
+    ("label too long", {"labels": {"a": "b" * 254}}, "labels[...]: expected text of at most 253 characters, got 254"),
+    ("labels too long", {"labels": {f"{n}": "b" * 253 for n in range(40)}}, "labels: 10190 characters in all, at most"),
+    ("selector too long", {"selector": "a" * 16_385}, "selector: expected text of at most 16384 characters, got 16385"),
+    ("cluster too long", {"cluster": "a" * 254}, "cluster: expected text of at most 253 characters, got 254"),
+    ("amount too long", {"cpu": "1" * 65}, "cpu: expected text of at most 64 characters, got 65"),
+    ("lifetime over a day", {"ttl_s": 86_401}, "ttl_s: expected a number of at most 86400"),
+]
+
+
+@pytest.mark.parametrize(("name", "params", "wanted"), WRONG, ids=[row[0] for row in WRONG])
+def test_a_wrong_request_names_the_field(name: str, params: Any, wanted: str) -> None:
+    """The field first, then what was expected and what came."""
+    with pytest.raises(InvalidRequest) as error:
+        read_request(params)
+    assert str(error.value).startswith(wanted), name
+
+
+def test_an_empty_request_is_best_effort() -> None:
+    """Everything has a default."""
+    assert read_request({}) == Request()
+    assert read_request({}).amounts() == (0.0,) * len(RESOURCES)
+    assert read_request({"cpu": 0, "memory": None}).given_amounts()[:2] == (0.0, None)
+
+
+def test_amounts_come_out_in_base_units() -> None:
+    """Wherever an amount may stand."""
+    got = read_request(
+        {
+            "cpu": "500m",
+            "memory": "10Gi",
+            "nic": 125_000_000,
+            "maxmemory": "8G",
+            "limits": {"cpu": "2"},
+            "expected": {"memory": "1k"},
+        }
+    )
+    assert got.amounts()[:3] == (0.5, 10 * 2.0**30, 1.25e8)
+    assert (got.maxmemory, got.limits, got.expected) == (8e9, {"cpu": 2.0}, {"memory": 1000.0})
+    assert all(type(x) is float for x in (got.cpu, got.memory, got.nic, got.maxmemory))
+
+
+def test_a_full_request_is_read() -> None:
+    """Every field, in its type."""
+    got = read_request(
+        {
+            "ports": [7001, 17_001],
+            "id": "redis-1",
+            "priority_class": "batch",
+            "labels": {"app": "cart"},
+            "cluster": "c",
+            "role": "master",
+            "cluster_masters": 3,
+            "kind": "redis",
+            "data_labels": ["img"],
+            "machine": "m1",
+            "selector": "zone in (a, b)",
+            "prefer": [{"selector": "ssd", "weight": 10}],
+            "affinity": [{"instances": {"app": "cart"}, "topology": "zone"}],
+            "anti_affinity": [{"instances": {"cluster": "c"}}],
+            "tolerations": [{"key": "gpu", "effect": "refuse"}, {}],
+            "profile": "seed",
+            "window_s": 900,
+            "count": 3,
+            "top": 2,
+            "explain": True,
+            "dry_run": True,
+            "ttl_s": 60,
+            "all_or_nothing": True,
+            "machines_max": 2,
+            "machines_min": 2,
+        }
+    )
+    assert got.ports == (7001, 17_001)
+    assert got.prefer == (Preference("ssd", 10.0),)
+    assert got.affinity == (Affinity({"app": "cart"}, "zone"),)
+    assert got.anti_affinity == (Affinity({"cluster": "c"}, "machine"),)
+    assert got.tolerations == (Toleration("gpu", None, "refuse"), Toleration())
+    assert read_request(msgspec.to_builtins(got)) == got
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(params=json_values | st.dictionaries(st.sampled_from(Request.__struct_fields__), json_values, max_size=4))
+def test_any_json_is_a_request_or_refused(params: Any) -> None:
+    """Nothing else is raised, and what is read can be read again."""
+    try:
+        got = read_request(params)
+    except InvalidRequest as error:
+        assert str(error)
+    else:
+        assert read_request(msgspec.to_builtins(got)) == got
+
+
+def test_a_query_without_params_has_an_empty_object() -> None:
+    """So that ``health`` can be asked with nothing at all."""
+    query = msgspec.json.decode(b'{"id":"q","method":"health","more":1}', type=Query)
+    assert bytes(query.params) == b"{}"
+    assert query.v == 1

@@ -1,0 +1,181 @@
+"""The resource axis of stored values is named, and aligned by name by whoever reads it.
+
+The files ``golden/*.v1-disk.*`` were written when disk was added, and are never written again.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.messages.sample import Moments, Sample, Usage, decode, encode, moments
+from schemas.resources import RESOURCES
+from schemas.tables.alignment import aligned
+from schemas.tables.resource_axis import FIRST_RESOURCES
+from schemas.tables.window_table import (
+    PERCENTILES,
+    Header,
+    TableError,
+    WindowTable,
+    decode_table,
+    encode_table,
+)
+from scorer.snapshot.builder import build_snapshot
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+MACHINES = ["a", "b"]
+WINDOWS_S = (300, 900)
+
+
+def made(resources: tuple[str, ...]) -> dict[str, Any]:
+    """Columns in which a resource is known by its numbers, whatever its place: the length of its name, and steps."""
+    r = np.array([len(name) + ord(name[0]) for name in resources], np.float64)
+    m, w = np.arange(len(MACHINES)) / 4, np.arange(len(WINDOWS_S))[:, None, None] * 100.0
+    by_resource = 1000.0 * r[:, None] + m
+    return {
+        "at": 50.0 + m,
+        "capacity": by_resource,
+        "mean": w + by_resource,
+        "std": (w + by_resource).astype("f4"),
+        "percentile": np.repeat((w + by_resource)[:, :, None, :], len(PERCENTILES), axis=2).astype("f4"),
+        "filled": (w + r[:, None] + m * 4).astype("u2"),
+        "coverage": np.ones((len(WINDOWS_S), len(resources), len(MACHINES)), "f4"),
+        "peak_today": by_resource.astype("f4"),
+        "class_prod": (w + by_resource).astype("f4"),
+    }
+
+
+def value_of(resources: tuple[str, ...], columns: dict[str, Any] | None = None) -> bytes:
+    """A table as a writer of these resources leaves it."""
+    header = Header(machines=2, windows_s=WINDOWS_S, resources=resources, columns=[])
+    return encode_table(header, columns or made(resources), b"a\nb")
+
+
+def table_of(resources: tuple[str, ...]) -> WindowTable:
+    """The same, read."""
+    return decode_table(value_of(resources))
+
+
+def assert_aligned(table: WindowTable, resources: tuple[str, ...]) -> None:
+    """What the writer knew is at its place by name; the rest of what this release knows is blank."""
+    whole = made(RESOURCES)
+    known = [row for row, name in enumerate(RESOURCES) if name in resources]
+    blank = [row for row, name in enumerate(RESOURCES) if name not in resources]
+    snapshot = build_snapshot([table], {}, {})
+    for name, wanted in whole.items():
+        got = aligned(table, name)
+        assert got is not None, name
+        seen = snapshot.column("class_mean")[0] if name == "class_prod" else snapshot.column(name)
+        if name == "at":
+            np.testing.assert_array_equal(got, wanted)
+            continue
+        axis = -3 if name == "percentile" else -2
+        for values in (got, seen):
+            np.testing.assert_array_equal(values.take(known, axis), wanted.take(known, axis), err_msg=name)
+            rest = values.take(blank, axis).astype(float)
+            assert (np.isnan(rest) | (rest == 0)).all(), name
+            assert name in ("filled", "coverage") or np.isnan(rest).all(), name
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        pytest.param(RESOURCES, id="as this release"),
+        pytest.param(FIRST_RESOURCES, id="as the first release"),
+        pytest.param((*RESOURCES, "gpu"), id="one more at the end"),
+        pytest.param(("cpu", "memory", "nic", "gpu", *RESOURCES[3:]), id="one more before ours"),
+        pytest.param(("gpu", "memory", "cpu"), id="another order, one missing, one unknown"),
+        pytest.param(("cpu",), id="one alone"),
+        pytest.param(("gpu", "fpga"), id="none of ours"),
+    ],
+)
+def test_resources_are_aligned_by_name(resources: tuple[str, ...]) -> None:
+    """A resource the writer did not know is blank, one this reader does not know is passed over."""
+    assert_aligned(table_of(resources), resources)
+
+
+def test_tables_of_writers_with_different_resources_are_joined() -> None:
+    """Each machine has what its own worker measured."""
+    other = decode_table(value_of(("gpu", "memory", "cpu")).replace(b"a\nb", b"c\nd"))
+    snapshot = build_snapshot([table_of(RESOURCES), other, decode_table(FIRST)], {}, {})
+    assert snapshot.names == ("a", "b", "c", "d")
+    mean = snapshot.column("mean")
+    np.testing.assert_array_equal(mean[:, :2, :2], mean[:, :2, 2:])
+    assert np.isnan(mean[:, 2:, 2:]).all()
+
+
+FIRST = value_of(FIRST_RESOURCES)
+
+
+def test_the_first_three_stand_alone_for_a_reader_that_looks_at_no_name() -> None:
+    """Every R axis of a table is cpu, memory, nic; what came later is in columns the first release does not ask for."""
+    table = table_of(RESOURCES)
+    for name, column in made(RESOURCES).items():
+        if name == "at":
+            continue
+        axis = -3 if name == "percentile" else -2
+        np.testing.assert_array_equal(table.columns[name], column.take(range(3), axis))
+        assert (f"further_{name}" in table.columns) == (len(RESOURCES) > 3)
+
+
+def rewrite(raw: bytes, **changes: Any) -> bytes:
+    """The value with another header of the same length."""
+    length = int.from_bytes(raw[8:12], "little")
+    head = json.dumps(json.loads(raw[12 : 12 + length]) | changes, separators=(",", ":")).encode()
+    assert len(head) <= length
+    return raw[:12] + head.ljust(length) + raw[12 + length :]
+
+
+@pytest.mark.parametrize(
+    ("resources", "words"),
+    [
+        (["cpu", "memory"], "3 resources, 2 are named"),
+        (["cpu", "nic", "cpu"], "a resource is listed twice among cpu, nic, cpu"),
+    ],
+)
+def test_a_table_whose_axis_is_not_named_right_is_refused(resources: list[str], words: str) -> None:
+    """A value must never be read as another resource's."""
+    with pytest.raises(TableError, match=words):
+        decode_table(rewrite(FIRST, resources=resources))
+
+
+def test_the_header_fits_into_what_a_scorer_looks_at() -> None:
+    """What tells one write from the next comes before the resources and the columns."""
+    raw = value_of(RESOURCES)
+    assert raw.index(b'"written_at"') < raw.index(b'"resources"') < raw.index(b'"columns"') < 2048
+
+
+DISK = ("cpu", "memory", "nic", "disk")
+
+
+def test_the_table_of_four_resources_is_still_read() -> None:
+    """Golden file: every column, by name."""
+    table = decode_table((GOLDEN / "window_table.v1-disk.bin").read_bytes())
+    assert table.header.resources == DISK
+    assert_aligned(table, DISK)
+
+
+def test_the_sample_of_four_resources_is_still_read() -> None:
+    """Golden file: the moments of each, and usage by class; written now, it is the same."""
+    (line,) = (GOLDEN / "sample.v1-disk.jsonl").read_bytes().splitlines()
+    sample = decode(line)
+    assert isinstance(sample, Sample)
+    assert sample == Sample(
+        v=1,
+        machine="db1.example.org",
+        boot=1_789_990_000,
+        seq=7,
+        at=1_790_000_003.25,
+        interval_s=10.0,
+        cpu=Moments(10, 3.5, 2.5, 4.25, 64.0),
+        memory=Moments(10, 2.0**36, 1e6, 2.0**36 + 1000, 2.0**37),
+        nic=Moments(9, 125_000.5, 0.0, 125_000.5, 1.25e9),
+        disk=Moments(10, 0.25, 0.125, 0.75, 1.0),
+        classes={"prod": Usage(cpu=0.75, memory=1024.0, disk=0.125)},
+    )
+    assert moments(sample)[:4] == (sample.cpu, sample.memory, sample.nic, sample.disk)
+    assert json.loads(encode(sample)) == json.loads(line)

@@ -1,0 +1,123 @@
+"""Amounts with suffixes."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.values.quantity import parse_quantity
+
+SUFFIXES = {
+    "m": 1e-3,
+    "": 1,
+    "k": 1e3,
+    "K": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "P": 1e15,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+    "Pi": 2**50,
+}
+
+GOOD: list[tuple[Any, float]] = [
+    (0, 0.0),
+    (2, 2.0),
+    (0.25, 0.25),
+    ("0", 0.0),
+    ("2", 2.0),
+    ("2.5", 2.5),
+    (".5", 0.5),
+    ("500m", 0.5),
+    ("1500m", 1.5),
+    ("10k", 10_000.0),
+    ("10K", 10_000.0),
+    ("10G", 1e10),
+    ("10Gi", 10 * 2.0**30),
+    ("1.5Gi", 1.5 * 2**30),
+    ("1Pi", 2.0**50),
+    ("1e3", 1000.0),
+    ("1e-3G", 1e6),
+    (" 2 ", 2.0),
+    ("2 G", 2e9),
+    ("+2", 2.0),
+]
+
+
+@pytest.mark.parametrize(("value", "wanted"), GOOD, ids=[repr(value) for value, _ in GOOD])
+def test_amounts_are_in_base_units(value: Any, wanted: float) -> None:
+    """Decimal suffixes are powers of ten, those with ``i`` powers of two, ``m`` is a thousandth."""
+    assert parse_quantity(value) == wanted
+
+
+BAD: list[Any] = [
+    "",
+    " ",
+    "G",
+    "Gi",
+    "i",
+    "two",
+    "2Q",
+    "2g",
+    "2GB",
+    "2gib",
+    "2iG",
+    "2mm",
+    "2Gm",
+    "2,5",
+    "1G1",
+    "0x10",
+    "-1",
+    "-1m",
+    -1,
+    -1e-9,
+    "nan",
+    "inf",
+    "-inf",
+    "infi",
+    math.nan,
+    math.inf,
+    "1e400",
+    "1e308P",
+]
+
+
+@pytest.mark.parametrize("value", BAD, ids=repr)
+def test_what_is_no_amount_is_refused_by_value(value: Any) -> None:
+    """Negative, not finite, or not in the notation."""
+    with pytest.raises(ValueError, match="is not a") as error:
+        parse_quantity(value)
+    assert repr(value) in str(error.value)
+
+
+@given(number=st.floats(0, 1e12), suffix=st.sampled_from(sorted(SUFFIXES)))
+def test_a_suffix_multiplies(number: float, suffix: str) -> None:
+    """Any number with any suffix is that number times what the suffix stands for."""
+    assert parse_quantity(f"{number!r}{suffix}") == pytest.approx(number * SUFFIXES[suffix], rel=1e-15)
+
+
+@given(text=st.text(max_size=12))
+def test_any_text_is_an_amount_or_refused(text: str) -> None:
+    """What comes out is finite and not negative."""
+    try:
+        amount = parse_quantity(text)
+    except ValueError as error:
+        assert repr(text) in str(error)
+    else:
+        assert math.isfinite(amount)
+        assert amount >= 0
+
+
+@given(text=st.text(alphabet="0123456789.kKMGTPmi -+eE", max_size=8))
+def test_text_that_looks_like_an_amount_is_one_or_refused(text: str) -> None:
+    """With the signs of the notation in any order."""
+    with contextlib.suppress(ValueError):
+        assert parse_quantity(text) >= 0

@@ -1,0 +1,39 @@
+"""The refresher: a snapshot that could not be warmed is used all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scorer.background.refresher import Refresher
+from scorer.metrics import Metrics
+from tests.scorer.fleets import fleet, machine
+
+
+class OneSnapshot:
+    """A loader that has one snapshot, once."""
+
+    def __init__(self) -> None:
+        self._left = [fleet(machine("a")).snapshot]
+
+    def refresh(self, ledger_machines: Any = ()) -> Any:
+        """Return it the first time."""
+        return self._left.pop() if self._left else None
+
+
+def test_what_warming_raises_keeps_no_snapshot_back() -> None:
+    """A plugin that fails at a request that nobody sends must not leave the scorer without machines."""
+
+    def fails(snapshot: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    loader: Any = OneSnapshot()
+    wire: Any = None
+    metrics = Metrics()
+    refresher = Refresher(loader, wire, metrics, 0.05)
+    refresher.warm = fails
+    refresher.look()
+    assert refresher.latest is not None
+    assert refresher.latest.names == ("a",)
+    assert metrics.refresh_failures.labels("warming")._value.get() == 1
+    refresher.look()
+    assert refresher.latest is not None

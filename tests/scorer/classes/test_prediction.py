@@ -1,0 +1,146 @@
+"""Predicted peaks: learned of what is used, stored, read by others, believed only when they are known well enough."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.resources import RESOURCES as ALL
+from schemas.tables.predicted import COLD_S, EXPIRES_S, PREDICTED, RESOURCES
+from scorer.classes.prediction import Histograms, Peaks
+from scorer.snapshot.roster import Roster
+
+START_S, STEP_S = 1_800_000_000.0, 300.0
+CAPACITY = np.array([[10.0], [100.0], *[[np.nan]] * (len(ALL) - 2)])
+
+
+def used(prod: float, system: float = 1.0) -> np.ndarray:
+    """What prod and the system use of cpu and, ten times as much, of memory: [I, R, 1]."""
+    one = np.array([1.0, 10.0, *[np.nan] * (len(ALL) - 2)])
+    return np.array([prod * one, system * one])[:, :, None]
+
+
+def learned(days: float, prod: float = 4.0, name: str = "m") -> tuple[Histograms, float]:
+    """Histograms of a machine whose prod uses as much all the time, and when they were last looked at."""
+    found, now_s = Histograms(), START_S
+    for step in range(int(days * 86_400 / STEP_S) + 1):
+        now_s = START_S + step * STEP_S
+        found.look([name], used(prod), CAPACITY, now_s)
+    return found, now_s
+
+
+def test_a_peak_is_believed_after_a_day_and_while_it_is_looked_at() -> None:
+    """Before, and half an hour after the last look, nothing is predicted; nor of a machine that was never seen."""
+    roster = Roster(("other", "m"))
+    young, now_s = learned(0.9)
+    assert np.isnan(Peaks(young.peaks()).of(roster, np.full(2, now_s))).all()
+    old, now_s = learned(1.0)
+    peaks = Peaks(old.peaks())
+    found = peaks.of(roster, np.full(2, now_s + EXPIRES_S))
+    assert np.isnan(found[:, :, 0]).all()
+    assert found[:, :, 1] == pytest.approx(np.array([[0.4, 0.4], [0.1, 0.1]]), rel=0.06)
+    assert np.isnan(peaks.of(roster, np.full(2, now_s + EXPIRES_S + 1))).all()
+    assert now_s - START_S == COLD_S
+
+
+def test_a_report_counts_once() -> None:
+    """Looked at again it changes nothing, nor does an older one; a machine without one is not predicted."""
+    found = Histograms()
+    ends = np.array([START_S])
+    found.look(["m"], used(4.0), CAPACITY, START_S + 20, ends)
+    once = found.stored()
+    for now_s, end_s in ((START_S + 80, START_S), (START_S + 80, START_S - 60), (START_S + 80, np.nan)):
+        found.look(["m"], used(9.0), CAPACITY, now_s, np.array([end_s]))
+        assert found.stored() == once
+    found.look(["m"], used(9.0), CAPACITY, START_S + 80, ends + 60)
+    assert found.at.tolist() == [START_S + 60]
+    assert found.stored() != once
+    found.look(["new"], used(9.0), CAPACITY, START_S + 80, np.array([np.nan]))
+    assert found.names == ["m"]
+
+
+def test_a_peak_of_yesterday_fades() -> None:
+    """Cpu has half-lives of 12 hours: a busy hour is the 95th percentile that day, and no more three days later."""
+    found, now_s = learned(1.0, prod=2.0)
+    for step in range(24):  # two busy hours of a day
+        found.look(["m"], used(9.0), CAPACITY, now_s + step * STEP_S)
+    roster, at = Roster(("m",)), np.array([now_s + 24 * STEP_S])
+    assert Peaks(found.peaks()).of(roster, at)[0, 0, 0] > 0.85
+    for step in range(3 * 288):
+        found.look(["m"], used(2.0), CAPACITY, float(at[0]) + step * STEP_S)
+    assert Peaks(found.peaks()).of(roster, at + 3 * 86_400)[0, 0, 0] < 0.25
+
+
+@given(st.lists(st.floats(0.0, 15.0), min_size=1, max_size=30), st.lists(st.floats(0.0, 15.0), max_size=5))
+def test_what_was_stored_goes_on_as_if_nothing_had_happened(before: list[float], after: list[float]) -> None:
+    """Another scorer that takes over finds the same peaks, within a bucket."""
+    whole, now_s = Histograms(), START_S
+    for prod in before:
+        now_s += STEP_S
+        whole.look(["m"], used(prod), CAPACITY, now_s)
+    other = Histograms.restored(whole.stored())
+    for prod in after:
+        now_s += STEP_S
+        for each in (whole, other):
+            each.look(["m"], used(prod), CAPACITY, now_s)
+    assert other.names == whole.names
+    assert other.since.tolist() == whole.since.tolist()
+    assert other.weights == pytest.approx(whole.weights, abs=1e-3 * float(whole.weights.max()))
+
+
+def test_machines_come_and_go() -> None:
+    """A new one gets a row, one that nobody reports keeps its own for four days, and each its own figures."""
+    found = Histograms()
+    found.look(["a", "b"], np.concatenate([used(1.0), used(8.0)], axis=2), np.repeat(CAPACITY, 2, axis=1), START_S)
+    found.look(["b", "c"], np.concatenate([used(8.0), used(2.0)], axis=2), np.repeat(CAPACITY, 2, axis=1), START_S + 60)
+    assert found.names == ["a", "b", "c"]
+    found.look(["c"], used(2.0), CAPACITY, START_S + 5 * 86_400)
+    assert found.names == ["c"]
+    assert found.weights.shape == (len(PREDICTED), RESOURCES, found.weights.shape[2], 1)
+
+
+def test_what_is_not_measured_is_not_learned() -> None:
+    """Of a machine whose usage, or whose capacity, is not known nothing is kept."""
+    found = Histograms()
+    found.look(["m"], used(np.nan), CAPACITY, START_S)
+    found.look(["n"], used(1.0), np.full_like(CAPACITY, np.nan), START_S)
+    found.look(["o"], used(1.0), np.zeros_like(CAPACITY), START_S)
+    assert found.names == []
+    assert Peaks(found.peaks()).of(Roster(("m",)), np.array([START_S])).shape == (2, 2, 1)
+
+
+@pytest.mark.parametrize("raw", [None, b"", b"garbage", b"WINDTBL\x01" + bytes(20)])
+def test_what_cannot_be_read_is_nothing(raw: bytes | None) -> None:
+    """Peaks are unknown then, and histograms begin anew."""
+    assert Histograms.restored(raw).names == []
+    assert np.isnan(Peaks(raw).of(Roster(("m",)), np.array([START_S]))).all()
+    other, _ = learned(0.0)
+    assert Histograms.restored(other.peaks()).names == []
+    assert np.isnan(Peaks(other.stored()).of(Roster(("m",)), np.array([START_S]))).all()
+
+
+STORED, READ = (getattr(learned(1.0)[0], name)() for name in ("stored", "peaks"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from((STORED, READ)),
+    st.lists(st.tuples(st.integers(0, 600), st.integers(0, 255)), max_size=6),
+    st.data(),
+)
+def test_whatever_bytes_come_nothing_is_raised(
+    whole: bytes, changes: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """A damaged value is none, or figures; a scorer goes on with either."""
+    raw = bytearray(whole)
+    for place, value in changes:
+        raw[place % len(raw)] = value
+    cut = bytes(raw[: data.draw(st.integers(0, len(raw)))]) if data.draw(st.booleans()) else bytes(raw)
+    with np.errstate(all="ignore"):
+        found = Peaks(cut).of(Roster(("m", "n")), np.full(2, START_S + COLD_S))
+        assert found.shape == (2, 2, 2)
+        restored = Histograms.restored(cut)
+        restored.look(["m"], used(1.0), CAPACITY, START_S + COLD_S)
+        assert len(restored.peaks()) > 0

@@ -1,0 +1,41 @@
+"""What `windward instances` shows of usage: where it is measured, and only there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scorer.commands.instances.instances import _page, show
+
+USAGE = {
+    "at": 1_000.0, "since": 400.0, "count": 11, "partial": True, "recent": {"cpu": 1.5, "memory": 2e9},
+    "daily": {"cpu": 1.25}, "variance": {"cpu": 0.5}, "day_peak": {"cpu": 3.0},
+}  # fmt: skip
+
+
+def row(instance_id: str, usage: dict[str, Any] | None) -> dict[str, Any]:
+    """A row of the answer."""
+    amounts = {"cpu": 2.0, "memory": 4e9, "nic": 0.0, "disk": 0.0}
+    return {"id": instance_id, "machine": "m", "state": "confirmed", "reserved_at": 0.0, **amounts, "usage": usage}
+
+
+def test_the_list_has_what_is_used_beside_what_was_asked() -> None:
+    """A dash where nothing is measured; without any usage the columns are not there, nor from an older scorer."""
+    text = show({"instances": [row("a", USAGE), row("b", None)], "total": 2}, 1_060.0)
+    head, first, second, _ = text.splitlines()
+    assert head.split("  ")[-1].strip()
+    assert "cpu used" in head
+    assert "1.50" in first
+    assert "2.00G" in first or "2.0G" in first
+    assert "1.50" not in second
+    plain = {key: value for key, value in row("b", None).items() if key != "usage"}
+    assert "used" not in show({"instances": [plain], "total": 1}, 1_060.0)
+
+
+def test_the_page_says_since_when_it_is_measured() -> None:
+    """And that an instance which was there before has an unknown past."""
+    text = _page(row("a", USAGE), 1_060.0)
+    assert "used, 30 min     cpu 1.50" in text
+    assert "peak of the day  cpu 3.00" in text
+    assert "11 reports" in text
+    assert "1m ago; what it used before is not known" in text
+    assert "used" not in _page(row("a", None), 1_060.0)

@@ -1,0 +1,128 @@
+"""``windward capacity`` from a file: the count, by label, what limits it, one more machine, and if a zone is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.process.settings import SettingsError
+from scorer.commands.planning.capacity import main
+from tests.scorer.fleets import machine
+
+KIND = ("--cpu", "2", "--memory", "10G", "--profile", "kubernetes")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """Two zones of two machines; the small one of zone b is nearly full."""
+    idle = {"cpu": 0.5, "memory": "5G"}
+    machines = [
+        machine("a1", 8, "64G", usage=idle, labels={"zone": "a"}),
+        machine("a2", 8, "64G", usage=idle, labels={"zone": "a"}),
+        machine("b1", 8, "64G", usage=idle, labels={"zone": "b"}),
+        machine("b2", 4, "32G", usage=idle, labels={"zone": "b"}),
+    ]
+    instances = [
+        {"id": "x", "machine": "a1", "cpu": 4, "memory": "10G"},
+        {"id": "y", "machine": "b2", "cpu": 3, "memory": "10G"},
+    ]
+    path = tmp_path / "fleet.json"
+    path.write_text(json.dumps({"machines": machines, "instances": instances}))
+    return str(path)
+
+
+def run(capsys: pytest.CaptureFixture[str], file: str, *words: str, code: int = 0) -> str:
+    """What is printed."""
+    assert main(["--machines", file, *words], {}) == code
+    return capsys.readouterr().out
+
+
+def as_json(capsys: pytest.CaptureFixture[str], file: str, *words: str) -> dict[str, Any]:
+    """The answer."""
+    found: dict[str, Any] = json.loads(run(capsys, file, "--json", *words))
+    return found
+
+
+def test_how_many_fit_and_what_limits_them(capsys: pytest.CaptureFixture[str], file: str) -> None:
+    """By hand: 2 + 4 + 4 + 0."""
+    answer = as_json(capsys, file, *KIND, "--by", "zone")
+    assert (answer["fit"], answer["machines_with_room"]) == (10, 3)
+    assert answer["by"] == {"a": 6, "b": 4}
+    assert sum(one["machines"] for one in answer["limits"]) == 4
+    assert {one["filter"] for one in answer["limits"]} == {"fits"}
+    shown = run(capsys, file, *KIND, "--by", "machine")
+    assert shown.startswith("10 more fit, on 3 machines (4 machines, 2 instances, profile kubernetes)")
+    assert "a2       4" in shown
+
+
+def test_one_more_machine(capsys: pytest.CaptureFixture[str], file: str) -> None:
+    """One of each size that there is, the most frequent first."""
+    found = as_json(capsys, file, *KIND)["one_more_machine"]
+    assert [(one["capacity"]["cpu"], one["machines"], one["copies"]) for one in found] == [(8.0, 3, 4), (4.0, 1, 2)]
+
+
+def test_what_if_a_zone_is_lost(capsys: pytest.CaptureFixture[str], file: str) -> None:
+    """Its instances are placed anew first, then the rest is counted."""
+    answer = as_json(capsys, file, *KIND, "--if-lost", "zone=a")
+    assert answer["lost"] == {"machines": 2, "placed": 1, "homeless": [], "homeless_count": 0}
+    assert answer["fit"] == 2
+    assert "without 2 machines: 1 instances placed anew, all find a machine" in run(
+        capsys, file, *KIND, "--if-lost", "zone=a"
+    )
+
+
+def test_a_mix_of_what_was_placed_lately(capsys: pytest.CaptureFixture[str], file: str) -> None:
+    """By hand: 4 and 3 cores in turn on 4, 8 and 8, with and without zone a; and what was placed too long ago."""
+    words = ("--mix", "--profile", "kubernetes")
+    answer = as_json(capsys, file, *words, "--by", "zone")
+    assert [(one["cpu"], one["placed"]) for one in answer["mix"]] == [(4.0, 1), (3.0, 1)]
+    assert answer["fit"] == sum(one["fit"] for one in answer["mix"]) == sum(answer["by"].values()) == 5
+    assert answer["first"]["cpu"] in (3.0, 4.0)
+    assert answer["limits"][0]["filter"] == "fits"
+    shown = run(capsys, file, *words)
+    assert shown.startswith("5 more of the mix fit, on 3 machines (mix: 2 instances of the last 7d; 4 machines")
+    assert "no longer fits" in shown
+    lost = as_json(capsys, file, *words, "--if-lost", "zone=a")
+    assert (lost["lost"]["placed"], lost["fit"]) == (1, 1)
+    with pytest.raises(SettingsError, match="mix_since: no instance was placed within 1h"):
+        main(["--machines", file, "--mix", "--mix-since", "1h"], {})
+
+
+def test_none_fits(capsys: pytest.CaptureFixture[str], file: str) -> None:
+    """Exit code 3, as for a placement."""
+    assert run(capsys, file, "--cpu", "100", code=3).startswith("0 more fit")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--if-lost", "zone=z"], "if_lost: no machine has the label zone=z"),
+        (["--if-lost", "zone=a,rack=b"], "if_lost: expected one LABEL=VALUE, got 2"),
+        (["--mix", "--cpu", "2"], "mix: counts what was placed lately; cpu has no place beside it"),
+        (["--mix", "--if-lost", "zone=z"], "if_lost: no machine has the label zone=z"),
+        (["--cpu", "lots"], "cpu: 'lots' is not an amount"),
+        (["--profile", "none"], "profile: no profile 'none'"),
+    ],
+)
+def test_wrong_usage_is_one_line(file: str, words: list[str], message: str) -> None:
+    """It names the setting."""
+    with pytest.raises(SettingsError) as error:
+        main(["--machines", file, *words], {})
+    assert message in str(error.value)
+
+
+def test_sizes_that_differ_in_another_resource_are_told_apart(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The lines name what differs, beside cpu and memory."""
+    idle = {"cpu": 0.5, "memory": "5G"}
+    machines = [machine(f"m{n}", 8, "64G", capacity={"nic": nic}, usage=idle) for n, nic in enumerate(("1G", "10G"))]
+    path = tmp_path / "fleet.json"
+    path.write_text(json.dumps({"machines": machines, "instances": []}))
+    lines = [line for line in run(capsys, str(path), *KIND).splitlines() if line.startswith("one more machine with")]
+    assert sorted(line.rpartition(":")[0] for line in lines) == [
+        "one more machine with cpu 8, memory 64.0G, nic 1.0G", "one more machine with cpu 8, memory 64.0G, nic 10.0G",
+    ]  # fmt: skip

@@ -1,0 +1,28 @@
+"""``windward evict`` on a fleet file: what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ops.cli.main import main
+
+FILES = ("--profile", "docs/examples/classes.toml", "--machines", "docs/examples/classes.json")
+
+
+def test_it_says_who_leaves_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    """A table for people, all of it as JSON."""
+    assert main(["evict", *FILES]) == 0
+    shown = capsys.readouterr().out
+    assert "trial  free   busy  calm  cpu of batch and free is 3.40 too much" in shown
+    assert "2 should leave; machines above a sum: 1; 2 machines, 5 instances, profile classes" in shown
+    assert main(["evict", *FILES, "--json", "--evictions-max", "1"]) == 0
+    (eviction,) = json.loads(capsys.readouterr().out)["evictions"]
+    assert (eviction["id"], eviction["class"], eviction["target"]) == ("trial", "free", "calm")
+
+
+def test_a_profile_with_one_sum_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names the setting to change."""
+    assert main(["evict", "--machines", FILES[-1]]) == 2
+    assert "profile: windward counts all classes together; give `fits` a table `classes`" in capsys.readouterr().err

@@ -1,0 +1,161 @@
+"""``windward rebalance`` from a file: by both rules, as a table and as JSON, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.process.settings import SettingsError
+from scorer.client import WindwardError
+from scorer.commands.planning.rebalance import main
+from scorer.commands.planning.rebalance_apply import apply_moves
+
+FILE = str(Path(__file__).parents[4] / "docs" / "examples" / "hot.json")
+THRESHOLDS = ("--rule", "thresholds", "--high", "cpu=65,memory=95", "--low", "cpu=45,memory=60")
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What is printed."""
+    assert main(["--machines", FILE, *words], {}) == 0
+    return capsys.readouterr().out
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """The answer."""
+    found: dict[str, Any] = json.loads(run(capsys, "--json", *words))
+    return found
+
+
+def test_by_overload(capsys: pytest.CaptureFixture[str]) -> None:
+    """The one move worth making; what may not move stays; before and after."""
+    answer = as_json(capsys)
+    (move,) = answer["moves"]
+    assert (move["id"], move["source"], move["target"]) == ("web-2", "a1", "a2")
+    assert move["reason"] == "cpu of the source 95% -> 76%"
+    assert move["utilization"]["target"]["cpu"] == pytest.approx([5 / 16, 8 / 16])
+    assert answer["totals"]["machines_over"] == [1.0, 0.0]
+    assert answer["movable"] == 2
+    assert "web-2  a1    a2" in run(capsys)
+
+
+def test_by_thresholds(capsys: pytest.CaptureFixture[str]) -> None:
+    """Instances leave until the machine is below; each has a target that sees those before, and a reason."""
+    moves = as_json(capsys, *THRESHOLDS)["moves"]
+    assert {move["id"] for move in moves} == {"web-1", "web-2"}
+    assert moves[0]["reason"] == "node is overutilized, node cpu usage(95.00%)>threshold(65.00%)"
+    assert [move["target"] for move in moves] == ["a2", None]
+    assert moves[0]["overload"]["target"][1] <= moves[0]["overload"]["source"][0]
+    assert as_json(capsys, *THRESHOLDS, "--moves-max", "1")["moves"] == moves[:1]
+    assert "1 without a target" in run(capsys, *THRESHOLDS)
+    assert "a1    a2  node is overutilized" in run(capsys, *THRESHOLDS)
+
+
+def test_the_profile_says_how(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Its table holds; a flag replaces one setting of it; another rule drops the thresholds of the one before."""
+    koordinator = as_json(capsys, "--profile", "koordinator")
+    assert (koordinator["rule"], koordinator["moves"][0]["id"]) == ("thresholds", "web-1")
+    assert as_json(capsys, "--profile", "koordinator", "--rule", "overload")["moves"][0]["id"] == "web-2"
+    mine = tmp_path / "mine.toml"
+    mine.write_text('[rebalance]\nclasses = ["batch"]\n')
+    assert as_json(capsys, "--profile", str(mine))["moves"] == []
+    assert as_json(capsys, "--profile", str(mine), "--classes", "prod")["moves"]
+    mine.write_text("[rebalance]\ngain_min = 2\n")
+    with pytest.raises(SettingsError, match=r"mine.toml, line 2: rebalance.gain_min: expected a number from 0 to 1"):
+        main(["--machines", FILE, "--profile", str(mine)], {})
+
+
+def test_before_and_after(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Each machine concerned with its loads, the fleet's deviation, the cost of the copies; and the picture."""
+    path = tmp_path / "moves.png"
+    answer = as_json(capsys, "--plot", str(path))
+    assert path.read_bytes().startswith(b"\x89PNG")
+    gives, takes = answer["concerned"]
+    assert (gives["machine"], gives["gives"], takes["machine"], takes["takes"]) == ("a1", 1, "a2", 1)
+    assert gives["utilization"]["cpu"] == pytest.approx([0.95, 12.2 / 16])
+    assert takes["overload"] == answer["moves"][0]["overload"]["target"]
+    assert answer["std"]["cpu"][1] < answer["std"]["cpu"][0]
+    assert answer["moves"][0]["copy"] == answer["copy"] == {"bytes": 8e9, "seconds": 128.0}
+    shown = run(capsys)
+    assert "a1           1      0  0.0266 -> 0.0002  95% -> 76%" in shown
+    assert "standard deviation by resource: cpu 27.6% -> 14.1%" in shown
+    path.unlink()
+    run(capsys, "--gain-min", "1", "--plot", str(path))
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    """Said in words, and the exit code is 0."""
+    assert run(capsys, "--gain-min", "1").startswith("nothing is worth a move (3 machines, 3 instances")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--rule", "thresholds"], 'high: rule "thresholds" needs high and low'),
+        (["--prod-high", "cpu=65"], 'prod_high: prod_high and prod_low are of rule "thresholds"'),
+        ([*THRESHOLDS, "--objective", "variance"], 'objective: "variance" is of rule "overload"'),
+        (["--classes", "gold"], "classes: no class 'gold'; there are prod, mid"),
+        (["--apply"], "apply: the machines of a file cannot be reserved"),
+        (["--rounds", "2"], "rounds: a file has one moment"),
+        (["--plot", "/nowhere/x.png"], "plot: /nowhere/x.png cannot be written"),
+        ([*THRESHOLDS[:2], "--high", "cup=65", "--low", "cpu=1"], "high: no resource 'cup'; there are cpu, memory"),
+        ([*THRESHOLDS[:2], "--high", "cpu=65", "--low", "memory=1"], "high: high and low name the same resources"),
+        ([*THRESHOLDS[:2], "--high", "cpu=650", "--low", "cpu=1"], "high.cpu: expected a percentage from 0 to 100"),
+        (["--profile", "none"], "profile: no profile 'none'"),
+        (["--machines", "nothing.json"], "nothing.json"),
+    ],
+)
+def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:
+    """It names the setting and what to give."""
+    with pytest.raises(SettingsError) as error:
+        main(["--machines", FILE, *words], {})
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_refused_step_drops_those_that_depend_on_it() -> None:
+    """To where it would have made room, from where it would have gone; and what depends on those. The rest goes on."""
+    moves = [
+        {"id": name, "source": source, "target": target}
+        for name, source, target in (
+            ("a", "A", "B"), ("b", "C", "A"), ("c", "B", "D"), ("d", "E", "C"), ("e", "E", "F"), ("f", "A", None),
+        )
+    ]  # fmt: skip
+
+    def reserve(move: Mapping[str, Any]) -> dict[str, Any]:
+        if move["id"] == "a":
+            raise WindwardError("RESOURCE_EXHAUSTED", "no room")
+        return {"machine": move["source"], "moving": {"to": move["target"], "until": 9.0, "number": 3}}
+
+    found = {move["id"]: move["applied"] for move in apply_moves(moves, reserve)}
+    assert found == {
+        "a": {"outcome": "refused", "why": "RESOURCE_EXHAUSTED: no room"},
+        "b": {"outcome": "dropped", "why": "a does not leave A"},
+        "c": {"outcome": "dropped", "why": "a does not come to B"},
+        "d": {"outcome": "dropped", "why": "b does not leave C"},
+        "e": {"outcome": "reserved", "why": "", "until": 9.0, "number": 3},
+        "f": None,
+    }
+
+
+def test_without_an_answer_the_rest_is_not_tried() -> None:
+    """No scorer: each further step would wait for it, too."""
+    asked: list[str] = []
+
+    def reserve(move: Mapping[str, Any]) -> dict[str, Any]:
+        asked.append(move["id"])
+        raise WindwardError("DEADLINE_EXCEEDED", "no answer")
+
+    moves = [{"id": name, "source": "A", "target": "B"} for name in "ab"]
+    assert [move["applied"]["outcome"] for move in apply_moves(moves, reserve)] == ["not tried", "not tried"]
+    assert asked == ["a"]
+
+
+def test_an_instance_that_is_there_already_is_not_reserved() -> None:
+    """Somebody has moved it meanwhile: the answer has no move."""
+    (move,) = apply_moves([{"id": "a", "source": "A", "target": "B"}], lambda _: {"machine": "B", "moving": None})
+    assert move["applied"] == {"outcome": "refused", "why": "a is on B and does not move"}

@@ -1,0 +1,179 @@
+"""The commands that need nothing running: rank from files, profiles."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.process.settings import SettingsError
+from schemas.rpc.request import Request
+from scorer.commands.placing import profiles as profiles_command
+from scorer.commands.placing import rank as rank_command
+from scorer.commands.shared.fleet_file import InvalidFleet, read_fleet
+
+FLEET = {
+    "machines": [
+        {
+            "name": "a",
+            "capacity": {"cpu": 64, "memory": "256G"},
+            "usage": {"cpu": {"mean": 40, "std": 4}, "memory": "100G"},
+        },
+        {"name": "b", "capacity": {"cpu": 64, "memory": "256G"}, "usage": {"cpu": 10, "memory": "100G"}},
+    ]
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """Return a fleet file and a query file."""
+    (tmp_path / "machines.json").write_text(json.dumps(FLEET))
+    (tmp_path / "query.json").write_text(json.dumps({"cpu": 2, "memory": "10G"}))
+    return {name: str(tmp_path / f"{name}.json") for name in ("machines", "query")} | {"folder": str(tmp_path)}
+
+
+def run(command: Any, *arguments: str) -> int:
+    """Run a command without environment."""
+    return int(command.main(list(arguments), {}))
+
+
+def test_rank_from_files(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A table for people, JSON for programs; exit 0 when a machine fits."""
+    assert run(rank_command, "--machines", files["machines"], "--query", files["query"]) == 0
+    text = capsys.readouterr().out
+    assert text.splitlines()[1].startswith("b ")
+    assert "2/2 feasible" in text
+    assert run(rank_command, "--machines", files["machines"], "--query", files["query"], "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["machine"], answer["profile"]) == ("b", "windward")
+
+
+def test_rank_explains_and_draws(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Every verdict with its numbers, and a picture."""
+    picture = Path(files["folder"]) / "out.png"
+    assert run(rank_command, "--machines", files["machines"], "--cpu", "2", "--explain", "--plot", str(picture)) == 0
+    text = capsys.readouterr().out
+    assert "filter fits                 ok; request {cpu 2, memory 0, nic 0" in text
+    assert "; taken {cpu 10, memory 100.0G}" in text
+    assert "score  expected_overload    100.00 * 3, raw 7" in text
+    assert picture.stat().st_size > 1000
+
+
+def test_a_picture_shows_more_than_the_table(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """40 are drawn and the usual few listed, unless the caller says; a file that cannot be written is named."""
+    many = [FLEET["machines"][0] | {"name": f"m{number}"} for number in range(50)]
+    Path(files["machines"]).write_text(json.dumps({"machines": many}))
+    drawn: list[int] = []
+    monkeypatch.setattr(
+        "scorer.commands.placing.plot.save_plot", lambda answer, _: drawn.append(len(answer["candidates"]))
+    )
+    for more, listed in ((), Request().top), (("--top", "7"), 7):
+        run(rank_command, "--machines", files["machines"], "--plot", "x.png", "--json", *more)
+        assert len(json.loads(capsys.readouterr().out)["candidates"]) == listed
+    assert drawn == [40, 7]
+    monkeypatch.undo()
+    with pytest.raises(SettingsError, match=r"plot: .*x\.png cannot be written"):
+        run(rank_command, "--machines", files["machines"], "--plot", str(Path(files["folder"]) / "no" / "x.png"))
+
+
+def test_a_refused_machine_says_why_and_has_no_place(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The number that was compared, in amounts a person reads; its scores are not spread over the feasible ones."""
+    assert run(rank_command, "--machines", files["machines"], "--cpu", "30", "--explain", "--all") == 0
+    text = capsys.readouterr().out
+    assert "a: refused" in text
+    assert "filter fits                 refused, cpu too full; request {cpu 30, memory 0, nic 0" in text
+    assert "score  expected_overload    raw " in text
+    assert "yesterday unknown; limit {memory 256.0G, nic" not in text
+    assert "1/2 feasible: 1 cpu too full" in text
+
+
+@pytest.mark.parametrize("name", ["windward", "windward-0.1", "kubernetes", "trimaran", "koordinator", "seed"])
+def test_rank_under_each_profile(files: dict[str, str], name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each built-in profile ranks the same file."""
+    assert (
+        run(rank_command, "--machines", files["machines"], "--query", files["query"], "--profile", name, "--json") == 0
+    )
+    assert json.loads(capsys.readouterr().out)["profile"] == name
+
+
+def test_rank_says_when_no_machine_fits(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 3 and the reason."""
+    assert run(rank_command, "--machines", files["machines"], "--cpu", "100") == 3
+    assert "0/2 feasible: 2 cpu larger than the machine" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"cpu": "many"}, "query: cpu: 'many' is not an amount"),
+        ({"cpu": []}, "query: cpu: expected a number"),
+        ({"cpus": 2}, "query: no such field: 'cpus'"),
+        ({"selector": "a b"}, "query: selector: cannot read"),
+        ({"prefer": [{"selector": "("}]}, "query: prefer[0].selector: cannot read"),
+        ({"profile": "none"}, "profile: no profile 'none'"),
+        ({"window_s": 7}, "query: window_s: no window of 7 s"),
+        ([], "query: "),
+    ],
+)
+def test_a_wrong_query_is_one_line_that_names_the_field(files: dict[str, str], query: Any, message: str) -> None:
+    """Wrong types, unknown fields, unreadable selectors, unknown profiles and windows."""
+    Path(files["query"]).write_text(json.dumps(query))
+    with pytest.raises(SettingsError) as caught:
+        run(rank_command, "--machines", files["machines"], "--query", files["query"])
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"machines": [{"name": "a"}, {"name": "a"}]}, "machines: 'a' is listed twice"),
+        ({"machines": [{"name": "a", "capacity": {"gpu": 1}}]}, "a.capacity: no resource 'gpu'"),
+        ({"machines": [{"name": "a", "usage": {"cpu": {"mean": "x"}}}]}, "a.mean: 'x' is not an amount"),
+        ({"machines": [{"name": "a", "windows": {"hour": {}}}]}, "a.windows: 'hour' is no length"),
+        ({"machines": [{"name": "a", "colour": 1}]}, "no such field: 'colour'"),
+        ({"machines": [], "instances": [{"cpu": 1}]}, "instances[1].machine: expected a machine's name"),
+        ({"machines": [], "instances": [{"id": "i", "machine": "a", "cpu": "x"}]}, "instances[i].cpu: 'x'"),
+        ({"machines": [], "operator": {"a": {"share": {"cpu": 2}}}}, "operator of a: share"),
+        ({}, "'machines' is missing"),
+    ],
+)
+def test_a_wrong_fleet_names_machine_and_field(change: Any, message: str) -> None:
+    """What cannot be read in a fleet file is named."""
+    with pytest.raises(InvalidFleet) as caught:
+        read_fleet(change)
+    assert message in str(caught.value)
+
+
+def test_a_machine_that_only_the_ledger_knows_is_there_without_data() -> None:
+    """It can be seen and is never taken for idle."""
+    offline = read_fleet({"machines": [], "instances": [{"id": "i", "machine": "ghost"}]})
+    assert offline.snapshot.names == ("ghost",)
+    assert not offline.snapshot.has_data.any()
+
+
+def test_profiles_are_listed_and_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The list, one with its effective settings that can be read back, and every plugin."""
+    assert run(profiles_command) == 0
+    assert "windward" in capsys.readouterr().out
+    assert run(profiles_command, "show", "windward") == 0
+    shown = capsys.readouterr().out
+    copy = tmp_path / "windward.toml"
+    copy.write_text(shown)
+    assert run(profiles_command, "show", str(copy)) == 0
+    assert capsys.readouterr().out == shown
+    assert run(profiles_command, "show", "seed", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "seed"
+    assert run(profiles_command, "plugins") == 0
+    assert "score global_variance: Prefer the machine that leaves" in capsys.readouterr().out
+
+
+def test_profiles_refuses_what_is_not_there() -> None:
+    """An unknown name or word is one line."""
+    with pytest.raises(SettingsError, match="no profile 'nothing'"):
+        run(profiles_command, "show", "nothing")
+    with pytest.raises(SettingsError, match="no `profiles explode`"):
+        run(profiles_command, "explode")

@@ -1,0 +1,148 @@
+"""The flags of a request: what is sent, and what wins."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.process.settings import SettingsError, load_settings
+from schemas.process.tables import Screen
+from schemas.resources import RESOURCES
+from schemas.rpc.request import Request
+from scorer.commands.instances.update import UpdateSettings
+from scorer.commands.instances.update import main as update
+from scorer.commands.placing.place import PlaceSettings
+from scorer.commands.placing.rank import RankSettings
+from scorer.commands.placing.ranked import candidates, ranking
+from scorer.commands.shared import ask
+
+
+def sent(*flags: str, kind: Any = PlaceSettings) -> dict[str, Any]:
+    """Return the request that these flags send."""
+    request: dict[str, Any] = load_settings(kind, "place", flags, {}).request()
+    return request
+
+
+@pytest.mark.parametrize(
+    ("flags", "params"),
+    [
+        pytest.param([], {}, id="none"),
+        pytest.param(["--top", "5"], {"top": 5}, id="a number of machines"),
+        pytest.param(["--top", str(Request().top)], {"top": Request().top}, id="the default"),
+        pytest.param(["--count", "1"], {"count": 1}, id="one instance"),
+        pytest.param(["--cluster-masters", "0"], {"cluster_masters": 0}, id="zero"),
+        pytest.param(["--machine", ""], {"machine": ""}, id="empty text"),
+        pytest.param(["--no-dry-run"], {"dry_run": False}, id="no"),
+        pytest.param(["--ports", "1", "--ports", "2"], {"ports": (1, 2)}, id="a list"),
+        pytest.param(["--labels", "a=b,c=d"], {"labels": {"a": "b", "c": "d"}}, id="pairs"),
+    ],
+)
+def test_what_is_given_is_sent_and_nothing_else(flags: list[str], params: dict[str, Any]) -> None:
+    """Also a value that is the scorer's default: the caller has said it."""
+    assert sent(*flags) == params
+
+
+def test_flags_win_over_the_file(tmp_path: Path) -> None:
+    """What no flag says stays as the file has it."""
+    file = tmp_path / "query.json"
+    file.write_text(json.dumps({"cpu": 8, "top": 9, "dry_run": True, "kind": "redis"}))
+    assert sent("--query", str(file)) == {"cpu": 8, "top": 9, "dry_run": True, "kind": "redis"}
+    assert sent("--query", str(file), "--cpu", "2", "--top", "3", "--no-dry-run") == {
+        "cpu": "2", "top": 3, "dry_run": False, "kind": "redis",
+    }  # fmt: skip
+
+
+def test_a_file_that_holds_no_request_is_refused(tmp_path: Path) -> None:
+    """The message names the setting and the file."""
+    file = tmp_path / "query.json"
+    for text, message in (("[]", "holds no JSON object"), ("{", "cannot be read as JSON")):
+        file.write_text(text)
+        with pytest.raises(SettingsError, match=rf"^query: .*query\.json {message}"):
+            sent("--query", str(file))
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_every_resource_has_its_flag(resource: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`place`, `rank` and `update` know the resources there are."""
+    for kind in (PlaceSettings, RankSettings):
+        assert sent(f"--{resource}", "3", kind=kind) == {resource: "3"}
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(ask, "ask", lambda _settings, _method, params, _show: (asked.append(params), (0, None))[1])
+    update(["one", f"--{resource}", "3"], {})
+    assert asked == [{"id": "one", "dry_run": False, resource: "3"}]
+
+
+@pytest.mark.parametrize("kind", [PlaceSettings, RankSettings, UpdateSettings])
+def test_a_flag_is_off_until_it_is_given(kind: type) -> None:
+    """No flag of a request has a default of its own."""
+    given = {field.name for field in dataclasses.fields(kind)} & {*Request.__struct_fields__, "swap_role_with"}
+    defaults = {field.name: field.default for field in dataclasses.fields(kind) if field.name in given - {"id"}}
+    if kind is UpdateSettings:
+        defaults.pop("dry_run")
+    assert set(defaults.values()) == {None}
+
+
+def answer(**request: float) -> dict[str, Any]:
+    """Return an answer with one machine."""
+    terms = {"mean": 2e6, "std": 1e6, "credit": 0.0, "request": 4e6, "allocatable": 8e6}
+    machine = {
+        "machine": "m1", "score": 50.0, "risk": 0.25, "age_s": 3.0, "window_s": 300.0,
+        "resources": dict.fromkeys(RESOURCES, terms),
+    }  # fmt: skip
+    return {"candidates": [machine], "request": dict.fromkeys(RESOURCES, 0.0) | request, "summary": "1/1 feasible"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "shares", "amounts"),
+    [
+        pytest.param({}, ["cpu", "memory", "nic"], ["cpu", "memory"], id="nothing requested"),
+        pytest.param({"cpu": 2.0}, ["cpu", "memory", "nic"], ["cpu", "memory"], id="cpu"),
+        pytest.param({"nic": 1e6}, ["cpu", "memory", "nic"], ["cpu", "memory", "nic"], id="nic"),
+        pytest.param(
+            {RESOURCES[-1]: 1.0},
+            list(dict.fromkeys(["cpu", "memory", "nic", RESOURCES[-1]])),
+            list(dict.fromkeys(["cpu", "memory", RESOURCES[-1]])),
+            id="the last resource",
+        ),
+    ],
+)
+def test_tables_show_what_was_requested(request_: dict[str, float], shares: list[str], amounts: list[str]) -> None:
+    """The columns of the other resources would only make the table wide."""
+    headings = candidates(answer(**request_)).splitlines()[0]
+    assert [name for name in RESOURCES if f"  {name} then" in headings] == shares
+    assert [name for name in RESOURCES if f"{name} mean" in headings] == amounts
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
+def test_no_width_cuts_a_name_or_a_score(width: int) -> None:
+    """Columns go, the least needed first; machine, score, cpu and memory stay; what is hidden is told."""
+    found = answer(cpu=2.0)
+    found["candidates"] = [found["candidates"][0] | {"machine": f"rack-17-node-{n:05}"} for n in range(3)]
+    shown = candidates(found, Screen(width)).splitlines()
+    assert all(len(line) <= width for line in shown)
+    assert shown[0].split()[:2] == ["machine", "score"]
+    assert {"cpu", "memory"} <= set(shown[0].split())
+    assert shown[1].split()[:2] == ["rack-17-node-00000", "50.00"]
+    assert "--wide" in shown[-1]
+
+
+def test_a_name_longer_than_the_terminal_is_written_whole() -> None:
+    """It is what a deployer copies."""
+    found = answer()
+    found["candidates"] = [found["candidates"][0] | {"machine": "m" * 100}]
+    assert "m" * 100 in candidates(found, Screen(80))
+
+
+def test_a_ranking_without_explanations_is_shown() -> None:
+    """A scorer answers null for the machines when no explanation was asked for; the release before leaves them out."""
+    found = answer()
+    assert ranking(found | {"machines": None}) == ranking(found)
+
+
+def test_a_ranking_without_explanation_or_warnings_is_a_table_and_the_summary() -> None:
+    """A scorer sends null for what it was not asked for."""
+    assert ranking(answer() | {"machines": None, "warnings": None}) == ranking(answer())

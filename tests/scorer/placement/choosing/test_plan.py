@@ -1,0 +1,264 @@
+"""Batches: the same machines as one placement after another, with every wish about the whole batch."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from schemas.rpc.request import InvalidRequest, Request
+from scorer.commands.shared.fleet_file import OfflineFleet, read_fleet
+from scorer.ledger.view.view import instance_of
+from scorer.placement.choosing import shortlist
+from scorer.placement.choosing.copies import place_identical
+from scorer.placement.choosing.plan import expand, plan
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.profiles.profile_file import parse_profile
+from scorer.ranking.rank import rank
+from tests.effort import effort
+from tests.scorer.fleets import fleet, machine, request
+
+PROFILES = load_profiles()
+
+
+def one_at_a_time(requests: list[Request], offline: OfflineFleet, profile: Profile) -> list[str | None]:
+    """Return where each goes when it is ranked, placed in the ledger, and then the next."""
+    found: list[str | None] = []
+    kept = Kept()
+    for number, asked in enumerate(requests):
+        chosen = rank(asked, offline.snapshot, offline.ledger, profile, offline.now_s, kept).chosen
+        found.append(chosen)
+        if chosen is not None:
+            offline.ledger.apply(instance_of(asked, chosen, offline.now_s, f"single-{number}"))
+    return found
+
+
+def planned(requests: list[Request], offline: OfflineFleet, profile: Profile) -> list[str | None]:
+    """Return where the batch goes."""
+    return list(plan(requests, offline.snapshot, offline.ledger, profile, offline.now_s).machines)
+
+
+@st.composite
+def fleets(draw: st.DrawFn, machines_max: int = 12) -> dict[str, Any]:
+    """Draw a fleet: few sizes, so that ties happen; loads on a coarse grid; some machines warming, old or silent."""
+    machines = []
+    for number in range(draw(st.integers(1, machines_max))):
+        cpu, memory = draw(st.sampled_from([8.0, 16.0])), draw(st.sampled_from([64e9, 128e9]))
+        usage: dict[str, Any] = {
+            "cpu": {"mean": cpu * draw(st.integers(0, 9)) / 10, "std": draw(st.integers(0, 3)) / 10},
+            "memory": memory * draw(st.integers(0, 9)) / 10,
+        }
+        machines.append(
+            machine(
+                f"m{number:02}",
+                cpu,
+                memory,
+                usage=draw(st.sampled_from([usage, usage, usage, {}])),
+                age_s=draw(st.sampled_from([0, 5, 500])),
+                operator=draw(st.sampled_from([{}, {}, {"cordon": True}, {"reserve": {"cpu": 1}}])),
+            )
+        )
+    instances = [
+        {
+            "id": f"old-{number}",
+            "machine": draw(st.sampled_from(machines))["name"],
+            "cpu": draw(st.integers(0, 2)),
+            "memory": 4e9,
+            "maxmemory": 4e9,
+            "placed_ago_s": draw(st.sampled_from([10, 1000, 1e6])),
+            "ports": [6379],
+        }
+        for number in range(draw(st.integers(0, 4)))
+    ]
+    return {"machines": machines, "instances": instances}
+
+
+asks = st.fixed_dictionaries(
+    {"cpu": st.sampled_from([0, 0.5, 1, 3]), "memory": st.sampled_from([0, 1e9, 6e9])},
+    optional={
+        "ports": st.sampled_from([[6379], [7000]]),
+        "maxmemory": st.sampled_from([1e9, 30e9]),
+        "labels": st.just({"app": "redis"}),
+        "anti_affinity": st.just([{"instances": {"app": "redis"}}]),
+        "cluster": st.just("c1"),
+        "role": st.just("master"),
+        "cluster_masters": st.sampled_from([3, 8]),
+        "priority_class": st.sampled_from(["prod", "batch"]),
+        "expected": st.just({"cpu": 0.7}),
+    },
+)
+
+
+@settings(max_examples=effort(80, 800), deadline=None)
+@given(described=fleets(), asked=asks, count=st.integers(2, 16), name=st.sampled_from(sorted(PROFILES.by_name)))
+def test_identical_instances_go_where_one_at_a_time_goes(
+    described: dict[str, Any], asked: dict[str, Any], count: int, name: str
+) -> None:
+    """A batch of identical instances is placed machine by machine as singles are, under every profile."""
+    requests = [request(**asked)] * count
+    profile = PROFILES.choose(name)
+    together = planned(requests, read_fleet(described), profile)
+    assert together == one_at_a_time(requests, read_fleet(described), profile)
+
+
+@settings(max_examples=effort(40, 400), deadline=None)
+@given(described=fleets(), many=st.lists(asks, min_size=2, max_size=8))
+def test_unlike_instances_go_where_one_at_a_time_goes(described: dict[str, Any], many: list[dict[str, Any]]) -> None:
+    """A list of unlike instances is placed as singles are, and the ledger is as before afterwards."""
+    requests = [request(**asked) for asked in many]
+    offline = read_fleet(described)
+    before = dict(offline.ledger.instances)
+    together = planned(requests, offline, PROFILES.choose())
+    assert offline.ledger.instances == before
+    assert together == one_at_a_time(requests, read_fleet(described), PROFILES.choose())
+
+
+NINE_TO_THE_THRESHOLD = {
+    "machines": [
+        {
+            "name": "m0",
+            "capacity": {"cpu": 8.0, "memory": 64e9},
+            "usage": {"cpu": {"mean": 0.0, "std": 0.0}, "memory": 0.0},
+            "age_s": 0,
+            "operator": {"reserve": {"cpu": 1}},
+        }
+    ]
+}
+"""Nine times 0.7 cores are 90 % of seven: eight added up one by one, and eight times 0.7, differ in the last digit."""
+
+
+@settings(max_examples=effort(60, 600), deadline=None)
+@given(described=fleets(machines_max=16), asked=asks, count=st.integers(5, 25))
+@example(described=NINE_TO_THE_THRESHOLD, asked={"expected": {"cpu": 0.7}}, count=9)
+def test_a_shortlist_shorter_than_the_fleet_misses_nothing(
+    described: dict[str, Any], asked: dict[str, Any], count: int
+) -> None:
+    """The short way and the ranking of every single instance agree when most of the fleet is not on the shortlist."""
+    requests = [request(**asked)] * count
+    offline = read_fleet(described)
+    first = rank(requests[0], offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s)
+    with (
+        mock.patch.object(shortlist, "SHORTLIST", 3),
+        mock.patch.object(shortlist, "ENDS", 1),
+        mock.patch.object(shortlist, "LOOK_AHEAD", 2),
+    ):
+        short = place_identical(first, count)
+    assert short in (None, one_at_a_time(requests, read_fleet(described), PROFILES.choose()))
+
+
+def test_a_machine_that_marks_an_end_does_not_precede_its_equals() -> None:
+    """The shortlist holds the last of five equal machines as an end: the fourth by name comes before it."""
+    described = {"machines": [machine(f"m{n:02}", 4, 8e9, usage={"cpu": 0, "memory": 0}) for n in range(5)]}
+    requests = [request(cpu=0, memory=1e9)] * 5
+    offline = read_fleet(described)
+    first = rank(requests[0], offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s)
+    with mock.patch.object(shortlist, "SHORTLIST", 3), mock.patch.object(shortlist, "ENDS", 1):
+        short = place_identical(first, 5)
+    assert short == [f"m{n:02}" for n in range(5)]
+
+
+def four(**more: Any) -> OfflineFleet:
+    """Return four equal idle machines in two racks."""
+    return fleet(
+        *(
+            machine(f"m{n}", 4, 8e9, usage={"cpu": 0, "memory": 0}, labels={"rack": f"r{n // 2}"}, **more)
+            for n in range(4)
+        )
+    )
+
+
+def test_a_partial_answer_says_what_is_missing_and_why() -> None:
+    """What fits is placed; the rest has no machine, with the reason of its own ranking."""
+    offline = four()
+    found = plan([request(cpu=3)] * 6, offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s)
+    assert sorted(filter(None, found.machines)) == ["m0", "m1", "m2", "m3"]
+    assert found.machines[4:] == (None, None)
+    assert found.reasons == {4: "0/4 feasible: 4 cpu too full", 5: "0/4 feasible: 4 cpu too full"}
+
+
+def test_all_or_nothing_places_nothing_when_one_is_missing() -> None:
+    """With all_or_nothing one missing instance leaves all of them without a machine."""
+    offline = four()
+    asked = request(cpu=3, all_or_nothing=True)
+    found = plan([asked] * 5, offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s)
+    assert set(found.machines) == {None}
+    assert found.reasons
+    assert None not in plan([asked] * 4, offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s).machines
+
+
+@pytest.mark.parametrize(
+    ("limits", "different"), [({"machines_max": 1}, 1), ({"machines_max": 2}, 2), ({"machines_min": 3}, 3)]
+)
+def test_a_batch_keeps_to_the_number_of_different_machines(limits: dict[str, int], different: int) -> None:
+    """At most, or at least, so many different machines."""
+    offline = four()
+    packed = parse_profile('[[scores]]\nuse = "most_allocated"\n[[filters]]\nuse = "fits"', "packed")
+    profile = PROFILES.choose() if "machines_max" in limits else packed
+    found = planned([request(cpu=0.5, memory=1e9, **limits)] * 4, offline, profile)
+    assert len(set(found)) == different
+
+
+@pytest.mark.parametrize(
+    ("limits", "held", "wanted"),
+    [
+        ({"machines_max": 1}, ["m2"], ["m2", "m2"]),
+        ({"machines_max": 2}, ["m2", "m3", "m2"], ["m2", "m3"]),
+        ({"machines_min": 3}, ["m0"], ["m1", "m2"]),
+        ({"machines_min": 4}, ["m0", "m1"], ["m2", "m3"]),
+    ],
+)
+def test_machines_of_instances_placed_before_count(limits: dict[str, int], held: list[str], wanted: list[str]) -> None:
+    """The rest of a batch that is repeated or tried again keeps to the number of machines of the whole."""
+    offline = four()
+    requests = [request(cpu=0.5, memory=1e9, **limits)] * 2
+    found = plan(requests, offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s, held)
+    assert sorted(found.machines, key=str) == wanted
+
+
+def test_machines_max_leaves_the_rest_unplaced_when_they_are_full() -> None:
+    """With one machine allowed, what does not fit there has no machine, and says so."""
+    offline = four()
+    found = plan(
+        [request(cpu=2, machines_max=1)] * 2, offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s
+    )
+    assert found.machines == ("m0", None)
+    assert "none of them among the 1 machines of the batch" in found.reasons[1]
+
+
+def test_more_different_machines_than_instances_is_an_error() -> None:
+    """A wish that cannot be met whatever the fleet is refused, naming the field."""
+    offline = four()
+    with pytest.raises(InvalidRequest, match="machines_min"):
+        plan([request(machines_min=3)] * 2, offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s)
+
+
+def test_anti_affinity_by_rack_inside_the_batch() -> None:
+    """Instances that avoid each other by rack get one rack each; a third finds none."""
+    offline = four()
+    apart = request(labels={"app": "a"}, anti_affinity=[{"instances": {"app": "a"}, "topology": "rack"}])
+    found = planned([apart] * 3, offline, PROFILES.choose())
+    racks = [offline.snapshot.rules.labels(offline.snapshot.roster.index[name])["rack"] for name in found if name]
+    assert sorted(racks) == ["r0", "r1"]
+    assert found[2] is None
+
+
+def test_affinity_inside_the_batch_keeps_it_together() -> None:
+    """Instances that want each other's rack all land in the rack of the first."""
+    offline = four()
+    near = request(labels={"app": "a"}, affinity=[{"instances": {"app": "a"}, "topology": "rack"}])
+    found = planned([near] * 4, offline, PROFILES.choose())
+    assert len({offline.snapshot.rules.labels(offline.snapshot.roster.index[str(name)])["rack"] for name in found}) == 1
+
+
+def test_a_request_for_many_becomes_single_ones() -> None:
+    """Ids are numbered, and without an id stay without."""
+    asked = msgspec.structs.replace(request(cpu=1, count=3), id="web")
+    assert [each.id for each in expand(asked)] == ["web-1", "web-2", "web-3"]
+    assert {each.count for each in expand(asked)} == {1}
+    assert [each.id for each in expand(request(count=2))] == ["", ""]

@@ -1,0 +1,122 @@
+"""Batches in steps: others are served between two steps, and what they changed is seen."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from schemas.rpc.request import InvalidRequest, Request
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.placement.choosing import reuse
+from scorer.placement.choosing.plan import plan, plan_steps
+from scorer.placement.choosing.steps import Steps
+from scorer.placement.offers.placement import Late, Placement
+from scorer.placement.placer import TOGETHER_MAX, Placing
+from scorer.ranking.profiles.catalogue import load_profiles
+from tests.scorer.fleets import fleet, machine, request
+from tests.scorer.ledger.ledger_model import LedgerModel
+
+PROFILE = load_profiles().choose()
+FLEET = fleet(*(machine(f"m{n}", cpu=1000.0, memory=1e12, usage={"cpu": n, "memory": n}) for n in range(4)))
+
+
+def unlike(count: int, **more: Any) -> list[Request]:
+    """Return requests no two of which are the same."""
+    return [request(id=f"i{n}", cpu=1 + n / 1000, memory=1e6, **more) for n in range(count)]
+
+
+class Scorer:
+    """One placer on a ledger of its own, with a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now_s = FLEET.now_s
+        ledger = cast("Ledger", LedgerModel(lambda: self.now_s))
+        self.follower = Follower(ledger)
+        self.follower.loaded = True
+        self.placing = Placing(ledger, self.follower, 20, lambda: self.now_s)
+
+    def steps(self, requests: list[Request], deadline: float = 0.0) -> Steps[Placement]:
+        """Return the steps of placing them."""
+        return self.placing.steps(requests, lambda: FLEET.snapshot, PROFILE, deadline=deadline)
+
+
+def finish(steps: Steps[Any]) -> tuple[int, Any]:
+    """Return how often a piece of work can be left, and its result."""
+    left = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return left, done.value
+        left += 1
+
+
+def test_another_query_is_answered_within_a_batch() -> None:
+    """A batch can be left after a few instances, and a placement between two steps is seen by both."""
+    scorer = Scorer()
+    steps = scorer.steps(unlike(40))
+    next(steps)
+    assert 0 < len(scorer.follower.view) < 40
+    single = scorer.placing.place([request(id="single", cpu=1)], FLEET.snapshot, PROFILE)
+    assert single.records[0] is not None
+    left, placement = finish(steps)
+    assert left >= 1
+    assert None not in placement.records
+    assert len(scorer.follower.view) == 41
+
+
+def test_nothing_is_reserved_after_the_deadline() -> None:
+    """The deadline is looked at in every step; the error tells how many instances there are."""
+    scorer = Scorer()
+    steps = scorer.steps(unlike(40), deadline=FLEET.now_s + 1)
+    next(steps)
+    reserved = len(scorer.follower.view)
+    scorer.now_s += 2
+    with pytest.raises(Late, match=f"{reserved} of 40 instances were placed"):
+        finish(steps)
+    assert len(scorer.follower.view) == reserved
+
+
+@pytest.mark.parametrize("more", [{"all_or_nothing": True}, {"machines_max": 3}, {"machines_min": 2}], ids=str)
+def test_what_one_script_reserves_has_a_largest_size(more: dict[str, Any]) -> None:
+    """The message names the field, the number asked for and the limit."""
+    (field,) = more
+    wanted = f"{field}: {TOGETHER_MAX + 1} instances, at most {TOGETHER_MAX} are reserved in one step"
+    with pytest.raises(InvalidRequest, match=wanted):
+        finish(Scorer().steps(unlike(TOGETHER_MAX + 1, **more)))
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_a_plan_in_steps_is_the_plan(alike: bool) -> None:
+    """While nothing else happens, it makes no difference that it could be left."""
+    asked = [request(id=f"i{n}", cpu=1) for n in range(100)] if alike else unlike(20)
+    left, found = finish(plan_steps(asked, FLEET.snapshot, LedgerView(), PROFILE, FLEET.now_s))
+    assert left >= 1
+    assert found.machines == plan(asked, FLEET.snapshot, LedgerView(), PROFILE, FLEET.now_s).machines
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_a_machine_that_was_taken_meanwhile_is_chosen_again(alike: bool) -> None:
+    """What others place between two steps counts for what was chosen before, too."""
+    small = fleet(*(machine(f"m{n}", cpu=100.0, memory=1e12, usage={"cpu": 0, "memory": 0}) for n in range(4)))
+    view = LedgerView()
+    asked = [request(id=f"i{n}", cpu=0.1) for n in range(100)] if alike else unlike(20)
+    steps = plan_steps(asked, small.snapshot, view, PROFILE, small.now_s)
+    next(steps)
+    view.apply(instance_of(request(id="large", cpu=100.0, expected={"cpu": 100.0}), "m0", small.now_s))
+    _, found = finish(steps)
+    assert "m0" not in found.machines
+    assert None not in found.machines
+
+
+def test_a_dry_run_of_many_can_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reserves nothing, so each step proposes anew what was chosen before."""
+    monkeypatch.setattr(reuse, "UNLIKE_STEP", 2)
+    scorer = Scorer()
+    left, placement = finish(scorer.steps(unlike(10, dry_run=True)))
+    assert left >= 1
+    assert None not in placement.records
+    assert not len(scorer.follower.view)

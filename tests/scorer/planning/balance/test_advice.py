@@ -1,0 +1,189 @@
+"""Any fleet, any settings: what a plan never does, by both rules and both objectives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.ledger.record.instance import copy_with
+from scorer.ledger.record.moving import Moving
+from scorer.planning.balance.advice import advice
+from scorer.planning.balance.by_overload import Plan
+from scorer.planning.balance.tentative import NEGLIGIBLE
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.rebalance_section import Rebalancing
+from tests.scorer.fleets import fleet, machine
+
+
+def loaded(**cpu: float) -> list[dict[str, Any]]:
+    """Machines of 10 cores and 100 bytes by name, with these loads."""
+    return [machine(name, usage={"cpu": {"mean": mean, "std": 0.5}, "memory": 20}) for name, mean in cpu.items()]
+
+
+CLASSES = ("prod", "mid", "batch", "free")
+RULES = st.one_of(
+    st.fixed_dictionaries({"objective": st.sampled_from(["overload", "variance"])}),
+    st.fixed_dictionaries({"high": st.just({"cpu": 60.0}), "low": st.just({"cpu": 50.0})}),
+    st.just({"rule": "thresholds", "high": {"cpu": 60.0}, "low": {"cpu": 50.0}}),
+    st.just({"rule": "thresholds", "high": {"cpu": 10.0}, "low": {"cpu": 10.0}, "deviation": True}),
+    st.just({"rule": "thresholds", "prod_high": {"cpu": 40.0}, "prod_low": {"cpu": 30.0}}),
+)
+LIMITS = st.fixed_dictionaries(
+    {
+        "moves_max": st.integers(1, 30),
+        "from_machine_max": st.integers(1, 4),
+        "to_machine_max": st.integers(1, 4),
+        "cluster_max": st.integers(1, 2),
+        "gain_min": st.sampled_from([0.0, 1e-6, 0.002]),
+        "classes": st.lists(st.sampled_from(CLASSES), unique=True, max_size=2).map(tuple),
+    }
+)
+
+
+def advised(of: OfflineFleet, pending: dict[str, str] | None = None, **rebalance: Any) -> Plan:
+    """The plan of a fleet by these settings."""
+    profile = replace(load_profiles().choose("windward"), rebalance=Rebalancing(**rebalance))
+    return advice(of.snapshot, of.ledger, profile, of.now_s, pending=pending)
+
+
+def any_fleet(seed: int) -> OfflineFleet:
+    """Machines of different sizes and loads; instances of all classes, some in clusters."""
+    rng = np.random.default_rng(seed)
+    machines = [
+        machine(f"m{n}", cores, usage={"cpu": {"mean": float(cores * rng.uniform(0, 1)), "std": 0.3}, "memory": 5})
+        for n, cores in enumerate(rng.choice([4.0, 8.0, 32.0], rng.integers(3, 8)).tolist())
+    ]
+    instances = [
+        {
+            "id": f"i{n}", "machine": f"m{rng.integers(len(machines))}", "cpu": float(rng.uniform(0, 2)), "memory": 1,
+            "priority_class": str(rng.choice(CLASSES)),
+            **({"cluster": f"c{rng.integers(9)}"} if rng.random() < 0.6 else {}),
+        }
+        for n in range(rng.integers(0, 60))
+    ]  # fmt: skip
+    return fleet(*machines, instances=instances)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), RULES, LIMITS)
+def test_what_a_plan_never_does(seed: int, rule: dict[str, Any], limits: dict[str, Any]) -> None:
+    """No machine above what its donor had before the step; clusters stay apart; limits and classes hold."""
+    of = any_fleet(seed)
+    plan = advised(of, **rule, **limits)
+    where = {one.id: one.machine for one in of.ledger.instances.values()}
+    clusters: dict[str, int] = {}
+    for one, step in zip(plan.instances, plan.steps, strict=True):
+        target = plan.machines[step.target]
+        assert max(step.source_after, step.target_after) <= max(step.source_before, NEGLIGIBLE) + 1e-12
+        if one.cluster:
+            there = [other for other, at in where.items() if at == target]
+            assert one.cluster not in {of.ledger.instances[other].cluster for other in there}
+            clusters[one.cluster] = clusters.get(one.cluster, 0) + 1
+        assert not limits["classes"] or one.priority_class in limits["classes"]
+        assert where[one.id] == plan.machines[step.source] != target
+        where[one.id] = target
+    assert len({one.id for one in plan.instances}) == len(plan.steps) <= limits["moves_max"]
+    assert max(clusters.values(), default=0) <= limits["cluster_max"]
+    for side, most in (("source", "from_machine_max"), ("target", "to_machine_max")):
+        counts = np.bincount([getattr(step, side) for step in plan.steps], minlength=1)
+        assert counts.max() <= limits[most]
+    if rule.get("rule") != "thresholds":
+        assert all(step.gain >= limits["gain_min"] for step in plan.steps)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), RULES)
+def test_a_plan_goes_on_where_it_was_cut(seed: int, rule: dict[str, Any]) -> None:
+    """The first moves on their way, the same fleet asked again: none of them comes again, and no limit is passed."""
+    of, limits = any_fleet(seed), {"moves_max": 8, "gain_min": 1e-6, "from_machine_max": 3}
+    first = advised(of, **rule, **limits)
+    half = len(first.steps) // 2
+    steps = zip(first.instances[:half], first.steps[:half], strict=True)
+    pending = {one.id: first.machines[step.target] for one, step in steps}
+    then = advised(of, pending=pending, **rule, **limits)
+    assert not pending.keys() & {one.id for one in then.instances}
+    assert len(pending) + len(then.steps) <= limits["moves_max"]
+
+
+def test_the_variance_of_the_fleet_falls() -> None:
+    """Where no machine is near the limit there is no overload to cut; by variance the fleet gets even."""
+    machines = loaded(m0=6, m1=1, m2=1, m3=1)
+    of = fleet(*machines, instances=[{"id": f"i{n}", "machine": "m0", "cpu": 1, "memory": 1} for n in range(5)])
+    assert advised(of).steps == ()
+    plan = advised(of, objective="variance")
+    assert len(plan.steps) >= 3
+    assert plan.spread["cpu"][1] < plan.spread["cpu"][0] / 2
+
+
+def test_of_equal_instances_the_one_that_is_copied_sooner_goes() -> None:
+    """Cost decides among equals: the memory that is copied."""
+    machines = loaded(hot=9.4, cold=1)
+    instances = [{"id": f"i{gib}", "machine": "hot", "cpu": 2, "memory": gib} for gib in (9, 3, 6)]
+    plan = advised(fleet(*machines, instances=instances), moves_max=1)
+    assert [one.id for one in plan.instances] == ["i3"]
+
+
+def test_only_what_is_over_gives_and_only_what_is_under_takes() -> None:
+    """With thresholds the rule of overload looks at fewer machines; a target stays at or below the high one."""
+    machines = loaded(a=9.4, b=5, c=6)
+    of = fleet(*machines, instances=[{"id": "i", "machine": "a", "cpu": 2, "memory": 2}])
+    assert advised(of).machines[advised(of).steps[0].target] == "b"
+    for limits, expected in (
+        ({"high": {"cpu": 95.0}}, None),
+        ({"low": {"cpu": 45.0}}, None),
+        ({"high": {"cpu": 72.0}, "low": {"cpu": 55.0}}, "b"),
+        ({"high": {"cpu": 65.0}, "low": {"cpu": 55.0}}, None),
+    ):
+        plan = advised(of, **limits)
+        assert [plan.machines[step.target] for step in plan.steps] == ([expected] if expected else [])
+
+
+def test_moves_of_the_last_hour_count() -> None:
+    """The limits by the hour are of the plan and of what moved before it."""
+    machines = loaded(hot=9.8, cold=1)
+    instances = [{"id": f"i{n}", "machine": "hot", "cpu": 1, "memory": 2} for n in range(4)]
+    of = fleet(*machines, instances=instances)
+    one = of.ledger.instances["i0"]
+    assert len(advised(of, from_machine_max=1).steps) == 1
+    of.ledger.apply(copy_with(one, machine="cold", started_at=of.now_s - 60))
+    plan = advised(of, from_machine_max=1)
+    assert plan.steps == ()
+    assert plan.in_hour == 1
+    assert len(advised(of, from_machine_max=1, hour_max=0).steps) == 1
+
+
+def test_what_is_said_to_stay_stays() -> None:
+    """By its id, whatever the settings say."""
+    instances = [{"id": f"i{n}", "machine": "hot", "cpu": 1, "memory": 2} for n in range(3)]
+    of = fleet(*loaded(hot=9.8, cold=1), instances=instances)
+    profile = load_profiles().choose("windward")
+    plan = advice(of.snapshot, of.ledger, profile, of.now_s, stay={"i0", "i2"})
+    assert [one.id for one in plan.instances] == ["i1"]
+
+
+@pytest.mark.parametrize("rule", [{}, {"rule": "thresholds", "high": {"cpu": 70.0}, "low": {"cpu": 60.0}}])
+def test_what_is_moving_is_seen_as_gone(rule: dict[str, Any]) -> None:
+    """It does not move again, its machine is relieved of it, and it counts in the limits."""
+    instances = [{"id": f"i{n}", "machine": "hot", "cpu": 2.5, "memory": 2} for n in range(3)]
+    of = fleet(*loaded(hot=9.3, cold=1, other=1), instances=instances)
+    alone = advised(of, **rule)
+    assert len(alone.steps) == 1
+    one = alone.instances[0]
+    moving = Moving("cold", of.now_s - 5, of.now_s + 600)
+    of.ledger.apply(copy_with(one, moving=moving))
+    plan = advised(of, **rule)
+    assert (plan.steps, plan.in_hour) == ((), 1)
+    assert plan.totals["highest"][0] < alone.totals["highest"][0]
+
+
+@pytest.mark.parametrize("rule", ["overload", "thresholds"])
+def test_an_empty_fleet(rule: str) -> None:
+    """Nothing to balance is an empty plan."""
+    more = {"high": {"cpu": 60.0}, "low": {"cpu": 50.0}} if rule == "thresholds" else {}
+    assert advised(fleet(), rule=rule, **more).steps == ()

@@ -1,0 +1,64 @@
+"""Plans by thresholds: rounds, classes, targets that stay below the source, moves on their way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.planning.balance.by_overload import Plan
+from scorer.planning.balance.by_thresholds import leaving
+from scorer.planning.balance.rounds import Rounds, condition_of
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.rebalance_section import Rebalancing
+from tests.scorer.fleets import fleet, machine
+
+THRESHOLDS = {"high": {"cpu": 65.0}, "low": {"cpu": 45.0}}
+
+
+def usage(cpu: float) -> dict[str, Any]:
+    """Of one machine with 10 cores and 100 bytes."""
+    return {"usage": {"cpu": {"mean": cpu, "std": 0.2}, "memory": 5}}
+
+
+def hot(**more: Any) -> OfflineFleet:
+    """One machine above the threshold with four instances, three with room."""
+    machines = [machine("hot", **usage(8)), *(machine(f"cold{n}", **usage(1)) for n in range(3))]
+    return fleet(
+        *machines, instances=[{"id": f"i{n}", "machine": "hot", "cpu": 1, "memory": 1, **more} for n in range(4)]
+    )
+
+
+def planned(of: OfflineFleet, now_s: float = 0.0, **more: Any) -> Plan:
+    """The plan by thresholds; the rest are settings."""
+    state = {name: more.pop(name) for name in ("rounds", "pending") if name in more}
+    settings = Rebalancing(rule="thresholds", **{**THRESHOLDS, **more})
+    return leaving(of.snapshot, of.ledger, load_profiles().choose("windward"), settings, of.now_s + now_s, **state)
+
+
+def test_what_leaves_has_a_target_that_stays_below() -> None:
+    """Two leave until the machine is below its threshold; each step keeps the rule of expected overload."""
+    plan = planned(hot())
+    assert len(plan.steps) == 2
+    assert all(step.target_after <= step.source_before for step in plan.steps)
+    assert plan.totals["highest"][1] < plan.totals["highest"][0]
+    assert all("node cpu usage" in step.reason for step in plan.steps)
+
+
+def test_only_after_several_rounds() -> None:
+    """With rounds remembered, the machine gives in the round after as many as the setting says."""
+    rounds = Rounds(condition_of(Rebalancing(rounds_over=2), 60.0))
+    assert [len(planned(hot(), 20.0 * n, rounds=rounds).steps) for n in range(3)] == [0, 0, 2]
+
+
+def test_what_is_on_its_way_is_seen_as_made() -> None:
+    """The machine is relieved by it already, and its limits count it."""
+    assert len(planned(hot(), pending={"i0": "cold0"}).steps) == 1
+    assert planned(hot(), pending={"i0": "cold0", "i1": "cold1"}).steps == ()
+    assert planned(hot(), moves_max=1, pending={"i0": "cold0"}).steps == ()
+
+
+def test_usage_of_production_has_thresholds_of_its_own() -> None:
+    """What instances of class prod use is compared, as Koordinator's prodHighThresholds."""
+    more = {"high": {"cpu": 95.0}, "low": {"cpu": 90.0}, "prod_high": {"cpu": 25.0}, "prod_low": {"cpu": 20.0}}
+    assert "prod cpu usage" in planned(hot(priority_class="prod"), **more).steps[0].reason
+    assert planned(hot(priority_class="batch"), **more).steps == ()

@@ -1,0 +1,108 @@
+"""What becomes of the moves that were proposed, row by row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from schemas.messages.proposal import MoveProposal, read_proposal, write_proposal
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.moving import Moving
+from scorer.planning.balance.proposals import OUTCOMES, Memory, Settled, settle
+
+NOW_S = 1_000.0
+PROPOSAL = MoveProposal(
+    id="7-900-0", fence=7, at=900.0, expires_at=1_500.0, instance="i", generation=2, source="a", target="b", gain=0.1
+)
+
+
+def changed(**fields: Any) -> bytes:
+    """The proposal with other fields, as a message."""
+    return write_proposal(msgspec.structs.replace(PROPOSAL, **fields))
+
+
+def instance(**fields: Any) -> dict[str, Instance]:
+    """The ledger: the instance where the proposal found it, with other fields."""
+    one = Instance(id="i", machine="a", state="confirmed", amounts=(), generation=2)
+    return {"i": msgspec.structs.replace(one, **fields)}
+
+
+def settled(
+    waiting: list[bytes], taken: list[bytes], ledger: dict[str, Instance], memory: Memory, now_s: float = NOW_S
+) -> Settled:
+    """One round of the rebalancer with the number 7."""
+    return settle(waiting, taken, ledger, memory, 7, now_s, ack_s=60.0, rest_s=600.0)
+
+
+@pytest.mark.parametrize(
+    ("raw", "ledger", "outcome"),
+    [
+        pytest.param(changed(), instance(), "", id="open"),
+        pytest.param(changed(), instance(machine="b"), "done", id="it is there"),
+        pytest.param(changed(fence=6), instance(machine="b"), "done", id="it is there, by an older rebalancer"),
+        pytest.param(changed(fence=6), instance(), "overtaken", id="older fence"),
+        pytest.param(changed(), instance(generation=3), "overtaken", id="another generation"),
+        pytest.param(changed(), {}, "overtaken", id="ended"),
+        pytest.param(changed(), instance(machine="c"), "overtaken", id="moved elsewhere"),
+        pytest.param(changed(expires_at=NOW_S), instance(), "expired", id="expired"),
+        pytest.param(changed(), instance(moving=Moving("c", 0.0, 0.0)), "overtaken", id="moving elsewhere"),
+        pytest.param(b"{", instance(), "malformed", id="not JSON"),
+        pytest.param(changed(v=2), instance(), "malformed", id="of a newer version"),
+        pytest.param(b"[" * 100_000, instance(), "malformed", id="too deep"),
+        pytest.param(b'{"id":"\xff"}', instance(), "malformed", id="not UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_proposal(raw: bytes, ledger: dict[str, Instance], outcome: str, is_taken: bool) -> None:
+    """One that ended is withdrawn from either list; one that is open is pending."""
+    found = settled([] if is_taken else [raw], [raw] if is_taken else [], ledger, Memory())
+    assert found.outcomes == ((outcome,) if outcome else ())
+    assert found.withdrawn == ((raw,) if outcome else ())
+    assert found.pending == ({} if outcome else {"i": "b"})
+    assert {*found.outcomes} <= {*OUTCOMES}
+
+
+def test_what_is_not_acknowledged_in_time_is_delivered_again() -> None:
+    """Counted from when it was first seen taken, and anew from the next delivery."""
+    memory, raw = Memory(), changed()
+    assert settled([raw], [], instance(), memory, NOW_S - 100).returned == ()
+    assert settled([], [raw], instance(), memory, NOW_S).returned == ()
+    assert settled([], [raw], instance(), memory, NOW_S + 59).returned == ()
+    found = settled([], [raw], instance(), memory, NOW_S + 60)
+    ((before, after),) = found.returned
+    assert (before, read_proposal(after)) == (raw, msgspec.structs.replace(PROPOSAL, attempt=2))
+    assert (found.outcomes, found.pending) == (("redelivered",), {"i": "b"})
+    assert settled([], [after], instance(), memory, NOW_S + 61).returned == ()
+    assert settled([], [after], instance(), memory, NOW_S + 121).returned != ()
+
+
+def test_what_is_moving_is_left_alone() -> None:
+    """The ledger has the move: neither expired nor delivered again, and no pending move for the plan."""
+    memory, raw = Memory(), changed()
+    ledger = instance(moving=Moving("b", 0.0, 0.0))
+    for now_s in (NOW_S, NOW_S + 61, NOW_S + 10_000):
+        found = settled([], [raw], ledger, memory, now_s)
+        assert (found.returned, found.withdrawn, found.pending, found.outcomes) == ((), (), {}, ())
+    assert settled([], [], ledger, memory).outcomes == ("done",)
+
+
+def test_what_was_acknowledged_is_done_or_declined() -> None:
+    """Gone from the lists: the ledger says which; an instance that was declined rests for a while."""
+    for ledger, outcome in ((instance(machine="b"), "done"), (instance(), "declined"), ({}, "overtaken")):
+        memory = Memory()
+        settled([changed()], [], instance(), memory)
+        found = settled([], [], ledger, memory, NOW_S + 1)
+        assert found.outcomes == (outcome,)
+        assert list(memory.resting) == (["i"] if outcome == "declined" else [])
+        assert settled([], [], ledger, memory, NOW_S + 602).outcomes == ()
+        assert memory.resting == {}
+
+
+def test_what_was_withdrawn_is_counted_once() -> None:
+    """An ended proposal is not taken for an acknowledged one in the next round."""
+    memory = Memory()
+    settled([changed()], [], instance(), memory)
+    assert settled([changed()], [], instance(generation=3), memory).outcomes == ("overtaken",)
+    assert settled([], [], instance(generation=3), memory).outcomes == ()

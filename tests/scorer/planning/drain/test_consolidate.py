@@ -1,0 +1,136 @@
+"""A consolidation: which machines are emptied, at what cost, and that the others stay within their limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.ledger.record.as_request import as_request
+from scorer.ledger.view.overlay import Overlay
+from scorer.planning.anew import moved_to
+from scorer.planning.balance.scene import scene_of
+from scorer.planning.drain.consolidate import OVERLOAD_MAX, Consolidated, consolidate
+from scorer.planning.drain.drain import with_cordon
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.rank import rank
+from tests.scorer.fleets import fleet, machine
+
+
+def emptied(of: OfflineFleet, count: int, profile: str = "windward", **how: Any) -> Consolidated:
+    """What a consolidation would do."""
+    return consolidate(count, of.snapshot, of.ledger, load_profiles().choose(profile), of.now_s, **how)
+
+
+def names(found: Consolidated) -> list[str]:
+    """The machines that would be empty."""
+    return [one.machine for one in found.machines]
+
+
+def four(load: float = 2.0, **more: Any) -> OfflineFleet:
+    """Machines with 1 to 4 instances of one core and 10 bytes; ``more`` is of those on the first."""
+    machines = [
+        machine(
+            f"m{n}", 10, 1000, usage={"cpu": {"mean": load, "std": 0.2}, "memory": 100}, labels={"rack": str(n % 2)}
+        )
+        for n in range(4)
+    ]
+    instances = [
+        {"id": f"i{n}-{k}", "machine": f"m{n}", "cpu": 1, "memory": 10, **(more if n == 0 else {})}
+        for n in range(4)
+        for k in range(n + 1)
+    ]
+    return fleet(*machines, instances=instances)
+
+
+def test_the_cheapest_first() -> None:
+    """The memory to copy, and the instances; nothing moves to a machine that is emptied."""
+    found = emptied(four(), 2)
+    assert [(one.machine, one.instances) for one in found.machines] == [("m0", 1), ("m1", 2)]
+    assert found.machines[1].memory_bytes == pytest.approx(2 * found.machines[0].memory_bytes)
+    assert {one.target for one in found.drained.moves} <= {"m2", "m3"}
+    assert found.drained.machines == ("m0", "m1")
+    assert len(found.drained.moves) == 3
+
+
+@pytest.mark.parametrize(
+    ("of", "how", "expected"),
+    [
+        pytest.param(four(labels={"movable": "false"}), {}, ["m1"], id="one may not move"),
+        pytest.param(four(labels={"movable": "false"}), {"force": True}, ["m0"], id="although it is said to stay"),
+        pytest.param(four(state="reserved"), {}, ["m1"], id="one is only reserved"),
+        pytest.param(four(load=8.9), {}, [], id="the others would be overloaded"),
+        pytest.param(four(load=8.5), {"profile": "kubernetes"}, [], id="above the limit, whatever the filters say"),
+        pytest.param(four(load=7.8), {"profile": "kubernetes"}, [], id="below it in the mean, with overload expected"),
+        pytest.param(four(), {"same": ("rack",)}, ["m0"], id="within its rack"),
+        pytest.param(fleet(machine("m", usage={"cpu": 1, "memory": 1})), {}, [], id="nothing is there"),
+    ],
+)
+def test_what_is_left_as_it_is(of: OfflineFleet, how: dict[str, Any], expected: list[str]) -> None:
+    """All of a machine's instances move, or none."""
+    found = emptied(of, 1, **how)
+    assert names(found) == expected
+    assert len(found.drained.moves) == sum(one.instances for one in found.machines)
+
+
+def test_a_machine_that_cannot_be_emptied_is_passed_over() -> None:
+    """What was tried of it is taken back: the next one finds all the room."""
+    usage = {"cpu": {"mean": 1, "std": 0.1}, "memory": 10}
+    of = fleet(
+        machine("a", 20, 1000, usage=usage), machine("b", 20, 1000, usage=usage), machine("c", 6, 1000, usage=usage),
+        instances=[
+            {"id": "small", "machine": "a", "cpu": 0.5, "memory": 1},
+            {"id": "pinned", "machine": "a", "cpu": 0.5, "memory": 1, "selector": "disk=ssd"},
+            {"id": "b1", "machine": "b", "cpu": 1, "memory": 1}, {"id": "b2", "machine": "b", "cpu": 1, "memory": 1},
+            {"id": "b3", "machine": "b", "cpu": 1, "memory": 1},
+        ],
+    )  # fmt: skip
+    found = emptied(of, 1)
+    assert (names(found), found.tried, found.left) == (["b"], 2, {"without instances": 1})
+    assert emptied(of, 3).tried == 2
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_a_consolidation_overloads_nothing_and_upholds_every_filter(data: st.DataObject) -> None:
+    """Any fleet: the machines are empty afterwards, each move is allowed when it is made, no target is overloaded."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    profile = load_profiles().choose(data.draw(st.sampled_from(["windward", "kubernetes"])))
+    machines = [
+        machine(f"m{n}", float(rng.integers(4, 30)), 100,
+                usage={"cpu": {"mean": float(rng.uniform(0, 4)), "std": 0.3}, "memory": 5})
+        for n in range(data.draw(st.integers(1, 8)))
+    ]  # fmt: skip
+    instances = [
+        {"id": f"i{n}", "machine": f"m{rng.integers(len(machines))}", "cpu": float(rng.uniform(0, 2)), "memory": 1,
+         **({"cluster": f"c{n % 3}"} if rng.random() < 0.3 else {})}
+        for n in range(data.draw(st.integers(0, 25)))
+    ]  # fmt: skip
+    of = fleet(*machines, instances=instances)
+    wanted = data.draw(st.integers(1, 4))
+    found = consolidate(wanted, of.snapshot, of.ledger, profile, of.now_s)
+    gone = names(found)
+    assert len(gone) <= wanted
+    moved = [one.instance.id for one in found.drained.moves]
+    assert sorted(moved) == sorted(one.id for name in gone for one in of.ledger.on_machine(name))
+    overlay, cordoned = Overlay(of.ledger), of.snapshot.with_cordon(gone)
+    scene = scene_of(of.snapshot, of.ledger, profile, of.now_s, Kept())
+    place = {one.id: at for at, one in enumerate(scene.instances)}
+    for one in found.drained.moves:
+        overlay.leave(one.instance.id)
+        request = msgspec.structs.replace(as_request(one.instance), id="")
+        ranking = rank(request, cordoned, overlay, with_cordon(profile), of.now_s)
+        row = of.snapshot.roster.index[str(one.target)]
+        assert ranking.feasible[row]
+        overlay.propose(moved_to(one.instance, str(one.target), of.now_s))
+        at = place[one.instance.id]
+        source = of.snapshot.roster.index[one.instance.machine]
+        scene.loads.move(source, row, scene.usage[scene.rows, at], scene.variance[scene.rows, at])
+        assert scene.loads.now()[row] <= OVERLOAD_MAX * (1 + 1e-6)
+    assert all(not overlay.held_on(name) for name in gone)

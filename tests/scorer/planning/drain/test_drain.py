@@ -1,0 +1,214 @@
+"""A drain: where instances go, which stay and why, and that no filter is overridden on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.ledger.record.as_request import as_request
+from scorer.ledger.record.instance import copy_with
+from scorer.ledger.record.moving import Moving
+from scorer.ledger.view.overlay import Overlay
+from scorer.planning.anew import moved_to
+from scorer.planning.drain.drain import Drained, drain, with_cordon
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.rank import rank
+from tests.scorer.fleets import fleet, machine
+
+IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
+
+
+def drained(of: OfflineFleet, *machines: str, profile: str = "windward", **how: Any) -> Drained:
+    """What a drain of these machines would do."""
+    return drain(machines or ("gone",), of.snapshot, of.ledger, load_profiles().choose(profile), of.now_s, **how)
+
+
+def small(*instances: dict[str, Any], **more: Any) -> OfflineFleet:
+    """A machine that goes, with these instances, and two of 8 cores that stay."""
+    machines = [machine(name, 8, 100, usage=IDLE, labels={"rack": rack}) for name, rack in (("a", "1"), ("b", "2"))]
+    gone = machine("gone", 32, 1000, usage={"cpu": 9, "memory": 50}, labels={"rack": "1"})
+    return fleet(gone, *machines, instances=[{"machine": "gone", "memory": 1, **one} for one in instances], **more)
+
+
+def where(found: Drained) -> dict[str, str | None]:
+    """The target of each instance."""
+    return {one.instance.id: one.target for one in found.found}
+
+
+def test_the_largest_first_and_the_rest_is_told_why() -> None:
+    """16 cores are there for 18; the words are those of a refusal."""
+    found = drained(small({"id": "s", "cpu": 2}, {"id": "l", "cpu": 8}, {"id": "m", "cpu": 8}), profile="kubernetes")
+    assert sorted(map(str, where(found).values())) == ["None", "a", "b"]
+    assert [(one.instance.id, one.why) for one in found.blocked] == [("s", "0/3 feasible: 2 cpu too full, 1 cordoned")]
+    assert [one.instance.id for one in found.moves] == ["l", "m"]
+
+
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("profile", ["windward", "kubernetes", "seed", "trimaran"])
+def test_nothing_goes_from_one_drained_machine_to_another(profile: str, alike: bool) -> None:
+    """Nor to a machine that an operator cordoned; whatever the profile."""
+    cpus = [1.0] * 6 if alike else [1.0, 1.1, 1.2, 1.3, 1.4, 1.5]
+    of = small(*({"id": f"i{n}", "cpu": cpu, "machine": "gone" if n % 2 else "a"} for n, cpu in enumerate(cpus)))
+    found = drained(of, "gone", "a", profile=profile)
+    assert {one.target for one in found.moves} == {"b"}
+    assert len(found.found) == len(cpus)
+
+
+def test_a_profile_without_the_filter_gets_it() -> None:
+    """A drain depends on it."""
+    found = with_cordon(Profile("bare"))
+    assert [each.filter.name for each in found.filters] == ["cordon"]
+    assert with_cordon(found) is found
+    of = small({"id": "i", "cpu": 1})
+    assert drain(["gone"], of.snapshot, of.ledger, Profile("bare"), of.now_s).moves[0].target in ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("instance", "how", "target"),
+    [
+        pytest.param({}, {}, "a", id="it goes to the best"),
+        pytest.param({"state": "reserved"}, {}, None, id="a reservation stays"),
+        pytest.param({"labels": {"movable": "false"}}, {}, None, id="it is said to stay"),
+        pytest.param({"labels": {"movable": "false"}}, {"force": True}, "a", id="although it is said to stay"),
+        pytest.param({}, {"same": ("rack",)}, "a", id="a machine of its rack"),
+        pytest.param({}, {"same": ("zone",)}, "a", id="neither has the label"),
+        pytest.param({"cluster": "shop"}, {}, "b", id="its cluster is on the other"),
+        pytest.param({"cluster": "shop"}, {"same": ("rack",)}, None, id="its cluster is on the only one of its rack"),
+        pytest.param({"ports": [7000]}, {}, "b", id="the port is taken on the other"),
+    ],
+)
+def test_one_instance(instance: dict[str, Any], how: dict[str, Any], target: str | None) -> None:
+    """Where it goes, or that it stays."""
+    mate = {"id": "mate", "machine": "a", "cpu": 0.1, "cluster": "shop", "ports": [7000]}
+    busy = {"id": "busy", "machine": "b", "cpu": 3}
+    found = drained(small({"id": "i", "cpu": 2, **instance}, mate, busy), profile="kubernetes", **how)
+    assert where(found) == {"i": target}
+    assert bool(found.blocked and found.blocked[0].why) == (target is None)
+
+
+TWO_MASTERS = [{"id": f"m{n}", "cluster": "c", "role": "master", "cluster_masters": 4} for n in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("instance", "mates", "other", "why"),
+    [
+        pytest.param({"cluster": "c", "role": "master", "cluster_masters": 4}, TWO_MASTERS, {},
+                     "0/2 feasible: 1 cordoned, 1 too many masters of the cluster", id="masters"),
+        pytest.param({"cluster": "c"}, [{"id": "m", "cluster": "c"}], {},
+                     "1/2 feasible: 1 cordoned, none of them without another instance of cluster 'c'", id="cluster"),
+        pytest.param({"ports": [7000]}, [{"id": "m", "ports": [7000]}], {},
+                     "0/2 feasible: 1 cordoned, 1 port taken", id="a port"),
+        pytest.param({"maxmemory": 90}, [{"id": "m", "maxmemory": 50}], {},
+                     "0/2 feasible: 1 cordoned, 1 sum of maxmemory too large", id="maxmemory"),
+        pytest.param({"memory": 99.5}, [], {}, "0/2 feasible: 1 cordoned, 1 memory too full", id="memory"),
+        pytest.param({"cpu": 7.5}, [], {}, "0/2 feasible: 1 cordoned, 1 cpu too full", id="cpu"),
+        pytest.param({"labels": {"movable": "false"}}, [], {},
+                     "its label movable=false says that it stays (--force moves it)", id="pinned by its label"),
+        pytest.param({"selector": "disk=ssd"}, [], {},
+                     "0/2 feasible: 1 cordoned, 1 not selected by label", id="pinned by its selector"),
+        pytest.param({"state": "reserved"}, [], {},
+                     "reserved: an instance moves once it is confirmed, a reservation expires or is released",
+                     id="only reserved"),
+        pytest.param({}, [], {"operator": {"taints": [{"key": "spare", "effect": "refuse"}]}},
+                     "0/2 feasible: 1 cordoned, 1 tainted", id="a taint"),
+        pytest.param({}, [], {"age_s": 9000}, "0/2 feasible: 1 cordoned, 1 stale", id="old data"),
+        pytest.param({}, [], {"operator": {"cordon": True}}, "0/2 feasible: 2 cordoned", id="no other machine open"),
+    ],
+)  # fmt: skip
+def test_what_stays_is_told_why(
+    instance: dict[str, Any], mates: list[dict[str, Any]], other: dict[str, Any], why: str
+) -> None:
+    """In words, for each thing that may keep an instance where it is."""
+    there = [{"machine": "b", "cpu": 0.1, "memory": 1, **mate} for mate in mates]
+    own = {"id": "i", "machine": "gone", "cpu": 1, "memory": 1, **instance}
+    of = fleet(machine("gone", 8, 100, usage=IDLE), machine("b", 8, 100, usage=IDLE, **other), instances=[own, *there])
+    assert [(one.instance.id, one.why) for one in drained(of).blocked] == [("i", why)]
+
+
+def test_instances_of_one_cluster_do_not_meet_unless_they_had_met() -> None:
+    """The second of three finds the first on its target."""
+    of = small({"id": "i", "cpu": 1, "cluster": "c"}, {"id": "j", "cpu": 1, "cluster": "d"}, {"id": "k", "cpu": 2})
+    assert where(drained(of)).keys() == {"i", "j", "k"}
+    together = small(*({"id": f"i{n}", "cpu": 1, "cluster": "c"} for n in range(3)))
+    assert sorted(map(str, where(drained(together)).values())) in (["a", "a", "b"], ["a", "b", "b"])
+    apart = small(
+        {"id": "i", "cpu": 1, "cluster": "c"}, {"id": "a", "machine": "a", "cpu": 1, "cluster": "c"},
+        {"id": "b", "machine": "b", "cpu": 1, "cluster": "c"},
+    )  # fmt: skip
+    assert drained(apart).blocked[0].why == (
+        "2/3 feasible: 1 cordoned, none of them without another instance of cluster 'c'"
+    )
+
+
+def test_what_is_moving_already() -> None:
+    """Away: it is leaving. To a drained machine, or between two: that move comes first."""
+    of = small({"id": "away", "cpu": 1}, {"id": "here", "cpu": 1, "machine": "a"}, {"id": "rest", "cpu": 1})
+    for instance_id, target in (("away", "b"), ("here", "gone")):
+        moving = Moving(to=target, since=of.now_s, until=of.now_s + 60)
+        of.ledger.apply(copy_with(of.ledger.instances[instance_id], moving=moving))
+    found = drained(of)
+    assert [one.id for one in found.leaving] == ["away"]
+    assert where(found) == {"rest": "a", "here": None} or where(found) == {"rest": "b", "here": None}
+    assert found.blocked[0].why == "moving from a to gone: confirm or cancel that move first"
+    assert [one.instance.id for one in drained(of, "gone", "b").blocked][-2:] == ["away", "here"]
+
+
+def test_an_empty_machine_and_no_argument_is_changed() -> None:
+    """Nothing is to be moved; snapshot and ledger are as before, and the plan comes out again."""
+    of = small({"id": "i", "cpu": 1})
+    assert drained(of, "b").found == ()
+    position = of.ledger.position
+    assert drained(of) == drained(of)
+    assert of.ledger.position == position
+    assert not of.snapshot.rules.has_cordon
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_a_drain_upholds_every_filter(data: st.DataObject) -> None:
+    """Any fleet: each move is allowed on the ledger with those before, none twice, and a blocked one has no place."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    profile = load_profiles().choose(data.draw(st.sampled_from(["windward", "kubernetes", "koordinator", "seed"])))
+    machines = [
+        machine(f"m{n}", float(rng.integers(4, 20)), 100, labels={"rack": str(n % 3)},
+                usage={"cpu": {"mean": float(rng.uniform(0, 4)), "std": 0.3}, "memory": float(rng.uniform(0, 60))})
+        for n in range(data.draw(st.integers(1, 8)))
+    ]  # fmt: skip
+    sizes = rng.choice([0.5, 1.0, 2.0, 3.0], 40) if rng.random() < 0.5 else rng.uniform(0.1, 3, 40)
+    instances = [
+        {"id": f"i{n}", "machine": f"m{rng.integers(len(machines))}", "cpu": float(sizes[n]), "memory": 1,
+         **({"cluster": f"c{n % 4}", "role": "master"} if rng.random() < 0.3 else {}),
+         **({"ports": [7000 + int(rng.integers(3))]} if rng.random() < 0.3 else {})}
+        for n in range(data.draw(st.integers(0, 40)))
+    ]  # fmt: skip
+    of = fleet(*machines, instances=instances)
+    gone = [f"m{n}" for n in range(data.draw(st.integers(1, len(machines))))]
+    found = drain(gone, of.snapshot, of.ledger, profile, of.now_s)
+    cordoned, overlay = of.snapshot.with_cordon(gone), Overlay(of.ledger)
+    held = {one["name"]: 0.0 for one in machines}
+    for one in of.ledger.instances.values():
+        held[one.machine] += one.amounts[0] or 0.0
+    started = dict(held)
+    for one in found.moves:
+        assert one.target not in gone
+        overlay.leave(one.instance.id)
+        request = msgspec.structs.replace(as_request(one.instance), id="")
+        ranking = rank(request, cordoned, overlay, with_cordon(profile), of.now_s)
+        assert ranking.feasible[of.snapshot.roster.index[str(one.target)]]
+        overlay.propose(moved_to(one.instance, str(one.target), of.now_s))
+        held[one.instance.machine] -= one.instance.amounts[0] or 0.0
+        held[str(one.target)] += one.instance.amounts[0] or 0.0
+    ids = [one.instance.id for one in found.found]
+    assert sorted(ids) == sorted(one.id for name in gone for one in of.ledger.on_machine(name))
+    assert sum(held.values()) == pytest.approx(sum(started.values()))
+    if profile.name == "kubernetes":
+        for one in machines:
+            assert held[one["name"]] <= max(one["capacity"]["cpu"], started[one["name"]]) + 1e-9
+    assert all(one.why for one in found.blocked)

@@ -1,0 +1,310 @@
+"""Koordinator's LowNodeLoad, row by row: what leaves, in which order, from which round on, for which reason.
+
+The rows speak of pods: class and quality of service are read from them as the peer does, requests, labels and
+schedulability go through the product's own filters. Not covered, since nothing here has such a thing: a selector of
+another type than text (``filterNodes/invalid selector``), the annotation with a node's raw allocatable.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from schemas.resources import RESOURCES
+from schemas.rpc.request import read_request
+from scorer.commands.shared.fleet_file import OfflineFleet, read_fleet
+from scorer.ledger.record.as_request import as_request
+from scorer.planning.balance.by_thresholds import pool_of
+from scorer.planning.balance.scene import scene_of
+from scorer.planning.thresholds.anomaly import Condition, Detector, Detectors
+from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS, OrderColumns, eviction_order, usefulness
+from scorer.planning.thresholds.low_node_load import Eviction, Rules, low_node_load
+from scorer.planning.thresholds.pool import INSTANCES, Pool
+from scorer.planning.thresholds.sides import Memory, reason, usage_score
+from scorer.planning.thresholds.thresholds import Settings, limits
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.rank import rank
+from scorer.snapshot.arrays import Floats, Integers
+
+FILE = json.loads((Path(__file__).parent / "cases" / "koordinator_low_node_load.json").read_text())
+NAMES = {"cpu_millicores": "cpu", "memory_bytes": "memory", "pods": INSTANCES}
+NOT_COVERED = {
+    "filterNodes/invalid selector": "selectors are text: what cannot be read is refused when the request is read",
+    "GetNodeRawAllocatable/node has no annotation - use allocatable": "no annotations: allocatable is one figure",
+    "GetNodeRawAllocatable/node has invalid raw allocatable annotation - fallback to allocatable": "likewise",
+}
+MANUAL_S = 1_000.0
+KUBERNETES = load_profiles().choose("kubernetes")
+
+
+def rows(*kinds: str) -> list[Any]:
+    """The rows of these kinds that are covered."""
+    covered = (case for case in FILE["cases"] if case["name"] not in NOT_COVERED)
+    return [pytest.param(case, id=case["name"]) for case in covered if case["kind"] in kinds]
+
+
+def renamed(amounts: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Amounts by the product's names of resources."""
+    return (
+        None
+        if amounts is None
+        else {NAMES.get(name, {"pods": INSTANCES}.get(name, name)): amounts[name] for name in amounts}
+    )
+
+
+def class_rank(pod: Mapping[str, Any]) -> int:
+    """Koordinator's class: by label, else by the range of the priority, else by kube-scheduler's quality of service."""
+    if "priority_class" in pod:
+        return CLASS_RANK.get(pod["priority_class"].removeprefix("koord-"), NO_CLASS)
+    for name, start in (("prod", 9000), ("mid", 7000), ("batch", 5000), ("free", 3000)):
+        if start <= pod["priority"] < start + 1000:
+            return CLASS_RANK[name]
+    return CLASS_RANK["batch" if pod["kube_qos"] == "BestEffort" else "prod"]
+
+
+def order_of(pods: Sequence[Mapping[str, Any]]) -> OrderColumns:
+    """The columns by which pods are ordered."""
+    guarantee = {"BestEffort": 1, "Burstable": 2, "Guaranteed": 3}
+    service = {"BE": 1, "LS": 2, "LSR": 3, "LSE": 4, "SYSTEM": 4}
+
+    def column(value: Callable[[Mapping[str, Any]], float]) -> Any:
+        return np.array([value(pod) for pod in pods])
+
+    return OrderColumns(
+        column(class_rank),
+        column(lambda pod: pod.get("priority", pod.get("priority_value")) or 0),
+        column(lambda pod: guarantee.get(pod.get("kube_qos", ""), 0)),
+        column(lambda pod: service.get(pod.get("koordinator_qos") or "", 5)),
+        column(lambda pod: pod.get("deletion_cost", 0)),
+        column(lambda pod: pod.get("eviction_cost", 0)),
+        column(lambda pod: float(pod.get("created_s", 0))),
+    )
+
+
+def fleet_file(machines: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> OfflineFleet:
+    """The machines and pods of a row as a fleet file has them: cores and bytes, usage of machines and of instances."""
+
+    def amounts(of: Mapping[str, Any]) -> dict[str, float]:
+        return {"cpu": of["cpu_millicores"] / 1000, "memory": of["memory_bytes"]}
+
+    def used(machine: str) -> dict[str, float]:
+        each = [amounts(pod["usage"]) for pod in pods if pod["machine"] == machine]
+        return {name: sum(one[name] for one in each) for name in ("cpu", "memory")}
+
+    described = [
+        {"name": machine["name"], "capacity": amounts(machine["allocatable"]), "usage": used(machine["name"]),
+         "labels": machine["labels"], "operator": {"cordon": machine["unschedulable"]}}
+        for machine in machines
+    ]  # fmt: skip
+    instances = [
+        {"id": pod["name"], "machine": pod["machine"], **amounts(pod["requests"]), "usage": amounts(pod["usage"]),
+         "priority_class": pod["priority_class"].removeprefix("koord-")}
+        for pod in pods
+    ]  # fmt: skip
+    return read_fleet({"machines": described, "instances": instances})
+
+
+def read_pool(
+    fleet: OfflineFleet, names: Sequence[str], machines: Sequence[Mapping[str, Any]], pods: Mapping[str, Any]
+) -> Pool:
+    """The pool as the product reads it of a fleet; the row says the capacity of pods, and what the product has not."""
+    scene = scene_of(fleet.snapshot, fleet.ledger, KUBERNETES, fleet.now_s, Kept())
+    movable = np.array([pods[one.id]["evictable"] for one in scene.instances])
+    pool = pool_of(scene, [name for name in names if name in RESOURCES], movable, {})
+    own = dict(zip(pool.resources, range(len(pool.resources)), strict=True))
+    allocatable = {machine["name"]: renamed(machine["allocatable"]) or {} for machine in machines}
+
+    def column(name: str, of: Floats, other: Sequence[float]) -> Any:
+        return of[own[name]] if name in own else np.array(other, float)
+
+    def stacked(of: Floats, other: Callable[[str], Sequence[float]]) -> Floats:
+        return np.array([column(name, of, other(name)) for name in names])
+
+    return replace(
+        pool,
+        resources=tuple(names),
+        capacity=stacked(pool.capacity, lambda name: [allocatable[machine].get(name, 0) for machine in pool.machines]),
+        system=stacked(pool.system, lambda _: [0.0] * len(pool.machines)),
+        usage=stacked(pool.usage, lambda name: [pods[one]["usage"].get(name, 0) for one in pool.instances]),
+    )
+
+
+def balance(inputs: Mapping[str, Any]) -> list[Eviction]:
+    """What leaves the machines of a row."""
+    params, machines, pods = inputs["params"], inputs["machines"], inputs["pods"]
+    thresholds = {
+        name: renamed(params[f"{name}_thresholds_percent"]) for name in ("low", "high", "prod_low", "prod_high")
+    }
+    settings = Settings(**thresholds, deviation=params["use_deviation_thresholds"])  # type: ignore[arg-type]
+    fleet, named = fleet_file(machines, pods), {pod["name"]: pod for pod in pods}
+    pool = read_pool(fleet, settings.resources(), machines, named)
+    condition = Condition(params["consecutive_abnormalities"], params["consecutive_normalities"])
+    rules = Rules(
+        settings,
+        weights=renamed(params["resource_weights"]) or {},
+        condition=condition,
+        machines_min=params["number_of_nodes"],
+        must_fit=params["node_fit"],
+        moves_max=params["max_evictions_total"],
+    )
+    return low_node_load(pool, rules, by_filters(fleet, pool, named), Memory(), MANUAL_S)
+
+
+def by_filters(fleet: OfflineFleet, pool: Pool, pods: Mapping[str, Any]) -> Callable[[int, Integers], Integers]:
+    """Which machines take a pod, by the profile `kubernetes`."""
+    kept = Kept()
+
+    def fits(instance: int, places: Integers) -> Integers:
+        one = fleet.ledger.instances[pool.instances[instance]]
+        wanted = pods[one.id]["required_node_labels"]
+        selector = ",".join(f"{key}={value}" for key, value in wanted.items())
+        request = msgspec.structs.replace(as_request(one, ""), selector=selector)
+        ranking = rank(request, fleet.snapshot, fleet.ledger, KUBERNETES, fleet.now_s, kept)
+        index = fleet.snapshot.roster.index
+        return np.array([m for m in places if ranking.feasible[index[pool.machines[m]]]], np.int64)
+
+    return fits
+
+
+@pytest.mark.parametrize("case", rows("balance"))
+def test_balance(case: dict[str, Any]) -> None:
+    """As many pods leave as in the peer's test."""
+    assert len(balance(case["inputs"])) == case["expected"]["pods_evicted"]
+
+
+@pytest.mark.parametrize("case", rows("eviction_reason"))
+def test_the_reason(case: dict[str, Any]) -> None:
+    """In the peer's words."""
+    inputs = case["inputs"]
+    side = "prod" if inputs["prod"] else "node"
+    percents = renamed(inputs["prod_high_thresholds_percent" if inputs["prod"] else "high_thresholds_percent"]) or {}
+    resources = tuple(percents)
+    capacity = np.array([(renamed(inputs["allocatable"]) or {})[name] for name in resources], float)
+    used = np.array([(renamed(inputs["prod_usage" if inputs["prod"] else "usage"]) or {})[n] for n in resources], float)
+    none = np.zeros(0, np.int64)
+    pool = Pool(
+        resources, ("m",), capacity[:, None], np.ones(1, bool), used[:, None], (), none,
+        np.zeros((len(resources), 0)), none > 0, none > 0, none > 0, OrderColumns.plain(0),
+    )  # fmt: skip
+    high = limits(pool, used[:, None], percents, percents, False).high[:, 0]
+    assert reason(resources, side, used, capacity, high, percents) == case["expected"]["reason"]
+
+
+@pytest.mark.parametrize("case", rows("anomaly_detection"))
+def test_rounds_in_a_row(case: dict[str, Any]) -> None:
+    """A machine is abnormal from the round after so many."""
+    inputs = case["inputs"]
+    condition = Condition(inputs["consecutive_abnormalities"], inputs["consecutive_normalities"])
+    detectors = Detectors()
+    for _ in range(inputs["consecutive_abnormalities"]):
+        detectors.abnormal(inputs["already_abnormal_machines"], condition, MANUAL_S)
+    for _ in range(inputs["extra_detect_rounds"]):
+        detectors.abnormal(inputs["source_machines"], condition, MANUAL_S)
+    assert detectors.abnormal(inputs["source_machines"], condition, MANUAL_S) == case["expected"]["abnormal"]
+
+
+@pytest.mark.parametrize("case", rows("anomaly_sequence"))
+def test_the_state_of_one_machine(case: dict[str, Any]) -> None:
+    """Mark by mark; the words with a question mark are answered."""
+    inputs = case["inputs"]
+    condition = Condition(
+        inputs["consecutive_abnormalities"], inputs["consecutive_normalities"], inputs.get("timeout_s", 60.0)
+    )
+    detector, now_s, answers = Detector(condition), MANUAL_S, []
+    for operation in inputs["ops"]:
+        if operation.startswith("wait:"):
+            now_s += float(operation.removeprefix("wait:"))
+            continue
+        word = operation.removesuffix("?")
+        state = detector.state(now_s) if word == "state" else detector.mark(word == "normal", now_s)
+        if operation.endswith("?"):
+            answers.append(state)
+    assert answers == case["expected"]["answers"]
+
+
+@pytest.mark.parametrize("case", rows("filter_nodes"))
+def test_the_machines_of_a_pool(case: dict[str, Any]) -> None:
+    """By a selector over labels."""
+    fleet = read_fleet([{"name": m["name"], "labels": m["labels"]} for m in case["inputs"]["machines"]])
+    wanted = ",".join(f"{key}={value}" for key, value in case["inputs"]["match_labels"].items())
+    request = read_request({"selector": wanted})
+    ranking = rank(request, fleet.snapshot, fleet.ledger, KUBERNETES, fleet.now_s)
+    names = [name for name, taken in zip(fleet.snapshot.names, ranking.feasible, strict=True) if taken]
+    assert names == case["expected"]["machines"]
+
+
+@pytest.mark.parametrize("case", rows("sort_nodes"))
+def test_the_order_of_sources(case: dict[str, Any]) -> None:
+    """By the weighted share of what they have that is used."""
+    inputs = case["inputs"]
+    names = list(inputs["allocatable"])
+
+    def score(machine: Mapping[str, Any]) -> int:
+        of = [machine["usage"], inputs["allocatable"], inputs["weights"]]
+        return usage_score(*([each.get(name, 0) for name in names] for each in of))
+
+    ordered = sorted(inputs["machines"], key=score, reverse=not inputs["ascending"])
+    assert [machine["name"] for machine in ordered] == case["expected"]["order"]
+
+
+@pytest.mark.parametrize("case", rows("node_usage_score"))
+def test_the_score_of_a_source(case: dict[str, Any]) -> None:
+    """In whole numbers."""
+    inputs = case["inputs"]
+    names = list(inputs["usage"])
+    score = usage_score(*([inputs[key].get(name, 0) for name in names] for key in ("usage", "capacity", "weights")))
+    assert score == case["expected"]["score"]
+
+
+@pytest.mark.parametrize("case", rows("sort_pods", "eviction_order"))
+def test_the_order_of_instances(case: dict[str, Any]) -> None:
+    """The first to go first; ties in any order."""
+    inputs = case["inputs"]
+    pods = inputs["pods"]
+    names = list(inputs["weights"])
+    if "node_usage" in inputs:
+        used, high = ([inputs[key].get(name, 0) for name in names] for key in ("node_usage", "high_thresholds"))
+        excess = np.array(used, float) - high
+        pods = [{"priority_class": "koord-prod"} | pod for pod in pods]
+    else:
+        excess = np.zeros(len(names))
+    usage = np.array([[(pod["usage"] or {}).get(name, 0) for pod in pods] for name in names], float)
+    weights = np.array([inputs["weights"][name] for name in names], float)
+    measured = np.array([pod["usage"] is not None for pod in pods])
+    order = eviction_order(order_of(pods), measured, usefulness(usage, excess, weights))
+    found = [pods[n]["name"] for n in order]
+    tied = {name: min(group) for group in case["expected"].get("tied", []) for name in group}
+    assert [tied.get(name, name) for name in found] == [tied.get(name, name) for name in case["expected"]["order"]]
+
+
+@pytest.mark.parametrize("case", rows("no_targets"))
+def test_without_a_target_nothing_is_looked_at(case: dict[str, Any]) -> None:
+    """No instance is asked whether it fits."""
+    assert case["inputs"]["target_machines"] == []
+    asked: list[int] = []
+    one = np.zeros(1, np.int64)
+    pool = Pool(
+        ("cpu", "memory"), ("m",), np.full((2, 1), 100.0), np.ones(1, bool), np.zeros((2, 1)), ("i",), one,
+        np.full((2, 1), 90.0), one == 0, one == 0, one == 0, OrderColumns.plain(1),
+    )  # fmt: skip
+    rules = Rules(Settings({"cpu": 10}, {"cpu": 50}), condition=Condition(abnormal=1))
+    found = low_node_load(pool, rules, lambda n, _: asked.append(n) or one, Memory(), MANUAL_S)  # type: ignore[func-returns-value]
+    assert (found, asked) == ([], [])
+
+
+def test_every_row_is_run_or_listed() -> None:
+    """No kind of row is left out unsaid."""
+    run = {
+        "balance", "eviction_reason", "anomaly_detection", "anomaly_sequence", "filter_nodes", "sort_nodes",
+        "node_usage_score", "sort_pods", "eviction_order", "no_targets",
+    }  # fmt: skip
+    kinds = {case["name"]: case["kind"] for case in FILE["cases"]}
+    assert {name for name, kind in kinds.items() if kind not in run} <= NOT_COVERED.keys() <= kinds.keys()

@@ -1,0 +1,293 @@
+"""Wanted instances against what is there: every kind of step, in its order, and that none breaks a rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.rpc.request import Request, read_request
+from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.ledger.record.as_request import as_request
+from scorer.ledger.record.instance import arrival, copy_with
+from scorer.ledger.record.moving import Moving
+from scorer.ledger.view.overlay import Overlay
+from scorer.ledger.view.view import instance_of
+from scorer.planning.wanted.differences import as_wanted
+from scorer.planning.wanted.steps import Step, Wanted
+from scorer.planning.wanted.wanted import compare
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.rank import rank
+from tests.scorer.fleets import fleet, machine
+
+IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
+
+
+def two(**more: Any) -> OfflineFleet:
+    """An instance on the first of two machines of 8 cores; ``operator`` is of the first one."""
+    first = machine("a", 8, 100, usage=IDLE, labels={"disk": "ssd"}, operator=more.pop("operator", {}), **more)
+    there = {"id": "i", "machine": "a", "cpu": 2, "memory": 1, "labels": {"app": "x"}, "role": "replica"}
+    return fleet(first, machine("b", 8, 100, usage=IDLE), instances=[there])
+
+
+def found(of: OfflineFleet, *wanted: dict[str, Any], profile: str = "windward", **how: Any) -> Wanted:
+    """The plan."""
+    requests = [read_request(one) for one in wanted]
+    return compare(requests, of.snapshot, of.ledger, load_profiles().choose(profile), of.now_s, **how)
+
+
+def brief(plan: Wanted) -> list[tuple[str, str, str | None, str]]:
+    """Each step in short."""
+    return [(one.action, one.id, one.target, one.why) for one in plan.steps]
+
+
+ARRIVED = "+"
+FAR = "not near the instances asked for"
+SAME: dict[str, Any] = {"id": "i", "cpu": 2, "memory": 1, "labels": {"app": "x"}, "role": "replica"}
+
+
+@pytest.mark.parametrize(
+    ("change", "step"),
+    [
+        pytest.param({}, None, id="as it is"),
+        pytest.param({"machine": "a"}, None, id="where it is to be"),
+        pytest.param({"nic": 0, "maxmemory": 0}, None, id="none is zero"),
+        pytest.param({"cpu": 1}, ("change", "a", "cpu 2 -> 1"), id="shrinks"),
+        pytest.param({"cpu": 8}, ("change", "a", "cpu 2 -> 8"), id="grows to what its machine has"),
+        pytest.param({"labels": {}}, ("change", "a", "labels app=x -> -"), id="labels go"),
+        pytest.param({"role": "master", "ports": [1]},
+                     ("change", "a", "ports - -> 1, role replica -> master"), id="role"),
+        pytest.param({"limits": {"cpu": 4}}, ("change", "a", "limits changed"), id="limits"),
+        pytest.param({"machine": "b"}, ("move", "b", "the file names the machine"), id="named elsewhere"),
+        pytest.param({"machine": "b", "cpu": 3},
+                     ("move", "b", "the file names the machine; cpu 2 -> 3"), id="and grows"),
+        pytest.param({"selector": "disk!=ssd"},
+                     ("move", "b", "not selected by label; selector - -> disk!=ssd"), id="a rule refuses it"),
+        pytest.param({"selector": "disk=ssd"}, ("update", "a", "selector - -> disk=ssd"), id="a rule that holds"),
+        pytest.param({"selector": "disk=ssd", "cpu": 1},
+                     ("change", "a", "cpu 2 -> 1, selector - -> disk=ssd"), id="a rule, and shrinks"),
+        pytest.param({"tolerations": [{"key": "gpu"}], "prefer": [{"selector": "a=b"}]},
+                     ("update", "a", "prefer changed, tolerations changed"), id="tolerations"),
+        pytest.param({"anti_affinity": [{"instances": {"app": "x"}}]},
+                     ("update", "a", "anti_affinity changed"), id="apart from its own kind"),
+        pytest.param({"affinity": [{"instances": {"app": "y"}}]},
+                     ("refuse", "a", f"{FAR}; 0/2 feasible: 2 {FAR}"), id="near none"),
+        pytest.param({"machine": "z"},
+                     ("refuse", "a", "the file names the machine; there is no machine 'z'"), id="nowhere"),
+        pytest.param({"cpu": 20},
+                     ("refuse", "a", "cpu too full; 0/2 feasible: 2 cpu larger than the machine"), id="too large"),
+        pytest.param({"cluster": "c"},
+                     ("refuse", "a", "cluster '' is to be 'c': release it and place it anew"), id="fixed"),
+    ],
+)  # fmt: skip
+def test_an_instance_that_is_there(change: dict[str, Any], step: tuple[str, str, str] | None) -> None:
+    """What becomes of it, and in which words."""
+    plan = found(two(), SAME | change)
+    assert brief(plan) == ([] if step is None else [(step[0], "i", step[1], step[2])])
+    assert plan.same == (step is None)
+
+
+@pytest.mark.parametrize(
+    ("first", "target"),
+    [
+        pytest.param({"operator": {"cordon": True}}, None, id="cordoned"),
+        pytest.param({"age_s": 900}, None, id="stale"),
+        pytest.param({"usage": {"cpu": {"mean": 7.9, "std": 0.1}, "memory": 99}}, None, id="hot"),
+        pytest.param({"operator": {"capacity": {"cpu": 1}}}, None, id="smaller by now"),
+        pytest.param({"operator": {"taints": [{"key": "spare", "effect": "refuse"}]}}, "b", id="tainted"),
+    ],
+)
+def test_what_is_there_moves_by_rules_and_not_by_load(first: dict[str, Any], target: str | None) -> None:
+    """A cordon, old data, load and what is promised already keep newcomers away, and move nothing."""
+    of = two(**{"operator": {}, **first}) if "usage" not in first else fleet(
+        machine("a", 8, 100, **first), machine("b", 8, 100, usage=IDLE), instances=[SAME | {"machine": "a"}]
+    )  # fmt: skip
+    plan = found(of, SAME)
+    assert [one.target for one in plan.steps] == ([] if target is None else [target])
+
+
+def test_what_grows_moves_when_its_machine_is_full() -> None:
+    """The largest limit that it exceeds is named; what shrinks goes first and may make the room."""
+    mate = {"id": "mate", "machine": "a", "cpu": 4, "memory": 1}
+    of = fleet(machine("a", 8, 100, usage=IDLE), machine("b", 8, 100, usage=IDLE),
+               instances=[SAME | {"machine": "a"}, mate])  # fmt: skip
+    grown = SAME | {"cpu": 6}
+    assert brief(found(of, grown)) == [("move", "i", "b", "cpu too full; cpu 2 -> 6")]
+    shrunk = {"id": "mate", "cpu": 1, "memory": 1}
+    assert brief(found(of, grown, shrunk)) == [
+        ("change", "mate", "a", "cpu 4 -> 1"), ("change", "i", "a", "cpu 2 -> 6"),
+    ]  # fmt: skip
+
+
+def test_new_ones_see_what_is_released() -> None:
+    """Only confirmed instances with the labels are pruned; the rest is counted and left alone."""
+    of = fleet(
+        machine("a", 8, 100, usage=IDLE),
+        instances=[
+            {"id": "old", "machine": "a", "cpu": 6, "memory": 1, "labels": {"app": "x"}},
+            {"id": "other", "machine": "a", "cpu": 0.5, "memory": 1},
+            {"id": "coming", "machine": "a", "cpu": 0.5, "memory": 1, "state": "reserved", "labels": {"app": "x"}},
+        ],
+    )
+    new = {"id": "new", "cpu": 4, "memory": 1}
+    assert brief(found(of, new))[0][:2] == ("refuse", "new")
+    plan = found(of, new, prune=True, prune_labels={"app": "x"})
+    assert [(one.action, one.id, one.target) for one in plan.steps] == [("release", "old", None), ("place", "new", "a")]
+    assert plan.others == 2
+    assert [one.id for one in found(of, new, prune=True).steps] == ["old", "other", "new"]
+
+
+@pytest.mark.parametrize(
+    ("named", "why"),
+    [("z", "there is no machine 'z'"), ("a", "0/2 feasible: 1 cordoned, 1 not the machine asked for")],
+)
+def test_a_new_one_on_a_machine_that_takes_none(named: str, why: str) -> None:
+    """The words say whether it is unknown or only closed."""
+    of = two(operator={"cordon": True})
+    assert brief(found(of, {"id": "new", "cpu": 1, "machine": named})) == [("refuse", "new", None, why)]
+
+
+def test_a_reservation_is_as_wanted_or_refused() -> None:
+    """It is confirmed before it is changed."""
+    of = fleet(machine("a", 8, 100, usage=IDLE), instances=[SAME | {"machine": "a", "state": "reserved"}])
+    assert found(of, SAME).same == 1
+    assert brief(found(of, SAME | {"cpu": 3})) == [
+        ("refuse", "i", "a", "reserved: only a confirmed instance is changed")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "step"),
+    [
+        ({}, None),
+        ({"machine": "b"}, None),
+        ({"cpu": 1}, ("change", "cpu 2 -> 1")),
+        ({"cpu": 3}, ("refuse", "moving to b: it grows once it is confirmed there")),
+        ({"machine": "a"}, ("refuse", "moving to b: confirm or cancel that move first")),
+    ],
+)
+def test_an_instance_that_is_moving(change: dict[str, Any], step: tuple[str, str] | None) -> None:
+    """It is as wanted when it moves to where it is wanted; it holds both machines meanwhile."""
+    of = two()
+    of.ledger.apply(copy_with(of.ledger.instances["i"], moving=Moving(to="b", since=of.now_s, until=of.now_s + 60)))
+    assert [(one.action, one.why) for one in found(of, SAME | change).steps] == ([] if step is None else [step])
+    full = {"id": "new", "cpu": 7, "memory": 1}
+    assert [one.action for one in found(of, SAME, full).steps] == ["refuse"]
+
+
+@pytest.mark.parametrize(
+    ("change", "step"),
+    [
+        ({"cpu": 3}, None),
+        ({"cpu": 3, "labels": {}}, ("change", "labels app=x -> -")),
+        ({"cpu": 4}, ("refuse", "moving to b: it grows once it is confirmed there")),
+        ({}, ("refuse", "moving to b with other amounts or rules: confirm or cancel it first")),
+    ],
+)
+def test_an_instance_that_moves_to_another_size(change: dict[str, Any], step: tuple[str, str] | None) -> None:
+    """It is as wanted when it will be so from the confirmation on."""
+    of = two()
+    old = of.ledger.instances["i"]
+    moving = Moving("b", of.now_s, of.now_s + 60, 1, arrival(copy_with(old, amounts=(3.0, *old.amounts[1:]))))
+    of.ledger.apply(copy_with(old, moving=moving))
+    assert [(one.action, one.why) for one in found(of, SAME | change).steps] == ([] if step is None else [step])
+    room = {"id": "new", "memory": 1}
+    assert [one.action for one in found(of, {**room, "cpu": 6, "machine": "a"}).steps] == ["place"]
+    assert [one.action for one in found(of, {**room, "cpu": 6, "machine": "b"}).steps] == ["refuse"]
+
+
+def test_what_moves_holds_both_machines() -> None:
+    """The room that it leaves is there once the move is confirmed: nothing of this plan goes there."""
+    moved, new = SAME | {"machine": "b", "cpu": 3}, {"id": "new", "cpu": 7, "memory": 1, "machine": "a"}
+    assert [(one.action, one.id) for one in found(two(), moved, new).steps] == [("move", "i"), ("refuse", "new")]
+    fits = new | {"cpu": 6}
+    assert [(one.action, one.id) for one in found(two(), moved, fits).steps] == [("move", "i"), ("place", "new")]
+    too_much = new | {"machine": "b", "cpu": 5.5}
+    assert [(one.action, one.id) for one in found(two(), moved, too_much).steps] == [("move", "i"), ("refuse", "new")]
+
+
+def test_releases_come_last_where_that_is_asked_for() -> None:
+    """What needs their room is refused then."""
+    of = fleet(machine("a", 8, 100, usage=IDLE), instances=[{"id": "old", "machine": "a", "cpu": 6, "memory": 1}])
+    for cpu, order in ((1, ["place", "release"]), (4, ["refuse", "release"])):
+        plan = found(of, {"id": "new", "cpu": cpu, "memory": 1}, prune=True, release_last=True)
+        assert [one.action for one in plan.steps] == order
+
+
+def test_the_parameters_of_an_update() -> None:
+    """Amounts in base units, 0 for one that is no longer requested."""
+    plan = found(two(), {"id": "i", "memory": 50, "ports": [7000], "expected": {"cpu": 1}})
+    (step,) = plan.steps
+    assert step.changes == {
+        "cpu": 0.0, "memory": 50.0, "ports": (7000,), "role": "", "labels": {}, "expected": {"cpu": 1.0},
+    }  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_a_plan_breaks_no_rule_and_leaves_nothing_to_do(data: st.DataObject) -> None:
+    """Carried out, it is the file: a second plan has nothing but what was refused; no instance is in two steps."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    profile = load_profiles().choose(data.draw(st.sampled_from(["windward", "kubernetes", "seed"])))
+    machines = [
+        machine(f"m{n}", float(rng.integers(4, 20)), 100, labels={"disk": "ssd"} if n % 2 else {},
+                usage={"cpu": {"mean": float(rng.uniform(0, 3)), "std": 0.3}, "memory": 5})
+        for n in range(data.draw(st.integers(1, 6)))
+    ]  # fmt: skip
+    there = [
+        {"id": f"i{n}", "machine": f"m{rng.integers(len(machines))}", "cpu": float(rng.uniform(0.1, 2)), "memory": 1}
+        for n in range(data.draw(st.integers(0, 20)))
+    ]
+    of = fleet(*machines, instances=there)
+    requests = []
+    for n in range(data.draw(st.integers(0, 25))):
+        old = of.ledger.instances.get(f"i{n}")
+        request = as_request(old) if old and rng.random() < 0.5 else Request(id=f"i{n}", cpu=float(rng.uniform(0.1, 6)))
+        some = {"selector": "disk=ssd"} if rng.random() < 0.2 else {}
+        some |= {"machine": f"m{rng.integers(len(machines))}"} if rng.random() < 0.2 else {}
+        requests.append(read_request({"id": request.id, "cpu": request.cpu, "memory": request.memory, **some}))
+    plan = compare(requests, of.snapshot, of.ledger, profile, of.now_s, prune=True)
+    assert len({one.id for one in plan.steps}) == len(plan.steps)
+    by_id = {one.id: one for one in requests}
+    overlay = Overlay(of.ledger)
+    for step in plan.steps:
+        _carry_out(step, overlay, by_id, of, profile)
+    after = fleet(*machines)
+    there = {one.id: one for name in of.snapshot.names for one in overlay.held_on(name)}
+    for one in there.values():
+        if one.id.endswith(ARRIVED):
+            after.ledger.apply(copy_with(as_wanted(one, by_id[one.id[:-1]]), id=one.id[:-1]))
+        elif one.id + ARRIVED not in there:
+            after.ledger.apply(as_wanted(one, by_id[one.id]) if one.id in by_id else one)
+    refused = {one.id for one in plan.steps if one.action == "refuse"}
+    again = compare([one for one in requests if one.id not in refused], of.snapshot, after.ledger, profile, of.now_s)
+    assert [one for one in again.steps if one.action in ("release", "place", "change")] == []
+    assert again.same + again.count("move") + again.count("refuse") == len(requests) - len(refused)
+    kept = [one for one in of.ledger.instances.values() if one.id in by_id]
+    assert plan.count("same") + len(plan.steps) == len(requests) + plan.count("release")
+    assert len(after.ledger) == len(kept) + plan.count("place")
+
+
+def _carry_out(step: Step, overlay: Overlay, by_id: dict[str, Request], of: OfflineFleet, profile: Any) -> None:
+    """Check a step against the ledger with those before, and add it."""
+    if step.action == "refuse":
+        return
+    old = of.ledger.instances.get(step.id)
+    if old is not None:
+        overlay.leave(step.id)
+    if step.action == "release":
+        return
+    request = by_id[step.id]
+    if step.action in ("place", "move"):
+        ranking = rank(request, of.snapshot, overlay, profile, of.now_s)
+        assert ranking.feasible[of.snapshot.roster.index[str(step.target)]]
+        new = instance_of(request, str(step.target), of.now_s)
+        overlay.propose(new if old is None else copy_with(new, id=new.id + ARRIVED))
+        if old is not None:
+            overlay.propose(old)
+    else:
+        assert old is not None
+        overlay.propose(as_wanted(old, request))

@@ -1,0 +1,100 @@
+"""The answer in words: terms, verdicts, warnings."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from schemas.resources import RESOURCES
+from scorer.ranking.explanation import explain
+from scorer.ranking.profiles.profile_file import parse_profile
+from scorer.ranking.rank import rank
+from tests.scorer.fleets import fleet, machine, request
+from tests.scorer.ranking.rankings import PROFILES, mixed, ranked
+
+
+def test_an_answer_for_another_machine_warns_of_that_one() -> None:
+    """One of a batch went there: the best machine's data are not its concern."""
+    offline = fleet(machine("a"), machine("b", usage={"cpu": 1, "memory": 1}))
+    found = ranked(offline, "kubernetes", cpu=1)
+    warned = {name: explain.answer_for(found, offline.snapshot.roster.index[name])["warnings"] for name in "ab"}
+    assert warned == {"a": ["a has no data"], "b": []}
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES.by_name))
+def test_machines_told_together_are_told_as_one_by_one(profile: str) -> None:
+    """What is described ahead for many answers is what each would describe, the refused and the warned of too."""
+    described = [machine(f"m{n}", **({"usage": {"cpu": n, "memory": 9 * n}} if n % 3 else {})) for n in range(8)]
+    offline = fleet(*described, machine("old", usage={"cpu": 1, "memory": 1}, age_s=900))
+    rows = [3, 0, 8, 3, 5]
+    together = ranked(offline, profile, cpu=2, memory=5)
+    explain.tell_ahead(together, rows)
+    for row in rows:
+        alone = ranked(offline, profile, cpu=2, memory=5)
+        assert explain.answer_for(together, row) == explain.answer_for(alone, row)
+        assert explain.answer_for(alone, row)["machine"] == alone.machines.name(row)
+
+
+def test_the_answer_has_the_terms_of_the_choice() -> None:
+    """Mean, std, credit, request, window, age, scores with raw value and weight, runners-up and warnings, as JSON."""
+    offline = fleet(
+        machine("a", usage={"cpu": {"mean": 2, "std": 1}, "memory": 20}, age_s=7),
+        machine("b", usage={"cpu": {"mean": 6, "std": 1}, "memory": 60}),
+        instances=[{"id": "i", "machine": "a", "cpu": 1, "memory": 10, "placed_ago_s": 0}],
+    )
+    answer = explain.answer(ranked(offline, cpu=2, memory=5))
+    json.dumps(answer, allow_nan=False)
+    best, runner_up = answer["candidates"]
+    assert (answer["machine"], best["machine"], runner_up["machine"]) == ("a", "a", "b")
+    assert best["resources"]["cpu"] == {
+        "mean": 2.0, "std": 1.0, "credit": 1.0, "debit": 0.0, "promised": 1.0, "allocatable": 10.0,
+        "utilization": pytest.approx(0.3),
+        "request": 2.0,
+    }  # fmt: skip
+    assert (best["window_s"], best["age_s"], best["instances"]) == (3600, pytest.approx(7), 1)
+    assert best["scores"]["expected_overload"]["weight"] == 3
+    assert best["risk"] == pytest.approx((0.3 + 0.2 + 0.1) / 2)
+    assert best["score"] == pytest.approx((3 * 100 + 100 * (1 - best["risk"])) / 4)
+    assert answer["expected"] == dict.fromkeys(RESOURCES, 0) | {"cpu": 2, "memory": 5}
+
+
+def test_explain_has_every_machine_with_every_verdict() -> None:
+    """With explain each machine shows each filter's verdict with what it compared, the refused ones too."""
+    answer = explain.answer(ranked(mixed(), explain=True, cpu=1))
+    assert len(answer["machines"]) == 5
+    shown = {each["machine"]: each for each in answer["machines"]}
+    verdict = next(each for each in shown["busy0"]["filters"] if each["filter"] == "fits")
+    assert verdict["allowed"] is False
+    assert verdict["reason"] == "cpu too full"
+    assert verdict["compared"]["taken"]["cpu"] == 9.5
+    assert "machines" not in explain.answer(ranked(mixed(), cpu=1))
+
+
+def test_warnings_tell_warming_and_stale() -> None:
+    """A chosen machine that is warming, and how many others are, or have old data."""
+    thin = {"cpu": {"mean": 1, "coverage": 0.2}, "memory": {"mean": 1, "coverage": 0.2}}
+    offline = fleet(machine("new", usage=thin), machine("old", usage={"cpu": 1}, age_s=900))
+    warnings = explain.answer(ranked(offline))["warnings"]
+    assert warnings == [
+        "new is warming: 20% of its window is covered",
+        "1 of 2 machines is warming",
+        "1 of 2 machines have data older than 60 s",
+    ]
+
+
+def test_a_score_used_twice_is_told_twice() -> None:
+    """Packing by cpu and by memory: the second has its number, and a refused machine no place in either."""
+    text = '[[filters]]\nuse = "cordon"\n' + "".join(
+        f'[[scores]]\nuse = "target_load_packing"\nresource = "{name}"\n' for name in ("cpu", "memory")
+    )
+    offline = fleet(
+        machine("a", usage={"cpu": 4, "memory": 0}), machine("b", usage={"cpu": 4}, operator={"cordon": True})
+    )
+    found = rank(request(), offline.snapshot, offline.ledger, parse_profile(text, "twice"), offline.now_s)
+    told = {one["machine"]: one["scores"] for one in explain.answer(found, explain_all=True)["machines"]}
+    assert {name: score["value"] for name, score in told["a"].items()} == {
+        "target_load_packing": 100,
+        "target_load_packing 2": 40,
+    }
+    assert [score["value"] for score in told["b"].values()] == [None, None]

@@ -1,0 +1,72 @@
+"""The profiles there are: built in, and from a user's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scorer.ranking.profiles import plugins
+from scorer.ranking.profiles.catalogue import built_in_profiles, load_profiles
+from scorer.ranking.profiles.profile import ProfileError
+from scorer.ranking.scores.global_variance import GlobalVariance
+from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
+from tests.scorer.ranking.profile_text import GOOD
+
+
+def test_the_built_in_profiles() -> None:
+    """Six of them, each described; the default of 0.1 spreads the load with weight 3 and weighs risk with 1."""
+    profiles = built_in_profiles()
+    assert set(profiles) == {"windward", "windward-0.1", "kubernetes", "trimaran", "koordinator", "seed"}
+    assert all(profile.description for profile in profiles.values())
+    scores = {each.score.name: each for each in profiles["windward-0.1"].scores}
+    variance, risk = scores["global_variance"], scores["load_variation_risk"]
+    assert isinstance(variance.score, GlobalVariance)
+    assert (variance.weight, variance.normalise, set(variance.score.weights)) == (
+        3,
+        "min-max",
+        {"cpu", "memory", "nic"},
+    )
+    assert isinstance(risk.score, LoadVariationRisk)
+    assert (risk.weight, profiles["windward-0.1"].load_model.window) == (1, "longest-covered")
+    weights = {each.score.name: each.weight for each in profiles["seed"].scores}
+    assert weights["global_variance"] > 5 * weights["load_variation_risk"]
+
+
+def test_the_default_goes_by_expected_overload_with_what_is_learned_and_without_what_left() -> None:
+    """All filters; those of the default of 0.1 in the same order and with the same settings, and its preferences."""
+    default, before = (built_in_profiles()[name] for name in ("windward", "windward-0.1"))
+    assert load_profiles().choose() == default
+    assert {each.filter.name for each in default.filters} == set(plugins.filters())
+    assert tuple(each for each in default.filters if each in before.filters) == before.filters
+    assert (default.load_model.debits, default.load_model.learned) == (True, True)
+    assert (before.load_model.debits, before.load_model.learned) == (False, False)
+    weights = [{each.score.name: each.weight for each in profile.scores} for profile in (default, before)]
+    assert weights[0].pop("expected_overload") == weights[1].pop("global_variance") == 3
+    assert weights[0] == weights[1]
+
+
+def test_a_users_file_joins_or_replaces(tmp_path: Path) -> None:
+    """A file is a profile by its name; a built-in name is replaced; a directory brings all its files."""
+    (tmp_path / "mine.toml").write_text(GOOD)
+    (tmp_path / "seed.toml").write_text("description = 'ours'")
+    profiles = load_profiles([tmp_path], default="mine")
+    assert profiles.choose().name == "mine"
+    assert profiles.choose("seed").description == "ours"
+    assert load_profiles([tmp_path / "mine.toml"]).choose("mine").scores
+    with pytest.raises(ProfileError, match="no profile 'yours'; there are"):
+        profiles.choose("yours")
+    with pytest.raises(ProfileError, match="no profile 'gone'"):
+        load_profiles(default="gone")
+
+
+def test_a_bad_file_replaces_nothing(tmp_path: Path) -> None:
+    """Reading is all or nothing: the profiles that were read before stay whole."""
+    (tmp_path / "mine.toml").write_text(GOOD)
+    running = load_profiles([tmp_path])
+    (tmp_path / "mine.toml").write_text(GOOD.replace("weight = 3", "weight = -3"))
+    with pytest.raises(ProfileError, match=r"mine\.toml, line 17"):
+        load_profiles([tmp_path])
+    assert running.choose("mine").scores[0].weight == 3
+    with pytest.raises(ProfileError, match="cannot be read"):
+        load_profiles([tmp_path / "nothing.toml"])

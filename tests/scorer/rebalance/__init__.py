@@ -1,1 +1,0 @@
-"""Tests of what should move, and why."""

@@ -1,0 +1,206 @@
+"""A move in two steps, as a caller asks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas.resources import RESOURCES
+from scorer.rpc.methods.errors import CallError
+from tests.scorer.fleets import fleet, machine
+from tests.scorer.rpc.test_results import Scorer
+
+
+def scorer_with(**request: Any) -> Scorer:
+    """Return a scorer with the instance a, of this request, confirmed on m0; m1 is a little busier, m2 has no room."""
+    found = Scorer(
+        fleet(
+            machine("m0", 8, usage={"cpu": 0.5, "memory": 1}, labels={"disk": "ssd"}),
+            machine("m1", 8, usage={"cpu": 1, "memory": 1}, labels={"disk": "ssd"}),
+            machine("m2", 2, usage={"cpu": 1.9, "memory": 1}, labels={"disk": "ssd"}),
+            machine("m3", 8, usage={"cpu": 0.1, "memory": 1}, labels={"disk": "hdd"}),
+        )
+    )
+    found.ask("place", **{"id": "a", "cpu": 1, "memory": 1, "machine": "m0", **request})
+    found.ask("confirm", id="a")
+    return found
+
+
+def words(scorer: Scorer, method: str, **params: Any) -> str:
+    """Return what a query is refused for."""
+    with pytest.raises((CallError, ValueError)) as refused:
+        scorer.ask(method, **params)
+    return str(refused.value)
+
+
+def test_a_move_is_reserved_and_confirmed() -> None:
+    """It holds both, is listed on both, and is where it went from the confirmation on."""
+    scorer = scorer_with()
+    begun = scorer.ask("update", id="a", machine="m1", move=True, ttl_s="5m")
+    assert (begun["machine"], begun["moved_from"], begun["repeated"]) == ("m0", None, False)
+    assert (begun["moving"]["to"], begun["moving"]["until"] - begun["moving"]["since"]) == ("m1", 300.0)
+    assert begun["candidates"][0]["machine"] == "m1"
+    for name in ("m0", "m1"):
+        (row,) = scorer.ask("machines", names=[name])["machines"]
+        assert (row["instances"], row["resources"]["cpu"]["promised"]) == (1, 1.0)
+        (listed,) = scorer.ask("instances", machine=name)["instances"]
+        assert (listed["machine"], listed["moving"]) == ("m0", begun["moving"])
+    done = scorer.ask("confirm", id="a", machine="m1", generation=begun["generation"], move=begun["moving"]["number"])
+    assert (done["machine"], done["moving"], done["state"], done["repeated"]) == ("m1", None, "confirmed", False)
+    assert scorer.ask("confirm", id="a", machine="m1", move=begun["moving"]["number"])["repeated"] is True
+    assert scorer.ask("machines", names=["m0"])["machines"][0]["instances"] == 0
+
+
+def test_the_same_move_again_is_a_repeat_and_another_is_refused() -> None:
+    """The words say how to get on."""
+    scorer = scorer_with()
+    first = scorer.ask("update", id="a", machine="m1", move=True)
+    for machine_name in ("m1", ""):
+        again = scorer.ask("update", id="a", machine=machine_name, move=True)
+        assert (again["repeated"], again["moving"]) == (True, first["moving"])
+    for params in ({"machine": "m3", "move": True}, {"machine": "m3"}, {"machine": ""}):
+        assert "is moving from m0 to m1 until" in words(scorer, "update", id="a", **params)
+    assert "confirm it with machine m1, or update it with cancel_move" in words(scorer, "update", id="a", machine="m1")
+    assert "'a' is on m0, moving to m1" in words(scorer, "confirm", id="a", machine="m3")
+    assert "'a' is on m0, moving to m1" in words(scorer, "release", id="a", machine="m1")
+    assert "by another move" in words(scorer, "confirm", id="a", machine="m1", move=1)
+
+
+def test_the_confirmation_of_a_move_whose_instance_ended_says_so() -> None:
+    """It is not said to be where it was."""
+    scorer = scorer_with()
+    scorer.ask("update", id="a", machine="m1", move=True)
+    scorer.ask("release", id="a")
+    assert "'a' was released at" in words(scorer, "confirm", id="a", machine="m1")
+
+
+def test_a_move_is_cancelled_once() -> None:
+    """The target is free; a second time there is nothing to cancel."""
+    scorer = scorer_with()
+    scorer.ask("update", id="a", machine="m1", move=True)
+    assert "not to m3" in words(scorer, "update", id="a", machine="m3", cancel_move=True)
+    cancelled = scorer.ask("update", id="a", cancel_move=True)
+    assert (cancelled["machine"], cancelled["moving"], cancelled["repeated"]) == ("m0", None, False)
+    assert scorer.ask("update", id="a", cancel_move=True)["repeated"] is True
+    assert scorer.ask("machines", names=["m1"])["machines"][0]["instances"] == 0
+
+
+def test_what_else_may_change_while_it_moves() -> None:
+    """A role is a fact; what grows must have room on both."""
+    scorer = scorer_with(cluster="c", role="replica", ports=[7])
+    scorer.ask("place", id="b", cpu=3, machine="m1")
+    scorer.ask("update", id="a", machine="m1", move=True)
+    assert scorer.ask("update", id="a", role="master", labels={"x": "y"})["moving"]["to"] == "m1"
+    assert scorer.ask("update", id="a", cpu=2)["moving"]["to"] == "m1"
+    promised = [one["resources"]["cpu"]["promised"] for one in scorer.ask("machines", names=["m0", "m1"])["machines"]]
+    assert promised == [2.0, 5.0]
+    assert "cannot be updated" in words(scorer, "update", id="a", cpu=6)  # there would be room where it is
+
+
+@pytest.mark.parametrize(
+    ("params", "wrong"),
+    [
+        ({"machine": "m1", "move": True, "role": "master"}, "role: does not go together with move"),
+        ({"move": True, "cpu": 2}, "cpu: goes together with move only when machine says where"),
+        ({"machine": "", "move": True, "cpu": 2}, "cpu: goes together with move only when machine says where"),
+        ({"machine": "m0", "move": True, "cpu": 2}, "'a' is on m0: update it without move"),
+        ({"machine": "m1", "move": True, "cpu": 9}, "no machine for 'a'"),
+        ({"machine": "m1", "move": True, "selector": "disk=hdd"}, "no machine for 'a'"),
+        ({"machine": "m1", "move": True, "selector": "(("}, "selector: cannot read"),
+        ({"selector": "(("}, "selector: cannot read"),
+        ({"cancel_move": True, "cpu": 2}, "cpu: does not go together with cancel_move"),
+        ({"cancel_move": True, "role": "master"}, "role: does not go together with cancel_move"),
+        ({"cancel_move": True, "move": True}, "cancel_move: does not go together with move"),
+        ({"machine": "m2", "move": True}, "no machine for 'a'"),
+        ({"machine": "m3", "move": True}, "no machine for 'a'"),
+        ({"machine": "nowhere", "move": True}, "no machine for 'a'"),
+        ({"machine": "m1", "move": True, "generation": 99}, "another reservation"),
+    ],
+    ids=[
+        "labels",
+        "no machine",
+        "best machine",
+        "where it is",
+        "too large",
+        "other rules",
+        "no selector",
+        "no rule",
+        "cancelled",
+        "role",
+        "both",
+        "no room",
+        "not selected",
+        "unknown",
+        "generation",
+    ],
+)
+def test_a_move_that_cannot_be(params: dict[str, Any], wrong: str) -> None:
+    """What the first request said of its machines is upheld; a move changes nothing else."""
+    assert wrong in words(scorer_with(selector="disk=ssd"), "update", id="a", **params)
+
+
+def test_a_move_may_change_its_amounts() -> None:
+    """The target holds the new ones, the source the old ones; each query says what it moves with."""
+    scorer = scorer_with(selector="disk=ssd")
+
+    def promised() -> list[float]:
+        rows = scorer.ask("machines", names=["m0", "m1"])["machines"]
+        return [one["resources"]["cpu"]["promised"] for one in rows]
+
+    how: dict[str, Any] = {"id": "a", "machine": "m1", "move": True}
+    rest = len(RESOURCES) - 2
+    begun = scorer.ask("update", **how, cpu=3, limits={"cpu": 4}, selector="")
+    assert (begun["amounts"][0], promised()) == (1.0, [1.0, 3.0])
+    assert begun["moving"]["new"] == {
+        "amounts": [3.0, 1.0, *[0.0] * rest], "limits": [4.0, -1.0, *[-1.0] * rest], "expected": [], "maxmemory": 0.0,
+        "rules": None,
+    }  # fmt: skip
+    assert scorer.ask("update", **how, cpu="3")["repeated"] is True
+    assert scorer.ask("update", **how)["repeated"] is True
+    for params in ({**how, "cpu": 2}, {"id": "a", "cpu": 1.5}, {"id": "a", "selector": "disk=hdd"}):
+        assert "with other amounts or rules: confirm it there" in words(scorer, "update", **params)
+    assert scorer.ask("update", id="a", role="master", ports=[7])["moving"] == begun["moving"]
+    done = scorer.ask("confirm", id="a", machine="m1")
+    assert (done["amounts"][:2], done["limits"][0], done["rules"]) == ([3.0, 1.0], 4.0, None)
+    assert (done["role"], done["ports"], promised()) == ("master", [7], [0.0, 3.0])
+    scorer.ask("update", id="a", machine="m0", move=True, cpu=5)
+    assert promised() == [5.0, 3.0]
+    assert scorer.ask("update", id="a", cancel_move=True)["amounts"][0] == 3.0
+    assert promised() == [0.0, 3.0]
+
+
+def test_rules_are_changed_in_place_and_hold_for_the_next_move() -> None:
+    """What is given changes; what is empty is gone."""
+    scorer = scorer_with(selector="disk=ssd")
+    tolerations = [{"key": "gpu"}]
+    changed = scorer.ask("update", id="a", selector="disk=hdd", tolerations=tolerations)
+    assert (changed["machine"], changed["rules"]["selector"]) == ("m0", "disk=hdd")
+    assert scorer.ask("update", id="a", selector="disk=hdd")["repeated"] is True
+    assert scorer.ask("update", id="a", move=True, dry_run=True)["moving"]["to"] == "m3"
+    assert scorer.ask("update", id="a", selector="")["rules"]["tolerations"][0]["key"] == "gpu"
+    assert scorer.ask("update", id="a", tolerations=[])["rules"] is None
+
+
+def test_it_stays_where_it_is_best() -> None:
+    """Without a machine the best one is chosen; where that is its own there is no move. To its own there is none."""
+    scorer = scorer_with(selector="disk=ssd")
+    for target in ("", "m0"):
+        stays = scorer.ask("update", id="a", machine=target, move=True)
+        assert (stays["repeated"], stays["moving"]) == (True, None)
+    assert scorer_with().ask("update", id="a", move=True)["moving"]["to"] == "m3"
+
+
+def test_it_is_not_in_its_own_way() -> None:
+    """Its own anti-affinity does not see it, on a machine or beyond; others see it on both."""
+    apart = {"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "x"}, "topology": "disk"}]}
+    scorer = scorer_with(**apart)
+    assert scorer.ask("update", id="a", machine="m1", move=True)["moving"]["to"] == "m1"
+    other = scorer.ask("rank", id="b", cpu=1, top=4, labels={"app": "x"},
+                       anti_affinity=[{"instances": {"app": "x"}}])  # fmt: skip
+    assert [one["machine"] for one in other["candidates"]] == ["m3"]
+
+
+def test_a_confirmation_names_the_machine_with_the_move() -> None:
+    """The number alone says too little."""
+    assert "give the machine" in words(scorer_with(), "confirm", id="a", move=3)

@@ -1,0 +1,144 @@
+"""Of two live hosts under one name the first goes on; the same however the log is cut into batches."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from schemas.messages.sample import MachineFacts, Message, encode
+from schemas.values.hosts import host_key
+from streams.fold.arrivals import Arrived
+from streams.fold.owners import HELD_S
+from streams.state.checkpoint import decode_vitals, encode_vitals
+from streams.state.partition import Partition
+from tests.effort import effort
+from tests.streams.batches import START, sample
+from tests.streams.state.test_partition import partition
+
+
+def of(host: str, slot: int, **more: object) -> Message:
+    """A sample of machine ``m`` from a host ("": it says none)."""
+    return sample("m", slot, host_id=host, **more)
+
+
+def facts_of(host: str, slot: int) -> Message:
+    """Facts likewise."""
+    return MachineFacts(v=1, machine="m", boot=1, at=START + slot * 10, labels={"by": host}, host_id=host)
+
+
+def log_of(messages: list[Message]) -> list[Arrived]:
+    """A log that the broker took at once."""
+    return [Arrived(k, encode(one), one.at + 1, b"m") for k, one in enumerate(messages)]
+
+
+def fold(state: Partition, messages: list[Message]) -> list[str]:
+    """Fold messages one by one; return "" for each that was taken, else why not."""
+    found = []
+    for one in log_of(messages):
+        outcome = state.fold([one])
+        found.append(outcome.refused[0][1].reason if outcome.refused else "")
+    return found
+
+
+TAKEN = "name-taken"
+HELD_SLOTS = int(HELD_S // 10)
+
+
+@pytest.mark.parametrize(
+    ("messages", "found"),
+    [
+        pytest.param([of("a", 0), of("b", 1), of("a", 2)], ["", TAKEN, ""], id="the first goes on"),
+        pytest.param([of("", 0), of("b", 1), of("", 2)], ["", "", ""], id="without an id all is as before"),
+        pytest.param([of("", 0), of("b", 1), of("a", 2)], ["", "", TAKEN], id="the first that says an id has the name"),
+        pytest.param([of("a", 0), of("b", HELD_SLOTS)], ["", TAKEN], id="at the end of the hold"),
+        pytest.param(
+            [of("a", 0), of("b", HELD_SLOTS + 1), of("a", HELD_SLOTS + 2)], ["", "", TAKEN], id="the silent is replaced"
+        ),
+        pytest.param(
+            [of("a", 0, interval_s=600.0), of("b", HELD_SLOTS + 1), of("b", 181)], ["", TAKEN, ""], id="slow agents"
+        ),
+        pytest.param([of("a", 0), facts_of("b", 1), facts_of("a", 2)], ["", TAKEN, ""], id="facts too"),
+        pytest.param([facts_of("b", 0), of("a", 1), facts_of("b", 2)], ["", "", TAKEN], id="facts take no name"),
+    ],
+)
+def test_which_host_goes_on(messages: list[Message], found: list[str]) -> None:
+    """Counted by reason, told of by machine."""
+    state = partition()
+    assert fold(state, messages) == found
+    refused = [one for one, why in zip(messages, found, strict=True) if why]
+    assert set(state.taken) == ({"m"} if refused else set())
+    if refused:
+        assert state.taken["m"] == (f"{host_key(refused[-1].host_id):016x}", refused[-1].at + 1)
+        assert state.taken_lately(refused[-1].at + 901) == {}
+
+
+def test_what_is_refused_leaves_no_trace_in_the_windows() -> None:
+    """Nor does it hold the name."""
+    state, alone = partition(), partition()
+    fold(state, [of("a", 0), of("b", 1), of("a", 1), of("b", 2, boot=9), of("a", 2)])
+    fold(alone, [of("a", 0), of("a", 1), of("a", 2)])
+    assert encode_vitals(state.ring) == encode_vitals(alone.ring)
+    np.testing.assert_array_equal(state.ring.mean, alone.ring.mean)
+
+
+@settings(max_examples=effort(40, 400), deadline=None)
+@given(seed=st.integers(0, 2**16), cuts=st.sets(st.integers(1, 59), max_size=12))
+@example(seed=47, cuts=set())  # the new owner's facts are recorded before its first sample
+def test_batches_do_not_matter(seed: int, cuts: set[int]) -> None:
+    """Owners, windows, facts and refusals are those of the log read one by one."""
+    rng = random.Random(seed)
+    slot, messages = 0, []
+    for _ in range(60):
+        slot += rng.choice([0, 1, 1, 2, HELD_SLOTS + 2])
+        make = facts_of if rng.random() < 0.2 else of
+        messages.append(make(rng.choice(["a", "a", "b", "c", ""]), slot))
+    one_by_one = partition()
+    refusals = fold(one_by_one, messages)
+    state, found = partition(), [""] * len(messages)
+    log = log_of(messages)
+    for first, last in zip([0, *sorted(cuts)], [*sorted(cuts), len(log)], strict=True):
+        for arrived, refused in state.fold(log[first:last]).refused:
+            found[arrived.offset] = refused.reason
+    assert found == refusals
+    assert encode_vitals(state.ring) == encode_vitals(one_by_one.ring)
+    assert state.facts == one_by_one.facts
+
+
+def test_a_log_read_again_onto_its_state_refuses_what_it_refused() -> None:
+    """Samples of the host that had the name before are taken again; those refused then are refused again."""
+    messages = [of("a", 0), of("b", 1), of("a", 2), of("b", HELD_SLOTS + 4), of("a", HELD_SLOTS + 5)]
+    state = partition()
+    first = fold(state, messages)
+    assert first == ["", TAKEN, "", "", TAKEN]
+    assert fold(state, messages) == first
+
+
+def test_the_owner_is_stored_with_the_vitals() -> None:
+    """A worker that resumes refuses on."""
+    state = partition()
+    fold(state, [of("a", 0)])
+    again = decode_vitals(encode_vitals(state.ring))
+    assert again.owner[0] == host_key("a")
+    assert again.owner_until[0] == START + 3 + 1 + HELD_S
+    resumed = Partition(0, state.table, again)
+    assert fold(resumed, [of("b", 1)]) == [TAKEN]
+
+
+def test_stored_owners_are_still_read() -> None:
+    """Vitals as they were when owners were added: host ``a`` has the name ``m`` since ever."""
+    ring = decode_vitals((Path(__file__).parents[1] / "state" / "golden" / "vitals.v1-owner.bin").read_bytes())
+    assert ring.machines == ["m"]
+    assert (ring.owner[0], ring.owner_since[0], ring.owner_until[0]) == (host_key("a"), 0.0, START + 4 + HELD_S)
+
+
+def test_facts_of_the_owner_stand() -> None:
+    """Another host's labels do not come and go."""
+    state = partition()
+    fold(state, [of("a", 0), facts_of("a", 1), facts_of("b", 2)])
+    assert msgspec.json.decode(state.facts["m"])["labels"] == {"by": "a"}

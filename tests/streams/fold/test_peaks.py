@@ -1,0 +1,264 @@
+"""Peaks of local days against the oracle: odd offsets, clock changes, midnight, gaps, and how far back they reach."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from functools import cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams.fold.fold import fold
+from streams.fold.peaks import Zone, day_peaks
+from streams.fold.ring import R, Ring
+from tests.effort import LONG, effort
+from tests.streams import oracle
+from tests.streams.batches import batch_of
+
+HOUR = 3600
+ROW = np.array([0])
+BATCH = 180
+
+
+def epoch(zone: str, *moment: int) -> float:
+    """The epoch second of a local time."""
+    return datetime(*moment, tzinfo=ZoneInfo(zone)).timestamp()  # type: ignore[misc]
+
+
+@cache
+def load(begin: int) -> Any:
+    """Slot means [slots, R] of three days with a peak in some minute of most hours."""
+    rng = np.random.default_rng(begin)
+    return rng.uniform(0, 10, (3 * 8640, R)) + 50 * (rng.random((3 * 8640, 1)) < 0.01)
+
+
+def wanted(slots: Any, means: Any, begin: float, end: float) -> Any:
+    """The highest one-minute mean of [begin, end) straight from the slots; NaN when there is none.
+
+    The minute that is not over counts only if there is no other.
+    """
+    inside = (slots * 10 >= begin) & (slots * 10 < end)
+    over = inside & ((slots // 6 < slots[-1] // 6) | (slots[-1] % 6 == 5))
+    inside = over if over.any() else inside
+    minutes, place = np.unique(slots[inside] // 6, return_inverse=True)
+    if not len(minutes):
+        return np.full(R, np.nan)
+    sums = np.zeros((len(minutes), R))
+    np.add.at(sums, place, means[inside])
+    return (sums / np.bincount(place)[:, None]).max(axis=0)
+
+
+def fold_from(begin: float, end: float, zone: str, keep: Any = None) -> tuple[Ring, Any, Any]:
+    """Fold what lies between two moments in batches, as a worker would in that zone; return slots and means too."""
+    ring, cut = Ring(), Zone(zone)
+    slots = np.arange(int(begin // 10), int(end // 10))
+    means = load(int(begin))[: len(slots)]
+    if keep is not None:
+        slots, means = slots[keep(slots)], means[keep(slots)]
+    for start in range(0, len(slots), BATCH):
+        part = slice(start, start + BATCH)
+        at = slots[part] * 10.0 + 7
+        batch = batch_of(["m"] * len(at), at, means[part])
+        fold(ring, batch, cut.shift_minutes(float(batch.recorded_at[-1])))
+    return ring, slots, means
+
+
+def assert_peaks(ring: Ring, slots: Any, means: Any, zone: str) -> dict[str, Any]:
+    """Today's and yesterday's peak are the oracle's for the local days of the newest slot."""
+    got: dict[str, Any] = day_peaks(ring, ROW, Zone(zone))
+    yesterday, today, tomorrow = oracle.zone_days(float(slots[-1] * 10), zone)
+    assert got["peak_day"][0] == today
+    np.testing.assert_allclose(got["peak_today"][0], wanted(slots, means, today, tomorrow), rtol=1e-6)
+    np.testing.assert_allclose(got["peak_yesterday"][0], wanted(slots, means, yesterday, today), rtol=1e-6)
+    for name, begin, end in (("today", today, tomorrow), ("yesterday", yesterday, today)):
+        assert_time_of_peak(got, name, slots, means, begin, end)
+    return got
+
+
+def assert_time_of_peak(got: dict[str, Any], name: str, slots: Any, means: Any, begin: float, end: float) -> None:
+    """The highest minute is in the hour, or is the minute, that the column names; an earlier hour is not as high."""
+    at = got["peak_day"][0] + got[f"peak_{name}_s"][0].astype(np.float64)
+    peak = got[f"peak_{name}"][0]
+    np.testing.assert_array_equal(np.isnan(at), np.isnan(peak))
+    for r in np.flatnonzero(np.isfinite(at)):
+        assert begin - HOUR < at[r] < end
+        inside = wanted(slots, means, max(begin, at[r]), min(end, at[r] + HOUR))
+        np.testing.assert_allclose(inside[r], peak[r], rtol=1e-6)
+
+
+ZONES = [
+    ("UTC", "UTC", (2026, 6, 10)),
+    ("half an hour: India", "Asia/Kolkata", (2026, 6, 10)),
+    ("three quarters: Nepal", "Asia/Kathmandu", (2026, 6, 10)),
+    ("minus half an hour: Newfoundland", "America/St_Johns", (2026, 6, 10)),
+    ("west of the date line", "Pacific/Kiritimati", (2026, 6, 10)),
+    ("spring in Berlin, 23 hours", "Europe/Berlin", (2026, 3, 29)),
+    ("the day after spring in Berlin", "Europe/Berlin", (2026, 3, 30)),
+    ("autumn in Berlin, 25 hours", "Europe/Berlin", (2026, 10, 25)),
+    ("the day after autumn in Berlin", "Europe/Berlin", (2026, 10, 26)),
+    ("three quarters and a clock change: Chatham", "Pacific/Chatham", (2026, 9, 27)),
+    ("midnight twice: Havana in autumn", "America/Havana", (2026, 11, 1)),
+    ("no midnight: Havana in spring", "America/Havana", (2026, 3, 8)),
+]
+
+
+INTO_S = [10, 40 * 60, 2 * HOUR, 12 * HOUR + 50, 22 * HOUR + 1800]
+INTO_S = INTO_S if LONG else INTO_S[::4]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "zone", "day"), ZONES)
+@pytest.mark.parametrize("into_s", INTO_S)
+def test_peaks_are_of_local_days(name: str, zone: str, day: tuple[int, int, int], into_s: int) -> None:
+    """At any hour of the day, both days are whole: from the first minute of yesterday, 48 hours back and more."""
+    today = oracle.zone_days(epoch(zone, *day, 12), zone)[1]
+    ring, slots, means = fold_from(today - 27 * HOUR, today + into_s, zone)
+    got = assert_peaks(ring, slots, means, zone)
+    assert got["peak_since"][0] <= oracle.zone_days(today, zone)[0], name
+
+
+@pytest.mark.parametrize(("name", "zone", "day"), ZONES)
+def test_the_last_minute_of_a_day_is_still_its_own(name: str, zone: str, day: tuple[int, int, int]) -> None:
+    """Just before and after midnight, also where the day has 23 or 25 hours."""
+    _, today, tomorrow = oracle.zone_days(epoch(zone, *day, 12), zone)
+    ring, slots, means = fold_from(today - 25 * HOUR, tomorrow, zone)
+    before = assert_peaks(ring, slots, means, zone)
+    assert before["peak_day"][0] == today, name
+    ring, slots, means = fold_from(today - 25 * HOUR, tomorrow + 10, zone)
+    after = assert_peaks(ring, slots, means, zone)
+    assert after["peak_day"][0] == tomorrow
+    np.testing.assert_array_equal(after["peak_yesterday"], before["peak_today"])
+
+
+@pytest.mark.parametrize(
+    ("zone", "day", "hours"),
+    [("Europe/Berlin", (2026, 3, 29), 23), ("Europe/Berlin", (2026, 10, 25), 25), ("Asia/Kolkata", (2026, 3, 29), 24)],
+)
+def test_a_day_with_a_clock_change_has_23_or_25_hours(zone: str, day: tuple[int, int, int], hours: int) -> None:
+    """What `Zone.days` says is what the calendar says."""
+    noon = epoch(zone, *day, 12)
+    _, today, tomorrow = Zone(zone).days(noon)
+    assert (tomorrow - today) / HOUR == hours
+    assert Zone(zone).days(noon) == oracle.zone_days(noon, zone)
+
+
+def test_a_peak_of_the_first_minute_of_yesterday_is_kept_to_the_last_of_today() -> None:
+    """48 hours back: on the longest days the earliest minute still counts."""
+    for zone, day in (("UTC", (2026, 6, 10)), ("Europe/Berlin", (2026, 10, 25)), ("Asia/Kathmandu", (2026, 6, 10))):
+        yesterday, _, tomorrow = oracle.zone_days(epoch(zone, *day, 12), zone)
+        ring, cut = Ring(), Zone(zone)
+        slots = np.arange(int(yesterday // 10), int(tomorrow // 10), 6)
+        for minutes in np.split(slots, range(30, len(slots), 30)):
+            at = minutes * 10.0 + 5
+            means = np.where(minutes * 10 == yesterday, 99.0, 1.0)
+            fold(ring, batch_of(["m"] * len(at), at, means), cut.shift_minutes(float(at[-1])))
+        got: dict[str, Any] = day_peaks(ring, ROW, cut)
+        np.testing.assert_array_equal(got["peak_yesterday"][0], 99.0, err_msg=zone)
+        np.testing.assert_array_equal(got["peak_today"][0], 1.0, err_msg=zone)
+
+
+def test_what_is_older_than_yesterday_is_forgotten() -> None:
+    """A peak of the day before yesterday is in neither day, and a silent day has none."""
+    begin = epoch("UTC", 2026, 6, 8)
+    ring = Ring()
+    fold(ring, batch_of(["m"], begin + 5, [99.0]))
+    fold(ring, batch_of(["m"], begin + 2 * 24 * HOUR + 5, [1.0]))
+    got: dict[str, Any] = day_peaks(ring, ROW, Zone())
+    np.testing.assert_array_equal(got["peak_today"][0], 1.0)
+    assert np.isnan(got["peak_yesterday"]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "begins_before_s", "partial_yesterday", "partial_today"),
+    [
+        ("since long before", 26 * HOUR, False, False),
+        ("since yesterday's midnight", 24 * HOUR, False, False),
+        ("since yesterday noon", 12 * HOUR, True, False),
+        ("since midnight", 0, True, False),
+        ("since an hour ago", -11 * HOUR, True, True),
+    ],
+)
+def test_peaks_say_since_when_they_know(
+    name: str, begins_before_s: int, partial_yesterday: bool, partial_today: bool
+) -> None:
+    """``peak_since`` later than a day's start marks that day's peak as partial."""
+    zone = "Asia/Kolkata"
+    yesterday, today, _ = oracle.zone_days(epoch(zone, 2026, 6, 10, 12), zone)
+    ring, slots, means = fold_from(today - begins_before_s, today + 12 * HOUR, zone)
+    got = assert_peaks(ring, slots, means, zone)
+    since = float(got["peak_since"][0])
+    assert (since > yesterday, since > today) == (partial_yesterday, partial_today), name
+    if partial_yesterday:
+        assert since == slots[0] // 6 * 60
+
+
+@settings(max_examples=effort(15, 250), deadline=None)
+@given(
+    gaps=st.lists(st.tuples(st.integers(0, 52 * 360), st.integers(1, 9000)), max_size=5),
+    zone=st.sampled_from([z for _, z, _ in ZONES]),
+    late=st.integers(0, 300),
+)
+def test_gaps_hide_only_what_fell_into_them(gaps: list[tuple[int, int]], zone: str, late: int) -> None:
+    """With any part of two days missing, the peaks are those of what came."""
+    begin = epoch(zone, 2026, 10, 24)
+
+    def keep(slots: Any) -> Any:
+        there = np.ones(len(slots), bool)
+        for start, length in gaps:
+            there &= ~((slots >= begin // 10 + start) & (slots < begin // 10 + start + length))
+        there[-1] = True
+        return there
+
+    ring, slots, means = fold_from(begin, begin + 40 * HOUR + late * 60, zone, keep)
+    assert_peaks(ring, slots, means, zone)
+
+
+def test_minutes_that_arrive_late_within_the_ring_still_count() -> None:
+    """A peak delivered half an hour after its time is in today's peak."""
+    begin = epoch("UTC", 2026, 6, 10, 3)
+    ring = Ring()
+    fold(ring, batch_of(["m"], begin + 1805, [1.0]))
+    fold(ring, batch_of(["m"], begin + 5, [77.0], recorded_at=begin + 1806))
+    assert day_peaks(ring, ROW, Zone())["peak_today"][0, 0] == 77.0
+
+
+@pytest.mark.parametrize(("interval_s", "each_minute"), [(10, 6), (30, 2), (60, 1)])
+def test_a_peak_does_not_fall_while_its_minute_fills(interval_s: int, each_minute: int) -> None:
+    """A minute that begins with a burst counts when it is over, with its mean; today's peak only rises."""
+    begin = epoch("UTC", 2026, 6, 10, 3)
+    ring, seen = Ring(), []
+    for step in range(each_minute * 3):
+        minute, part = divmod(step, each_minute)
+        mean = 60.0 if minute == 1 and part == 0 else 6.0
+        fold(ring, batch_of(["m"], begin + (step + 1) * interval_s - 1, [mean], interval_s=interval_s))
+        seen.append(float(day_peaks(ring, ROW, Zone())["peak_today"][0, 0]))
+    assert seen == sorted(seen)
+    assert seen[-1] == (60.0 + 6.0 * (each_minute - 1)) / each_minute
+    if each_minute > 1:
+        assert seen[each_minute * 2 - 2] == 6.0
+
+
+def test_machines_in_different_days_each_get_their_own() -> None:
+    """Around midnight one machine is in the new day while another is still in the old one."""
+    midnight = epoch("Europe/Berlin", 2026, 6, 10)
+    ring, zone = Ring(), Zone("Europe/Berlin")
+    fold(ring, batch_of(["early", "late"], [midnight - 1000, midnight - 1000], [9.0, 8.0]))
+    fold(ring, batch_of(["early", "late"], [midnight - 5, midnight + 5], [1.0, 2.0]))
+    got: dict[str, Any] = day_peaks(ring, np.array([0, 1]), zone)
+    assert list(got["peak_day"]) == [midnight - 24 * HOUR, midnight]
+    assert list(got["peak_today"][:, 0]) == [9.0, 2.0]
+    assert math.isnan(got["peak_yesterday"][0, 0])
+    assert got["peak_yesterday"][1, 0] == 8.0
+
+
+def test_an_unknown_zone_is_refused_by_name() -> None:
+    """One line with the setting and the value."""
+    for name in ("Mars/Olympus", "", "../etc/passwd"):
+        with pytest.raises(ValueError, match=r"^time_zone: ") as error:
+            Zone(name)
+        assert repr(name) in str(error.value)

@@ -1,0 +1,272 @@
+"""Replaying a trace: formats, values in force, pace, ends, gaps."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.resources import CPU, MEMORY, NIC, RESOURCES
+from streams.load_generator.source.recording import Recording
+from streams.load_generator.source.recording_file import Defaults, RecordingError, Trace, load_trace
+from tests.effort import effort
+from tests.streams.load_generator.fuzz_recording import fuzz
+
+DEFAULTS = Defaults(cores=8.0, memory=100.0, nic=1e6)
+ORIGIN_S = 1_790_000_000.0
+NAN = float("nan")
+
+ARRAYS: dict[str, Any] = {
+    "machine": np.array(["a", "b"]),
+    "ts": np.array([0, 300, 600]),
+    "cpu_pct": np.array([[10, 20, NAN], [110, 40, 50]], np.float32),
+    "mem_pct": np.array([[1, 2, 3], [1468, 5, 6]], np.float32),
+    "rx_kbps": np.array([[1, 2, 900], [0, NAN, 5000]], np.float32),
+    "tx_kbps": np.array([[2, 1, NAN], [0, 30, 1]], np.float32),
+    "cores": np.array([2, 4]),
+    "mem_capacity_mib": np.array([1.0, 2.0]),
+}
+
+CSV = """machine,ts,cpu_pct,mem_pct,rx_kbps,tx_kbps,cores,mem_capacity_mib
+b,300,40,5,,30,4,2
+a,0,10,1,1,2,2,1
+a,300,20,2,2,1,2,1
+a,600,,3,900,,2,1
+b,0,110,1468,0,0,4,2
+b,600,50,6,5000,1,4,2
+"""
+
+
+def npy(array: Any) -> bytes:
+    """Return one array as numpy writes it alone."""
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def npz(folder: Path, **changed: Any) -> Path:
+    """Write the arrays, some changed, those set to None left out."""
+    arrays = {name: value for name, value in (ARRAYS | changed).items() if value is not None}
+    path = folder / "trace.npz"
+    np.savez(path, **arrays)
+    return path
+
+
+def csv_file(folder: Path) -> Path:
+    """Write the same trace as text."""
+    path = folder / "trace.csv"
+    path.write_text(CSV)
+    return path
+
+
+def csv_gz_file(folder: Path) -> Path:
+    """Write the same trace as packed text."""
+    path = folder / "trace.csv.gz"
+    path.write_bytes(gzip.compress(CSV.encode()))
+    return path
+
+
+def usage_at(recording: Recording, seconds: float) -> Any:
+    """Return usage [R, M] so long after the recording's start."""
+    rows = np.arange(len(recording.machines.names))
+    return recording.usage(rows, np.full((1, len(rows)), ORIGIN_S + seconds))[:, 0]
+
+
+@pytest.mark.parametrize("write", [npz, csv_file, csv_gz_file])
+def test_both_formats_hold_the_same_trace(tmp_path: Path, write: Any):
+    """Percent of the capacity, clamped to all of it; the busier direction; NaN where there is no sample."""
+    trace = load_trace(write(tmp_path), DEFAULTS)
+    recording = Recording(trace, origin_s=ORIGIN_S)
+    assert recording.machines.names == ["a", "b"]
+    mib = 2.0**20
+    expected = {
+        0: [[0.2, 4.0], [0.01 * mib, 2 * mib], [2_000, 0]],
+        300: [[0.4, 1.6], [0.02 * mib, 0.1 * mib], [2_000, 30_000]],
+        600: [[NAN, 2.0], [0.03 * mib, 0.12 * mib], [900_000, 1e6]],
+    }
+    for seconds, usage in expected.items():
+        assert usage_at(recording, seconds)[:3] == pytest.approx(np.array(usage), rel=1e-6, nan_ok=True)
+        assert np.isnan(usage_at(recording, seconds)[3:]).all()
+
+
+@pytest.mark.parametrize(
+    ("start_s", "speed", "after_s", "cell"),
+    [
+        pytest.param(0, 1, 299.9, 0, id="the value in force until the next"),
+        pytest.param(0, 1, 300, 1, id="the next"),
+        pytest.param(350, 1, 0, 1, id="started within"),
+        pytest.param(0, 30, 10, 1, id="thirty times the pace"),
+        pytest.param(0, 0.5, 700, 1, id="half the pace"),
+        pytest.param(0, 1, 900, 0, id="around the end"),
+        pytest.param(0, 1, -1, 2, id="before the start is the end"),
+    ],
+)
+def test_pace_and_loop(tmp_path: Path, start_s: float, speed: float, after_s: float, cell: int):
+    """Seconds of the trace pass at the pace asked for, and it goes round."""
+    recording = Recording(load_trace(npz(tmp_path), DEFAULTS), origin_s=ORIGIN_S, start_s=start_s, speed=speed)
+    assert usage_at(recording, after_s)[MEMORY, 0] == pytest.approx([1, 2, 3][cell] * 2**20 / 100)
+    assert not recording.over(ORIGIN_S + 1e9)
+
+
+def test_a_recording_that_stops_says_nothing_outside(tmp_path: Path):
+    """Before its beginning and after its end there is no sample, and it is over."""
+    trace = load_trace(npz(tmp_path), DEFAULTS)
+    recording = Recording(trace, origin_s=ORIGIN_S, start_s=300, speed=2, at_end="stop")
+    assert np.isnan(usage_at(recording, -151)).all()
+    assert np.isnan(usage_at(recording, 301)).all()
+    assert not recording.over(ORIGIN_S + 299)
+    assert recording.over(ORIGIN_S + 300)
+
+
+def test_a_machine_sampled_within_its_cell_changes_then(tmp_path: Path):
+    """With a phase of 100 s the second cell's value is in force from 400 s on."""
+    trace = load_trace(npz(tmp_path, phase_s=np.array([100, 0])), DEFAULTS)
+    recording = Recording(trace, origin_s=ORIGIN_S)
+    assert usage_at(recording, 399)[CPU] == pytest.approx([0.2, 1.6])
+    assert usage_at(recording, 400)[CPU] == pytest.approx([0.4, 1.6])
+
+
+def test_without_sizes_the_settings_say(tmp_path: Path):
+    """Cores and memory by setting; without traffic the NIC is unknown, not idle."""
+    bare = {"cores": None, "mem_capacity_mib": None, "rx_kbps": None, "tx_kbps": None}
+    trace = load_trace(npz(tmp_path, **bare, ts=None, slot_s=np.array([0, 60, 120])), DEFAULTS)
+    assert trace.cell_s == 60
+    assert trace.capacity[CPU].tolist() == [8, 8]
+    assert trace.capacity[MEMORY].tolist() == [100, 100]
+    assert np.isnan(trace.capacity[NIC]).all()
+
+
+@pytest.mark.parametrize("capacity", [0.0, NAN])
+def test_a_machine_of_unknown_size_is_left_out(tmp_path: Path, capacity: float):
+    """No cores, or an unknown number: its CPU is unknown."""
+    trace = load_trace(npz(tmp_path, cores=np.array([capacity, 4])), DEFAULTS)
+    assert np.isnan(usage_at(Recording(trace, origin_s=ORIGIN_S), 0)[CPU, 0])
+
+
+def test_count_and_prefix(tmp_path: Path):
+    """The first so many machines, under names of their own."""
+    recording = Recording(load_trace(npz(tmp_path), DEFAULTS), origin_s=ORIGIN_S, count=1, prefix="x-")
+    assert recording.machines.names == ["x-a"]
+    assert usage_at(recording, 0).shape == (len(RESOURCES), 1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        pytest.param({"cpu_pct": None}, "has no cpu_pct", id="no CPU"),
+        pytest.param({"machine": None}, "has no machine", id="no names"),
+        pytest.param({"ts": None}, "has no slot_s", id="no times"),
+        pytest.param({"ts": np.array([0, 300])}, "2 times and 3 cells", id="times do not fit"),
+        pytest.param({"ts": np.array([]), "cpu_pct": np.empty((2, 0))}, "trace.npz", id="no cells"),
+        pytest.param({"ts": np.array(3)}, "trace.npz", id="one time alone"),
+        pytest.param({"ts": np.array([0, 300, 500])}, "evenly", id="times uneven"),
+        pytest.param({"ts": np.array([0, 0, 0])}, "evenly", id="times stand still"),
+        pytest.param({"machine": np.array(["a", "a"])}, "twice", id="a name twice"),
+        pytest.param({"machine": np.array(["a", "b c"])}, "printable", id="a name with a space"),
+        pytest.param({"machine": np.array([], str), "cpu_pct": np.empty((0, 3))}, "no machines", id="nobody"),
+        pytest.param({"cpu_pct": ARRAYS["cpu_pct"] * -1}, "negative", id="negative"),
+        pytest.param({"mem_pct": ARRAYS["mem_pct"] * np.inf}, "infinite", id="infinite"),
+        pytest.param({"mem_pct": np.zeros((3, 3))}, "trace.npz", id="shapes differ"),
+        pytest.param({"cores": np.array([4, 1e17])}, r"a capacity of 1e\+17", id="more than a sample can hold"),
+    ],
+)
+def test_a_foreign_npz_is_refused_by_name(tmp_path: Path, changed: dict[str, Any], says: str):
+    """The message says what is wrong with it."""
+    with pytest.raises(RecordingError, match=says):
+        load_trace(npz(tmp_path, **changed), DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "says"),
+    [
+        pytest.param("trace.npz", b"not a zip", "recording: trace.npz", id="npz of something else"),
+        pytest.param("trace.npz", npy(np.zeros(3)), "without a name", id="one bare array"),
+        pytest.param("trace.npz", npy(np.array([{}], object)), "trace.npz", id="pickled objects"),
+        pytest.param("trace.npz", b"", "recording: trace.npz", id="empty npz"),
+        pytest.param("trace.npz", b"PK\3\4cut", "recording: trace.npz", id="npz cut short"),
+        pytest.param("trace.csv", b"", "has no machine", id="empty csv"),
+        pytest.param("trace.csv", b"machine,ts,cpu_pct\n", "has no mem_pct", id="csv without memory"),
+        pytest.param("trace.csv", b"machine,ts,cpu_pct,mem_pct\n", "no lines", id="csv without lines"),
+        pytest.param("trace.csv", b"machine,ts,cpu_pct,mem_pct\na,0,1\n", "more or fewer", id="csv line cut short"),
+        pytest.param("trace.csv", b"machine,ts,cpu_pct,mem_pct\na,0,x,1\n", "trace.csv", id="csv not a number"),
+        pytest.param("trace.csv", b"\xff\xfe", "trace.csv", id="csv not text"),
+        pytest.param("trace.csv.gz", b"plain", "trace.csv.gz", id="not packed"),
+        pytest.param("trace.json", b"{}", "neither", id="another format"),
+    ],
+)
+def test_a_foreign_file_is_refused_by_name(tmp_path: Path, name: str, raw: bytes, says: str):
+    """Whatever is in it, the error is ours and says which file."""
+    (tmp_path / name).write_bytes(raw)
+    with pytest.raises(RecordingError, match=says):
+        load_trace(tmp_path / name, DEFAULTS)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path):
+    """By its path."""
+    with pytest.raises(RecordingError, match=r"gone\.npz cannot be read"):
+        load_trace(tmp_path / "gone.npz", DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        pytest.param({"start_s": 900.0}, "start_s", id="start beyond the end"),
+        pytest.param({"count": 3}, "machines", id="more machines than there are"),
+    ],
+)
+def test_a_wrong_replay_is_refused(tmp_path: Path, more: dict[str, Any], says: str):
+    """By the setting's name."""
+    trace: Trace = load_trace(npz(tmp_path), DEFAULTS)
+    with pytest.raises(RecordingError, match=f"^{says}: "):
+        Recording(trace, origin_s=ORIGIN_S, **more)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_damaged_npz_is_a_recording_error_or_a_recording(tmp_path: Path, seed: int) -> None:
+    """Some bytes changed, or the end cut off: never another exception, never a trace of no sensible size."""
+    rng = np.random.default_rng(seed)
+    path = tmp_path / "a.npz"
+    machine, ts = np.array(["m1", "m2"]), np.arange(3) * 300.0
+    save = np.savez if seed % 2 else np.savez_compressed
+    save(path, machine=machine, ts=ts, cpu_pct=np.full((2, 3), 5.0), mem_pct=np.full((2, 3), 5.0))
+    raw = bytearray(path.read_bytes())
+    if seed % 3:
+        for place in rng.integers(0, len(raw), rng.integers(1, 8)):
+            raw[place] = rng.integers(0, 256)
+    else:
+        del raw[rng.integers(0, len(raw)) :]
+    path.write_bytes(raw)
+    with contextlib.suppress(RecordingError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert load_trace(path, Defaults(cores=1, memory=1, nic=1)).length_s < 1e12
+
+
+@pytest.mark.parametrize("times", [(0, 1e18), (0, 1e300), (-1e300, 1e300), ("nan", 0), (0, "inf")])
+@pytest.mark.parametrize("form", ["csv", "npz"])
+def test_absurd_times_are_a_recording_error(tmp_path: Path, times: tuple[Any, Any], form: str) -> None:
+    """They would take all memory, or never pass."""
+    path = tmp_path / f"a.{form}"
+    if form == "csv":
+        lines = [f"m1,{at},5,5" for at in (*times, 300)]
+        path.write_text("machine,ts,cpu_pct,mem_pct\n" + "\n".join(lines))
+    else:
+        ones = np.ones((1, 2))
+        np.savez(path, machine=np.array(["m1"]), ts=np.array(times, float), cpu_pct=ones, mem_pct=ones)
+    with pytest.raises(RecordingError):
+        load_trace(path, Defaults(cores=1, memory=1, nic=1))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_mutated_recording_is_refused_or_played(tmp_path: Path, seed: int) -> None:
+    """As a file, an archive or text: RecordingError, or samples that the stream app reads."""
+    amount = effort(200, 10_000)
+    counts = fuzz(amount, seed, tmp_path)
+    assert sum(counts.values()) == amount
+    assert min(counts["refused"], counts["played"]) > amount / 20

@@ -1,0 +1,317 @@
+"""What is written to Redis is the whole state: decoding gives the ring back, bit by bit, whatever happened to it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.messages.sample import MachineFacts, Moments, Usage, encode
+from schemas.resources import RESOURCES
+from schemas.tables.window_table import Header, TableError, decode_table, encode_table
+from streams.fold.arrivals import Arrived
+from streams.fold.peaks import Zone
+from streams.fold.ring import HOURS, MINUTES, PEAKS, SLOTS, VITALS, R, Ring, S
+from streams.fold.table import Table
+from streams.state.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
+from streams.state.leaving import drop_silent
+from streams.state.partition import Partition
+from tests.effort import effort
+from tests.streams.batches import START, sample
+
+WINDOWS = (300, 900, 3600)
+
+
+def values(ring: Ring) -> tuple[bytes, dict[int, bytes], dict[int, bytes]]:
+    """Everything that is written of a ring."""
+    positions = {p: encode_position(ring, p) for p in range(S)}
+    return encode_vitals(ring), positions, {h: encode_hour(ring, h) for h in range(HOURS)}
+
+
+def assert_same(got: Ring, wanted: Ring, case: object = "") -> None:
+    """Two rings are equal in every array, row and class, to the bit."""
+    assert got.machines == wanted.machines, case
+    assert got.row == wanted.row
+    used = len(wanted)
+    for name in (*VITALS, *SLOTS, *PEAKS, *MINUTES):
+        np.testing.assert_array_equal(getattr(got, name)[:used], getattr(wanted, name)[:used], err_msg=f"{case} {name}")
+    for name in got.classes.keys() | wanted.classes.keys():
+        left, right = (r.class_means(name).means(np.arange(used)) for r in (got, wanted))
+        np.testing.assert_array_equal(left, right, err_msg=f"{case} {name}")
+
+
+class Stored:
+    """What a store holds that is given only what changed, as `streams.worker.store` does."""
+
+    def __init__(self) -> None:
+        self.vitals = b""
+        self.positions: dict[int, bytes] = {}
+        self.hours: dict[int, bytes] = {}
+
+    def write(self, state: Partition) -> Ring:
+        """Take what changed, and return the ring as it would be loaded."""
+        self.vitals = encode_vitals(state.ring)
+        self.positions |= {int(p): encode_position(state.ring, int(p)) for p in state.positions.nonzero()[0]}
+        self.hours |= {hour: encode_hour(state.ring, hour) for hour in state.hours}
+        state.positions[:] = False
+        state.hours.clear()
+        state.refresh_table()
+        return self.read()
+
+    def read(self) -> Ring:
+        """Return the ring as it would be loaded."""
+        return decode_ring(self.vitals, self.positions, self.hours)
+
+
+def partition(zone: str = "UTC") -> Partition:
+    """A new partition."""
+    return Partition(0, Table(WINDOWS, Zone(zone)))
+
+
+def arrived(samples: list[Any]) -> list[Arrived]:
+    """The samples as messages."""
+    return [Arrived(i, encode(s), s.at + 0.05, s.machine.encode()) for i, s in enumerate(samples)]
+
+
+HISTORY = st.lists(
+    st.one_of(
+        st.tuples(st.just("fold"), st.sampled_from([1, 2, 7, 31, 200, 361, 4000, 18_000, 40_000]), st.integers(1, 12)),
+        st.tuples(st.just("join"), st.integers(1, 20), st.just(0)),
+        st.tuples(st.just("drop"), st.integers(1, 30), st.just(0)),
+        st.tuples(st.just("flush"), st.just(0), st.just(0)),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@settings(max_examples=effort(8, 300), deadline=None)
+@given(history=HISTORY, seed=st.integers(0, 2**32 - 1), zone=st.sampled_from(["UTC", "Asia/Kathmandu"]))
+def test_what_is_written_is_the_ring(history: list[tuple[str, int, int]], seed: int, zone: str) -> None:
+    """Grown, dropped, gapped, partly filled: the values a worker writes, only what changed each time, give it back."""
+    rng = random.Random(seed)
+    state = partition(zone)
+    names = ["a", "b"]
+    slot = 0
+    stored = Stored()
+    for what, amount, count in [*history, ("fold", 1, 2), ("flush", 0, 0)]:
+        if what == "fold":
+            slot += amount
+            usage = {"prod": Usage(cpu=1.0 + rng.random())} if rng.random() < 0.3 else None
+            samples = [
+                sample(rng.choice(names), max(0, slot - rng.randint(0, 30)), seq=rng.randint(0, 9), classes=usage)
+                for _ in range(count)
+            ]
+            state.fold(arrived(samples))
+        elif what == "join":
+            names += [f"m{len(names) + i}" for i in range(amount)]
+        elif what == "drop":
+            drop_silent(state, START + slot * 10.0, amount * 3600)
+        else:
+            assert_same(stored.write(state), state.ring)
+    again = Partition(0, Table(WINDOWS, Zone(zone)), stored.read())
+    again.refresh_table()
+    state.forget_written()
+    state.refresh_table()
+    assert again.table.encode(again.ring, {}) == state.table.encode(state.ring, {})
+
+
+@pytest.mark.long
+def test_hours_that_nobody_filled_are_cleared_in_what_is_written() -> None:
+    """An hour's place holds the hour 50 before until it is cleared, in Redis as in memory."""
+    state, stored = partition(), Stored()
+    for number, minutes in enumerate((*range(0, 51 * 60, 59), *range(75 * 60, 100 * 60, 59))):
+        state.fold(arrived([sample("a", minutes * 6)]))
+        written = stored.write(state)
+        if number % effort(6, 1) == 0 or minutes >= 98 * 60:
+            assert_same(written, state.ring, minutes)
+
+
+def test_an_empty_ring_comes_back_empty() -> None:
+    """A partition nobody has sent to."""
+    ring = decode_ring(*values(Ring()))
+    assert len(ring) == 0
+    assert ring.machines == []
+
+
+def test_values_that_expired_leave_blanks() -> None:
+    """A position or an hour that Redis no longer has is empty, and the rest is as it was."""
+    state = partition()
+    state.fold(arrived([sample("a", s) for s in range(100)]))
+    vitals, positions, hours = values(state.ring)
+    del positions[(START // 10 + 50) % S]
+    hours.clear()
+    ring = decode_ring(vitals, positions, hours)
+    assert (ring.n[0, 0] > 0).sum() == 99
+    assert np.isnan(ring.peak).all()
+
+
+def test_a_position_written_before_a_machine_joined_leaves_it_blank() -> None:
+    """A value may have fewer rows than there are machines now."""
+    state = partition()
+    state.fold(arrived([sample("a", 1)]))
+    old = encode_position(state.ring, int(state.positions.nonzero()[0][0]))
+    state.fold(arrived([sample("b", 2)]))
+    ring = decode_ring(encode_vitals(state.ring), {5: old}, {})
+    assert ring.machines == ["a", "b"]
+    assert ring.n[1].sum() == 0
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.01, 0.5, 0.9])
+def test_a_cut_value_is_refused(kept: float) -> None:
+    """Whichever of the three kinds it is."""
+    state = partition()
+    state.fold(arrived([sample("a", 1)]))
+    vitals, positions, hours = values(state.ring)
+    for kind in (
+        (vitals[: int(kept * len(vitals))], positions, hours),
+        (vitals, {3: positions[3][: int(kept * len(positions[3]))]}, hours),
+        (vitals, positions, {3: hours[3][: int(kept * len(hours[3]))]}),
+    ):
+        with pytest.raises(TableError):
+            decode_ring(*kind)
+
+
+def test_resuming_and_going_on_is_never_having_stopped() -> None:
+    """A worker that stops after any message and resumes from what it wrote ends in the same state."""
+    rng = random.Random(5)
+    samples = [sample(rng.choice("abc"), s * 3 - rng.randint(0, 40), seq=s) for s in range(20, 900)]
+    messages = arrived(samples)
+    straight = partition()
+    for start in range(0, len(messages), 40):
+        straight.fold(messages[start : start + 40])
+    for stop in (1, 400, 879):
+        before = partition()
+        for start in range(0, stop, 40):
+            before.fold(messages[start : min(start + 40, stop)])
+        after = Partition(0, Table(WINDOWS, Zone()), decode_ring(*values(before.ring)))
+        for start in range(stop, len(messages), 40):
+            after.fold(messages[start : start + 40])
+        assert_same(after.ring, straight.ring, stop)
+
+
+def test_facts_are_json_of_their_message() -> None:
+    """What the facts hash holds is the machine message, readable by anyone."""
+    state = partition()
+    facts = MachineFacts(v=1, machine="a", boot=1, at=START, capacity={"cpu": 4.0}, labels={"zone": "x"})
+    state.fold([Arrived(0, encode(facts), START, b"a")])
+    assert msgspec.json.decode(state.facts["a"], type=MachineFacts) == facts
+
+
+def golden_state() -> Partition:
+    """The state under ``golden/``: two machines, two slots of one position, one a ring later, and hours with peaks."""
+    state = partition()
+    samples = [
+        sample("db1.example.org", 0, seq=3, boot=7),
+        sample("db2", 0, nic=Moments(9, 125.5, 2.0, 130.0, 1.25e9), classes={"prod": Usage(cpu=0.75, memory=64.0)}),
+        sample("db1.example.org", 900, seq=4, boot=7),
+        sample("db2", 720, seq=9),
+    ]
+    for one in samples:
+        state.fold(arrived([one]))
+    return state
+
+
+POSITION = START // 10 % S
+HOUR = START // 3600 % HOURS
+
+
+def test_an_old_checkpoint_is_still_read() -> None:
+    """What version 1 wrote of `golden_state`: vitals, one position and one hour."""
+    ring = decode_ring(golden("vitals"), {POSITION: golden("position")}, {HOUR: golden("hour")})
+    assert ring.machines == ["db1.example.org", "db2"]
+    head = START // 10
+    expected: dict[str, Any] = {
+        "head": [head + 900, head + 720],
+        "at": [START + 9003.0, START + 7203.0],
+        "boot": [7, 1],
+        "seq": [4, 9],
+        "interval_s": [10, 10],
+        "capacity": [[64.0, 1.37e11, *[np.nan] * (R - 2)]] * 2,
+        "delay_hour": [START // 3600 + 2] * 2,
+        "peak_hour": [START // 3600 + 2] * 2,
+        "first_minute": [START // 60] * 2,
+    }
+    for name, values in expected.items():
+        np.testing.assert_array_equal(getattr(ring, name)[:2], values, err_msg=name)
+    np.testing.assert_allclose(ring.delay[:2, 0], [0.05, 0.05], rtol=1e-5)
+    at = np.s_[:2, :, POSITION]
+    np.testing.assert_array_equal(ring.n[at], [[0] * R, [10, 10, *[0] * (R - 2)]])
+    np.testing.assert_array_equal(ring.mean[1, :2, POSITION], [7.0, 7e9])
+    np.testing.assert_array_equal(ring.m2[1, :2, POSITION], np.array([0.5, 1e12], np.float32))
+    np.testing.assert_array_equal(ring.max[1, :2, POSITION], np.array([8.0, 7.001e9], np.float32))
+    np.testing.assert_array_equal(ring.slot_boot[:2, POSITION], [0, 1])
+    np.testing.assert_array_equal(ring.slot_seq[:2, POSITION], [0, 9])
+    peaks = np.array([[1.0, 1e9, np.nan], [1.0, 1e9, 125.5]], np.float32)
+    np.testing.assert_array_equal(ring.peak[:2, :3, HOUR], peaks)
+    assert np.isnan(ring.peak[:2, 3:]).all()
+    assert set(ring.classes) == {"prod"}
+    assert np.isnan(ring.classes["prod"].means(np.arange(2))[..., POSITION]).all()
+
+
+def golden_state_of_four() -> Partition:
+    """The state under ``golden/*.v1-disk.bin``: the same machines, one of which sends disk, too."""
+    state = partition()
+    disk = Moments(10, 0.25, 0.5, 0.75, 1.0)
+    for one in (sample("db1.example.org", 0, disk=disk), sample("db2", 0), sample("db1.example.org", 720, disk=disk)):
+        state.fold(arrived([one]))
+    return state
+
+
+def test_a_checkpoint_of_four_resources_is_still_read() -> None:
+    """What was written when disk was added: each resource at its place by name, in every kind of value."""
+    ring = decode_ring(
+        golden("vitals", "v1-disk"), {POSITION: golden("position", "v1-disk")}, {HOUR: golden("hour", "v1-disk")}
+    )
+    nan, rest = np.nan, R - 4
+    assert RESOURCES[3] == "disk"
+    np.testing.assert_array_equal(
+        ring.capacity[:2], [[64.0, 1.37e11, nan, 1.0, *[nan] * rest], [64.0, 1.37e11, nan, nan, *[nan] * rest]]
+    )
+    np.testing.assert_array_equal(ring.n[:2, :, POSITION], [[10, 10, 0, 10, *[0] * rest], [10, 10, *[0] * (R - 2)]])
+    assert (ring.mean[0, 3, POSITION], ring.m2[0, 3, POSITION], ring.max[0, 3, POSITION]) == (0.25, 0.5, 0.75)
+    np.testing.assert_array_equal(ring.peak[:2, 3, HOUR], [0.25, nan])
+    np.testing.assert_array_equal(ring.peak[:2, :2, HOUR], [[1.0, 1e9], [nan, nan]])
+
+
+def test_a_newer_minor_checkpoint_is_read_without_what_is_unknown() -> None:
+    """More vitals, more of each slot and hour, a class this version has no name for."""
+    state = golden_state()
+    vitals, positions, hours = values(state.ring)
+    again = decode_ring(
+        newer(vitals, kernel=np.ones(2), delay=None),
+        {p: newer(raw, min=np.ones((3, 2), "f4"), class_spot=np.ones((3, 2), "f4")) for p, raw in positions.items()},
+        {h: newer(raw, trough=np.ones((3, 2), "f4")) for h, raw in hours.items()},
+    )
+    assert np.isinf(again.delay).all()
+    again.delay[:2] = state.ring.delay[:2]
+    assert_same(again, state.ring)
+    assert set(again.classes) == {"prod"}
+
+
+@pytest.mark.parametrize("kind", ["vitals", "position", "hour"])
+def test_another_major_checkpoint_is_refused_by_name(kind: str) -> None:
+    """Both versions are named."""
+    parts = {name: golden(name) for name in ("vitals", "position", "hour")}
+    parts[kind] = parts[kind][:7] + b"\x02" + parts[kind][8:]
+    with pytest.raises(TableError, match="major version 2; this reader knows 1"):
+        decode_ring(parts["vitals"], {POSITION: parts["position"]}, {HOUR: parts["hour"]})
+
+
+def golden(kind: str, version: str = "v1") -> bytes:
+    """What a version wrote; never written again."""
+    return (Path(__file__).parent / "golden" / f"{kind}.{version}.bin").read_bytes()
+
+
+def newer(raw: bytes, **columns: Any) -> bytes:
+    """The value as a later minor version would write it: with these columns too, and without those that are None."""
+    table = decode_table(raw)
+    kept = {name: column for name, column in (dict(table.columns) | columns).items() if column is not None}
+    header = Header(minor=7, machines=table.header.machines, windows_s=(), columns=[])
+    return encode_table(header, dict(reversed(kept.items())), table.names)

@@ -1,0 +1,388 @@
+"""A partition takes each message of its log once and in order, however they are delivered, and counts each once."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.sample import MachineFacts, Moments, Sample, encode
+from streams.fold.arrivals import Arrived
+from streams.fold.peaks import Zone
+from streams.fold.table import Table
+from streams.state.leaving import drop_silent, forget
+from streams.state.partition import Partition, Position
+from tests.effort import effort
+from tests.streams.batches import START, sample
+from tests.streams.state.test_checkpoint import assert_same
+
+WINDOWS = (300, 900, 3600)
+
+
+def partition() -> Partition:
+    """A new partition."""
+    state = Partition(0, Table(WINDOWS, Zone()))
+    state.topic_id = "t1"
+    return state
+
+
+def facts(machine: str, at: float, boot: int = 1, **labels: str) -> MachineFacts:
+    """A machine's facts."""
+    return MachineFacts(v=1, machine=machine, boot=boot, at=at, capacity={"cpu": 4.0}, labels=labels)
+
+
+def message(offset: int, value: bytes | None = None, recorded_at: float = START) -> Arrived:
+    """A message of the log."""
+    return Arrived(offset, value, recorded_at, b"m")
+
+
+def log_of(count: int, seed: int) -> list[Arrived]:
+    """A log of samples, facts, repeats, old ones and garbage."""
+    rng = random.Random(seed)
+    log: list[Arrived] = []
+    for offset in range(count):
+        slot = 400 + offset // 3
+        kind = rng.random()
+        if kind < 0.1:
+            value: bytes | None = rng.choice([None, b"", b"{", b'{"type":"sample","v":2}', b"x" * 20_000])
+        elif kind < 0.15:
+            value = encode(facts(rng.choice("abc"), START + slot * 10, rack=str(rng.randint(0, 2))))
+        elif kind < 0.2:
+            value = encode(sample(rng.choice("abc"), slot - 390))
+        else:
+            value = encode(sample(rng.choice("abc"), slot - rng.randint(0, 9), seq=rng.randint(0, 3)))
+        log.append(message(offset, value, START + slot * 10 + 5))
+    return log
+
+
+@settings(max_examples=effort(60, 600), deadline=None)
+@given(data=st.data())
+def test_any_delivery_ends_with_the_log_folded_once(data: st.DataObject) -> None:
+    """Duplicates, holes, replays, shuffled pieces: in the end the state and the counts are those of one pass."""
+    count = data.draw(st.integers(1, 80))
+    log = log_of(count, data.draw(st.integers(0, 2**16)))
+    straight, wanted = partition(), {}
+    straight.take(log)
+    for name, value in straight.fold_pending().counts.items():
+        wanted[name] = wanted.get(name, 0) + value
+
+    state, counts, refused = partition(), {}, []
+    pieces = data.draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(1, 40)), max_size=30))
+    mixed = data.draw(st.booleans())
+
+    def fold() -> None:
+        outcome = state.fold_pending()
+        refused.extend(arrived.offset for arrived, _ in outcome.refused)
+        for name, value in outcome.counts.items():
+            counts[name] = counts.get(name, 0) + value
+
+    def deliver(arrived: list[Arrived]) -> None:
+        before = state.next_offset
+        beyond = state.take(arrived)
+        assert beyond is None or beyond > state.next_offset
+        assert before <= state.next_offset <= count
+        assert [a.offset for a in state.pending] == list(range(state.position.offset, state.next_offset))
+
+    for number, (start, length) in enumerate(pieces):
+        piece = log[start : start + length]
+        if mixed and number % 3 == 0:
+            piece = random.Random(number).sample(piece, len(piece))
+        deliver(piece)
+        if number % 2:
+            fold()
+    while state.next_offset < count:
+        deliver(log[max(0, state.next_offset - 3) : state.next_offset + 11])
+        fold()
+    deliver(log)
+    fold()
+    assert state.position == Position("t1", count)
+    assert {k: v for k, v in counts.items() if v and k not in ("accepted", "duplicate")} == {
+        k: v for k, v in wanted.items() if v and k not in ("accepted", "duplicate")
+    }
+    assert sum(counts.values()) == count
+    assert refused == sorted(set(refused))
+    assert_same(state.ring, straight.ring)
+    assert state.facts == straight.facts
+
+
+@pytest.mark.parametrize(
+    ("name", "offsets", "taken", "beyond"),
+    [
+        ("next in order", [5, 6, 7], [5, 6, 7], None),
+        ("all known", [2, 3, 4], [], None),
+        ("half known", [3, 4, 5, 6], [5, 6], None),
+        ("a hole first", [7, 8], [], 7),
+        ("a hole inside", [5, 6, 9, 10], [5, 6], 9),
+        ("twice the same", [5, 5, 6, 6], [5, 6], None),
+        ("a repeat as long as the hole after it", [5, 5, 7], [5], 7),
+        ("a replay inside", [5, 6, 4, 5, 6, 7], [5, 6, 7], None),
+        ("backwards", [7, 6, 5], [], 7),
+        ("nothing", [], [], None),
+    ],
+)
+def test_what_is_taken(name: str, offsets: list[int], taken: list[int], beyond: int | None) -> None:
+    """Only the messages that come next, up to the first hole."""
+    state = partition()
+    state.next_offset = 5
+    assert state.take([message(offset) for offset in offsets]) == beyond, name
+    assert [a.offset for a in state.pending] == taken, name
+    assert state.next_offset == 5 + len(taken)
+    assert state.position.offset == 5
+
+
+def test_the_position_moves_when_messages_are_folded_not_when_taken() -> None:
+    """What is written must not claim what is only waiting."""
+    state = partition()
+    state.changed = False
+    assert not state.unwritten
+    state.take([message(0, encode(sample())), message(1, b"{")])
+    assert (state.position.offset, state.next_offset) == (0, 2)
+    assert state.unwritten
+    state.fold_pending()
+    assert state.position == Position("t1", 2)
+
+
+def test_every_message_is_counted_once() -> None:
+    """By what became of it; a refused one is kept with its reason and its place."""
+    state = partition()
+    values = [
+        encode(sample("a", 400)),
+        encode(sample("a", 400)),
+        encode(sample("a", 3)),
+        encode(facts("a", START)),
+        b"{",
+        None,
+        encode(sample("not an id", 401)),
+    ]
+    outcome = state.fold([message(i, v, START + 4003) for i, v in enumerate(values)])
+    assert {k: v for k, v in outcome.counts.items() if v} == {
+        "accepted": 1,
+        "duplicate": 1,
+        "late": 1,
+        "facts": 1,
+        "rejected:malformed": 1,
+        "rejected:empty": 1,
+        "rejected:machine-id": 1,
+    }
+    assert [(arrived.offset, refused.reason) for arrived, refused in outcome.refused] == [
+        (4, "malformed"),
+        (5, "empty"),
+        (6, "machine-id"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "messages", "label", "version"),
+    [
+        ("first", [facts("a", 1, zone="x")], "x", 1),
+        ("the same again", [facts("a", 1, zone="x"), facts("a", 2, zone="x")], "x", 1),
+        ("a change", [facts("a", 1, zone="x"), facts("a", 2, zone="y")], "y", 2),
+        ("an older one later", [facts("a", 2, zone="x"), facts("a", 1, zone="y")], "x", 1),
+        ("a later boot at the same time", [facts("a", 9, zone="x"), facts("a", 9, boot=2, zone="y")], "y", 2),
+        ("an earlier boot that goes on", [facts("a", 1, boot=2, zone="x"), facts("a", 9, zone="y")], "y", 2),
+    ],
+)
+def test_the_newest_facts_stand(name: str, messages: list[MachineFacts], label: str, version: int) -> None:
+    """Only a change of substance raises their version, which makes scorers read them again."""
+    state = partition()
+    state.fold([message(i, encode(m)) for i, m in enumerate(messages)])
+    assert msgspec.json.decode(state.facts["a"])["labels"] == {"zone": label}, name
+    assert state.facts_version == version
+    assert state.changed_facts == {"a"}
+
+
+def test_a_label_that_flips_raises_the_version_at_a_bounded_rate() -> None:
+    """A minute of flips, each in a batch of its own: the newest stand, the version rises every ten seconds."""
+    state = partition()
+    flips = [facts("a", START + tick, zone=str(tick)) for tick in range(61)]
+    for tick, each in enumerate(flips):
+        state.fold([message(tick, encode(each), START + tick)])
+    assert msgspec.json.decode(state.facts["a"])["labels"] == {"zone": "60"}
+    assert state.facts_version == 1 + 6
+    state.fold([message(61, encode(facts("b", START + 60, zone="x")), START + 60)])
+    assert state.facts_version == 8, "a new machine's facts are told at once"
+    state.fold([message(62, encode(facts("b", START + 60, boot=2, zone="y")), START + 60)])
+    assert state.facts_version == 9, "so is its first change"
+    state.fold([message(63, encode(facts("b", START + 61, boot=2, zone="y")), START + 61)])
+    assert state.facts_version == 10, "the flip that waited is told when its time has come"
+
+
+def test_a_silent_machine_leaves_with_its_facts_and_the_rest_is_written_again() -> None:
+    """Rows move up, so everything has to be written."""
+    state = partition()
+    state.fold([message(0, encode(sample("old", 0))), message(1, encode(facts("old", START)))])
+    state.fold([message(2, encode(sample("new", 9000)), START + 90_003)])
+    state.refresh_table()
+    state.positions[:] = False
+    state.hours.clear()
+    state.changed = False
+    assert drop_silent(state, START + 90_003, 86_400) == 1
+    assert state.ring.machines == ["new"]
+    assert state.facts == {}
+    assert state.gone_facts == {"old"}
+    assert state.unwritten
+    assert state.positions.all()
+    state.refresh_table()
+    assert state.table.columns["at"][0] == START + 90_003
+    assert drop_silent(state, START + 90_003, 86_400) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "messages", "forgotten_at", "left"),
+    [
+        ("silent since", [sample("a", 1), facts("a", START)], START + 1_000, []),
+        ("only facts", [facts("a", START)], START + 1_000, []),
+        ("it sends again", [sample("a", 1), facts("a", START), sample("a", 200)], START + 1_000, ["samples"]),
+        ("it told its facts again", [sample("a", 1), facts("a", START + 1_500)], START + 1_000, ["facts"]),
+        ("never heard of", [], START + 1_000, []),
+    ],
+)
+def test_a_forgotten_machine_is_dropped_until_it_is_heard_of_again(
+    name: str, messages: list[MachineFacts | Sample], forgotten_at: float, left: list[str]
+) -> None:
+    """What was heard until then goes, others stay; a log that is read again ends the same."""
+    state = partition()
+    for _ in range(2):
+        others = [sample("b", 1), facts("b", START)]
+        state.fold([message(i, encode(m), START + 3_000) for i, m in enumerate([*messages, *others])])
+        version, state.changed = state.facts_version, False
+        gone = forget(state, {"a": forgotten_at, "b": START - 1})
+        assert gone == (["a"] if messages and left != ["samples", "facts"] else []), name
+        assert ["samples"] * ("a" in state.ring.row) + ["facts"] * ("a" in state.facts) == left, name
+        assert "b" in state.ring.row
+        assert "b" in state.facts
+        assert state.changed == bool(gone)
+        assert (state.facts_version > version) == ("a" in state.gone_facts)
+        state.gone_facts.clear()
+    assert forget(state, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "messages", "left"),
+    [
+        ("never a sample", [facts("a", START)], []),
+        ("never a sample, said again not long ago", [facts("a", START), facts("a", START + 80_000)], ["a"]),
+        ("said again by an older boot", [facts("a", START, boot=2), facts("a", START + 80_000)], ["a"]),
+        ("fresh samples keep the oldest facts", [facts("a", START), sample("a", 8_999)], ["a"]),
+        ("the samples are old, the facts are not", [sample("a", 0), facts("a", START + 80_000)], ["a"]),
+    ],
+)
+def test_facts_live_as_long_as_their_machine_is_heard_of(
+    name: str, messages: list[MachineFacts | Sample], left: list[str]
+) -> None:
+    """A day after its last word a machine's facts go, windows or none, and scorers are told to read again."""
+    state = partition()
+    state.fold([message(i, encode(m), START + 90_000) for i, m in enumerate(messages)])
+    version = state.facts_version
+    state.changed = False
+    drop_silent(state, START + 90_000, 86_400)
+    assert list(state.facts) == left, name
+    assert state.facts_version == version + (not left)
+    assert state.changed or left
+
+
+def test_reports_of_instances_are_applied_once_whatever_is_read_again() -> None:
+    """With the sample that brings them; a refused sample's report does not count."""
+    log = [
+        encode(sample("m", slot, instance_report=InstanceReport(
+            at=START + slot * 10, interval_s=60.0, entries={"a": InstanceMeans(cpu=float(slot))}
+        )))
+        for slot in (6, 12, 18)
+    ]  # fmt: skip
+    refused = encode(sample("m", 60, cpu=Moments(60_000, 1.0, 1.0, 1.0, 4.0), instance_report=InstanceReport(
+        at=START + 600, interval_s=60.0, entries={"a": InstanceMeans(cpu=99.0)}
+    )))  # fmt: skip
+    state = partition()
+    outcome = state.fold([message(n, value, START + 700) for n, value in enumerate([*log, refused, log[0]])])
+    assert (outcome.usage.applied, outcome.usage.late) == (6, 1)
+    assert outcome.counts == Counter({"accepted": 3, "duplicate": 1, "late": 0, "facts": 0, "rejected:readings": 1})
+    row = state.usage.row["m\ta"]
+    assert (state.usage.count[row], state.usage.at[row]) == (3, START + 180)
+    np.testing.assert_allclose(state.usage.daily[0, row], 12.0)
+    again = state.fold([message(n, value, START + 400) for n, value in enumerate(log)])
+    assert (again.usage.applied, again.usage.late) == (0, 3 + 1)
+    assert state.usage.count[row] == 3
+
+
+def test_usage_goes_with_the_silent_and_the_forgotten() -> None:
+    """And has the partition written."""
+    state = partition()
+    for machine in ("m", "n"):
+        report = InstanceReport(at=START, interval_s=60.0, entries={"a": InstanceMeans(cpu=1.0)})
+        state.fold([message(0, encode(sample(machine, 0, instance_report=report)))])
+    state.changed = state.usage.changed = False
+    state.finish()
+    assert not state.unwritten, "all usage is written"
+    state.usage.changed = True
+    assert not state.unwritten, "usage alone waits for its pace"
+    state.finish()
+    assert state.unwritten
+    state.changed = state.usage.changed = False
+    assert forget(state, {"n": START + 60}) == ["n"]
+    assert (list(state.usage.row), state.changed, state.usage.changed) == (["m\t", "m\ta"], True, True)
+    drop_silent(state, START + 100_000, 86_400)
+    assert len(state.usage) == 0
+
+
+def test_only_rows_that_changed_are_computed_again() -> None:
+    """And they are the same as computing all."""
+    state, whole = partition(), partition()
+    for step in range(40):
+        messages = [message(step, encode(sample(m, 10 + step)), START + 1000) for m in ("abc"[step % 3], "b")]
+        state.fold(messages)
+        whole.fold(messages)
+        if step % 4 == 0:
+            state.refresh_table()
+    state.refresh_table()
+    whole.refresh_table()
+    assert state.table.columns.keys() == whole.table.columns.keys()
+    for name, column in whole.table.columns.items():
+        np.testing.assert_array_equal(state.table.columns[name][..., :3], column[..., :3], err_msg=name)
+    assert state.rows == []
+
+
+@settings(max_examples=effort(150, 1_500), deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from([0, 1, 1, 1, 2, 7, 61, 299, 300, 301, 359, 360, 361, 5000, 20_000]),
+            st.sampled_from([0, 0, 0, 1, 5, 59, 61, 100, 300, 359, 360]),
+            st.sampled_from("aaab"),
+        ),
+        min_size=1,
+        max_size=25,
+    ),
+    cuts=st.sets(st.integers(1, 24)),
+)
+@example([(0, 0, "a"), (301, 0, "a"), (0, 359, "a")], set())  # its minute became final just before
+@example([(0, 1, "a"), (359, 0, "a"), (0, 359, "a"), (1, 0, "a")], set())  # leaves the ring just after
+@example([(0, 0, "a"), (1, 360, "a"), (1, 0, "a")], set())  # the same of a new machine
+def test_how_a_log_is_cut_into_batches_does_not_matter(steps: list[tuple[int, int, str]], cuts: set[int]) -> None:
+    """One by one, all at once or in any pieces: the same state, whatever the jumps in time.
+
+    Only which of two samples for one slot is called the duplicate depends on whether they meet in a batch.
+    """
+    slot, log = 0, []
+    for number, (ahead, back, machine) in enumerate(steps):
+        slot += ahead
+        one = sample(
+            machine, slot - back, seq=number, cpu=Moments(number % 3 + 1, number + 1.0, 0.0, number + 1.0, 64.0)
+        )
+        log.append(message(number, encode(one), START + slot * 10 + 5))
+    singly, pieces = partition(), partition()
+    counts = [sum((singly.fold([m]).counts for m in log), Counter())]
+    edges = [0, *sorted(cut for cut in cuts if cut < len(log)), len(log)]
+    counts.append(sum((pieces.fold(log[i:j]).counts for i, j in itertools.pairwise(edges)), Counter()))
+    for ring in (singly.ring, pieces.ring):
+        for values in (ring.mean, ring.m2, ring.max):
+            values[ring.n == 0] = 0  # what stands in an empty cell means nothing
+    assert_same(pieces.ring, singly.ring)
+    assert counts[0]["late"] == counts[1]["late"]
+    assert counts[0].total() == counts[1].total() == len(log)

@@ -1,0 +1,160 @@
+"""The pages a process serves, and the stream app's metrics: names that follow the field's conventions."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from schemas.process.pages import serve_pages
+from schemas.process.settings import SettingsError
+from streams.fold.peaks import Zone
+from streams.fold.table import Table
+from streams.state.partition import Partition
+from streams.worker.metrics import Metrics, measure
+
+UNITS = (
+    "_seconds",
+    "_messages",
+    "_total",
+    "_bytes",
+    "_machines",
+    "_instances",
+    "_partitions",
+    "_ready",
+    "_info",
+    "_machines_skewed",
+    "_ratio",
+    "_up",
+)
+
+
+@pytest.fixture
+def state() -> dict[str, Any]:
+    """What the process says of itself; a test changes it."""
+    return {"ready": False, "details": {"redis": False}}
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    """Metrics in a registry of their own."""
+    return Metrics("1.2.3")
+
+
+@pytest.fixture
+def get(metrics: Metrics, state: dict[str, Any]) -> Iterator[Callable[[str], tuple[int, str, str]]]:
+    """Ask a running server; status, content type and body."""
+    server = serve_pages(metrics.registry, "127.0.0.1", 0, lambda: (state["ready"], state["details"]))
+
+    def ask(path: str) -> tuple[int, str, str]:
+        url = f"http://127.0.0.1:{server.port}{path}"
+        try:
+            with urllib.request.urlopen(url, timeout=5) as reply:
+                return reply.status, reply.headers["Content-Type"], reply.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.headers["Content-Type"], error.read().decode()
+
+    yield ask
+    server.stop()
+
+
+Get = Callable[[str], tuple[int, str, str]]
+
+
+def test_live_is_yes_while_the_process_runs(get: Get) -> None:
+    """Whether or not it is ready."""
+    status, kind, body = get("/live")
+    assert (status, kind, json.loads(body)) == (200, "application/json", {"live": True})
+
+
+def test_ready_follows_the_process(get: Get, state: dict[str, Any]) -> None:
+    """503 with what is missing, then 200; apart from liveness."""
+    status, _, body = get("/ready")
+    assert (status, json.loads(body)) == (503, {"ready": False, "redis": False})
+    state.update(ready=True, details={"redis": True, "assigned": 3})
+    status, _, body = get("/ready")
+    assert (status, json.loads(body)) == (200, {"ready": True, "redis": True, "assigned": 3})
+
+
+@pytest.mark.parametrize("path", ["/", "/metric", "/metrics/", "/../etc/passwd", "/ready/x"])
+def test_other_pages_do_not_exist(get: Get, path: str) -> None:
+    """And the answer says which do."""
+    status, kind, body = get(path)
+    assert (status, kind, body) == (404, "text/plain; charset=utf-8", "/metrics /live /ready\n")
+
+
+def test_an_address_that_cannot_be_had_is_a_wrong_setting(metrics: Metrics) -> None:
+    """One line that names it, in every process."""
+    server = serve_pages(metrics.registry, "127.0.0.1", 0, lambda: (True, {}))
+    port = server.port
+    try:
+        with pytest.raises(SettingsError, match=rf"^metrics_port: cannot listen on 127.0.0.1:{port}: Address already"):
+            serve_pages(metrics.registry, "127.0.0.1", port, lambda: (True, {}))
+    finally:
+        server.stop()
+
+
+def test_metrics_are_readable_by_prometheus(get: Get, metrics: Metrics) -> None:
+    """Counts and gauges as they stand, the version as an info metric."""
+    metrics.messages.labels("accepted").inc(5)
+    metrics.rejected.labels("malformed").inc()
+    metrics.lag_s.labels("3").set(1.5)
+    metrics.fold_s.observe(0.004)
+    status, kind, body = get("/metrics")
+    assert status == 200
+    assert kind.startswith("text/plain")
+    samples = {
+        (s.name, tuple(sorted(s.labels.items()))): s.value
+        for family in text_string_to_metric_families(body)
+        for s in family.samples
+    }
+    assert samples["windward_stream_messages_total", (("outcome", "accepted"),)] == 5
+    assert samples["windward_stream_rejected_total", (("reason", "malformed"),)] == 1
+    assert samples["windward_stream_lag_seconds", (("partition", "3"),)] == 1.5
+    assert samples["windward_stream_fold_duration_seconds_count", ()] == 1
+    assert samples["windward_stream_build_info", (("version", "1.2.3"),)] == 1
+
+
+def test_metric_names_follow_the_conventions(metrics: Metrics) -> None:
+    """One prefix, base units last, no type and no label in a name, help for each."""
+    for family in metrics.registry.collect():
+        full = family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
+        assert re.fullmatch(r"windward_stream_[a-z_]+[a-z]", family.name), family.name
+        assert full.endswith(UNITS), full
+        assert not re.search(r"_(ms|milliseconds|minutes|percent|count|gauge|counter|histogram)\b", full), full
+        assert family.documentation, family.name
+        assert family.documentation[0].isupper() or family.documentation[0].isdigit(), family.name
+
+
+def test_two_workers_in_one_process_do_not_share_metrics() -> None:
+    """Each has a registry of its own; nothing is registered globally."""
+    one, other = Metrics(), Metrics()
+    one.rebalances.inc()
+    assert other.registry.get_sample_value("windward_stream_rebalances_total") == 0
+
+
+def test_a_partition_that_was_given_away_shows_no_lag() -> None:
+    """Its value would stand still; the worker that holds it now shows it."""
+    metrics = Metrics()
+    kept, lost = (Partition(number, Table((300,), Zone())) for number in (3, 4))
+
+    def shown() -> dict[str, float | None]:
+        return {
+            number: metrics.registry.get_sample_value("windward_stream_lag_messages", {"partition": number})
+            for number in "34"
+        }
+
+    measure(metrics, {kept: 7, lost: 9}, 100.0, broker_up=True)
+    assert shown() == {"3": 7, "4": 9}
+    measure(metrics, {kept: 8}, 101.0, broker_up=True)
+    assert shown() == {"3": 8, "4": None}
+    assert metrics.registry.get_sample_value("windward_stream_lag_seconds", {"partition": "4"}) is None
+    measure(metrics, {kept: 0, lost: 1}, 102.0, broker_up=True)
+    assert shown() == {"3": 0, "4": 1}
