@@ -150,12 +150,12 @@ class Names:
 
     @property
     def predicted(self) -> str:
-        """String: the predicted peaks (`schemas.tables.predicted`); on the server of the windows."""
+        """String: the predicted peaks (`scorer.classes.prediction`); on the server of the windows."""
         return self.key("predicted")
 
     @property
     def predicted_histograms(self) -> str:
-        """String: the histograms that the peaks come from (`schemas.tables.predicted`)."""
+        """String: the histograms that the peaks come from (`scorer.classes.prediction`)."""
         return self.key("predicted-histograms")
 
     # ---- moves that the rebalancer proposes (`schemas.messages.proposal`); on the server of the windows

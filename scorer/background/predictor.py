@@ -1,4 +1,4 @@
-"""The scorer that learns observes the usage by class and writes the predicted peaks (`schemas.tables.predicted`).
+"""The scorer that learns observes the usage by class and writes the predicted peaks (`scorer.classes.prediction`).
 
 It continues from the stored histograms, whichever scorer wrote them. When the Redis user may not write, this is logged
 once.

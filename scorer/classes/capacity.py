@@ -134,3 +134,14 @@ def _known(values: Floats) -> Floats:
 def _column(given: Mapping[str, float], absent: float) -> Floats:
     """Return [R, 1] in the order of the resources."""
     return np.array([[given.get(name, absent)] for name in RESOURCES])
+
+
+def unused(requested: Floats, peak: Floats, system_peak: Floats, allocatable: Floats, margin: float) -> Floats:
+    """Return [R, n]: ``min(requested, allocatable) - (peak + system peak) * (1 + margin)``, never below 0.
+
+    ``requested``: prod's requests; ``peak`` and ``system_peak``: predicted usage of prod and of the system. 0 where a
+    peak is not known: without a prediction nothing is allocated on it.
+    """
+    busy = part_of(cut(peak) + cut(system_peak), 1.0 + margin)
+    found = np.minimum(requested, allocatable) - busy
+    return np.maximum(np.where(np.isfinite(found), found, 0.0), 0.0)

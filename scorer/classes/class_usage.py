@@ -55,7 +55,7 @@ def class_usage(
 
 
 def prod_and_system(usage: ClassUsage) -> Floats:
-    """Return [I, R, M]: what is predicted of (`schemas.tables.predicted.PREDICTED`), as it is used now.
+    """Return [I, R, M]: what is predicted of (`scorer.classes.prediction.PREDICTED`), as it is used now.
 
     An instance of prod that is not measured counts as it asks; NaN where nothing of the machine is measured.
     """

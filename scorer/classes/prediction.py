@@ -1,8 +1,27 @@
-"""Predicted peaks of prod and system by machine, from decayed histograms of what was measured. Pure.
+"""Predicted peaks: the usage that prod, and the system, will rarely exceed on each machine. Pure.
 
-One scorer looks at the usage by class every minute and keeps the histograms (`Histograms`); the values that it writes
-are `schemas.tables.predicted`. It looks at the last report of each machine, mostly a mean over a minute: each report
-counts once, by the time of its end. A peak that is shorter counts in part.
+They come from decayed histograms of usage as a share of capacity. One scorer looks at the usage by class every minute
+and keeps the histograms (`Histograms`). It looks at the last report of each machine, mostly a mean over a minute: each
+report counts once, by the time of its end. A peak that is shorter counts in part.
+
+Bucket b begins at ``0.001 * (1.05^b - 1) / 0.05``, so each is 5 % wider than the one before; 96 of them reach beyond
+twice the capacity, and what is larger is in the last. A sample weighs 1 when it is new and half as much a half-life
+later: all weights are multiplied by ``2^(-dt / half-life)`` before one is added.
+
+Two Redis values in the encoding of `schemas.tables.window_table`, without windows, a row a machine, are written after
+each observation: the peaks, which all scorers read, and the histograms, from which the next scorer continues. Axes: I
+prod and the system; F the resources cpu and memory; B buckets; M machines. 800 bytes a machine, besides its name.
+
+| value      | column  | dtype, shape    | meaning                                                              |
+|------------|---------|-----------------|----------------------------------------------------------------------|
+| peaks      | at      | f8 [M]          | when usage was last observed, epoch s                                |
+|            | since   | f8 [M]          | when it was first observed                                           |
+|            | peak    | f4 [I, F, M]    | share of capacity: quantile 0.95 of cpu, 0.98 of memory; NaN unknown |
+| histograms | at, since | f8 [M]        | the same                                                             |
+|            | weights | u2 [I, F, B, M] | weights of the buckets, the largest of a histogram being 10,000      |
+|            | largest | f4 [I, F, M]    | the weight of the largest bucket                                     |
+
+Reference: Koordinator, pkg/util/histogram (of the autoscaler of Kubernetes), whose buckets are in cores and bytes.
 """
 
 from __future__ import annotations
@@ -13,11 +32,61 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.tables.predicted import COLD_S, EXPIRES_S, HALF_LIVES_S, PREDICTED, QUANTILES, RESOURCES, WEIGHT_MAX
 from schemas.tables.window_table import Header, TableError, WindowTable, decode_table, encode_table
-from scorer.classes.histogram import BUCKETS, add, quantile
-from scorer.snapshot.arrays import Floats
+from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.roster import Roster
+
+PREDICTED = ("prod", "system")
+RESOURCES = 2
+"""The first of `schemas.resources`: cpu and memory."""
+QUANTILES = (0.95, 0.98)
+HALF_LIVES_S = (12 * 3600.0, 24 * 3600.0)
+WEIGHT_MAX = 10_000
+COLD_S = 86_400.0
+"""A machine has a prediction after its usage was observed for so long."""
+EXPIRES_S = 1800.0
+"""A prediction is ignored when its usage was not observed for so long."""
+
+FIRST, GROWTH, BUCKETS = 0.001, 1.05, 96
+STARTS: Floats = FIRST * (np.power(GROWTH, np.arange(BUCKETS + 1, dtype=np.float64)) - 1.0) / (GROWTH - 1.0)
+"""[B + 1] Where each bucket begins; the last is where the last one ends."""
+LEAST = 1e-4
+"""A histogram of less weight counts as empty."""
+
+
+def bucket_of(shares: Floats) -> Integers:
+    """Return the bucket of each share; a share below 0 is in the first.
+
+    >>> bucket_of(np.array([0.0, 0.0005, 0.001, 0.5, 9.0])).tolist()
+    [0, 0, 1, 66, 95]
+    """
+    found: Integers = np.clip(np.searchsorted(STARTS, shares, side="right") - 1, 0, BUCKETS - 1)
+    return found
+
+
+def add(weights: NDArray[np.float32], shares: Floats, elapsed_s: Floats, half_life_s: float) -> None:
+    """Add a sample to each of n histograms [B, n], in place; ``elapsed_s`` [n]: since the sample before.
+
+    A histogram whose share is not finite stays as it is.
+    """
+    known: Bools = np.isfinite(shares)
+    weights[:, known] *= np.exp2(-elapsed_s[known] / half_life_s).astype(np.float32)
+    weights[bucket_of(shares[known]), np.flatnonzero(known)] += 1.0
+
+
+def quantile(weights: NDArray[np.float32], q: float) -> Floats:
+    """Return [n]: the end of the bucket in which the share q of the weight is reached; NaN for an empty histogram.
+
+    >>> weights = np.zeros((BUCKETS, 1), np.float32)
+    >>> add(weights, np.array([0.5]), np.array([0.0]), 3600.0)
+    >>> quantile(weights, 0.95).round(3).tolist()
+    [0.506]
+    """
+    total = weights.sum(axis=0, dtype=np.float64)
+    reached = np.cumsum(weights, axis=0, dtype=np.float64) >= q * total * (1.0 - 1e-9)
+    bucket = np.where(weights > 0, reached, False).argmax(axis=0)
+    return np.where(total >= LEAST, STARTS[bucket + 1], np.nan)
+
 
 _I = len(PREDICTED)
 

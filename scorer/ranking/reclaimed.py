@@ -12,11 +12,10 @@ import numpy as np
 
 from schemas.resources import CPU, RESOURCES
 from schemas.tables.window_table import PERCENTILES
-from scorer.classes.capacity import batch, batch_takings, degraded, mid
+from scorer.classes.capacity import batch, batch_takings, degraded, mid, unused
 from scorer.classes.class_usage import measured_usage, reported_usage, system_usage
 from scorer.classes.prediction import Peaks
 from scorer.classes.strategy import Reclaim
-from scorer.classes.unused import unused
 from scorer.classes.uses import MID, Uses, sums_by_class, uses_from
 from scorer.ranking.machines.instance_mean import ENDED_S
 from scorer.ranking.machines.machines import Machines

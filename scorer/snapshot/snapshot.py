@@ -51,7 +51,7 @@ class Snapshot:
         self.usages = usages or Usages()
         """What each instance uses, as its machine's agent reports; look up only instances that the ledger has there."""
         self.predicted = predicted
-        """The predicted peaks as they are stored (`schemas.tables.predicted`); None while there are none."""
+        """The predicted peaks as they are stored (`scorer.classes.prediction`); None while there are none."""
         self._columns: dict[str, Floats] = {}
         self._in_window: dict[tuple[str, int], Floats] = {}
         self._chosen: dict[int, ChosenWindows] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import socket
 import sys
 import threading
 import time
@@ -16,6 +17,8 @@ from schemas.process.logs import configure_logs
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.version import product_version
 from streams.agent.collectors import COLLECTORS
+from streams.agent.collectors.cpu import Cpu, CpuTimes
+from streams.agent.collectors.memory import Memory
 from streams.agent.identity import Identity, read_identity
 from streams.agent.instances.meter import Meter
 from streams.agent.instances.report import Reporter
@@ -27,14 +30,45 @@ from streams.agent.sampling.backlog import Record
 from streams.agent.sampling.counts import Counts
 from streams.agent.sampling.sampler import Sampler
 from streams.agent.sampling.schedule import Schedule, phase_s
-from streams.agent.sd_notify import SystemdNotifier
 from streams.agent.settings import AgentSettings, check_machine
-from streams.agent.totals import MachineTotals
 
 log = logging.getLogger("windward.agent")
 
 SENDING_S = 10.0
 """More than the time in which a record is acknowledged."""
+
+
+class SystemdNotifier:
+    """Sends states to the socket that systemd named, one datagram each; without one it does nothing."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        address = environ.get("NOTIFY_SOCKET", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+
+    def notify(self, state: str) -> None:
+        """Send one state such as ``READY=1``, ``WATCHDOG=1`` or ``STOPPING=1``; a failure is only logged."""
+        if not self._address:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+                channel.sendto(state.encode(), self._address)
+        except OSError as error:
+            log.debug("agent.notify.failed", extra={"values": {"error": str(error)}})
+
+
+class MachineTotals:
+    """The machine's own CPU and memory over the interval of a report. Remembers the CPU counters of the last call."""
+
+    def __init__(self) -> None:
+        self._before: CpuTimes | None = None
+
+    def read(self, elapsed_s: float) -> tuple[float | None, float | None]:
+        """Return the cores busy since the last call and the bytes in use; None where not known."""
+        now = Cpu().read()
+        cpu = Cpu().parse(self._before, now, elapsed_s)
+        self._before = now
+        memory = Memory().parse(None, Memory().read(), elapsed_s)
+        return cpu.usage if cpu else None, memory.usage if memory else None
 
 
 SETTINGS = AgentSettings

@@ -23,7 +23,6 @@ from schemas.messages.instance_report import InstanceReport, means
 from schemas.resources import RESOURCES
 from schemas.tables.instance_table import COLUMNS, DAILY_S, FIRST, RECENT_S, SEPARATOR, pair_name
 from streams.fold.admission import INSTANCES_MAX
-from streams.fold.instance_bounds import within_bounds
 
 MACHINE_PAIRS_MAX = 2_000
 COUNT_MAX = 65_535
@@ -245,3 +244,30 @@ def blank(name: str, pairs: int) -> NDArray[Any]:
     """Return a column of pairs without any figures."""
     kind, axes, value = COLUMNS[name]
     return np.full((*axes, pairs), value, kind)
+
+
+def within_bounds(machines: Rows, at: NDArray[np.floating[Any]], pairs_max: int, machine_pairs_max: int) -> Rows:
+    """Return the rows that stay, ascending; all of them while no bound is exceeded.
+
+    ``machines`` [K]: the number of each row's machine; ``at`` [K]: end of its last report. First a machine's own pairs
+    are reduced to nine tenths of ``machine_pairs_max``, then all pairs to nine tenths of ``pairs_max``.
+
+    >>> within_bounds(np.array([0, 1, 1, 1]), np.array([9.0, 5.0, 7.0, 6.0]), 10, 2).tolist()
+    [0, 2]
+    """
+    rows = np.arange(len(machines))
+    counts = np.bincount(machines, minlength=1)
+    if len(rows) <= pairs_max and counts.max() <= machine_pairs_max:
+        return rows
+    kept = np.ones(len(rows), np.bool_)
+    for machine in np.flatnonzero(counts > machine_pairs_max):
+        own = np.flatnonzero(machines == machine)
+        kept[_oldest(own, at, len(own) - machine_pairs_max * 9 // 10)] = False
+    if kept.sum() > pairs_max:
+        left = np.flatnonzero(kept)
+        kept[_oldest(left, at, len(left) - pairs_max * 9 // 10)] = False
+    return np.flatnonzero(kept)
+
+
+def _oldest(rows: Rows, at: NDArray[np.floating[Any]], number: int) -> Rows:
+    return rows[np.argsort(at[rows], kind="stable")][:number]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -25,7 +26,6 @@ from streams.fold.arrivals import Arrived, Outcome
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.partition import Partition
-from streams.worker.clock import ClockWatch
 from streams.worker.faust_app import make_faust_app
 from streams.worker.holdings import Holdings
 from streams.worker.housekeeping import TICK_S, Housekeeping
@@ -38,6 +38,42 @@ from streams.worker.store import StateAheadError, Store
 from streams.worker.topic_watch import TopicWatch
 
 log = logging.getLogger("windward.stream")
+
+MEMORY_S = 60.0
+"""A record read so long ago has a weight of 1/e."""
+
+RECORDS_MIN = 10.0
+"""With fewer records the share is taken as 0."""
+
+
+class ClockWatch:
+    """The share of recently read records whose time was too far ahead of this worker's clock: most, if it is behind."""
+
+    def __init__(self) -> None:
+        self._records = self._ahead = 0.0
+        self._since = 0.0
+
+    def note(self, records: int, ahead: int, now: float) -> None:
+        """Note records that were read, of which some were refused for being ahead; ``now`` counts seconds."""
+        kept = math.exp(-max(0.0, now - self._since) / MEMORY_S)
+        self._records, self._ahead, self._since = self._records * kept + records, self._ahead * kept + ahead, now
+
+    @property
+    def ahead(self) -> float:
+        """The share, 0 to 1; 0 with too few records.
+
+        >>> watch = ClockWatch()
+        >>> watch.note(40, 10, 0.0)
+        >>> watch.ahead
+        0.25
+        """
+        return self._ahead / self._records if self._records >= RECORDS_MIN else 0.0
+
+    @property
+    def behind(self) -> bool:
+        """Whether most records are ahead: then this clock is wrong, not theirs."""
+        return self.ahead > 0.5
+
 
 PENDING_MAX = 20_000
 """The most messages of a partition that are taken and not folded: then reading waits for the next write."""

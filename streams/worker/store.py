@@ -23,8 +23,7 @@ from streams.fold.ring import HOURS, S
 from streams.fold.table import Table
 from streams.state.partition import Partition, Position
 from streams.state.resume import Stored
-from streams.state.state_writes import held, queue_writes
-from streams.state.stored_state import STATE_FIELDS, partition_of, position_of
+from streams.state.stored_state import STATE_FIELDS, held, partition_of, position_of, queue_writes
 
 log = logging.getLogger("windward.store")
 

@@ -14,12 +14,74 @@ from pathlib import Path
 
 from schemas.messages.instance_report import InstanceMeans
 from streams.agent.instances.cgroup import find_root, pids, read_cgroup
-from streams.agent.instances.counters import Counters, Totals, WentBackError, busiest_disk, means_of, rest
-from streams.agent.instances.disks import read_disks
+from streams.agent.instances.counters import Counters, DiskTraffic, Totals, WentBackError, busiest_disk, means_of, rest
 from streams.agent.instances.finders import Command, Environment, PidFile, Port, main_processes
-from streams.agent.instances.network import own_network
 from streams.agent.instances.processes import counters_of, groups_of, read_processes, with_children
 from streams.agent.instances.units import find_instances, vendor_units
+
+SECTOR_BYTES = 512
+"""The unit of the disks' counters, for any disk."""
+
+
+def own_network(root: Path, pid: int) -> tuple[int, int] | None:
+    """Return bytes received and sent in the network of a process; None where that is the machine's.
+
+    Any user may read ``/proc/PID/net/dev``, and processes in one network see one file: the same inode. In the machine's
+    own network the file has the traffic of all processes, so that of an instance is not known.
+
+    Raises OSError when the process is gone.
+    """
+    theirs, ours = root / f"proc/{pid}/net/dev", root / "proc/1/net/dev"
+    try:
+        if theirs.stat().st_ino == ours.stat().st_ino:
+            return None
+    except PermissionError:
+        return None
+    return parse_traffic(theirs.read_text())
+
+
+def parse_traffic(text: str) -> tuple[int, int]:
+    r"""Return bytes received and sent over all interfaces but the loopback.
+
+    >>> parse_traffic("h\nh\n  lo: 5 0 0 0 0 0 0 0 5 0\neth0: 7 0 0 0 0 0 0 0 9 0\n")
+    (7, 9)
+    """
+    received = sent = 0
+    for line in text.splitlines()[2:]:
+        name, _, numbers = line.partition(":")
+        fields = numbers.split()
+        if name.strip() != "lo" and len(fields) >= 9:
+            received, sent = received + int(fields[0]), sent + int(fields[8])
+    return received, sent
+
+
+def read_disks(root: Path) -> dict[str, DiskTraffic]:
+    """Return the physical disks below a file system's root; none where they cannot be read."""
+    try:
+        text = (root / "proc/diskstats").read_text()
+    except OSError:
+        return {}
+    return {
+        device: traffic
+        for name, device, traffic in parse_disks(text)
+        if (root / "sys/block" / name / "device").exists() and not name.startswith(("sr", "fd"))
+    }
+
+
+def parse_disks(text: str) -> list[tuple[str, str, DiskTraffic]]:
+    r"""Return name, ``major:minor`` and traffic of each line.
+
+    >>> parse_disks("   8       0 sda 10 0 4 5 20 0 6 7 0 1500 12\n")
+    [('sda', '8:0', DiskTraffic(bytes=5120, busy_ms=1500))]
+    """
+    found = []
+    for line in text.splitlines():
+        parts = line.split()
+        if len(parts) >= 13:
+            moved = (int(parts[5]) + int(parts[9])) * SECTOR_BYTES
+            found.append((parts[2], f"{parts[0]}:{parts[1]}", DiskTraffic(moved, int(parts[12]))))
+    return found
+
 
 TROUBLES = ("vanished", "reset", "unreadable", "left-out")
 INSTANCES_MAX = 5_000

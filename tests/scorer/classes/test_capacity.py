@@ -19,9 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
-from scorer.classes.capacity import batch, cut, degraded, mid, part_of
+from scorer.classes.capacity import batch, cut, degraded, mid, part_of, unused
 from scorer.classes.strategy import Reclaim
-from scorer.classes.unused import unused
 from scorer.classes.uses import Uses, sums_by_class, uses_from
 from scorer.snapshot.arrays import Floats
 

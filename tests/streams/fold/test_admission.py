@@ -18,9 +18,9 @@ from streams.fold.table import Table
 from streams.state.checkpoint import decode_ring, encode_position, encode_vitals
 from streams.state.leaving import drop_silent, make_room
 from streams.state.partition import Partition
-from streams.worker.clock import ClockWatch
+from streams.worker.app import ClockWatch
 from streams.worker.metrics import Metrics
-from streams.worker.topic_settings import wrong_settings
+from streams.worker.topics import wrong_settings
 from tests.streams.batches import START, sample
 
 NOW = START + 5.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -9,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from schemas.messages.instance_report import InstanceMeans
+from streams.agent.__main__ import MachineTotals
+from streams.agent.instances.counters import DiskTraffic
 from streams.agent.instances.finders import Command
-from streams.agent.instances.meter import Found, Measured, Meter
+from streams.agent.instances.meter import Found, Measured, Meter, own_network, parse_disks, read_disks
 from streams.agent.instances.processes import PAGE_BYTES, TICKS_HZ
-from streams.agent.totals import MachineTotals
 from tests.streams.agent.instances.tree import MIB, Tree
 
 A, B = "system.slice/redis-a.service", "system.slice/redis-b.service"
@@ -132,3 +134,53 @@ def test_the_totals_of_this_machine() -> None:
     assert first[1] is not None
     assert first[1] > 0
     assert second[0] is None or second[0] >= 0
+
+
+RECORDED = Path(__file__).parents[3] / "proc"
+
+
+def test_only_physical_disks_count(tree: Tree) -> None:
+    """Partitions and maps have no device of their own; an optical drive is none either."""
+    tree.disk("sda", "8:0", 8, 1500)
+    tree.disk("sr0", "11:0", 9, 9)
+    path = tree.root / "proc/diskstats"
+    path.write_text(path.read_text() + "   8       1 sda1 1 0 8 1 1 0 0 1 0 1500 1\n")
+    assert read_disks(tree.root) == {"8:0": DiskTraffic(8 * 512, 1500)}
+
+
+def test_a_machine_without_disks_has_none(tmp_path: Path) -> None:
+    """Nor one whose ``/proc`` is hidden."""
+    assert read_disks(tmp_path) == {}
+
+
+def test_recorded_disks_are_read() -> None:
+    """The two moments of tests/proc are five seconds apart: sda was busy for 3.5 s."""
+    before, after = (
+        {n: t for n, _, t in parse_disks((RECORDED / m / "diskstats").read_text())} for m in ("before", "after")
+    )
+    assert after["sda"].busy_ms - before["sda"].busy_ms == 3500
+
+
+def test_a_network_of_its_own_is_counted(tree: Tree) -> None:
+    """Without the loopback."""
+    tree.network(7, received=100, sent=250)
+    assert own_network(tree.root, 7) == (100, 250)
+
+
+def test_the_machines_own_network_is_not_told_apart(tree: Tree) -> None:
+    """Unknown, never the machine's traffic."""
+    tree.share_network(7)
+    assert own_network(tree.root, 7) is None
+
+
+def test_a_process_that_is_gone_is_an_error(tree: Tree) -> None:
+    """For the caller to count."""
+    with pytest.raises(FileNotFoundError):
+        own_network(tree.root, 8)
+
+
+@pytest.mark.skipif(not Path("/proc/1/net/dev").exists(), reason="no /proc here")
+def test_this_process_has_the_machines_network() -> None:
+    """On the real ``/proc``: the inode tells that this process and the first one see the same."""
+    same = Path("/proc/1/net/dev").stat().st_ino == Path("/proc/self/net/dev").stat().st_ino
+    assert (own_network(Path("/"), os.getpid()) is None) == same

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from streams.agent.sd_notify import SystemdNotifier
+from streams.agent.__main__ import SystemdNotifier
 
 
 def test_states_reach_the_socket(tmp_path: Path):
