@@ -17,6 +17,9 @@ from scorer.ledger.view.slots import PlacedInstances
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 
+ENDED_S = 60.0
+"""The longest time for which an agent still reports an ended instance: its interval."""
+
 _C, _R = len(PRIORITY_CLASSES), len(RESOURCES)
 
 

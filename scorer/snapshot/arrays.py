@@ -1,15 +1,21 @@
-"""The types of columns, the machine always the last axis."""
+"""The types of columns, the machine always the last axis; rows of them picked, compared and shown."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.resources import RESOURCES
+from schemas.values.numbers import finite
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Integers = NDArray[np.int64]
+
+ROUNDING = 1e-12
+"""Relative slack, so that sums of floats meet a limit they equal; below a terabyte less than the ledger counts."""
 
 
 def picking(rows: Sequence[int]) -> slice | list[int]:
@@ -20,3 +26,8 @@ def picking(rows: Sequence[int]) -> slice | list[int]:
     """
     together = bool(rows) and list(rows) == list(range(rows[0], rows[-1] + 1))
     return slice(rows[0], rows[-1] + 1) if together else list(rows)
+
+
+def numbers(values: Floats, names: tuple[str, ...] = RESOURCES) -> Mapping[str, float | None]:
+    """Return plain numbers by name for an explanation, None for one that is not finite."""
+    return {name: finite(value) for name, value in zip(names, values.tolist(), strict=True)}

@@ -236,3 +236,12 @@ def _sum_of(compute: Compute, placed: PlacedInstances) -> Floats:
     """Return [S]: the sum over these instances."""
     found: Floats = np.add.reduce(compute(placed), axis=1)
     return found
+
+
+def positions(rows: Integers, among: Integers | None) -> Integers:
+    """Return where these rows of the fleet are in ``among``, which has each of them once (None: all rows in order)."""
+    if among is None:
+        return rows
+    order = np.argsort(among)
+    found: Integers = order[np.searchsorted(among, rows, sorter=order)]
+    return found

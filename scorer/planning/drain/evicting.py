@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from scorer.classes.reclaimed import GROUPS
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView
 from scorer.planning.candidates import MOVABLE, Taking, Wish, instances_on
@@ -23,7 +24,6 @@ from scorer.planning.thresholds.eviction_order import OrderColumns, eviction_ord
 from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.reclaimed import GROUPS
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from scorer.classes import reclaimed
 from scorer.classes.class_usage import reported
-from scorer.ranking import reclaimed
 from scorer.ranking.columns import load, promises
 from scorer.ranking.columns.kinds import Fixed, Made, Overall, Part, Placed
 from scorer.ranking.machines import instance_mean
@@ -63,7 +63,7 @@ COLUMNS: Mapping[str, Column] = {
     "remaining_mean": Made(load.remaining_mean),  # with debits, without credits
     "shown_mean": Made(load.shown_mean),  # the mean as an answer shows it: utilization is that, credit and debit
     "taken": Made(lambda m: np.maximum(m.allocated, m.mean)),  # the larger of promised and used
-    # ---- over-commit by class (`scorer.ranking.reclaimed`)
+    # ---- over-commit by class (`scorer.classes.reclaimed`)
     "of_classes": Placed(reclaimed.of_classes),  # [5, C, R, n] what instances of each class ask for and use
     "has_report": Fixed(lambda m: reported(m.fleet.snapshot)),  # [n] whether a current report of its instances is there
     "system_usage": Fixed(reclaimed.system),  # [R, n] beside all instances, as measured; NaN where it is not

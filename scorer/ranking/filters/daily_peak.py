@@ -14,9 +14,9 @@ from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from scorer.ranking.formulas.thresholds import Thresholds, as_column, check_thresholds
 from scorer.ranking.machines.days import day_start_s
-from scorer.ranking.machines.machines import ROUNDING, Machines, numbers
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools, Floats, picking
+from scorer.snapshot.arrays import ROUNDING, Bools, Floats, numbers, picking
 
 Day = Literal["today", "yesterday"]
 

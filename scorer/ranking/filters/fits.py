@@ -10,13 +10,13 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import InvalidRequest, Request
+from scorer.classes.by_class import ByClass
 from scorer.classes.strategy import Reclaim
 from scorer.ledger.record.limits import Limit, total
-from scorer.ranking.by_class import ByClass
 from scorer.ranking.formulas.selectors import parse_selector, select
-from scorer.ranking.machines.machines import ROUNDING, Machines, numbers
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.arrays import ROUNDING, Bools, Floats, numbers
 
 RATIO_MAX = 100.0
 
@@ -48,7 +48,7 @@ class Fits:
         kube-scheduler scores with 0.1 and 200 Mi, and filters with 0.
 
     classes:
-        if given, each priority class has a sum of its own (`scorer.ranking.by_class`): prod's is compared with
+        if given, each priority class has a sum of its own (`scorer.classes.by_class`): prod's is compared with
         allocatable * ratio, mid's and batch's with what higher classes leave. The settings are those of
         `scorer.classes.strategy`; ``{}`` has Koordinator's defaults. Without it all classes are one sum.
 

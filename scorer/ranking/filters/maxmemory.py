@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from schemas.resources import MEMORY
 from schemas.rpc.request import Request
 from scorer.ledger.record.limits import Limit, total
-from scorer.ranking.machines.machines import ROUNDING, Machines
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools
+from scorer.snapshot.arrays import ROUNDING, Bools
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from schemas.rpc.request import Request
 from scorer.ranking.formulas.allocation import whole
 from scorer.ranking.formulas.statistics import KOORDINATOR_EXPIRATION_S, ResourceName, Statistic, prod_usage, statistic
 from scorer.ranking.formulas.thresholds import Thresholds, as_column, check_thresholds, left_below, limits_of
-from scorer.ranking.machines.machines import ROUNDING, Machines, numbers
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools, Floats, picking
+from scorer.snapshot.arrays import ROUNDING, Bools, Floats, numbers, picking
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from schemas.resources import ALL, OPTIONAL, RESOURCES
 from schemas.rpc.request import Request
 from scorer.ranking.formulas.statistics import ResourceName
-from scorer.ranking.machines.machines import Machines, numbers
-from scorer.snapshot.arrays import Floats
+from scorer.ranking.machines.machines import Machines
+from scorer.snapshot.arrays import Floats, numbers
 
 INTEGER_UNITS = np.array([[resource.whole_units] for resource in ALL])
 """Millicores, bytes, bytes/s: the units in which the peers count whole numbers."""

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from schemas.resources import RESOURCES
-from scorer.ranking.machines.machines import ROUNDING
-from scorer.snapshot.arrays import Floats
+from scorer.snapshot.arrays import ROUNDING, Floats
 
 Thresholds = Mapping[str, float]
 

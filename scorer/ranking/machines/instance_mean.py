@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from schemas.resources import RESOURCES
-from scorer.classes.class_usage import system_usage
+from scorer.classes.class_usage import ENDED_S, system_usage
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ranking.machines.fleet import Fleet
 from scorer.snapshot.arrays import Bools, Floats, Integers
@@ -35,8 +35,6 @@ HALF_S = 1_800.0
 """After so long a measurement has the same weight as the expectation."""
 SETTLED_S = 300.0
 ENOUGH = 0.8
-ENDED_S = 60.0
-"""The longest time for which an agent still reports an ended instance: its interval."""
 
 
 class InstanceMean(NamedTuple):

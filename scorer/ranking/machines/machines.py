@@ -6,7 +6,7 @@ rows, with a number of copies of the requested instance on each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
-from schemas.values.numbers import finite
 from scorer.ledger.record.facets import Facet
 from scorer.ranking.machines.days import day_start_s
 from scorer.ranking.machines.fleet import Fleet
@@ -24,8 +23,6 @@ from scorer.ranking.machines.requested_instance import RequestedInstance
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 _R = len(RESOURCES)
-ROUNDING = 1e-12
-"""Relative slack, so that sums of floats meet a limit they equal; below a terabyte less than the ledger counts."""
 NOTHING = Request()
 
 
@@ -188,8 +185,3 @@ class Machines(KeptValues):
             here = slack[resource] >= amounts[resource]
             allowed = here if allowed is None else np.logical_and(allowed, here, out=allowed)
         return self.all_true if allowed is None else allowed
-
-
-def numbers(values: Floats, names: tuple[str, ...] = RESOURCES) -> Mapping[str, float | None]:
-    """Return plain numbers by name for an explanation, None for one that is not finite."""
-    return {name: finite(value) for name, value in zip(names, values.tolist(), strict=True)}

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from scorer.ledger.view.seats import positions
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ranking.estimates.debits import since_left, taken_out
 from scorer.ranking.machines.machines import Machines
@@ -47,7 +48,7 @@ def without_leavers(
     left = fleet.seats.leavers(machines.rows)
     if not left.rows.size:
         return measured
-    at, count = positions(left.rows, machines)
+    at, count = positions(left.rows, machines.rows), len(machines)
     debit = _by_machine(compute(left), at, count)
     column = fleet.snapshot.column(of) if isinstance(of, str) else of
     end = fleet.snapshot.column("end")
@@ -64,7 +65,7 @@ def _credited(machines: Machines, credit: Credit, added: Floats) -> Callable[[in
     Only instances that are younger than a window, or have not started, have a credit in it.
     """
     snapshot, placed = machines.fleet.snapshot, machines.fleet.seats.placed(machines.rows)
-    at, count = positions(placed.rows, machines)
+    at, count = positions(placed.rows, machines.rows), len(machines)
     age_s = np.where(placed.started_at > 0.0, snapshot.column("end")[placed.rows] - placed.started_at, 0.0)
 
     def credited(window_s: int) -> Floats:
@@ -81,11 +82,3 @@ def _nothing(window_s: int) -> Floats:
 
 def _by_machine(values: Floats, at: Integers, count: int) -> Floats:
     return np.array([np.bincount(at, part, minlength=count) for part in values], np.float64)
-
-
-def positions(rows: Integers, machines: Machines) -> tuple[Integers, int]:
-    """Return where these rows of the fleet are among the machines, and how many machines there are."""
-    if machines.rows is None:
-        return rows, len(machines)
-    order = np.argsort(machines.rows)
-    return order[np.searchsorted(machines.rows, rows, sorter=order)], machines.rows.size

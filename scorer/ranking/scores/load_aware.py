@@ -12,9 +12,9 @@ from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from scorer.ranking.formulas.allocation import check_weights, percent_of, whole
 from scorer.ranking.formulas.statistics import Statistic, prod_usage, statistic
-from scorer.ranking.machines.machines import Machines, numbers
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Floats
+from scorer.snapshot.arrays import Floats, numbers
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from scorer.ranking.formulas import beta
 from scorer.ranking.formulas.rounding import round_half_away
-from scorer.ranking.machines.machines import Machines, numbers
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Floats
+from scorer.snapshot.arrays import Floats, numbers
 
 VARIANCE_SHARE_MAX = 0.99
 

@@ -18,18 +18,18 @@ from typing import Any
 import numpy as np
 
 from schemas.resources import RESOURCES
+from scorer.classes.reclaimed import GROUPS, reckoning, reclaimable, too_old
+from scorer.classes.seen import MachinesSeen
 from scorer.classes.strategy import Reclaim
 from scorer.classes.uses import BATCH, MEASURED
 from scorer.ledger.record.limits import Limit, total
-from scorer.ranking.machines.machines import ROUNDING, Machines, numbers
-from scorer.ranking.reclaimed import GROUPS, reckoning, reclaimable, too_old
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.arrays import ROUNDING, Bools, Floats, numbers
 
 
 class ByClass:
     """The sums of the requested instance's class on some machines, [R, n] each, and what they may be at most."""
 
-    def __init__(self, strategy: Reclaim, machines: Machines, promised: Floats, *, usage_counts: bool) -> None:
+    def __init__(self, strategy: Reclaim, machines: MachinesSeen, promised: Floats, *, usage_counts: bool) -> None:
         """``promised`` [R, n]: the most that may be promised to prod, and to all for what is not sold by class."""
         self.priority_class = machines.request.priority_class
         self.counted = GROUPS[self.priority_class]

@@ -13,46 +13,45 @@ import numpy as np
 from schemas.resources import CPU, RESOURCES
 from schemas.tables.window_table import PERCENTILES
 from scorer.classes.capacity import batch, batch_takings, degraded, mid, unused
-from scorer.classes.class_usage import measured_usage, reported_usage, system_usage
+from scorer.classes.class_usage import ENDED_S, measured_usage, reported_usage, system_usage
 from scorer.classes.prediction import Peaks
+from scorer.classes.seen import MachinesSeen
 from scorer.classes.strategy import Reclaim
 from scorer.classes.uses import MID, Uses, sums_by_class, uses_from
-from scorer.ranking.machines.instance_mean import ENDED_S
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.machines.remaining import positions
+from scorer.ledger.view.seats import positions
 from scorer.snapshot.arrays import Bools, Floats
 
 GROUPS = {"prod": ("prod",), "mid": ("mid",), "batch": ("batch",), "free": ("batch", "free")}
 """The classes whose amounts are one sum with those of a class: free has what batch leaves."""
 
 
-def of_classes(machines: Machines) -> Floats:
+def of_classes(machines: MachinesSeen) -> Floats:
     """Return [5, C, R, n]: what the instances of each class ask for and use (`scorer.classes.uses.sums_by_class`)."""
     placed = machines.fleet.seats.placed(machines.rows)
-    at, count = positions(placed.rows, machines)
+    at, count = positions(placed.rows, machines.rows), len(machines)
     measured = measured_usage(machines.fleet.snapshot, placed)
     keeps = (placed.keeps >> np.arange(len(RESOURCES))[:, None]) & 1 == 1 if placed.keeps.any() else None
     return sums_by_class(at, count, placed.classes, placed.amounts, measured, keeps)
 
 
-def system(machines: Machines) -> Floats:
+def system(machines: MachinesSeen) -> Floats:
     """Return [R, n]: what a machine uses besides its instances, as its agent reports; NaN where it does not."""
     snapshot = machines.fleet.snapshot
     return system_usage(snapshot, snapshot.usages.columns.recent)
 
 
-def reported(machines: Machines) -> Floats:
+def reported(machines: MachinesSeen) -> Floats:
     """Return [R, n]: what a machine uses in all, by its agent's last report of instances; NaN where there is none."""
     return reported_usage(machines.fleet.snapshot)
 
 
-def ended(machines: Machines) -> Floats:
+def ended(machines: MachinesSeen) -> Floats:
     """Return [R, n]: what the last report still has of batch and free that ended since, or just before it."""
     snapshot = machines.fleet.snapshot
     if not len(machines.fleet.seats.ledger.leavers):
         return np.zeros((len(RESOURCES), len(machines)))
     left = machines.fleet.seats.leavers(machines.rows)
-    at, count = positions(left.rows, machines)
+    at, count = positions(left.rows, machines.rows), len(machines)
     columns = snapshot.usages.columns
     rows = columns.rows(left.pairs, snapshot.column("at")[left.rows])
     late = columns.take(columns.at, rows) <= left.ended_at + ENDED_S
@@ -61,7 +60,7 @@ def ended(machines: Machines) -> Floats:
     return np.array([np.bincount(at, part, minlength=count) for part in used], np.float64)
 
 
-def highest(machines: Machines) -> Floats:
+def highest(machines: MachinesSeen) -> Floats:
     """Return [R, n]: the usage that is rarely exceeded: the day's peak, or a high percentile of the longest window.
 
     Of cpu the percentile is 95, of the rest 99; the larger of both days' peaks and the percentile. NaN without data.
@@ -77,7 +76,7 @@ def highest(machines: Machines) -> Floats:
     return highest
 
 
-def predicted(machines: Machines) -> Floats:
+def predicted(machines: MachinesSeen) -> Floats:
     """Return [2, R, n]: the predicted peaks of prod and of the system; NaN where nothing is predicted."""
     snapshot = machines.fleet.snapshot
     found = np.full((2, *snapshot.capacity.shape), np.nan)
@@ -97,7 +96,7 @@ class _Counted(NamedTuple):
     usage: Floats
 
 
-def _counted(machines: Machines) -> _Counted:
+def _counted(machines: MachinesSeen) -> _Counted:
     """Return it for these machines.
 
     The system's usage is what the agent reports of it, plus the reports of ids that the ledger does not have. Without
@@ -112,7 +111,7 @@ def _counted(machines: Machines) -> _Counted:
     return _Counted(sums, machines.capacity, reserved, system, usage)
 
 
-def _peaks(machines: Machines, sums: Uses) -> tuple[Floats, Floats, Bools]:
+def _peaks(machines: MachinesSeen, sums: Uses) -> tuple[Floats, Floats, Bools]:
     """Return the peaks of prod and system, and where they are predicted; elsewhere the day's, less lower classes."""
     prod, system = machines.predicted
     predicted = ~(np.isnan(prod) | np.isnan(system))
@@ -120,7 +119,7 @@ def _peaks(machines: Machines, sums: Uses) -> tuple[Floats, Floats, Bools]:
     return prod, np.where(predicted, system, 0.0), predicted
 
 
-def reclaimable(machines: Machines, strategy: Reclaim, priority_class: str) -> Floats:
+def reclaimable(machines: MachinesSeen, strategy: Reclaim, priority_class: str) -> Floats:
     """Return [R, n]: what a class below prod may have; 0 of a resource that is not sold by class, or unknown."""
     seen = _counted(machines)
     if priority_class != "mid":
@@ -130,7 +129,7 @@ def reclaimable(machines: Machines, strategy: Reclaim, priority_class: str) -> F
     return mid(strategy, seen.capacity, seen.reserved, seen.system, seen.usage, seen.sums, spare)
 
 
-def reckoning(machines: Machines, strategy: Reclaim, priority_class: str) -> dict[str, Floats]:
+def reckoning(machines: MachinesSeen, strategy: Reclaim, priority_class: str) -> dict[str, Floats]:
     """Return what makes the limit of a class below prod, [R, n] each: for explanations.
 
     Of batch and free what is taken off capacity: ``margin``, ``system`` (or what is reserved), and ``higher``, what
@@ -147,6 +146,6 @@ def reckoning(machines: Machines, strategy: Reclaim, priority_class: str) -> dic
     }
 
 
-def too_old(machines: Machines, strategy: Reclaim) -> Bools:
+def too_old(machines: MachinesSeen, strategy: Reclaim) -> Bools:
     """Return [n]: whether data is so old that nothing is reclaimed."""
     return degraded(strategy, machines.age_s)
