@@ -1,0 +1,195 @@
+"""Whether the tests can fail: mutations drawn from ten rooms of the product, and which of them the tests find.
+
+    python -m tests.mutate --seed 1           # 30 mutations, three a room; exit code 1 if fewer than 27 are found
+    python -m tests.mutate --seed 1 --room scorer/classes --each 5
+
+A mutation changes one place of one module: a comparison (``<`` to ``<=``, ``==`` to ``!=``), an operator (``+`` to
+``-``), ``and`` to ``or``, a number to the next one, ``min`` to ``max``, a condition to its opposite. Modules are drawn
+by their lines, places evenly; docstrings, annotations and what is only shown (``__repr__``, logs, errors) are left out.
+
+Each mutation is applied to a copy of the tree. The tests of the room run first, and the whole suite without the
+integration tests when they find nothing. A mutation that is not found is printed with its line: it is a missing test,
+or a change that nobody can see. The same seed draws the same mutations from the same tree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.elsewhere import TESTED_BY
+
+ROOT = Path(__file__).parents[1]
+ROOMS = (
+    "schemas/rpc", "streams/fold", "streams/state", "scorer/snapshot", "scorer/ledger", "scorer/classes",
+    "scorer/ranking", "scorer/placement", "scorer/planning", "scorer/rpc",
+)  # fmt: skip
+FOUND_MIN = 0.9
+COMPARED = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+}  # fmt: skip
+COMPUTED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.BitAnd: ast.BitOr}
+CALLED = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all", "all": "any"}
+SHOWN = {"info", "warning", "error", "exception", "debug"}
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One change of one module."""
+
+    path: Path
+    line: int
+    before: str
+    after: str
+    source: str
+    """The whole module with the change."""
+
+
+class Places(ast.NodeVisitor):
+    """Collects the nodes of a module that can be changed."""
+
+    def __init__(self) -> None:
+        self.found: list[ast.AST] = []
+
+    def generic_visit(self, node: ast.AST) -> None:
+        """Add the node if there is a change of it, and look at its parts."""
+        if changed(node) is not None:
+            self.found.append(node)
+        super().generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        """An error's words are not looked at."""
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """A log line is not looked at."""
+        if not (isinstance(node.func, ast.Attribute) and node.func.attr in SHOWN):
+            self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """Only the value: an annotation decides nothing."""
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """The body and the defaults, without annotations and docstring."""
+        if node.name != "__repr__":
+            for part in (*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body):
+                self.visit(part)
+
+
+def changed(node: ast.AST) -> ast.AST | None:  # noqa: PLR0911 - one for each kind of change
+    """Return the node in its changed form; None where there is none."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARED:
+        return ast.Compare(node.left, [COMPARED[type(node.ops[0])]()], node.comparators)
+    if isinstance(node, ast.BinOp) and type(node.op) in COMPUTED:
+        text = any(isinstance(side, ast.JoinedStr | ast.Constant | ast.List | ast.Tuple) and not _number(side)
+                   for side in (node.left, node.right))  # fmt: skip
+        return None if text else ast.BinOp(node.left, COMPUTED[type(node.op)](), node.right)
+    if isinstance(node, ast.BoolOp):
+        return ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
+    if isinstance(node, ast.Constant) and _number(node):
+        return ast.Constant(node.value + 1)  # type: ignore[operator]
+    if isinstance(node, ast.IfExp):
+        return ast.IfExp(ast.UnaryOp(ast.Not(), node.test), node.body, node.orelse)
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name in CALLED:
+            function = (
+                ast.Attribute(node.func.value, CALLED[name], ast.Load())
+                if isinstance(node.func, ast.Attribute)
+                else ast.Name(CALLED[name], ast.Load())
+            )
+            return ast.Call(function, node.args, node.keywords)
+    return None
+
+
+def _number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def mutated(path: Path, node: ast.AST) -> Mutation:
+    """Return the mutation of one place: only its own characters of the source change."""
+    source = path.read_text()
+    lines = source.encode().splitlines(keepends=True)
+    start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset  # type: ignore[attr-defined]
+    end = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset  # type: ignore[attr-defined]
+    whole, new = source.encode(), changed(node)
+    assert new is not None
+    after = f"({ast.unparse(new)})".encode()
+    return Mutation(
+        path, node.lineno, whole[start:end].decode(), after.decode(), (whole[:start] + after + whole[end:]).decode()  # type: ignore[attr-defined]
+    )  # fmt: skip
+
+
+def draw(room: str, each: int, chance: random.Random) -> Iterator[Mutation]:
+    """Yield the mutations of one room, in modules drawn by their lines."""
+    modules = [path for path in sorted((ROOT / room).rglob("*.py")) if path.name != "__init__.py"]
+    sizes = [len(path.read_text().splitlines()) for path in modules]
+    drawn = 0
+    while drawn < each:
+        path = chance.choices(modules, sizes)[0]
+        places = Places()
+        places.visit(ast.parse(path.read_text()))
+        if places.found:
+            drawn += 1
+            yield mutated(path, chance.choice(places.found))
+
+
+def tests_of(path: Path) -> list[str]:
+    """Return the tests that are near a module: those of its folder and its room, and those that its line names."""
+    folder = path.relative_to(ROOT).parent
+    near = [str(Path("tests") / up) for up in (folder, *folder.parents) if len(up.parts) == 2 or up == folder]
+    listed = [file for file in TESTED_BY.get(".".join(folder.parts), ()) if "integration" not in file]
+    return [each for each in dict.fromkeys((*near, *listed)) if (ROOT / each).exists()]
+
+
+def is_found(copy: Path, tests: list[str]) -> bool:
+    """Whether a test fails, or none can be collected, in the copy of the tree."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "-p", "no:cacheprovider", *tests]
+    environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(command, cwd=copy, env=environ, capture_output=True, check=False, timeout=900)
+    except subprocess.TimeoutExpired:
+        return True
+    return done.returncode != 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Draw, run, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--each", type=int, default=3, help="mutations a room")
+    parser.add_argument("--room", action="append", help="a folder; more than one may be given (default: ten)")
+    given = parser.parse_args(argv)
+    chance = random.Random(given.seed)
+    mutations = [each for room in given.room or ROOMS for each in draw(room, given.each, chance)]
+    found = 0
+    with tempfile.TemporaryDirectory(prefix="windward-mutate-") as folder:
+        copy = Path(folder) / "tree"
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv*", ".*_cache", "__pycache__"))
+        for number, one in enumerate(mutations, 1):
+            name = one.path.relative_to(ROOT)
+            (copy / name).write_text(one.source)
+            by = "the room's tests" if is_found(copy, tests_of(one.path)) else ""
+            if not by and is_found(copy, ["tests", "-m", "not integration and not long"]):
+                by = "another room's tests"
+            (copy / name).write_text(one.path.read_text())
+            found += bool(by)
+            change = f"{name}:{one.line}  {' '.join(one.before.split())}  ->  {' '.join(one.after.split())}"
+            print(f"{number:3} {'found by ' + by if by else 'NOT FOUND'}  {change}", flush=True)  # noqa: T201
+    print(f"{found} of {len(mutations)} mutations found")  # noqa: T201
+    return 0 if found >= FOUND_MIN * len(mutations) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
