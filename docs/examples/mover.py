@@ -5,6 +5,9 @@
 runs ``./move-instance INSTANCE SOURCE TARGET`` for each, one after the other; WINDWARD_REDIS_URL names the server. Any
 number may run. A move is reserved, carried out, confirmed, and acknowledged in the end. Who dies in between leaves a
 reservation that ends by itself; the message is delivered to another.
+
+After a refused move it goes on with the others, as `windward drain --apply` does: the scorer checks each target again,
+and the rebalancer's next round plans with what has become of them.
 """
 
 import json

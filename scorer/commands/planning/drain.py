@@ -1,11 +1,15 @@
 """``windward drain``: take machines out of service: cordon them, and print a target for each instance.
 
-It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`), so that no scorer waits for the plan.
+It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`), so that no scorer waits for the plan. With
+``--apply`` a scorer reserves the targets (`scorer.planning.moves`). After a refused move it goes on with the others:
+each of them leaves the machine anyway. Without an answer it ends.
 """
 
 from __future__ import annotations
 
 import json
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -17,14 +21,20 @@ from schemas.process.failures import Failure
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.terminal import screen
 from scorer.client import WindwardError
+from scorer.commands.machines.known_machines import known_machines, meant
+from scorer.commands.machines.operator_facts import change_operator_facts
 from scorer.commands.planning.drain_view import consolidate_answer, drain_answer, show, show_undone
 from scorer.commands.shared import ask
 from scorer.commands.shared.whole_fleet import chosen_profile, whole_fleet
 from scorer.settings import ClientSettings, LedgerSettings
-from scorer.wire import AWAY
+from scorer.wire import AWAY, Wire
 
 if TYPE_CHECKING:
     from scorer.commands.shared.fleet_file import OfflineFleet
+
+POLL_S = 1.0
+"""The interval at which `await_empty` reads the ledger, s."""
+_PAGE = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +43,8 @@ class DrainSettings(ClientSettings, LedgerSettings):
 
     The instances go where the profile would place them, the largest first. One that finds no machine stays, and the
     reason is printed. An instance with the label movable=false stays unless --force. --apply reserves the targets: each
-    instance holds both machines until `windward confirm ID --machine TARGET`, or until --ttl-s is over. --undo cancels
+    instance holds both machines until `windward confirm ID --machine TARGET`, or until --ttl-s is over; after a move
+    that the scorer refuses it goes on with the others. --undo cancels
     such moves and uncordons the machines. --consolidate empties the machines with the least memory to copy whose
     instances all fit elsewhere without overload.
     Exit codes: 0 every instance finds a machine; 3 some find none, or fewer machines than wanted can be emptied; 4 the
@@ -105,8 +116,6 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _of_file(settings: DrainSettings, fleet: OfflineFleet) -> list[str]:
-    from scorer.commands.machines.known_machines import meant
-
     rules = fleet.snapshot.rules
     known = {name: rules.labels(row) for row, name in enumerate(fleet.snapshot.names)}
     return meant(settings.words, settings.selector, known, ahead=None)
@@ -114,8 +123,6 @@ def _of_file(settings: DrainSettings, fleet: OfflineFleet) -> list[str]:
 
 def _live(settings: DrainSettings) -> int:
     import redis
-
-    from scorer.commands.planning.drain_live import await_empty, cancel, cordon, machines_meant, reserve
 
     profile = chosen_profile(settings.profile, settings.profiles)  # refused before anything is written
     try:
@@ -136,7 +143,7 @@ def _live(settings: DrainSettings) -> int:
             cordon(settings, machines := answer["drained"])
         answer["cordoned"] = not settings.dry_run
         if settings.apply:
-            reserve(settings, answer["moves"], settings.ttl_s, settings.profile)
+            reserve(settings, answer["moves"])
             refused = [one for one in answer["moves"] if one["state"] == "refused"]
             answer["moves"] = [one for one in answer["moves"] if one["state"] != "refused"]
             answer["blocked"] += refused
@@ -169,3 +176,82 @@ def _tell(settings: DrainSettings, answer: Mapping[str, Any]) -> int:
     print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
     short = len(answer["drained"]) < settings.consolidate
     return ask.NO_MACHINE if answer["blocked"] or short else ask.OK
+
+
+def machines_meant(settings: ClientSettings, words: Sequence[str], selector: str) -> list[str]:
+    """Return the machines of the running fleet that names, globs and a selector mean; raises WindwardError."""
+    with ask.server(settings) as server:
+        return meant(words, selector, known_machines(server, settings.names), ahead=None)
+
+
+def cordon(settings: ClientSettings, machines: Sequence[str], *, off: bool = False) -> dict[str, dict[str, Any]]:
+    """Cordon machines, or uncordon them; return the operators' rules of each."""
+    with ask.server(settings) as server:
+        return {
+            machine: change_operator_facts(server, settings.names, machine, lambda facts: facts | {"cordon": not off})
+            for machine in machines
+        }
+
+
+def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]]) -> None:
+    """Reserve the target of each move, with a line on stderr; set its ``state``, and ``reason`` when it is refused.
+
+    Raises WindwardError when no scorer answers.
+    """
+    from scorer.planning.moves import Calls, OnRefusal, carry_out
+    from scorer.planning.wanted.steps import Step
+
+    steps = [Step("move", one["id"], one["source"], one["target"], generation=one["generation"]) for one in moves]
+    calls = Calls(ask.Scorer(settings), settings.profile, settings.ttl_s)
+    for one, outcome in zip(moves, carry_out(steps, calls, OnRefusal.GO_ON), strict=True):
+        if outcome.error is None:
+            one["state"] = "moving"
+        elif outcome.state == "unanswered":
+            raise outcome.error
+        else:
+            one |= {"state": "refused", "reason": outcome.error.message}
+        sys.stderr.write(f"{outcome.position + 1} of {len(moves)}: {one['id']} to {one['target']}: {one['state']}\n")
+
+
+def cancel(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
+    """Cancel the unconfirmed moves away from these machines; return the ids. Raises WindwardError at a refusal."""
+    from scorer.planning.moves import Calls, OnRefusal, carry_out
+    from scorer.planning.wanted.steps import Step
+
+    steps = []
+    for machine in machines:
+        after, more = "", True
+        while more:
+            page = ask.call(settings, "instances", {"machine": machine, "after": after, "limit": _PAGE})["instances"]
+            leaving = (one for one in page if one.get("moving") and one["machine"] == machine)
+            steps += [Step("cancel", one["id"], generation=one.get("generation", 0)) for one in leaving]
+            more = len(page) == _PAGE
+            after = page[-1]["id"] if page else ""
+    for outcome in carry_out(steps, Calls(ask.Scorer(settings)), OnRefusal.STOP):
+        if outcome.error is not None:
+            raise outcome.error
+    return [step.id for step in steps]
+
+
+def await_empty(settings: LedgerSettings, machines: Sequence[str], wait_s: float) -> int:
+    """Wait until the ledger has no instance on these machines, with the counts on stderr; return the exit code."""
+    from scorer.commands.machines.forget import instances_on
+    from scorer.ledger.store.scripts import Ledger
+
+    wire, told = Wire(settings.ledger_arguments()), ""
+    end_s = time.monotonic() + wait_s
+    try:
+        ledger = Ledger(wire, settings.names)
+        while held := instances_on(ledger, machines):
+            words = f"{sum(held.values())} instances left: " + ", ".join(f"{one} {n}" for one, n in held.items())
+            if words != told:
+                sys.stderr.write(f"{words}\n")
+                told = words
+            if time.monotonic() >= end_s:
+                overdue = WindwardError("DEADLINE_EXCEEDED", f"after {wait_s:g} s {words}")
+                return ask.report(overdue, "drain")
+            time.sleep(min(POLL_S, max(0.0, end_s - time.monotonic())))
+    finally:
+        wire.close()
+    sys.stderr.write("no instance is left\n")
+    return ask.OK

@@ -1,7 +1,8 @@
 """``windward plan``: compare wanted instances with the ledger; with ``--apply``, carry out the differences.
 
-It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`); what is applied goes through a scorer, which
-checks each step again.
+It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`). What is applied goes through a scorer, which
+checks each step again (`scorer.planning.moves`). At a refused step it stops: the rest was planned on what was before
+it.
 """
 
 from __future__ import annotations
@@ -129,25 +130,27 @@ def _found(settings: PlanSettings, profile: Profile) -> tuple[OfflineFleet, Want
 
 
 def _apply(settings: PlanSettings, found: Wanted, answer: dict[str, Any]) -> int:
-    from scorer.commands.planning.plan_apply import Done, Stopped, apply, tried_again
-    from scorer.commands.planning.plan_undo import undo
+    from scorer.planning.moves import Calls, OnRefusal, carry_out, undo
 
-    code, call = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK, tried_again(partial(ask.call, settings))
-    done: list[Done] = []
-    try:
-        for one in apply(call, found.steps, profile=settings.profile, all_or_nothing=settings.all_or_nothing):
-            answer["steps"][one.position] |= {"target": one.where, "done": True}
-            done.append(one)
-    except Stopped as stopped:
-        at = found.steps.index(stopped.step)
-        answer["steps"][at].pop("done", None)
+    scorer = ask.Scorer(settings, tries=ask.TRIES)
+    calls = Calls(scorer, settings.profile, all_or_nothing=settings.all_or_nothing)
+    outcomes = list(carry_out(found.steps, calls, OnRefusal.STOP))
+    for one in outcomes:
+        if one.state == "done" or one.begun:
+            answer["steps"][one.position]["target"] = one.machine
+        if one.state == "done":
+            answer["steps"][one.position]["done"] = True
+    code = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK
+    if stopped := next((one for one in outcomes if one.failed), None):
+        assert stopped.error is not None
         if settings.all_or_nothing:
-            left = undo(call, found.steps, done, stopped, settings.profile)
+            left = {position: error.message for position, error in undo(outcomes, calls).items()}
             answer |= undone(answer["steps"], left)
-            words = undone_words(answer, stopped.code)
+            words = undone_words(answer, stopped.error.code)
         else:
             words = left_words(answer)
-        code = ask.report(WindwardError(stopped.code, f"{stopped}; {words}"), "plan", settings)
+        message = f"stopped at {stopped.step.id!r} ({stopped.step.action}): {stopped.error.message}; {words}"
+        code = ask.report(WindwardError(stopped.error.code, message), "plan", settings)
     answer["applied"] = True
     _tell(settings, answer)
     return code

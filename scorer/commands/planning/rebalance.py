@@ -1,7 +1,8 @@
 """``windward rebalance``: which instances should move, and why; in the running fleet, or in that of a file.
 
-It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`). Nothing is moved; with ``--apply`` a scorer
-reserves the targets (`scorer.commands.planning.rebalance_apply`).
+It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`). Nothing is moved. With ``--apply`` a scorer
+reserves the targets (`scorer.planning.moves`). After a refused move those that depend on it are dropped, since the plan
+counted on it; the others are tried. When the command is interrupted, the reservations expire.
 
 With ``--rounds`` this process observes several rounds and prints the last plan. Rejected: a state in Redis between two
 runs of the command. A run would then change what the next one prints, and two users would disturb each other. The
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -21,7 +22,6 @@ from msgspec import Meta
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.terminal import screen
 from scorer.commands.planning.balance_settings import BalanceSettings
-from scorer.commands.planning.rebalance_apply import apply_moves
 from scorer.commands.planning.rebalance_view import plan_answer, show
 from scorer.commands.shared import ask
 from scorer.commands.shared.whole_fleet import chosen_profile, whole_fleet
@@ -31,6 +31,7 @@ from scorer.wire import AWAY
 if TYPE_CHECKING:
     from scorer.commands.shared.fleet_file import OfflineFleet
     from scorer.planning.balance.by_overload import Plan
+    from scorer.planning.moves import Calls, Outcome
     from scorer.ranking.profiles.profile import Profile
 
 
@@ -93,7 +94,10 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         return ask.unreachable(settings.redis_url, error, "rebalance", settings)
     answer = plan_answer(plan, profile, fleet)
     if settings.apply:
-        answer["moves"] = apply_moves(answer["moves"], lambda move: _reserve(settings, move))
+        from scorer.planning.moves import Calls
+
+        profile_name = "" if settings.profile.endswith(".toml") else settings.profile
+        apply(answer["moves"], Calls(ask.Scorer(settings), profile_name, settings.ttl_s))
     if settings.plot:
         _draw(answer, settings.plot)
     print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
@@ -114,14 +118,35 @@ def planned(settings: RebalanceSettings, profile: Profile) -> tuple[Plan, Offlin
     return plan, fleet
 
 
-def _reserve(settings: RebalanceSettings, move: Mapping[str, Any]) -> Any:
-    params = {
-        "id": move["id"], "machine": move["target"], "move": True, "ttl_s": settings.ttl_s,
-        "generation": move["generation"] or None,
-    }  # fmt: skip
-    if settings.profile and not settings.profile.endswith(".toml"):
-        params["profile"] = settings.profile
-    return ask.call(settings, "update", params)
+def apply(moves: Sequence[dict[str, Any]], calls: Calls) -> None:
+    """Reserve the target of each move; set its ``applied``: ``outcome`` and ``why``, or None without a target.
+
+    The outcome is ``reserved`` (with ``until``, epoch s, and the ``number`` of the move), ``refused``, ``dropped``, or
+    ``not tried`` after no scorer answered. An instance that is on its target already has nothing to be confirmed: it is
+    told as refused, and drops nothing.
+    """
+    from scorer.planning.moves import OnRefusal, carry_out
+    from scorer.planning.wanted.steps import Step
+
+    for move in moves:
+        move["applied"] = None
+    aimed = [move for move in moves if move["target"] is not None]
+    steps = [Step("move", move["id"], move["source"], move["target"], generation=move["generation"]) for move in aimed]
+    for outcome in carry_out(steps, calls, OnRefusal.DROP_DEPENDENTS):
+        aimed[outcome.position]["applied"] = _applied(outcome)
+
+
+def _applied(outcome: Outcome) -> dict[str, Any]:
+    step, cause, moving = outcome.step, outcome.cause, outcome.moving
+    if cause is not None:
+        leaves = cause.source == step.target
+        why = f"does not leave {step.target}" if leaves else f"does not come to {step.source}"
+        return {"outcome": "dropped", "why": f"{cause.id} {why}"}
+    if outcome.error is not None:
+        return {"outcome": "refused" if outcome.state == "refused" else "not tried", "why": str(outcome.error)}
+    if moving is None:
+        return {"outcome": "refused", "why": f"{step.id} is on {step.target} and does not move"}
+    return {"outcome": "reserved", "why": "", "until": moving.until, "number": moving.number}
 
 
 def _code(answer: Mapping[str, Any]) -> int:

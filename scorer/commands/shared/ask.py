@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from schemas.names import Names
 from schemas.process.failures import print_failure
 from schemas.process.settings import SettingsError
-from scorer.client import Client, WindwardError
+from scorer.client import Client, ConfirmResult, PlaceResult, ReleaseResult, Result, UpdateResult, WindwardError
 from scorer.commands.shared.direct import DirectClient, can_reach
 from scorer.settings import ClientSettings
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 OK, FAILED, USAGE, NO_MACHINE, NO_ANSWER = range(5)
 """Exit codes, as `ops.cli.main` documents them."""
 
+TRIES = 5
+"""How often a patient call is made that fails because other callers changed the same machine."""
+_Kind = TypeVar("_Kind", bound=Result)
 _CODES = {"INVALID_ARGUMENT": USAGE, "DEADLINE_EXCEEDED": NO_ANSWER, "UNAVAILABLE": NO_ANSWER}
 
 
@@ -29,6 +34,41 @@ def call(settings: ClientSettings, method: str, params: dict[str, Any]) -> Any:
     kind = DirectClient if can_reach(arguments) else Client
     with kind(prefix=settings.prefix, timeout_s=settings.timeout, **arguments) as scorer:
         return scorer.call(method, params)
+
+
+class Scorer:
+    """The calls that change instances, as `scorer.planning.moves` makes them; the answers have the client's types."""
+
+    def __init__(self, settings: ClientSettings, *, tries: int = 1) -> None:
+        self._settings, self._tries = settings, tries
+
+    def place(self, **request: Any) -> PlaceResult:
+        """As `Client.place`."""
+        return self._call(PlaceResult, "place", request)
+
+    def confirm(self, id: str, **more: Any) -> ConfirmResult:  # noqa: A002
+        """As `Client.confirm`."""
+        return self._call(ConfirmResult, "confirm", {"id": id, **more})
+
+    def update(self, id: str, **changes: Any) -> UpdateResult:  # noqa: A002
+        """As `Client.update`."""
+        return self._call(UpdateResult, "update", {"id": id, **changes})
+
+    def release(self, id: str, **more: Any) -> ReleaseResult:  # noqa: A002
+        """As `Client.release`."""
+        return self._call(ReleaseResult, "release", {"id": id, **more})
+
+    def _call(self, kind: type[_Kind], method: str, params: dict[str, Any]) -> _Kind:
+        """Return the answer; call again while it is UNAVAILABLE and may succeed later. No call acts twice."""
+        for left in reversed(range(self._tries)):
+            try:
+                return msgspec.convert(call(self._settings, method, params), kind)
+            except WindwardError as error:
+                if not (left and error.retryable and error.code == "UNAVAILABLE"):
+                    raise
+            except msgspec.ValidationError as error:
+                raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
+        raise AssertionError("the last try returns or raises")
 
 
 def ask(settings: ClientSettings, method: str, params: dict[str, Any], show: Callable[[Any], str]) -> tuple[int, Any]:

@@ -9,7 +9,8 @@ from typing import Any, Literal
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance
 
-Action = Literal["release", "change", "update", "move", "place", "refuse", "same"]
+Action = Literal["release", "change", "update", "move", "place", "refuse", "same", "cancel", "restore"]
+"""The last two undo a move and a release: no plan has them, `scorer.planning.moves.undo` has."""
 
 
 @dataclass(frozen=True)

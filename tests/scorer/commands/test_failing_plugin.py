@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scorer import plugins
-from scorer.commands.planning import drain, drain_live
+from scorer.commands.planning import drain
 from scorer.commands.shared.whole_fleet import whole_fleet
 from tests.in_process import run_command
 from tests.ops.replay.worlds.test_workload_file import folder as workload
@@ -106,8 +106,8 @@ def test_a_drain_says_what_it_has_done(
 ) -> None:
     """Of a running fleet the machines are cordoned before the plan is made."""
     cordoned: list[str] = []
-    monkeypatch.setattr(drain_live, "machines_meant", lambda settings, words, selector: [*words])
-    monkeypatch.setattr(drain_live, "cordon", lambda settings, machines: cordoned.extend(machines))
+    monkeypatch.setattr(drain, "machines_meant", lambda settings, words, selector: [*words])
+    monkeypatch.setattr(drain, "cordon", lambda settings, machines: cordoned.extend(machines))
     monkeypatch.setattr(drain, "whole_fleet", lambda settings, file: whole_fleet(settings, "fleet.json"))
     done = run_command("drain", "a", "--profile", "mine.toml", *more, environ={})
     assert (done.returncode, done.stderr) == (1, f"windward drain: {SAID}{left}\n")

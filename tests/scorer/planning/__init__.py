@@ -1,0 +1,1 @@
+"""Tests of what plans are carried out with."""

@@ -1,4 +1,4 @@
-"""``windward plan`` from a file: the table, JSON, exit codes; and how a plan is carried out and stops."""
+"""``windward plan`` from a file: the table, JSON, exit codes; and what is said of steps that were undone."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from schemas.process.settings import SettingsError
-from schemas.rpc.request import read_request
 from scorer.client import WindwardError
 from scorer.commands.planning.plan import main
-from scorer.commands.planning.plan_apply import TRIES, Stopped, apply, tried_again
-from scorer.planning.wanted.steps import Step
+from scorer.commands.planning.plan_view import undone, undone_words
+from scorer.commands.shared import ask
+from scorer.settings import ClientSettings
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 FLEET = str(EXAMPLES / "hot.json")
@@ -73,90 +73,46 @@ def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:
     assert message in str(error.value)
 
 
-STEPS = [
-    Step("release", "r", "m1", None, generation=4),
-    Step("change", "c", "m1", "m1", generation=5, changes={"cpu": 2.0}),
-    Step("move", "v", "m1", "m2", generation=0, changes={"cpu": 3.0, "selector": "a", "role": "master"}),
-    Step("refuse", "x"),
-    Step("place", "p", None, "m3", request=read_request({"id": "p", "cpu": 1, "ports": [7]})),
-    Step("place", "q", None, "m3", request=read_request({"id": "q", "cpu": 1, "labels": {"a": "b"}})),
-]
+def test_what_cannot_be_undone_is_told() -> None:
+    """How many are undone, and why others are not; nothing else is said to be unchanged."""
+    told: list[dict[str, Any]] = [{"id": "i", "action": "change", "done": True}, {"id": "j", "action": "place"}]
+    told[1]["done"] = True
+    steps = [dict(one) for one in told]
+    assert undone(steps, {}) == {"undone": True}
+    words = undone_words({"steps": steps}, "RESOURCE_EXHAUSTED")
+    assert words == "2 steps before it are undone: nothing has changed"
+    steps = [dict(one) for one in told]
+    assert undone(steps, {0: "cpu too full"}) == {"undone": False}
+    words = undone_words({"steps": steps}, "RESOURCE_EXHAUSTED")
+    assert words == "the step before it is undone, 1 cannot be: 'i' (change): cpu too full"
 
 
-class Scorer:
-    """Answers each call, up to one that it refuses."""
-
-    def __init__(self, refused: str = "", missing: tuple[str, ...] = ()) -> None:
-        self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.refused, self.missing = refused, missing
-
-    def __call__(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        self.calls.append((method, dict(params)))
-        if params.get("id") == self.refused:
-            raise WindwardError("FAILED_PRECONDITION", "is another reservation by now")
-        if method != "place":
-            return {"machine": params.get("machine", "m1")}
-        placed = [one["id"] for one in params["instances"] if one["id"] not in self.missing]
-        return {
-            "placed": [{"id": one, "machine": "m9", "generation": 7} for one in placed],
-            "missing": len(self.missing),
-            "reason": "0/3 feasible",
-        }
+def test_an_unknown_outcome_is_not_called_unchanged() -> None:
+    """Where no scorer answered, nobody knows whether the last step was carried out."""
+    assert "whether it was carried out itself is not known" in undone_words({"steps": []}, "UNAVAILABLE")
+    assert undone_words({"steps": []}, "RESOURCE_EXHAUSTED") == "nothing has changed"
 
 
-def test_a_plan_is_carried_out_in_its_order() -> None:
-    """Each step with its generation; new ones in one call; where the scorer put them is told."""
-    scorer = Scorer()
-    assert list(apply(scorer, STEPS)) == [
-        (0, None, 0), (1, "m1", 0), (2, "m2", 0), (2, "m2", 0), (4, "m9", 7), (5, "m9", 7),
-    ]  # fmt: skip
-    assert scorer.calls[:4] == [
-        ("release", {"id": "r", "generation": 4}),
-        ("update", {"id": "c", "generation": 5, "cpu": 2.0}),
-        ("update", {"id": "v", "machine": "m2", "move": True, "cpu": 3.0, "selector": "a"}),
-        ("update", {"id": "v", "role": "master"}),
-    ]
-    method, params = scorer.calls[4]
-    assert (method, [read_request(one) for one in params["instances"]]) == (
-        "place",
-        [STEPS[4].request, STEPS[5].request],
-    )
-    list(apply(scorer, STEPS, profile="seed", all_or_nothing=True))
-    assert scorer.calls[6] == ("update", {"id": "c", "generation": 5, "cpu": 2.0, "profile": "seed"})
-    assert (scorer.calls[9][1]["profile"], scorer.calls[9][1]["all_or_nothing"]) == ("seed", True)
-
-
-@pytest.mark.parametrize(
-    ("scorer", "done", "message"),
-    [
-        (Scorer(refused="c"), 1, "stopped at 'c' (change): is another reservation by now"),
-        (Scorer(missing=("p",)), 5, "stopped at 'p' (place): 1 find no machine: 0/3 feasible"),
-    ],
-)
-def test_it_stops_at_what_is_refused(scorer: Scorer, done: int, message: str) -> None:
-    """The message says which step, and why."""
-    carried = []
-    with pytest.raises(Stopped) as error:
-        for one in apply(scorer, STEPS):
-            carried.append(one)
-    assert len(carried) == done
-    assert message in str(error.value)
-
-
-def test_what_may_succeed_later_is_tried_again() -> None:
+def test_what_may_succeed_later_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only an answer that says so, and not for ever."""
-    answers: list[WindwardError | str] = []
+    answers: list[WindwardError | dict[str, Any]] = []
 
-    def call(method: str, params: Mapping[str, Any]) -> str:
+    def call(settings: ClientSettings, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(answer := answers.pop(0), WindwardError):
             raise answer
         return answer
 
+    monkeypatch.setattr(ask, "call", call)
+    patient = ask.Scorer(ClientSettings(), tries=ask.TRIES)
+    done = {"id": "a", "machine": "m1", "state": "confirmed", "amounts": []}
     overtaken, away = WindwardError("UNAVAILABLE", "overtaken", retryable=True), WindwardError("UNAVAILABLE", "away")
-    answers[:] = [overtaken] * (TRIES - 1) + ["done"]
-    assert tried_again(call)("update", {}) == "done"
-    for refused, tries in ((away, 1), (overtaken, TRIES), (WindwardError("ABORTED", "gone", retryable=True), 1)):
-        answers[:] = [refused] * TRIES
+    answers[:] = [overtaken] * (ask.TRIES - 1) + [done]
+    assert patient.update("a").machine == "m1"
+    for refused, tries in ((away, 1), (overtaken, ask.TRIES), (WindwardError("ABORTED", "gone", retryable=True), 1)):
+        answers[:] = [refused] * ask.TRIES
         with pytest.raises(WindwardError):
-            tried_again(call)("update", {})
-        assert len(answers) == TRIES - tries
+            patient.update("a")
+        assert len(answers) == ask.TRIES - tries
+    answers[:] = [{}]
+    with pytest.raises(WindwardError, match="INTERNAL: the answer cannot be read"):
+        patient.update("a")

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from schemas.process.settings import SettingsError
-from scorer.client import WindwardError
-from scorer.commands.planning.rebalance import main
-from scorer.commands.planning.rebalance_apply import apply_moves
+from scorer.client import Moving, UpdateResult, WindwardError
+from scorer.commands.planning.rebalance import apply, main
+from scorer.planning.moves import Calls
+from tests.scorer.planning.test_moves import NoScorer
 
 FILE = str(Path(__file__).parents[4] / "docs" / "examples" / "hot.json")
 THRESHOLDS = ("--rule", "thresholds", "--high", "cpu=65,memory=95", "--low", "cpu=45,memory=60")
@@ -117,45 +118,43 @@ def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_a_refused_step_drops_those_that_depend_on_it() -> None:
-    """To where it would have made room, from where it would have gone; and what depends on those. The rest goes on."""
-    moves = [
-        {"id": name, "source": source, "target": target}
-        for name, source, target in (
-            ("a", "A", "B"), ("b", "C", "A"), ("c", "B", "D"), ("d", "E", "C"), ("e", "E", "F"), ("f", "A", None),
-        )
-    ]  # fmt: skip
+class Scorer(NoScorer):
+    """Reserves every target, except of some instances."""
 
-    def reserve(move: Mapping[str, Any]) -> dict[str, Any]:
-        if move["id"] == "a":
-            raise WindwardError("RESOURCE_EXHAUSTED", "no room")
-        return {"machine": move["source"], "moving": {"to": move["target"], "until": 9.0, "number": 3}}
+    def __init__(self, refused: Mapping[str, WindwardError] | None = None) -> None:
+        self.refused = refused or {}
 
-    found = {move["id"]: move["applied"] for move in apply_moves(moves, reserve)}
-    assert found == {
+    def update(self, id: str, **changes: Any) -> UpdateResult:  # noqa: A002
+        if id in self.refused:
+            raise self.refused[id]
+        there, target = id == "there", changes["machine"]
+        moving = None if there else Moving(to=target, since=1.0, until=9.0, number=3)
+        return UpdateResult(id=id, machine=target if there else "S", state="confirmed", amounts=[], moving=moving)
+
+
+def applied(moves: list[tuple[str, str, str | None]], **refused: WindwardError) -> dict[str, Any]:
+    """What `apply` says of moves: id, source, target."""
+    answer: list[dict[str, Any]] = [
+        {"id": name, "source": source, "target": target, "generation": 1} for name, source, target in moves
+    ]
+    apply(answer, Calls(Scorer(refused)))
+    return {move["id"]: move["applied"] for move in answer}
+
+
+def test_what_became_of_each_move_is_told() -> None:
+    """Refused with its reason, dropped with what it depends on; without a target there is nothing to say."""
+    moves = [("a", "A", "B"), ("b", "C", "A"), ("c", "B", "D"), ("e", "E", "F"), ("f", "A", None), ("there", "S", "T")]
+    assert applied(moves, a=WindwardError("RESOURCE_EXHAUSTED", "no room")) == {
         "a": {"outcome": "refused", "why": "RESOURCE_EXHAUSTED: no room"},
         "b": {"outcome": "dropped", "why": "a does not leave A"},
         "c": {"outcome": "dropped", "why": "a does not come to B"},
-        "d": {"outcome": "dropped", "why": "b does not leave C"},
         "e": {"outcome": "reserved", "why": "", "until": 9.0, "number": 3},
         "f": None,
+        "there": {"outcome": "refused", "why": "there is on T and does not move"},
     }
 
 
 def test_without_an_answer_the_rest_is_not_tried() -> None:
-    """No scorer: each further step would wait for it, too."""
-    asked: list[str] = []
-
-    def reserve(move: Mapping[str, Any]) -> dict[str, Any]:
-        asked.append(move["id"])
-        raise WindwardError("DEADLINE_EXCEEDED", "no answer")
-
-    moves = [{"id": name, "source": "A", "target": "B"} for name in "ab"]
-    assert [move["applied"]["outcome"] for move in apply_moves(moves, reserve)] == ["not tried", "not tried"]
-    assert asked == ["a"]
-
-
-def test_an_instance_that_is_there_already_is_not_reserved() -> None:
-    """Somebody has moved it meanwhile: the answer has no move."""
-    (move,) = apply_moves([{"id": "a", "source": "A", "target": "B"}], lambda _: {"machine": "B", "moving": None})
-    assert move["applied"] == {"outcome": "refused", "why": "a is on B and does not move"}
+    """Each of them says why."""
+    found = applied([("a", "A", "B"), ("b", "C", "D")], a=WindwardError("DEADLINE_EXCEEDED", "no answer"))
+    assert found == {key: {"outcome": "not tried", "why": "DEADLINE_EXCEEDED: no answer"} for key in "ab"}

@@ -1,0 +1,267 @@
+"""Carries out the steps of a plan through a scorer; a stated rule says what follows a refusal.
+
+| rule | after a refused step | used by |
+|---|---|---|
+| STOP | no other is tried | ``plan --apply``: run again, it does the rest; ``drain --undo`` |
+| GO_ON | the others are tried | ``drain --apply``, and `undo`: each step counts for itself |
+| DROP_DEPENDENTS | those that depend on it are dropped, the others are tried | ``rebalance --apply`` |
+
+A step depends on another one that was to leave its target, where it would have made room. It also depends on one that
+was to come to its source, where it would have brought load. Without an answer a step may have been carried out; then no
+other is tried, except under GO_ON. The outcomes are yielded one by one: who takes no more of them ends it, too.
+
+| action | calls |
+|---|---|
+| place | ``place``, up to `PLACED_AT_ONCE` instances in one call |
+| move | ``update`` with ``move``: the target is reserved, the instance holds both until it is confirmed there |
+| change, update | ``update`` |
+| release | ``release`` |
+| cancel | ``update`` with ``cancel_move`` |
+| restore | ``place`` where the instance was, and ``confirm`` with the time since which it runs |
+
+A step names the generation that it was planned for: an instance that was replaced meanwhile is not touched. A move
+reserves amounts and rules with its target. Ports, role and labels change at once (`NOT_MOVED`), after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import groupby
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from scorer.client import ConfirmResult, Moving, PlaceResult, ReleaseResult, UpdateResult, WindwardError
+from scorer.ledger.record.as_request import as_request
+from scorer.planning.wanted.differences import NOT_MOVED, restoring
+from scorer.planning.wanted.steps import Step
+
+PLACED_AT_ONCE = 500
+"""Instances in one call: a scorer answers other queries between two calls."""
+_NO_ANSWER = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+_UNKNOWN = (*_NO_ANSWER, "INTERNAL")
+"""Codes after which it is unknown whether a step was carried out."""
+_GONE = ("NOT_FOUND", "FAILED_PRECONDITION")
+"""Codes of a release whose reservation no longer exists."""
+
+
+class OnRefusal(Enum):
+    """What follows a refused step."""
+
+    STOP = "stop"
+    GO_ON = "go on"
+    DROP_DEPENDENTS = "drop dependents"
+
+
+class Scorer(Protocol):
+    """The calls of `scorer.client.Client` that change instances; each raises WindwardError."""
+
+    def place(self, **request: Any) -> PlaceResult:
+        """Choose machines and reserve them."""
+
+    def confirm(self, id: str, **more: Any) -> ConfirmResult:  # noqa: A002
+        """Say that an instance runs."""
+
+    def update(self, id: str, **changes: Any) -> UpdateResult:  # noqa: A002
+        """Change an instance, begin its move or cancel it."""
+
+    def release(self, id: str, **more: Any) -> ReleaseResult:  # noqa: A002
+        """End an instance."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a step."""
+
+    position: int
+    """In the steps that were given."""
+    step: Step
+    state: Literal["done", "refused", "unanswered", "dropped", "not tried"] = "done"
+    machine: str | None = None
+    """Where the instance is now, or moves to; None: nowhere."""
+    generation: int = 0
+    """Of a new instance."""
+    moving: Moving | None = None
+    """The move that was begun; None also where the instance is on its target already."""
+    error: WindwardError | None = None
+    """The refusal; of a step that was not tried the one that ended it."""
+    cause: Step | None = None
+    """Of a dropped step: the one that it depends on."""
+    begun: bool = False
+    """Whether a first part of it was carried out before the refusal."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was tried and is not done."""
+        return self.state in ("refused", "unanswered")
+
+    @property
+    def in_effect(self) -> bool:
+        """Whether it was carried out, in part or as far as is known; new instances without an answer are another's."""
+        unknown = self.failed and self.error is not None and self.error.code in _UNKNOWN
+        return self.state == "done" or self.begun or (unknown and self.step.action != "place")
+
+    def after(self, error: WindwardError) -> Outcome:
+        """Return the same where the next call failed."""
+        state: Literal["refused", "unanswered"] = "unanswered" if error.code in _NO_ANSWER else "refused"
+        return replace(self, state=state, error=error)
+
+
+def carry_out(steps: Sequence[Step], calls: Calls, on_refusal: OnRefusal) -> Iterator[Outcome]:
+    """Carry out the steps in their order; yield what became of each, except of those that the plan itself refuses.
+
+    Of the instances in one call of ``place`` those that found a machine come first.
+    """
+    ended: WindwardError | None = None
+    undone: list[Step] = []
+    for group in _groups(steps):
+        ready = []
+        for one in group:
+            if ended is not None:
+                yield replace(one, state="not tried", error=ended)
+            elif on_refusal is OnRefusal.DROP_DEPENDENTS and (cause := _depends(one.step, undone)):
+                undone.append(one.step)
+                yield replace(one, state="dropped", cause=cause)
+            else:
+                ready.append(one)
+        for outcome in calls.make(ready) if ready else ():
+            if ended is not None:
+                yield replace(outcome, state="not tried", error=ended)
+                continue
+            if outcome.failed:
+                undone.append(outcome.step)
+                silent = outcome.state == "unanswered" and on_refusal is not OnRefusal.GO_ON
+                ended = outcome.error if silent or on_refusal is OnRefusal.STOP else None
+            yield outcome
+
+
+def _groups(steps: Sequence[Step]) -> Iterator[list[Outcome]]:
+    """Yield the steps, by call: up to `PLACED_AT_ONCE` new instances together, any other alone."""
+    ready = [Outcome(position, step) for position, step in enumerate(steps) if step.action != "refuse"]
+    for is_new, group in groupby(ready, lambda one: one.step.action == "place"):
+        some, size = list(group), PLACED_AT_ONCE if is_new else 1
+        yield from (some[first : first + size] for first in range(0, len(some), size))
+
+
+def _depends(step: Step, undone: Sequence[Step]) -> Step | None:
+    """Return the first of the steps that were not made on which this one depends."""
+    for other in undone:
+        if step.target is not None and other.source == step.target:
+            return other
+        if step.source is not None and other.target == step.source:
+            return other
+    return None
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The calls that carry out a step."""
+
+    scorer: Scorer
+    profile: str = ""
+    """By which targets are checked; "": the scorer's own."""
+    ttl_s: float | None = None
+    """How long the target of a move is held; None: the scorer's default."""
+    all_or_nothing: bool = False
+    """The new instances of one call are reserved all or none."""
+
+    def make(self, group: Sequence[Outcome]) -> Iterator[Outcome]:
+        """Yield the outcomes of one new instance or several, or of one other step."""
+        if group[0].step.action == "place":
+            yield from self._place(group)
+            return
+        made = [*group]
+        try:
+            made += self._one(made[0])
+        except WindwardError as error:
+            yield replace(made[-1].after(error), begun=len(made) > 1)
+        else:
+            yield made[-1]
+
+    def _place(self, group: Sequence[Outcome]) -> Iterator[Outcome]:
+        instances = [msgspec.to_builtins(one.step.request) for one in group]
+        together: dict[str, Any] = {"all_or_nothing": True} if self.all_or_nothing else {}
+        try:
+            answer = self.scorer.place(instances=instances, **self._by, **together)
+        except WindwardError as error:
+            yield from (one.after(error) for one in group)
+            return
+        placed = {one.id: one for one in answer.placed}
+        for one in group:
+            if line := placed.get(one.step.id):
+                yield replace(one, machine=line.machine, generation=line.generation)
+        missing = WindwardError("RESOURCE_EXHAUSTED", f"{answer.missing} find no machine: {answer.reason}")
+        yield from (one.after(missing) for one in group if one.step.id not in placed)
+
+    def _one(self, outcome: Outcome) -> Iterator[Outcome]:
+        """Make the calls of a step; yield its outcome after each."""
+        step = outcome.step
+        own = {"generation": step.generation} if step.generation else {}
+        later = step.changes
+        if step.action == "release":
+            self.scorer.release(step.id, **own)
+            yield outcome
+        elif step.action == "restore":
+            assert step.old is not None
+            self.scorer.place(**msgspec.to_builtins(step.request), **self._by)
+            self.scorer.confirm(step.id, machine=step.target, started_at=step.old.started_at)
+            yield replace(outcome, machine=step.target)
+        elif step.action == "cancel":
+            yield replace(outcome, machine=self.scorer.update(step.id, **own, cancel_move=True).machine)
+        elif step.action == "move":
+            later = {name: value for name, value in step.changes.items() if name in NOT_MOVED}
+            outcome = replace(outcome, machine=step.target, moving=self._begin(step, own))
+            yield outcome
+        if later:
+            answer = self.scorer.update(step.id, **own, **self._by, **later)
+            yield replace(outcome, machine=outcome.machine or answer.machine)
+
+    def _begin(self, step: Step, own: dict[str, Any]) -> Moving | None:
+        with_it = {name: value for name, value in step.changes.items() if name not in NOT_MOVED}
+        held: dict[str, Any] = {} if self.ttl_s is None else {"ttl_s": self.ttl_s}
+        answer = self.scorer.update(
+            step.id, **own, **self._by, **with_it, **held, machine=step.target, move=True
+        )  # fmt: skip
+        if step.target not in (answer.machine, answer.moving.to if answer.moving else None):
+            raise WindwardError("FAILED_PRECONDITION", f"{step.id} is on {answer.machine} and does not move")
+        return answer.moving
+
+    @property
+    def _by(self) -> dict[str, Any]:
+        return {"profile": self.profile} if self.profile else {}
+
+
+def undo(outcomes: Sequence[Outcome], calls: Calls) -> dict[int, WindwardError]:
+    """Undo the steps that are in effect, the last one first; return by position why others are not undone.
+
+    | step | undone by |
+    |---|---|
+    | place | release of that generation |
+    | move | cancel; ports, role and labels as they were |
+    | change, update | update to the amounts and rules that the instance had |
+    | release | restore |
+
+    Other instances may take room that a step freed: then the ledger refuses to undo it. Each call may be made again: a
+    step that is undone already stays so.
+    """
+    made = [one for one in reversed(outcomes) if one.in_effect]
+    left: dict[int, WindwardError] = {}
+    for one, back in zip(made, carry_out([*map(_way_back, made)], calls, OnRefusal.GO_ON), strict=True):
+        has_ended = one.step.action == "place" and back.error is not None and back.error.code in _GONE
+        if back.error is not None and not has_ended:
+            left[one.position] = back.error
+    return left
+
+
+def _way_back(outcome: Outcome) -> Step:
+    step, old = outcome.step, outcome.step.old
+    if step.action == "place":
+        return Step("release", step.id, generation=outcome.generation)
+    assert old is not None
+    if step.action == "release":
+        return Step("restore", step.id, target=old.machine, request=as_request(old, old.machine), old=old)
+    moved = step.action == "move"
+    changes = restoring(old, [name for name in step.changes if not moved or name in NOT_MOVED])
+    return Step("cancel" if moved else step.action, step.id, generation=step.generation, changes=changes)

@@ -1,0 +1,341 @@
+"""How the steps of a plan are carried out: each rule after a refusal; and how they are undone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from schemas.rpc.request import Request, read_request
+from scorer.client import Client, ConfirmResult, Line, Moving, PlaceResult, ReleaseResult, UpdateResult, WindwardError
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.rules import Rules
+from scorer.planning import moves
+from scorer.planning.moves import Calls, OnRefusal, Outcome, carry_out, undo
+from scorer.planning.wanted.steps import Step
+
+NO_ROOM = WindwardError("RESOURCE_EXHAUSTED", "no room")
+SILENT = WindwardError("DEADLINE_EXCEEDED", "no answer")
+STEPS = [
+    Step("release", "r", "m1", None, generation=4),
+    Step("change", "c", "m1", "m1", generation=5, changes={"cpu": 2.0}),
+    Step("move", "v", "m1", "m2", generation=0, changes={"cpu": 3.0, "selector": "a", "role": "master"}),
+    Step("refuse", "x"),
+    Step("place", "p", None, "m3", request=read_request({"id": "p", "cpu": 1, "ports": [7]})),
+    Step("place", "q", None, "m3", request=read_request({"id": "q", "cpu": 1, "labels": {"a": "b"}})),
+]
+
+
+class NoScorer:
+    """Fails a test that makes a call."""
+
+    def place(self, **request: Any) -> PlaceResult:
+        raise AssertionError(request)
+
+    def confirm(self, id: str, **more: Any) -> ConfirmResult:  # noqa: A002
+        raise AssertionError(id)
+
+    def update(self, id: str, **changes: Any) -> UpdateResult:  # noqa: A002
+        raise AssertionError(id)
+
+    def release(self, id: str, **more: Any) -> ReleaseResult:  # noqa: A002
+        raise AssertionError(id)
+
+
+class Scorer(NoScorer):
+    """Notes each call; refuses those of an instance or of a method, and places some instances nowhere."""
+
+    def __init__(self, refused: Mapping[str, WindwardError] | None = None, missing: tuple[str, ...] = ()) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.refused, self.missing = refused or {}, missing
+
+    def _note(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        self.calls.append((method, params))
+        named = params.get("id") or params["instances"][0]["id"]
+        for name in (method, named, f"{named} {params.get('role', '')}"):
+            if name in self.refused:
+                raise self.refused[name]
+        return {"id": named, "machine": "m1", "state": "confirmed", "amounts": []}
+
+    def place(self, **request: Any) -> PlaceResult:
+        self._note("place", request)
+        placed = [
+            Line(id=one["id"], machine="m9", state="reserved", reserved_at=1.0, version=1, generation=7)
+            for one in request.get("instances", ()) if one["id"] not in self.missing
+        ]  # fmt: skip
+        return PlaceResult(placed=placed, missing=len(self.missing), reason="0/3 feasible")
+
+    def confirm(self, id: str, **more: Any) -> ConfirmResult:  # noqa: A002
+        return ConfirmResult(**self._note("confirm", {"id": id, **more}))
+
+    def release(self, id: str, **more: Any) -> ReleaseResult:  # noqa: A002
+        return ReleaseResult(**self._note("release", {"id": id, **more}))
+
+    def update(self, id: str, **changes: Any) -> UpdateResult:  # noqa: A002
+        record = self._note("update", {"id": id, **changes})
+        if changes.get("move") and id != "there":
+            record["moving"] = Moving(to=changes["machine"], since=1.0, until=9.0, number=3)
+        return UpdateResult(**record)
+
+
+def states(outcomes: list[Outcome]) -> dict[str, str]:
+    """By instance."""
+    return {one.step.id: one.state for one in outcomes}
+
+
+def test_a_client_is_a_scorer() -> None:
+    """The public one: whoever has steps may carry them out with it."""
+    with Client() as client:
+        assert Calls(client).scorer is client
+
+
+def test_a_plan_is_carried_out_in_its_order() -> None:
+    """Each step with its generation; new ones in one call; where the scorer put them is told."""
+    scorer = Scorer()
+    outcomes = list(carry_out(STEPS, Calls(scorer), OnRefusal.STOP))
+    assert [(one.position, one.machine, one.generation) for one in outcomes] == [
+        (0, None, 0), (1, "m1", 0), (2, "m2", 0), (4, "m9", 7), (5, "m9", 7),
+    ]  # fmt: skip
+    assert {one.state for one in outcomes} == {"done"}
+    assert [one.moving.number for one in outcomes if one.moving] == [3]
+    assert scorer.calls[:4] == [
+        ("release", {"id": "r", "generation": 4}),
+        ("update", {"id": "c", "generation": 5, "cpu": 2.0}),
+        ("update", {"id": "v", "machine": "m2", "move": True, "cpu": 3.0, "selector": "a"}),
+        ("update", {"id": "v", "role": "master"}),
+    ]
+    method, params = scorer.calls[4]
+    assert (method, [read_request(one) for one in params["instances"]]) == (
+        "place",
+        [STEPS[4].request, STEPS[5].request],
+    )
+    list(carry_out(STEPS, Calls(scorer, "seed", 60.0, all_or_nothing=True), OnRefusal.STOP))
+    assert scorer.calls[6] == ("update", {"id": "c", "generation": 5, "cpu": 2.0, "profile": "seed"})
+    assert scorer.calls[7][1]["ttl_s"] == 60.0
+    assert "ttl_s" not in scorer.calls[8][1]
+    assert (scorer.calls[9][1]["profile"], scorer.calls[9][1]["all_or_nothing"]) == ("seed", True)
+
+
+def test_new_instances_are_placed_in_calls_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scorer answers other queries in between."""
+    monkeypatch.setattr(moves, "PLACED_AT_ONCE", 2)
+    scorer = Scorer()
+    new = [Step("place", f"n{number}", request=read_request({"id": f"n{number}"})) for number in range(5)]
+    assert len(list(carry_out([*new, STEPS[1]], Calls(scorer), OnRefusal.STOP))) == 6
+    assert [len(params.get("instances", ())) for _, params in scorer.calls] == [2, 2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("scorer", "expected", "message"),
+    [
+        pytest.param(
+            Scorer({"c": NO_ROOM}),
+            {"r": "done", "c": "refused", "v": "not tried", "p": "not tried", "q": "not tried"},
+            "no room",
+            id="a step",
+        ),
+        pytest.param(
+            Scorer(missing=("p",)),
+            {"r": "done", "c": "done", "v": "done", "q": "done", "p": "refused"},
+            "1 find no machine: 0/3 feasible",
+            id="one finds no machine",
+        ),
+        pytest.param(
+            Scorer(missing=("p", "q")),
+            {"r": "done", "c": "done", "v": "done", "p": "refused", "q": "not tried"},
+            "2 find no machine: 0/3 feasible",
+            id="two find no machine",
+        ),
+        pytest.param(
+            Scorer({"place": SILENT}),
+            {"r": "done", "c": "done", "v": "done", "p": "unanswered", "q": "not tried"},
+            "no answer",
+            id="no answer",
+        ),
+    ],
+)
+def test_stop(scorer: Scorer, expected: dict[str, str], message: str) -> None:
+    """The first that is refused or has no answer ends it; each of the rest has that error, too."""
+    outcomes = list(carry_out(STEPS, Calls(scorer), OnRefusal.STOP))
+    assert states(outcomes) == expected
+    failed = [one for one in outcomes if one.failed]
+    assert [one.error.message for one in failed if one.error] == [message]
+    assert {one.error for one in outcomes if one.state == "not tried"} <= {failed[0].error}
+
+
+def test_the_second_part_of_a_move_is_refused() -> None:
+    """Then the move is under way."""
+    scorer = Scorer({"v master": NO_ROOM})
+    move = list(carry_out(STEPS, Calls(scorer), OnRefusal.STOP))[2]
+    assert (move.state, move.begun, move.machine) == ("refused", True, "m2")
+    assert not next(carry_out(STEPS, Calls(Scorer({"release": NO_ROOM})), OnRefusal.STOP)).begun
+
+
+def move_steps() -> list[Step]:
+    """Moves that depend on each other: `b` and `c` on `a`, `d` on `b`; `e` on none."""
+    places = (("a", "A", "B"), ("b", "C", "A"), ("c", "B", "D"), ("d", "E", "C"), ("e", "E", "F"))
+    return [Step("move", name, source, target) for name, source, target in places]
+
+
+@pytest.mark.parametrize(
+    ("rule", "error", "expected"),
+    [
+        (OnRefusal.STOP, NO_ROOM, ["refused", *["not tried"] * 4]),
+        (OnRefusal.GO_ON, NO_ROOM, ["refused", *["done"] * 4]),
+        (OnRefusal.DROP_DEPENDENTS, NO_ROOM, ["refused", *["dropped"] * 3, "done"]),
+        (OnRefusal.STOP, SILENT, ["unanswered", *["not tried"] * 4]),
+        (OnRefusal.GO_ON, SILENT, ["unanswered", *["done"] * 4]),
+        (OnRefusal.DROP_DEPENDENTS, SILENT, ["unanswered", *["not tried"] * 4]),
+    ],
+)
+def test_what_follows_a_refusal(rule: OnRefusal, error: WindwardError, expected: list[str]) -> None:
+    """Nothing more; all others; or those that need not that one: a target that was to be left, or a source."""
+    scorer = Scorer({"a": error})
+    outcomes = list(carry_out(move_steps(), Calls(scorer), rule))
+    assert [one.state for one in outcomes] == expected
+    assert len(scorer.calls) == 1 + expected.count("done")
+    causes = {one.step.id: one.cause.id for one in outcomes if one.cause}
+    assert causes == ({"b": "a", "c": "a", "d": "b"} if "dropped" in expected else {})
+
+
+def test_what_has_no_machine_depends_on_nothing() -> None:
+    """A release has no target and a new instance no source: they are not the same machine."""
+    scorer = Scorer({"r": NO_ROOM})
+    there = Step("place", "s", None, "m1", request=read_request({"id": "s"}))
+    outcomes = list(carry_out([STEPS[0], STEPS[4], there], Calls(scorer), OnRefusal.DROP_DEPENDENTS))
+    assert states(outcomes) == {"r": "refused", "s": "dropped", "p": "done"}
+    outcomes = list(carry_out([STEPS[4], STEPS[0]], Calls(Scorer({"p": NO_ROOM})), OnRefusal.DROP_DEPENDENTS))
+    assert states(outcomes) == {"p": "refused", "r": "done"}
+
+
+def test_who_takes_no_more_outcomes_ends_it() -> None:
+    """A step is carried out when its outcome is asked for."""
+    scorer = Scorer({"a": SILENT})
+    assert next(carry_out(move_steps(), Calls(scorer), OnRefusal.GO_ON)).state == "unanswered"
+    assert len(scorer.calls) == 1
+
+
+def test_an_instance_that_does_not_move() -> None:
+    """Done where it is on its target already; refused where it is elsewhere."""
+    there, elsewhere = Step("move", "there", "m2", "m1"), Step("move", "there", "m1", "m2")
+    (done,) = carry_out([there], Calls(Scorer()), OnRefusal.STOP)
+    assert (done.state, done.machine, done.moving) == ("done", "m1", None)
+    (refused,) = carry_out([elsewhere], Calls(Scorer()), OnRefusal.STOP)
+    assert (refused.state, str(refused.error)) == ("refused", "FAILED_PRECONDITION: there is on m1 and does not move")
+
+
+OLD = Instance(
+    id="i", machine="m1", state="confirmed", amounts=Request(cpu=1.0).given_amounts(), ports=(7,), started_at=5.0,
+    rules=Rules(selector="disk=ssd"),
+)  # fmt: skip
+OWN = {"id": "i", "generation": 4}
+
+
+def step(action: Any, **more: Any) -> Step:
+    """A step on the instance i."""
+    return Step(action, "i", "m1", "m2", generation=4, old=OLD, **more)
+
+
+@pytest.mark.parametrize(
+    ("one", "calls"),
+    [
+        pytest.param(
+            Step("place", "i", request=read_request({"id": "i"})),
+            [("release", {"id": "i", "generation": 9})],
+            id="placed",
+        ),
+        pytest.param(
+            step("move", changes={"cpu": 3.0, "ports": (8,)}),
+            [("update", {**OWN, "cancel_move": True}), ("update", {**OWN, "ports": [7]})],
+            id="moved",
+        ),
+        pytest.param(
+            step("change", changes={"cpu": 3.0, "memory": 1e9, "labels": {"a": "b"}}),
+            [("update", {**OWN, "cpu": 1.0, "memory": 0.0, "labels": {}})],
+            id="changed",
+        ),
+        pytest.param(
+            step("update", changes={"selector": "", "tolerations": [{"key": "a"}]}),
+            [("update", {**OWN, "selector": "disk=ssd", "tolerations": []})],
+            id="updated",
+        ),
+        pytest.param(
+            step("release"),
+            [
+                (
+                    "place",
+                    {"id": "i", "machine": "m1", "cpu": 1.0, "maxmemory": 0.0, "ports": [7], "selector": "disk=ssd"},
+                ),
+                ("confirm", {"id": "i", "machine": "m1", "started_at": 5.0}),
+            ],
+            id="released",
+        ),
+    ],
+)
+def test_each_step_has_a_way_back(one: Step, calls: list[tuple[str, dict[str, Any]]]) -> None:
+    """By the reservation that the step was about."""
+    scorer = Scorer()
+    assert undo([Outcome(0, one, "done", "m2", 9)], Calls(scorer, all_or_nothing=True)) == {}
+    assert json.loads(json.dumps(scorer.calls)) == [[method, params] for method, params in calls]
+
+
+def test_the_profile_checks_what_is_put_back() -> None:
+    """As it checked the steps."""
+    scorer = Scorer()
+    undo([Outcome(0, step("change", changes={"cpu": 3.0})), Outcome(1, step("release"))], Calls(scorer, "seed"))
+    assert [params.get("profile") for _, params in scorer.calls] == ["seed", None, "seed"]
+
+
+def test_the_last_one_is_undone_first_and_each_once() -> None:
+    """A move of two parts is one step, and so is one whose second part was refused."""
+    steps = [step("change", changes={"cpu": 3.0}), step("move", changes={"role": "master"})]
+    scorer = Scorer({"i master": NO_ROOM})
+    outcomes = list(carry_out(steps, Calls(scorer), OnRefusal.STOP))
+    assert outcomes[-1].begun
+    scorer.calls.clear()
+    undo(outcomes, Calls(scorer))
+    assert [tuple(params.keys() - OWN.keys()) for _, params in scorer.calls] == [("cancel_move",), ("role",), ("cpu",)]
+
+
+@pytest.mark.parametrize(
+    ("code", "action", "undone_too"),
+    [
+        ("UNAVAILABLE", "move", True), ("INTERNAL", "move", True), ("RESOURCE_EXHAUSTED", "move", False),
+        ("UNAVAILABLE", "place", False),
+    ],
+)  # fmt: skip
+def test_a_step_without_an_answer_is_undone_too(code: str, action: str, undone_too: bool) -> None:
+    """It may have been carried out; a new instance may be another's and is not released."""
+    scorer = Scorer()
+    undo([Outcome(0, step(action)).after(WindwardError(code, "away"))], Calls(scorer))
+    assert bool(scorer.calls) == undone_too
+
+
+def test_what_was_not_tried_is_not_undone() -> None:
+    """Nor what was dropped."""
+    outcomes = [
+        Outcome(0, step("move"), "not tried", error=SILENT),
+        Outcome(1, step("move"), "dropped", cause=STEPS[0]),
+    ]
+    assert undo(outcomes, Calls(NoScorer())) == {}
+
+
+@pytest.mark.parametrize(
+    ("refused", "left"),
+    [
+        ({}, {}),
+        ({"update": NO_ROOM}, {0: NO_ROOM}),
+        ({"release": WindwardError("NOT_FOUND", "gone")}, {}),
+        ({"release": NO_ROOM}, {1: NO_ROOM}),
+        ({"release": SILENT}, {1: SILENT}),
+    ],
+    ids=["all", "a size", "it had expired", "a release", "no answer"],
+)
+def test_what_cannot_be_undone_is_told(refused: dict[str, WindwardError], left: dict[int, WindwardError]) -> None:
+    """The others are; a reservation that is no more needs no release."""
+    scorer = Scorer(refused)
+    made = [Outcome(0, step("change", changes={"cpu": 0.5})), Outcome(1, Step("place", "j"), "done", "m1", 9)]
+    assert undo(made, Calls(scorer)) == left
+    assert [method for method, _ in scorer.calls] == ["release", "update"]
