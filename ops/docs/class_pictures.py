@@ -10,7 +10,8 @@ import numpy as np
 from ops.docs.concept_pictures import BLUE, GREEN, ORANGE
 from ops.docs.drawing import GREY, svg
 from schemas.resources import CPU, PRIORITY_CLASSES
-from scorer.commands.shared.fleet_file import OfflineFleet, read_fleet
+from scorer.commands.shared.fleet_file import read_fleet
+from scorer.fleet_state import FleetState
 from scorer.planning.drain.evicting import Advice, evicting
 from scorer.ranking.class_sums import class_sums
 from scorer.ranking.profiles.profile import Profile
@@ -89,7 +90,7 @@ def _advice(prod: float) -> Advice:
     return advice
 
 
-def _fleet(prod: float, others: Sequence[Mapping[str, Any]] = ()) -> OfflineFleet:
+def _fleet(prod: float, others: Sequence[Mapping[str, Any]] = ()) -> FleetState:
     there = {
         "name": "m",
         "capacity": {"cpu": CORES, "memory": "128G"},

@@ -9,7 +9,8 @@ from ops.docs.concept_pictures import BLUE, GREEN, ORANGE, PURPLE
 from ops.docs.drawing import GREY, svg
 from ops.docs.fleet import CAPACITY, machine
 from schemas.rpc.request import read_request
-from scorer.commands.shared.fleet_file import OfflineFleet, read_fleet
+from scorer.commands.shared.fleet_file import read_fleet
+from scorer.fleet_state import FleetState
 from scorer.planning.capacity.room import room
 from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import Drained, drain
@@ -125,7 +126,7 @@ def capacity(axes: Any) -> None:
     axes.legend(frameon=False, fontsize=7, loc="upper center", ncols=3)
 
 
-def _holding(name: str, promised: float, used: float) -> OfflineFleet:
+def _holding(name: str, promised: float, used: float) -> FleetState:
     there = {"id": "there", "machine": name, "cpu": promised, "memory": "20G"}
     return read_fleet({"machines": [machine(name, cpu=used)], "instances": [there]})
 

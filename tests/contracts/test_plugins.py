@@ -16,7 +16,7 @@ import pytest
 
 import scorer
 from schemas.rpc.request import Request, read_request
-from scorer.commands.shared.fleet_file import OfflineFleet, read_fleet
+from scorer.commands.shared.fleet_file import FleetState, read_fleet
 from scorer.ledger.view.view import instance_of
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.machines.machines import Machines
@@ -101,7 +101,7 @@ def described(numbers: list[int]) -> dict[str, Any]:
 
 
 @lru_cache
-def fleet_file(numbers: tuple[int, ...]) -> OfflineFleet:
+def fleet_file(numbers: tuple[int, ...]) -> FleetState:
     """Return the fleet of these machines, read once: no plugin changes it (`test_nothing_it_is_given_is_changed`)."""
     return read_fleet(described(list(numbers)))
 

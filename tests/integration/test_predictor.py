@@ -10,7 +10,7 @@ import pytest
 from schemas.names import Names
 from scorer.background.predictor import Predictor
 from scorer.classes.prediction import Histograms, Peaks
-from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.commands.shared.fleet_file import FleetState
 from scorer.live.loader import Loader
 from scorer.wire import Wire
 from tests.scorer.fleets import fleet, machine
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 START_S, LOOK_S = 1_800_000_000.0, 300.0
 
 
-def seen(now_s: float, prod: float) -> OfflineFleet:
+def seen(now_s: float, prod: float) -> FleetState:
     """A machine of 10 cores: prod uses so much, one that nobody measures asks for a core, the system uses a half."""
     instances = [
         {"id": "p", "machine": "m", "cpu": 8, "usage": {"cpu": prod, "memory": 10}},

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from schemas.rpc.request import Request, read_request
-from scorer.commands.shared.fleet_file import OfflineFleet, read_fleet
+from scorer.commands.shared.fleet_file import FleetState, read_fleet
 from scorer.ranking.explanation import explain
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles import plugins
@@ -41,7 +41,7 @@ def machine(name: str = "m", cpu: Any = 10.0, memory: Any = 100.0, **more: Any) 
     return {"name": name, "capacity": capacity | more.pop("capacity", {}), **more}
 
 
-def fleet(*machines: dict[str, Any], **more: Any) -> OfflineFleet:
+def fleet(*machines: dict[str, Any], **more: Any) -> FleetState:
     """Return the fleet of these machines."""
     return read_fleet({"machines": list(machines), **more})
 
@@ -81,7 +81,7 @@ HowRanked = Mapping[str, Any] | Profile | str
 """A profile: its settings, itself, or the name of a built-in one."""
 
 
-def ranked(offline: OfflineFleet, profile: HowRanked, asked: Request | None = None) -> Ranking:
+def ranked(offline: FleetState, profile: HowRanked, asked: Request | None = None) -> Ranking:
     """Return the ranking of a fleet; settings are read as a profile file is."""
     if isinstance(profile, str):
         profile = load_profiles().choose(profile)
@@ -90,7 +90,7 @@ def ranked(offline: OfflineFleet, profile: HowRanked, asked: Request | None = No
     return rank(asked or request(), offline.snapshot, offline.ledger, profile, offline.now_s)
 
 
-def told(offline: OfflineFleet, profile: HowRanked, asked: Request | None = None) -> dict[str, dict[str, Any]]:
+def told(offline: FleetState, profile: HowRanked, asked: Request | None = None) -> dict[str, dict[str, Any]]:
     """Return what the answer tells of every machine, by name, in the order of the file."""
     answer = explain.answer(ranked(offline, profile, asked), explain_all=True)
     of = {each["machine"]: each for each in answer["machines"]}
@@ -98,7 +98,7 @@ def told(offline: OfflineFleet, profile: HowRanked, asked: Request | None = None
 
 
 def score_told(
-    offline: OfflineFleet, score: Mapping[str, Any], asked: Request | None = None, **profile: Any
+    offline: FleetState, score: Mapping[str, Any], asked: Request | None = None, **profile: Any
 ) -> dict[str, dict[str, Any]]:
     """Return what the answer tells of one score on every machine: `raw` and its details; {} where it did not run."""
     answer = told(offline, {**profile, "scores": [score]}, asked)
@@ -106,28 +106,28 @@ def score_told(
 
 
 def raw_scores(
-    offline: OfflineFleet, score: Mapping[str, Any], asked: Request | None = None, **profile: Any
+    offline: FleetState, score: Mapping[str, Any], asked: Request | None = None, **profile: Any
 ) -> dict[str, float]:
     """Return the value of one score on every machine, before it is normalised, by machine's name."""
     return {name: each["raw"] for name, each in score_told(offline, score, asked, **profile).items()}
 
 
 def verdicts(
-    offline: OfflineFleet, of_filter: Mapping[str, Any], asked: Request | None = None, **profile: Any
+    offline: FleetState, of_filter: Mapping[str, Any], asked: Request | None = None, **profile: Any
 ) -> dict[str, dict[str, Any]]:
     """Return what the answer tells of one filter on every machine; allowed where the filter did not run."""
     answer = told(offline, {**profile, "filters": [of_filter]}, asked)
     return {name: next(iter(each["filters"]), {"allowed": True}) for name, each in answer.items()}
 
 
-def see(offline: OfflineFleet, asked: Request | None = None, load_model: LoadModel | None = None) -> Machines:
+def see(offline: FleetState, asked: Request | None = None, load_model: LoadModel | None = None) -> Machines:
     """Return the machines as a decision sees them."""
     seen = fleet_of(offline.snapshot, offline.ledger, load_model or LoadModel())
     return Machines(seen, asked or request(), offline.now_s)
 
 
 def scores(
-    plugin: Any, offline: OfflineFleet, asked: Request | None = None, load_model: LoadModel | None = None
+    plugin: Any, offline: FleetState, asked: Request | None = None, load_model: LoadModel | None = None
 ) -> dict[str, float]:
     """Return what a score says of each machine."""
     asked = asked or request()
@@ -137,7 +137,7 @@ def scores(
 
 
 def allowed(
-    plugin: Any, offline: OfflineFleet, asked: Request | None = None, load_model: LoadModel | None = None
+    plugin: Any, offline: FleetState, asked: Request | None = None, load_model: LoadModel | None = None
 ) -> dict[str, bool]:
     """Return whom a filter lets pass."""
     asked = asked or request()

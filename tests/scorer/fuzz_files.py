@@ -20,7 +20,7 @@ from schemas.resources import PRIORITY_CLASSES
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.commands.planning.wanted_file import InvalidWanted, read_wanted
 from scorer.commands.shared.fleet_fields import InvalidFleet
-from scorer.commands.shared.fleet_file import OfflineFleet, read_fleet
+from scorer.commands.shared.fleet_file import FleetState, read_fleet
 from scorer.planning.balance.advice import advice
 from scorer.planning.drain.evicting import evicting
 from scorer.planning.wanted.wanted import compare
@@ -90,7 +90,7 @@ def mutated_fleet(rng: random.Random) -> Any:
     return value
 
 
-def read_profile(rng: random.Random, offline: OfflineFleet) -> str:
+def read_profile(rng: random.Random, offline: FleetState) -> str:
     """Read one, rank and balance by it."""
     text = mutated_profile(rng)
     try:
@@ -108,7 +108,7 @@ def read_profile(rng: random.Random, offline: OfflineFleet) -> str:
     return "profile read"
 
 
-def by_class(rng: random.Random, offline: OfflineFleet, profile: Profile) -> None:
+def by_class(rng: random.Random, offline: FleetState, profile: Profile) -> None:
     """Rank an instance of any class, and look for what no longer fits."""
     asked = Request(cpu=1.0, memory=1e9, priority_class=rng.choice(PRIORITY_CLASSES))  # type: ignore[arg-type]
     answer(rank(asked, offline.snapshot, offline.ledger, profile, offline.now_s), explain_all=True)
@@ -145,7 +145,7 @@ WANTED = [
 ]
 
 
-def read_wanted_file(rng: random.Random, profile: Profile, offline: OfflineFleet) -> str:
+def read_wanted_file(rng: random.Random, profile: Profile, offline: FleetState) -> str:
     """Read a file of wanted instances with other values or bytes, and compare it with a fleet."""
     records = json.loads(json.dumps(WANTED))
     for _ in range(rng.randint(0, 3)):

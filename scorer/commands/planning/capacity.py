@@ -25,7 +25,7 @@ from scorer.settings import LedgerSettings
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
-    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.fleet_state import FleetState
     from scorer.planning.capacity.room import Room
     from scorer.ranking.profiles.profile import Profile
 
@@ -92,7 +92,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     return ask.OK if answer["fit"] else ask.NO_MACHINE
 
 
-def _answer(settings: CapacitySettings, request: Request, fleet: OfflineFleet, profile: Profile) -> dict[str, Any]:
+def _answer(settings: CapacitySettings, request: Request, fleet: FleetState, profile: Profile) -> dict[str, Any]:
     from scorer.planning.capacity.room import room
 
     snapshot, ledger, now_s = fleet.snapshot, fleet.ledger, fleet.now_s
@@ -114,7 +114,7 @@ def _answer(settings: CapacitySettings, request: Request, fleet: OfflineFleet, p
 
 
 def _lost(
-    label: Mapping[str, str], request: Request, fleet: OfflineFleet, profile: Profile
+    label: Mapping[str, str], request: Request, fleet: FleetState, profile: Profile
 ) -> tuple[dict[str, Any], Room]:
     """Return the counts of the lost machines' instances, and the room on the other machines."""
     import msgspec
@@ -136,7 +136,7 @@ def _lost(
     return told, here
 
 
-def _by(key: str, here: Room, fleet: OfflineFleet) -> dict[str, int]:
+def _by(key: str, here: Room, fleet: FleetState) -> dict[str, int]:
     """Return copies by the values of a label, most first; "" for machines without it."""
     found: dict[str, int] = {}
     for row, (name, count) in enumerate(zip(here.machines, here.copies.tolist(), strict=True)):
@@ -145,7 +145,7 @@ def _by(key: str, here: Room, fleet: OfflineFleet) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _one_more(request: Request, fleet: OfflineFleet, profile: Profile) -> list[dict[str, Any]]:
+def _one_more(request: Request, fleet: FleetState, profile: Profile) -> list[dict[str, Any]]:
     """Return how many copies an idle and empty machine of each size takes; the most frequent sizes."""
     import numpy as np
 

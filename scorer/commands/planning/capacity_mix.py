@@ -12,16 +12,14 @@ from schemas.values.durations import duration
 from scorer.commands.shared.show import amount, ratio
 
 if TYPE_CHECKING:
-    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.fleet_state import FleetState
     from scorer.planning.capacity.mix import Kind
     from scorer.ranking.profiles.profile import Profile
 
 _SHOWN = ("cpu", "memory")
 
 
-def mix_answer(
-    since_s: float, by: str, lost: Mapping[str, str], fleet: OfflineFleet, profile: Profile
-) -> dict[str, Any]:
+def mix_answer(since_s: float, by: str, lost: Mapping[str, str], fleet: FleetState, profile: Profile) -> dict[str, Any]:
     """Return the answer for JSON; ``lost``: the label whose machines are lost first, or none.
 
     Raises SettingsError when nothing was placed lately, or no machine has the label.
@@ -70,7 +68,7 @@ def _kind(kind: Kind) -> dict[str, Any]:
     }
 
 
-def _by(key: str, copies: Mapping[str, int], fleet: OfflineFleet) -> dict[str, int]:
+def _by(key: str, copies: Mapping[str, int], fleet: FleetState) -> dict[str, int]:
     """Return copies by the values of a label, or by machine, most first."""
     found: Counter[str] = Counter()
     for row, name in enumerate(fleet.snapshot.names):

@@ -30,7 +30,7 @@ from scorer.settings import ClientSettings, LedgerSettings
 from scorer.wire import AWAY, Wire
 
 if TYPE_CHECKING:
-    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.fleet_state import FleetState
 
 POLL_S = 1.0
 """The interval at which `await_empty` reads the ledger, s."""
@@ -115,7 +115,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         return ask.report(error, "drain", settings)
 
 
-def _of_file(settings: DrainSettings, fleet: OfflineFleet) -> list[str]:
+def _of_file(settings: DrainSettings, fleet: FleetState) -> list[str]:
     rules = fleet.snapshot.rules
     known = {name: rules.labels(row) for row, name in enumerate(fleet.snapshot.names)}
     return meant(settings.words, settings.selector, known, ahead=None)
@@ -154,7 +154,7 @@ def _live(settings: DrainSettings) -> int:
 
 
 def _answer(
-    settings: DrainSettings, fleet: OfflineFleet, machines: Sequence[str], *, profile: Any = None
+    settings: DrainSettings, fleet: FleetState, machines: Sequence[str], *, profile: Any = None
 ) -> dict[str, Any]:
     from schemas.rpc.request import InvalidRequest
     from scorer.planning.drain.consolidate import consolidate

@@ -11,7 +11,7 @@ from scorer.commands.machines.operator_facts import in_words
 from scorer.commands.shared.show import amount
 
 if TYPE_CHECKING:
-    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.fleet_state import FleetState
     from scorer.ledger.record.instance import Instance
     from scorer.planning.drain.consolidate import Consolidated
     from scorer.planning.drain.drain import Drained
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _SHOWN = ("cpu", "memory")
 
 
-def drain_answer(drained: Drained, profile: Profile, fleet: OfflineFleet) -> dict[str, Any]:
+def drain_answer(drained: Drained, profile: Profile, fleet: FleetState) -> dict[str, Any]:
     """Return the plan for JSON: the moves in their order, and the blocked instances with their reasons."""
     return {
         "drained": list(drained.machines),

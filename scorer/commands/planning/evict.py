@@ -21,7 +21,7 @@ from scorer.settings import ClientSettings, LedgerSettings
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
-    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
 
 
@@ -65,7 +65,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     return ask.OK
 
 
-def _answer(settings: EvictSettings, fleet: OfflineFleet, profile: Profile) -> dict[str, Any]:
+def _answer(settings: EvictSettings, fleet: FleetState, profile: Profile) -> dict[str, Any]:
     from scorer.planning.drain.evicting import evicting
 
     advice = evicting(fleet.snapshot, fleet.ledger, profile, fleet.now_s, settings.evictions_max, settings.same)

@@ -28,7 +28,7 @@ from scorer.settings import ClientSettings, LedgerSettings
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
-    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.fleet_state import FleetState
     from scorer.planning.wanted.steps import Wanted
     from scorer.ranking.profiles.profile import Profile
 
@@ -102,7 +102,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     return CHANGES if answer["steps"] else ask.OK
 
 
-def _found(settings: PlanSettings, profile: Profile) -> tuple[OfflineFleet, Wanted]:
+def _found(settings: PlanSettings, profile: Profile) -> tuple[FleetState, Wanted]:
     """Return the fleet and the plan; raises SettingsError, or one of `scorer.wire.AWAY`."""
     from scorer.commands.planning.wanted_file import InvalidWanted, read_text, read_wanted
     from scorer.planning.wanted.wanted import compare

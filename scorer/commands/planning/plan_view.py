@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.process.tables import Column, Screen, table
 
 if TYPE_CHECKING:
-    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.fleet_state import FleetState
     from scorer.planning.wanted.steps import Wanted
     from scorer.ranking.profiles.profile import Profile
 
@@ -20,7 +20,7 @@ _WORDS = {
 _UNKNOWN = ("DEADLINE_EXCEEDED", "UNAVAILABLE")
 
 
-def plan_answer(found: Wanted, profile: Profile, fleet: OfflineFleet) -> dict[str, Any]:
+def plan_answer(found: Wanted, profile: Profile, fleet: FleetState) -> dict[str, Any]:
     """Return the plan as JSON has it: every step but those that change nothing, in their order."""
     return {
         "profile": profile.name,

@@ -29,7 +29,7 @@ from scorer.settings import ClientSettings, LedgerSettings
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
-    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.fleet_state import FleetState
     from scorer.planning.balance.by_overload import Plan
     from scorer.planning.moves import Calls, Outcome
     from scorer.ranking.profiles.profile import Profile
@@ -104,7 +104,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     return _code(answer) if settings.apply else ask.OK
 
 
-def planned(settings: RebalanceSettings, profile: Profile) -> tuple[Plan, OfflineFleet]:
+def planned(settings: RebalanceSettings, profile: Profile) -> tuple[Plan, FleetState]:
     """Return the plan of the last round, and the fleet that it is for; raises one of `scorer.wire.AWAY`."""
     from scorer.planning.balance.advice import advice
     from scorer.planning.balance.rounds import Rounds, condition_of

@@ -11,7 +11,7 @@ from schemas.values.durations import duration
 from scorer.commands.shared.show import ratio, time_of
 
 if TYPE_CHECKING:
-    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.fleet_state import FleetState
     from scorer.ledger.record.instance import Instance
     from scorer.planning.balance.by_overload import Plan
     from scorer.planning.balance.moves import Step
@@ -25,7 +25,7 @@ _FLEET_WORDS = {
 }
 
 
-def plan_answer(plan: Plan, profile: Profile, fleet: OfflineFleet) -> dict[str, Any]:
+def plan_answer(plan: Plan, profile: Profile, fleet: FleetState) -> dict[str, Any]:
     """Return the plan, JSON-ready; utilization and overload are pairs: before, after.
 
     An instance that should leave and for which there is no machine has null as its target.

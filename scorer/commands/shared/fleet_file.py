@@ -39,7 +39,6 @@ instances that ended, ``ended_ago_s`` (0) ago: a profile with ``debits`` subtrac
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -53,27 +52,18 @@ from schemas.values.errors import field_error
 from scorer.commands.shared.fleet_fields import FleetFile, InvalidFleet
 from scorer.commands.shared.fleet_table import window_table
 from scorer.commands.shared.fleet_usage import FIELDS, usage_table
+from scorer.fleet_state import FleetState
 from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.snapshot.builder import build_snapshot
-from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.usages import Usages, UsageTable
 
-__all__ = ["InvalidFleet", "OfflineFleet", "read_fleet"]
+__all__ = ["FleetState", "InvalidFleet", "read_fleet"]
 
 LONG_AGO_S = 7 * 86_400.0
 
 
-@dataclass(frozen=True)
-class OfflineFleet:
-    """The inputs of a decision, from a file."""
-
-    snapshot: Snapshot
-    ledger: LedgerView
-    now_s: float
-
-
-def read_fleet(value: Any) -> OfflineFleet:
+def read_fleet(value: Any) -> FleetState:
     """Return the fleet in decoded JSON; a bare list is the list of machines.
 
     Raises InvalidFleet.
@@ -111,7 +101,7 @@ def read_fleet(value: Any) -> OfflineFleet:
     snapshot = build_snapshot(
         [table], facts, operator, ledger_machines=ledger.machine_names, learned=learned, usages=usages
     )
-    return OfflineFleet(snapshot, ledger, file.now)
+    return FleetState(snapshot, ledger, file.now)
 
 
 def _operator(name: str, entry: Mapping[str, Any]) -> OperatorFacts:

@@ -17,12 +17,12 @@ from scorer.wire import Wire
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scorer.commands.shared.fleet_file import OfflineFleet
+    from scorer.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
     from scorer.settings import LedgerSettings
 
 
-def whole_fleet(settings: LedgerSettings, file: str | None) -> OfflineFleet:
+def whole_fleet(settings: LedgerSettings, file: str | None) -> FleetState:
     """Return the fleet of a file, or the running one; raises SettingsError, or one of `scorer.wire.AWAY`."""
     return _running(settings) if file is None else _of_file(file)
 
@@ -38,7 +38,7 @@ def chosen_profile(name: str, files: Sequence[str]) -> Profile:
         raise SettingsError(f"profile: {error}") from None
 
 
-def _of_file(path: str) -> OfflineFleet:
+def _of_file(path: str) -> FleetState:
     from scorer.commands.shared.fleet_file import InvalidFleet, read_fleet
 
     try:
@@ -47,8 +47,8 @@ def _of_file(path: str) -> OfflineFleet:
         raise SettingsError(f"machines: {path}: {error}") from None
 
 
-def _running(settings: LedgerSettings) -> OfflineFleet:
-    from scorer.commands.shared.fleet_file import OfflineFleet
+def _running(settings: LedgerSettings) -> FleetState:
+    from scorer.fleet_state import FleetState
     from scorer.ledger.store.follower import Follower
     from scorer.ledger.store.reader import UnknownFormat
     from scorer.ledger.store.scripts import Ledger
@@ -65,4 +65,4 @@ def _running(settings: LedgerSettings) -> OfflineFleet:
     finally:
         windows.close()
         ledger.close()
-    return OfflineFleet(snapshot or build_snapshot((), {}, {}), follower.view, time.time())
+    return FleetState(snapshot or build_snapshot((), {}, {}), follower.view, time.time())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.commands.shared.fleet_file import FleetState
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import Profile
@@ -15,21 +15,19 @@ from tests.scorer.fleets import fleet, machine, request
 PROFILES = load_profiles()
 
 
-def ranked(
-    offline: OfflineFleet, profile: str | Profile = "windward", kept: Kept | None = None, **asked: Any
-) -> Ranking:
+def ranked(offline: FleetState, profile: str | Profile = "windward", kept: Kept | None = None, **asked: Any) -> Ranking:
     """Return the ranking of a fleet under a profile."""
     chosen = PROFILES.choose(profile) if isinstance(profile, str) else profile
     return rank(request(**asked), offline.snapshot, offline.ledger, chosen, offline.now_s, kept)
 
 
-def mixed() -> OfflineFleet:
+def mixed() -> FleetState:
     """Return five machines of which none takes much: three busy, two stale."""
     busy = [machine(f"busy{n}", usage={"cpu": 9.5, "memory": 10}) for n in range(3)]
     return fleet(*busy, *(machine(f"old{n}", usage={"cpu": 1, "memory": 1}, age_s=900) for n in range(2)))
 
 
-def small_fleet() -> OfflineFleet:
+def small_fleet() -> FleetState:
     """Return two machines that differ in labels, in a taint, and in what runs there."""
     return fleet(
         machine(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.ranking.explanation.explain import answer
@@ -60,7 +60,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def everything() -> OfflineFleet:
+def everything() -> FleetState:
     """Return a fleet with something of each kind: old, silent, cordoned and tainted machines, learned use, leavers."""
     usage = {"cpu": {"mean": 3, "std": 1, "p95": 5, "max": 7}, "memory": "20G", "nic": "1M", "disk": 0.2}
     capacity = {"nic": "1G", "disk": 1}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.commands.shared.fleet_file import FleetState
 from scorer.placement.choosing.plan import plan
 from scorer.planning.thresholds.eviction_order import OrderColumns
 from scorer.planning.thresholds.low_node_load import Rules, low_node_load
@@ -32,7 +32,7 @@ INTEGERS = {
 }
 
 
-def three_machines(*more: dict[str, Any]) -> OfflineFleet:
+def three_machines(*more: dict[str, Any]) -> FleetState:
     """Return the study's 3 machines of 64 cores and 64 G: 50, 30, 10 cores and 10, 30, 50 G are allocated."""
     allocated = ((50, 10), (30, 30), (10, 50))
     return fleet(

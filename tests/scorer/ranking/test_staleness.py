@@ -10,12 +10,12 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.staleness import degraded
 from scorer.snapshot.builder import build_snapshot
-from tests.scorer.fleets import OfflineFleet, fleet, machine, ranked, request
+from tests.scorer.fleets import FleetState, fleet, machine, ranked, request
 
 DEFAULT = load_profiles().choose()
 
 
-def mixed(old: int, fresh: int) -> OfflineFleet:
+def mixed(old: int, fresh: int) -> FleetState:
     """Return a fleet of an old, loaded machine, other old ones and fresh ones."""
     loads = [9.0] + [1.0] * (old - 1)
     machines = [machine(f"old{n}", usage={"cpu": load, "memory": 1}, age_s=5000) for n, load in enumerate(loads)]

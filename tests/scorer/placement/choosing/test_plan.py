@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.rpc.request import InvalidRequest, Request
-from scorer.commands.shared.fleet_file import OfflineFleet, read_fleet
+from scorer.commands.shared.fleet_file import FleetState, read_fleet
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing import shortlist
 from scorer.placement.choosing.copies import place_identical
@@ -27,7 +27,7 @@ from tests.scorer.fleets import fleet, machine, request
 PROFILES = load_profiles()
 
 
-def one_at_a_time(requests: list[Request], offline: OfflineFleet, profile: Profile) -> list[str | None]:
+def one_at_a_time(requests: list[Request], offline: FleetState, profile: Profile) -> list[str | None]:
     """Return where each goes when it is ranked, placed in the ledger, and then the next."""
     found: list[str | None] = []
     kept = Kept()
@@ -39,7 +39,7 @@ def one_at_a_time(requests: list[Request], offline: OfflineFleet, profile: Profi
     return found
 
 
-def planned(requests: list[Request], offline: OfflineFleet, profile: Profile) -> list[str | None]:
+def planned(requests: list[Request], offline: FleetState, profile: Profile) -> list[str | None]:
     """Return where the batch goes."""
     return list(plan(requests, offline.snapshot, offline.ledger, profile, offline.now_s).machines)
 
@@ -163,7 +163,7 @@ def test_a_machine_that_marks_an_end_does_not_precede_its_equals() -> None:
     assert short == [f"m{n:02}" for n in range(5)]
 
 
-def four(**more: Any) -> OfflineFleet:
+def four(**more: Any) -> FleetState:
     """Return four equal idle machines in two racks."""
     return fleet(
         *(

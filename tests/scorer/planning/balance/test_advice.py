@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.record.moving import Moving
 from scorer.planning.balance.advice import advice
@@ -46,13 +46,13 @@ LIMITS = st.fixed_dictionaries(
 )
 
 
-def advised(of: OfflineFleet, pending: dict[str, str] | None = None, **rebalance: Any) -> Plan:
+def advised(of: FleetState, pending: dict[str, str] | None = None, **rebalance: Any) -> Plan:
     """The plan of a fleet by these settings."""
     profile = replace(load_profiles().choose("windward"), rebalance=Rebalancing(**rebalance))
     return advice(of.snapshot, of.ledger, profile, of.now_s, pending=pending)
 
 
-def any_fleet(seed: int) -> OfflineFleet:
+def any_fleet(seed: int) -> FleetState:
     """Machines of different sizes and loads; instances of all classes, some in clusters."""
     rng = np.random.default_rng(seed)
     machines = [

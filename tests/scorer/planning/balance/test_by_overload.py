@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.commands.shared.fleet_file import FleetState
 from scorer.planning.balance.by_overload import Plan, rebalance
 from scorer.planning.balance.search import Bounds
 from scorer.planning.candidates import Wish
@@ -15,7 +15,7 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from tests.scorer.fleets import fleet, machine
 
 
-def hot_and_cold(**more: object) -> OfflineFleet:
+def hot_and_cold(**more: object) -> FleetState:
     """One machine near its limit with five instances, three that are half idle."""
     machines = [
         machine("hot", 10, 100, usage={"cpu": {"mean": 9.4, "std": 0.5}, "memory": 20}, **more),
@@ -25,7 +25,7 @@ def hot_and_cold(**more: object) -> OfflineFleet:
     return fleet(*machines, instances=instances)
 
 
-def planned(of: OfflineFleet, profile: str = "windward", **wish: object) -> Plan:
+def planned(of: FleetState, profile: str = "windward", **wish: object) -> Plan:
     """The plan of a fleet; names of `Bounds` go there."""
     bounds = {name: wish.pop(name) for name in Bounds.__dataclass_fields__ if name in wish}
     return rebalance(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.commands.shared.fleet_file import FleetState
 from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.by_thresholds import leaving
 from scorer.planning.balance.rounds import Rounds, condition_of
@@ -20,7 +20,7 @@ def usage(cpu: float) -> dict[str, Any]:
     return {"usage": {"cpu": {"mean": cpu, "std": 0.2}, "memory": 5}}
 
 
-def hot(**more: Any) -> OfflineFleet:
+def hot(**more: Any) -> FleetState:
     """One machine above the threshold with four instances, three with room."""
     machines = [machine("hot", **usage(8)), *(machine(f"cold{n}", **usage(1)) for n in range(3))]
     return fleet(
@@ -28,7 +28,7 @@ def hot(**more: Any) -> OfflineFleet:
     )
 
 
-def planned(of: OfflineFleet, now_s: float = 0.0, **more: Any) -> Plan:
+def planned(of: FleetState, now_s: float = 0.0, **more: Any) -> Plan:
     """The plan by thresholds; the rest are settings."""
     state = {name: more.pop(name) for name in ("rounds", "pending") if name in more}
     settings = Rebalancing(rule="thresholds", **{**THRESHOLDS, **more})

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.commands.shared.fleet_file import FleetState
 from scorer.planning.balance import cost
 from scorer.planning.balance.cost import LASTS_S
 from scorer.planning.balance.loads import Loads
@@ -22,7 +22,7 @@ NIC = 1e9
 GIB = 2.0**30
 
 
-def hot(**instance: Any) -> OfflineFleet:
+def hot(**instance: Any) -> FleetState:
     """A hot machine with one instance, and a cold one; memory in bytes, NICs of 1 GB/s."""
     machines = [
         machine(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.view.overlay import Overlay
 from scorer.planning.capacity.mix import Mix, mix_of
 from scorer.planning.capacity.mix_room import GREEDY_MAX, MixRoom, mix_room
@@ -18,7 +18,7 @@ from tests.scorer.fleets import fleet, machine
 IDLE = {"cpu": 0, "memory": 0}
 
 
-def of_sizes(*cpus: float, machines: tuple[float, ...] = (8, 8), **more: object) -> OfflineFleet:
+def of_sizes(*cpus: float, machines: tuple[float, ...] = (8, 8), **more: object) -> FleetState:
     """Machines of these cores, and an instance of each size on a machine of its own."""
     return fleet(
         machine("old", 100, 1e4, usage=IDLE, operator={"cordon": True}),
@@ -27,7 +27,7 @@ def of_sizes(*cpus: float, machines: tuple[float, ...] = (8, 8), **more: object)
     )
 
 
-def fits(of: OfflineFleet, profile: str = "kubernetes", greedy_max: int = GREEDY_MAX) -> tuple[Mix, MixRoom, Overlay]:
+def fits(of: FleetState, profile: str = "kubernetes", greedy_max: int = GREEDY_MAX) -> tuple[Mix, MixRoom, Overlay]:
     """The mix, and how many more of it fit."""
     mix, overlay = mix_of(of.ledger.instances.values(), 0.0), Overlay(of.ledger)
     found = mix_room(mix, of.snapshot, overlay, load_profiles().choose(profile), of.now_s, greedy_max)

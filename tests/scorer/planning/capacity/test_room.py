@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.planning.capacity.room import MACHINE_MAX, Room, room
@@ -18,12 +18,12 @@ from scorer.ranking.rank import rank
 from tests.scorer.fleets import fleet, machine, request
 
 
-def found(of: OfflineFleet, profile: str = "windward", **params: Any) -> Room:
+def found(of: FleetState, profile: str = "windward", **params: Any) -> Room:
     """The room of a fleet."""
     return room(request(**params), of.snapshot, of.ledger, load_profiles().choose(profile), of.now_s)
 
 
-def one_by_one(of: OfflineFleet, profile: str, **params: Any) -> list[int]:
+def one_by_one(of: FleetState, profile: str, **params: Any) -> list[int]:
     """Copies by machine when they are placed one after the other until none fits."""
     asked, overlay, counts = request(**params), Overlay(of.ledger), [0] * len(of.snapshot)
     while (
@@ -34,7 +34,7 @@ def one_by_one(of: OfflineFleet, profile: str, **params: Any) -> list[int]:
     return counts
 
 
-def small() -> OfflineFleet:
+def small() -> FleetState:
     """Three machines: idle, half used, and cordoned."""
     return fleet(
         machine("idle", 8, 100, usage={"cpu": 0.5, "memory": 5}),

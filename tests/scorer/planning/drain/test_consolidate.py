@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.view.overlay import Overlay
 from scorer.planning.anew import moved_to
@@ -23,7 +23,7 @@ from scorer.ranking.rank import rank
 from tests.scorer.fleets import fleet, machine
 
 
-def emptied(of: OfflineFleet, count: int, profile: str = "windward", **how: Any) -> Consolidated:
+def emptied(of: FleetState, count: int, profile: str = "windward", **how: Any) -> Consolidated:
     """What a consolidation would do."""
     return consolidate(count, of.snapshot, of.ledger, load_profiles().choose(profile), of.now_s, **how)
 
@@ -33,7 +33,7 @@ def names(found: Consolidated) -> list[str]:
     return [one.machine for one in found.machines]
 
 
-def four(load: float = 2.0, **more: Any) -> OfflineFleet:
+def four(load: float = 2.0, **more: Any) -> FleetState:
     """Machines with 1 to 4 instances of one core and 10 bytes; ``more`` is of those on the first."""
     machines = [
         machine(
@@ -72,7 +72,7 @@ def test_the_cheapest_first() -> None:
         pytest.param(fleet(machine("m", usage={"cpu": 1, "memory": 1})), {}, [], id="nothing is there"),
     ],
 )
-def test_what_is_left_as_it_is(of: OfflineFleet, how: dict[str, Any], expected: list[str]) -> None:
+def test_what_is_left_as_it_is(of: FleetState, how: dict[str, Any], expected: list[str]) -> None:
     """All of a machine's instances move, or none."""
     found = emptied(of, 1, **how)
     assert names(found) == expected

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.record.moving import Moving
@@ -25,12 +25,12 @@ from tests.scorer.fleets import fleet, machine
 IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
 
 
-def drained(of: OfflineFleet, *machines: str, profile: str = "windward", **how: Any) -> Drained:
+def drained(of: FleetState, *machines: str, profile: str = "windward", **how: Any) -> Drained:
     """What a drain of these machines would do."""
     return drain(machines or ("gone",), of.snapshot, of.ledger, load_profiles().choose(profile), of.now_s, **how)
 
 
-def small(*instances: dict[str, Any], **more: Any) -> OfflineFleet:
+def small(*instances: dict[str, Any], **more: Any) -> FleetState:
     """A machine that goes, with these instances, and two of 8 cores that stay."""
     machines = [machine(name, 8, 100, usage=IDLE, labels={"rack": rack}) for name, rack in (("a", "1"), ("b", "2"))]
     gone = machine("gone", 32, 1000, usage={"cpu": 9, "memory": 50}, labels={"rack": "1"})

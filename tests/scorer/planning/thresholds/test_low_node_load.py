@@ -19,7 +19,7 @@ import pytest
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import read_request
-from scorer.commands.shared.fleet_file import OfflineFleet, read_fleet
+from scorer.commands.shared.fleet_file import FleetState, read_fleet
 from scorer.ledger.record.as_request import as_request
 from scorer.planning.balance.by_thresholds import pool_of
 from scorer.planning.balance.scene import scene_of
@@ -89,7 +89,7 @@ def order_of(pods: Sequence[Mapping[str, Any]]) -> OrderColumns:
     )
 
 
-def fleet_file(machines: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> OfflineFleet:
+def fleet_file(machines: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> FleetState:
     """The machines and pods of a row as a fleet file has them: cores and bytes, usage of machines and of instances."""
 
     def amounts(of: Mapping[str, Any]) -> dict[str, float]:
@@ -113,7 +113,7 @@ def fleet_file(machines: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str
 
 
 def read_pool(
-    fleet: OfflineFleet, names: Sequence[str], machines: Sequence[Mapping[str, Any]], pods: Mapping[str, Any]
+    fleet: FleetState, names: Sequence[str], machines: Sequence[Mapping[str, Any]], pods: Mapping[str, Any]
 ) -> Pool:
     """The pool as the product reads it of a fleet; the row says the capacity of pods, and what the product has not."""
     scene = scene_of(fleet.snapshot, fleet.ledger, KUBERNETES, fleet.now_s, Kept())
@@ -158,7 +158,7 @@ def balance(inputs: Mapping[str, Any]) -> list[Eviction]:
     return low_node_load(pool, rules, by_filters(fleet, pool, named), Memory(), MANUAL_S)
 
 
-def by_filters(fleet: OfflineFleet, pool: Pool, pods: Mapping[str, Any]) -> Callable[[int, Integers], Integers]:
+def by_filters(fleet: FleetState, pool: Pool, pods: Mapping[str, Any]) -> Callable[[int, Integers], Integers]:
     """Which machines take a pod, by the profile `kubernetes`."""
     kept = Kept()
 

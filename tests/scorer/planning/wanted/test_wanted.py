@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.rpc.request import Request, read_request
-from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import arrival, copy_with
 from scorer.ledger.record.moving import Moving
@@ -26,14 +26,14 @@ from tests.scorer.fleets import fleet, machine
 IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
 
 
-def two(**more: Any) -> OfflineFleet:
+def two(**more: Any) -> FleetState:
     """An instance on the first of two machines of 8 cores; ``operator`` is of the first one."""
     first = machine("a", 8, 100, usage=IDLE, labels={"disk": "ssd"}, operator=more.pop("operator", {}), **more)
     there = {"id": "i", "machine": "a", "cpu": 2, "memory": 1, "labels": {"app": "x"}, "role": "replica"}
     return fleet(first, machine("b", 8, 100, usage=IDLE), instances=[there])
 
 
-def found(of: OfflineFleet, *wanted: dict[str, Any], profile: str = "windward", **how: Any) -> Wanted:
+def found(of: FleetState, *wanted: dict[str, Any], profile: str = "windward", **how: Any) -> Wanted:
     """The plan."""
     requests = [read_request(one) for one in wanted]
     return compare(requests, of.snapshot, of.ledger, load_profiles().choose(profile), of.now_s, **how)
@@ -271,7 +271,7 @@ def test_a_plan_breaks_no_rule_and_leaves_nothing_to_do(data: st.DataObject) -> 
     assert len(after.ledger) == len(kept) + plan.count("place")
 
 
-def _carry_out(step: Step, overlay: Overlay, by_id: dict[str, Request], of: OfflineFleet, profile: Any) -> None:
+def _carry_out(step: Step, overlay: Overlay, by_id: dict[str, Request], of: FleetState, profile: Any) -> None:
     """Check a step against the ledger with those before, and add it."""
     if step.action == "refuse":
         return

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from schemas.resources import RESOURCES
 from scorer.client import Candidate
-from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.view import instance_of
 from scorer.ranking.estimates.estimate import Estimate
@@ -37,13 +37,13 @@ def one(name: str, cpu: float = 8.0, **more: Any) -> dict[str, Any]:
     return {"id": name, "machine": "m", "cpu": cpu, **more}
 
 
-def host(*instances: dict[str, Any], leavers: Any = (), **more: Any) -> OfflineFleet:
+def host(*instances: dict[str, Any], leavers: Any = (), **more: Any) -> FleetState:
     """A machine of 40 cores that used 20 over its window, half a core of it the system's."""
     about = {"usage": {"cpu": 20}, "system": {"cpu": 0.5}} | more
     return fleet(machine("m", cpu=40, **about), instances=list(instances), leavers=list(leavers), windows_s=[300])
 
 
-def cpu(offline: OfflineFleet, column: str = "mean") -> float:
+def cpu(offline: FleetState, column: str = "mean") -> float:
     """One column's figure of cpu."""
     return float(see(offline, None, MODEL).column(column)[CPU, 0])
 
@@ -67,7 +67,7 @@ def cpu(offline: OfflineFleet, column: str = "mean") -> float:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-def test_the_mean(what: str, offline: OfflineFleet, mean: float, credit: float) -> None:
+def test_the_mean(what: str, offline: FleetState, mean: float, credit: float) -> None:
     """Where enough is measured the sum counts, else the window's mean with its credits and debits.
 
     What was reported until an instance started is of another: load of nobody, until the next report.

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.rpc.request import Request
-from scorer.commands.shared.fleet_file import OfflineFleet, read_fleet
+from scorer.commands.shared.fleet_file import FleetState, read_fleet
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ranking.explanation.explain import answer
@@ -73,7 +73,7 @@ class Refusing:
         return allowed
 
 
-def two_machines() -> OfflineFleet:
+def two_machines() -> FleetState:
     """Return a machine with three instances and one with none."""
     return fleet(machine("a"), machine("b"), instances=[{"id": str(n), "machine": "a"} for n in range(3)])
 
