@@ -8,9 +8,6 @@ import threading
 import time
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
-
-import redis
 
 from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
@@ -24,6 +21,7 @@ from scorer.background.sweeper import Sweeper
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.loader import Loader
+from scorer.live_fleet import refuse_modes
 from scorer.metrics import Metrics
 from scorer.ranking.profiles.catalogue import Profiles, load_profiles
 from scorer.ranking.profiles.profile import ProfileError
@@ -31,7 +29,7 @@ from scorer.ranking.rank import warm
 from scorer.rpc.loop import Rpc
 from scorer.rpc.service import METHODS, ScorerService
 from scorer.settings import ScorerSettings
-from scorer.wire import AWAY, Wire
+from scorer.wire import Wire
 
 log = logging.getLogger("windward.scorer")
 
@@ -62,8 +60,7 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
     arguments, ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
     wire = Wire(arguments)
     same_server = arguments == ledger_arguments
-    for name, given in (("redis_url", arguments), ("ledger_url", ledger_arguments)):
-        refuse_mode(name, given)
+    refuse_modes(settings)
 
     def ledger(on: Wire) -> Ledger:
         return Ledger(on, names, **settings.ledger_bounds())
@@ -129,26 +126,6 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
             pages.stop()
     log.info("scorer.stop", extra={"values": {"scorer": scorer}})
     return 0
-
-
-def refuse_mode(name: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse a Sentinel and a node of a Cluster; a server that is away, or does not report its mode, is accepted.
-
-    Raises SettingsError naming the setting.
-    """
-    wire = Wire(dict(arguments))
-    try:
-        lines = wire.one("INFO", "server").decode().splitlines()
-    except (*AWAY, redis.ResponseError):
-        return
-    finally:
-        wire.close()
-    mode = next((line.partition(":")[2] for line in lines if line.startswith(("redis_mode:", "server_mode:"))), "")
-    if mode in ("cluster", "sentinel"):
-        raise SettingsError(
-            f"{name}: {arguments['url']} runs as a {mode}, which is not supported: "
-            "name one server, or a proxy that follows the master"
-        )
 
 
 def own_version() -> str:

@@ -16,7 +16,8 @@ from ops.exporter.state import Reader
 from schemas.process.logs import configure_logs
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.signals import handle_signals
-from scorer.__main__ import own_version, refuse_mode
+from schemas.process.version import product_version
+from scorer.live_fleet import refuse_modes
 from scorer.ranking.profiles.catalogue import Profiles, load_profiles
 from scorer.ranking.profiles.profile import ProfileError
 
@@ -39,11 +40,9 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 def run(settings: ExporterSettings, profiles: Profiles) -> int:
     """Build the parts, serve until a signal, close everything."""
-    arguments, ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
-    for name, given in (("redis_url", arguments), ("ledger_url", ledger_arguments)):
-        refuse_mode(name, given)
-    reader = Reader(arguments, ledger_arguments, settings.names, settings.ledger_log_length)
-    exporter = Exporter(reader, selection_of(settings), profiles, own_version())
+    refuse_modes(settings)
+    reader = Reader(settings)
+    exporter = Exporter(reader, selection_of(settings), profiles, product_version())
     server = serve(exporter, settings)
     stop = threading.Event()
 

@@ -1,4 +1,4 @@
-"""The state of one page, read with the scorer's own loader and ledger follower.
+"""The state of one page, read as a scorer reads it (`scorer.live_fleet`).
 
 It is read for each scrape (a millisecond or two, when little changed), so it is as new as Redis. While Redis is away
 there is no state, and no page shows an old one.
@@ -9,26 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import redis
 
-from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.classes.class_usage import ClassUsage, class_usage
-from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.reader import UnknownFormat
-from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
-from scorer.live.loader import Loader
+from scorer.live_fleet import LiveFleet
 from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.filters.fresh import Fresh
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.seen import fleet_of
+from scorer.settings import LedgerSettings
 from scorer.snapshot.arrays import Bools
-from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY, Wire
 
@@ -88,45 +85,32 @@ class State:
 class Reader:
     """Reads the state; one at a time."""
 
-    def __init__(
-        self, arguments: dict[str, Any], ledger_arguments: dict[str, Any], names: Names, log_length: int
-    ) -> None:
-        self._wires = {"windows": Wire(arguments), "ledger": Wire(ledger_arguments)}
-        self._same_server = arguments == ledger_arguments
-        self._loader = Loader(self._wires["windows"], names)
-        self._follower = Follower(Ledger(self._wires["ledger"], names, log_length=log_length))
-        self._snapshot = build_snapshot((), {}, {})
+    def __init__(self, settings: LedgerSettings) -> None:
+        self._fleet = LiveFleet.open(settings)
+        self._same_server = settings.redis_arguments() == settings.ledger_arguments()
         self._kept = Kept()
 
     def read(self, profile: Profile, now_s: float) -> State:
         """Return the state now; raises Away."""
+        setting = "redis_url" if self._same_server else "ledger_url"
         try:
-            self._follower.poll()
-            self._follower.require()
+            ledger = self._fleet.read_ledger()
+            setting = "redis_url"
+            snapshot = self._fleet.read_windows()
+            memory = {"windows": self._memory(self._fleet.windows)}
+            if not self._same_server:
+                memory["ledger"] = self._memory(self._fleet.ledger.wire)
         except (*AWAY, UnknownFormat) as error:
-            raise self._away("redis_url" if self._same_server else "ledger_url", error) from None
-        try:
-            self._snapshot = self._loader.refresh(self._follower.view.machine_names) or self._snapshot
-            memory = {name: self._memory(name) for name in self._servers}
-        except AWAY as error:
-            raise self._away("redis_url", error) from None
+            self._fleet.close()
+            raise Away(f"{setting}: {error}") from None
         known = {name: each for name, each in memory.items() if each is not None}
-        return State(self._snapshot, self._follower.view, profile, now_s, known, self._kept)
+        return State(snapshot, ledger, profile, now_s, known, self._kept)
 
-    def _away(self, name: str, error: BaseException) -> Away:
-        """Drop the ledger's copy and the connections, as the server may restart with other data; return the error."""
-        self._follower.forget()
-        self.close()
-        return Away(f"{name}: {error}")
-
-    @property
-    def _servers(self) -> tuple[str, ...]:
-        return ("windows",) if self._same_server else ("windows", "ledger")
-
-    def _memory(self, name: str) -> Memory | None:
+    @staticmethod
+    def _memory(wire: Wire) -> Memory | None:
         """Return a server's memory; None when this user may not read it."""
         try:
-            lines = self._wires[name].one("INFO", "memory").decode().splitlines()
+            lines = wire.one("INFO", "memory").decode().splitlines()
         except redis.ResponseError:
             return None
         said = dict(line.split(":", 1) for line in lines if ":" in line)
@@ -135,5 +119,4 @@ class Reader:
 
     def close(self) -> None:
         """Close the connections."""
-        for wire in self._wires.values():
-            wire.close()
+        self._fleet.close()

@@ -21,8 +21,8 @@ from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.version import product_version
-from scorer.__main__ import refuse_mode
 from scorer.ledger.store.reader import LedgerReader
+from scorer.live_fleet import refuse_modes
 from scorer.wire import Wire
 from streams.agent.__main__ import check_connection_settings, stop_event
 from streams.agent.quiet import quieten
@@ -39,16 +39,14 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     configure_logs(settings.log_level, settings.log_format)
     quieten("kafka")
     check_connection_settings(settings)
-    arguments, ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
-    for name, given in (("redis_url", arguments), ("ledger_url", ledger_arguments)):
-        refuse_mode(name, given)
+    refuse_modes(settings)
     folder, metrics = Folder(settings.record_dir, settings.record_bytes), Metrics(product_version())
     try:
         last = folder.take()
     except RecordingError as error:
         raise SettingsError(str(error)) from None
     position, at = (last.position, last.at) if last is not None else (Position(), 0.0)
-    wire, ledger_wire = Wire(arguments), Wire(ledger_arguments)
+    wire, ledger_wire = Wire(settings.redis_arguments()), Wire(settings.ledger_arguments())
     recorder = Recorder(
         folder,
         lambda: Samples(settings, recorder.position, recorder.last_entry_s or at, time.time()),

@@ -12,12 +12,10 @@ from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
 from schemas.process.settings import load_settings
 from schemas.process.signals import handle_signals
-from scorer.__main__ import own_version, refuse_mode
+from schemas.process.version import product_version
 from scorer.commands.shared.whole_fleet import chosen_profile
-from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
-from scorer.ledger.store.scripts import Ledger
-from scorer.live.loader import Loader
+from scorer.live_fleet import LiveFleet, refuse_modes
 from scorer.ranking.profiles.profile import Profile
 from scorer.rebalancer.daemon import Daemon
 from scorer.rebalancer.metrics import Metrics
@@ -46,17 +44,11 @@ def read_profile(settings: RebalancerSettings) -> Profile:
 
 def run(settings: RebalancerSettings, profile: Profile) -> int:
     """Build the parts, run turns until a signal, close everything."""
-    names, metrics = settings.names, Metrics(own_version())
-    arguments, ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
-    for name, given in (("redis_url", arguments), ("ledger_url", ledger_arguments)):
-        refuse_mode(name, given)
-    windows, queue_wire, ledger_wire = Wire(arguments), Wire(arguments), Wire(ledger_arguments)
-    ledger = Ledger(ledger_wire, names, **settings.ledger_bounds())
+    refuse_modes(settings)
+    metrics, fleet, queue_wire = Metrics(product_version()), LiveFleet.open(settings), Wire(settings.redis_arguments())
     held = [profile]
-    daemon = Daemon(
-        settings, Lease(ledger, LEASE, settings.holder, settings.lease_s), Follower(ledger), Loader(windows, names),
-        MovesQueue(queue_wire, names), lambda: held[0], metrics,
-    )  # fmt: skip
+    lease = Lease(fleet.ledger, LEASE, settings.holder, settings.lease_s)
+    daemon = Daemon(settings, lease, fleet, MovesQueue(queue_wire, settings.names), lambda: held[0], metrics)
     stop = threading.Event()
 
     def read_again() -> None:
@@ -81,8 +73,8 @@ def run(settings: RebalancerSettings, profile: Profile) -> int:
             pass
     finally:
         daemon.stop()
-        for wire in (windows, queue_wire, ledger_wire):
-            wire.close()
+        fleet.close()
+        queue_wire.close()
         if pages is not None:
             pages.stop()
     log.info("rebalancer.stop", extra={"values": {"name": settings.holder}})

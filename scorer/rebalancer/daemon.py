@@ -18,10 +18,9 @@ from collections.abc import Callable
 import redis
 
 from schemas.messages.proposal import write_proposal
-from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.reader import UnknownFormat
-from scorer.live.loader import Loader
+from scorer.live_fleet import LiveFleet
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.proposals import Memory, propose, settle
@@ -32,7 +31,6 @@ from scorer.ranking.profiles.third_party import PluginError
 from scorer.rebalancer.metrics import Metrics
 from scorer.rebalancer.moves_queue import MovesQueue, Overtaken
 from scorer.rebalancer.settings import RebalancerSettings
-from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY
 
 log = logging.getLogger("windward.rebalancer")
@@ -45,17 +43,14 @@ class Daemon:
         self,
         settings: RebalancerSettings,
         lease: Lease,
-        follower: Follower,
-        loader: Loader,
+        fleet: LiveFleet,
         queue: MovesQueue,
         profile: Callable[[], Profile],
         metrics: Metrics,
     ) -> None:
-        self._settings, self._lease = settings, lease
-        self._follower, self._loader, self._queue = follower, loader, queue
+        self._settings, self._lease, self._fleet, self._queue = settings, lease, fleet, queue
         self._profile, self._metrics = profile, metrics
         self._number: int | None = None
-        self._snapshot: Snapshot | None = None
         self._due_s = -math.inf
         self._forget()
         self.well = False
@@ -68,6 +63,8 @@ class Daemon:
             self.well = True
         except (*AWAY, UnknownFormat, PluginError, redis.ResponseError) as error:
             self.well = False
+            if isinstance(error, AWAY):
+                self._fleet.close()
             self._metrics.rounds.labels("failed").inc()
             log.warning("rebalancer.round.failed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
         return min(self._settings.every, self._settings.lease_s / 3)
@@ -92,21 +89,17 @@ class Daemon:
 
     def _round(self, number: int, now_s: float) -> None:
         settings, profile = self._settings, self._profile()
-        self._follower.poll()
-        ledger = self._follower.view
-        self._snapshot = self._loader.refresh(ledger.machine_names) or self._snapshot
-        if not self._follower.loaded or self._snapshot is None:
-            raise redis.ConnectionError("the ledger or the windows cannot be read yet")
+        seen = self._fleet.read(now_s)
         waiting, taken = self._queue.read()
         settled = settle(
-            waiting, taken, ledger.instances, self._memory, number, now_s,
+            waiting, taken, seen.ledger.instances, self._memory, number, now_s,
             ack_s=settings.ack_s, rest_s=profile.rebalance.rest_s,
         )  # fmt: skip
         condition = condition_of(profile.rebalance, settings.every)
         if self._rounds is None or self._rounds.condition != condition:
             self._rounds = Rounds(condition)
         plan = advice(
-            self._snapshot, ledger, profile, now_s, self._kept, self._rounds, settled.pending, self._memory.resting
+            seen.snapshot, seen.ledger, profile, now_s, self._kept, self._rounds, settled.pending, self._memory.resting
         )
         new = propose(plan, number, now_s, settings.proposal_s)
         if self._lease.take() != number:  # this process was suspended meanwhile, and another plans

@@ -25,7 +25,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
-from scorer.live.loader import Loader
+from scorer.live_fleet import LiveFleet
 from scorer.rebalancer.__main__ import LEASE, read_profile
 from scorer.rebalancer.daemon import Daemon
 from scorer.rebalancer.metrics import Metrics
@@ -65,8 +65,8 @@ class Fleet:
         ledger = Ledger(wire, self.names)
         profile = read_profile(settings)
         return Daemon(
-            settings, Lease(ledger, LEASE, settings.holder, settings.lease_s), Follower(ledger),
-            Loader(wire, self.names), MovesQueue(wire, self.names), lambda: profile, Metrics(),
+            settings, Lease(ledger, LEASE, settings.holder, settings.lease_s), LiveFleet(wire, ledger, self.names),
+            MovesQueue(wire, self.names), lambda: profile, Metrics(),
         )  # fmt: skip
 
     def proposals(self, key: str) -> list[MoveProposal]:

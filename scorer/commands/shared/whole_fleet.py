@@ -6,13 +6,11 @@ command reads windows and ledger itself, as a scorer does.
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.process.settings import SettingsError
 from scorer.commands.shared.request import read_json
-from scorer.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,21 +46,13 @@ def _of_file(path: str) -> FleetState:
 
 
 def _running(settings: LedgerSettings) -> FleetState:
-    from scorer.fleet_state import FleetState
-    from scorer.ledger.store.follower import Follower
     from scorer.ledger.store.reader import UnknownFormat
-    from scorer.ledger.store.scripts import Ledger
-    from scorer.live.loader import Loader
-    from scorer.snapshot.builder import build_snapshot
+    from scorer.live_fleet import LiveFleet
 
-    windows, ledger = Wire(settings.redis_arguments()), Wire(settings.ledger_arguments())
+    fleet = LiveFleet.open(settings)
     try:
-        follower = Follower(Ledger(ledger, settings.names, **settings.ledger_bounds()))
-        follower.load()
-        snapshot = Loader(windows, settings.names).refresh(follower.view.machine_names)
+        return fleet.read()
     except UnknownFormat as error:
         raise SettingsError(str(error)) from None
     finally:
-        windows.close()
-        ledger.close()
-    return FleetState(snapshot or build_snapshot((), {}, {}), follower.view, time.time())
+        fleet.close()
