@@ -18,7 +18,7 @@ from schemas.process.terminal import screen
 from schemas.process.verbs import chosen
 from schemas.resources import RESOURCES
 from scorer.client import WindwardError
-from scorer.commands.instances import one_instance
+from scorer.commands.instances import confirm
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import age, ago, amount, amounts_in_words, resources, time_of
 from scorer.settings import ClientSettings, LedgerSettings
@@ -106,7 +106,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         if not settings.ids:
             raise SettingsError("id: expected one or more, as in `windward instances release ID ...`")
         params = {"dry_run": settings.dry_run}
-        return max(ask.ask(settings, "release", {"id": one, **params}, one_instance.show)[0] for one in settings.ids)
+        return max(ask.ask(settings, "release", {"id": one, **params}, confirm.show)[0] for one in settings.ids)
     assert isinstance(settings, ImportSettings)
     return _import(settings)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from scorer.commands.instances.one_instance import StepSettings, run
+from scorer.commands.instances.confirm import StepSettings, run
 
 
 @dataclass(frozen=True, kw_only=True)

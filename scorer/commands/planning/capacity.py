@@ -6,6 +6,7 @@ It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`). Nothi
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -17,16 +18,20 @@ from schemas.process.tables import Column, Screen, table
 from schemas.process.terminal import screen
 from schemas.resources import RESOURCES
 from schemas.rpc.request import InvalidRequest, Request, read_request
-from scorer.commands.planning.capacity_mix import mix_answer, mix_table, show_mix
+from schemas.values.durations import duration
 from scorer.commands.shared import ask
 from scorer.commands.shared.request import RequestSettings
+from scorer.commands.shared.show import amount, ratio
 from scorer.commands.shared.whole_fleet import chosen_profile, whole_fleet
 from scorer.settings import LedgerSettings
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
     from scorer.fleet_state import FleetState
-    from scorer.planning.capacity.room import Room
+    from scorer.ledger.view.overlay import Overlay
+    from scorer.ledger.view.view import LedgerView
+    from scorer.planning.capacity.loss import Loss
+    from scorer.planning.capacity.mix import Kind
     from scorer.ranking.profiles.profile import Profile
 
 _SHOWN = ("cpu", "memory")
@@ -80,10 +85,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         request = read_request(settings.request())
         fleet = whole_fleet(settings, settings.machines)
         profile = chosen_profile(request.profile, settings.profiles)
-        if settings.mix:
-            answer = mix_answer(settings.mix_since, settings.by, settings.if_lost, fleet, profile)
-        else:
-            answer = _answer(settings, request, fleet, profile)
+        answer = _mix_answer(settings, fleet, profile) if settings.mix else _answer(settings, request, fleet, profile)
     except InvalidRequest as error:
         raise SettingsError(str(error)) from None
     except AWAY as error:
@@ -93,55 +95,91 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _answer(settings: CapacitySettings, request: Request, fleet: FleetState, profile: Profile) -> dict[str, Any]:
+    import msgspec
+
     from scorer.planning.capacity.room import room
 
-    snapshot, ledger, now_s = fleet.snapshot, fleet.ledger, fleet.now_s
-    answer: dict[str, Any] = {"profile": profile.name, "machines": len(snapshot), "instances": len(ledger)}
-    if settings.if_lost:
-        lost, here = _lost(settings.if_lost, request, fleet, profile)
-        answer["lost"] = lost
-    else:
-        here = room(request, snapshot, ledger, profile, now_s)
-    answer |= {
+    answer, wanted = _about(fleet, profile), request
+    ledger: LedgerView | Overlay = fleet.ledger
+    for key, value in settings.if_lost.items():
+        _, loss, answer["lost"] = _lost(key, value, fleet, profile)
+        selector = ",".join(filter(None, (request.selector, f"{key}!={value}")))
+        wanted, ledger = msgspec.structs.replace(request, selector=selector), loss.overlay
+    here = room(wanted, fleet.snapshot, ledger, profile, fleet.now_s)
+    copies = dict(zip(here.machines, here.copies.tolist(), strict=True))
+    return answer | {
         "fit": here.total,
         "at_least": here.at_least,
         "machines_with_room": int((here.copies > 0).sum()),
         "limits": [{"filter": one.filter, "reason": one.reason, "machines": one.machines} for one in here.limits],
-        "by": _by(settings.by, here, fleet) if settings.by else {},
+        "by": _by(settings.by, copies, fleet) if settings.by else {},
         "one_more_machine": _one_more(request, fleet, profile),
     }
-    return answer
 
 
-def _lost(
-    label: Mapping[str, str], request: Request, fleet: FleetState, profile: Profile
-) -> tuple[dict[str, Any], Room]:
-    """Return the counts of the lost machines' instances, and the room on the other machines."""
-    import msgspec
+def _mix_answer(settings: CapacitySettings, fleet: FleetState, profile: Profile) -> dict[str, Any]:
+    """Return the answer of ``--mix``; raises SettingsError when nothing was placed lately."""
+    from scorer.ledger.view.overlay import Overlay
+    from scorer.planning.capacity.mix import mix_of
+    from scorer.planning.capacity.mix_room import mix_room
+    from scorer.planning.drain.drain import with_cordon
 
+    mix = mix_of(fleet.ledger.instances.values(), fleet.now_s - settings.mix_since)
+    if not mix.kinds:
+        raise SettingsError(f"mix_since: no instance was placed within {duration(settings.mix_since)}")
+    answer, snapshot, overlay = _about(fleet, profile), fleet.snapshot, Overlay(fleet.ledger)
+    for key, value in settings.if_lost.items():
+        names, loss, answer["lost"] = _lost(key, value, fleet, profile)
+        snapshot, overlay, profile = snapshot.with_cordon(names), loss.overlay, with_cordon(profile)
+    found = mix_room(mix, snapshot, overlay, profile, fleet.now_s)
+    return answer | {
+        "fit": found.total,
+        "at_least": found.first is None,
+        "spread": found.spread,
+        "since_s": settings.mix_since,
+        "placed": mix.instances,
+        "covered": mix.covered,
+        "mix": [
+            _kind(kind) | {"placed": kind.instances, "fit": fit} for kind, fit in zip(mix.kinds, found.fit, strict=True)
+        ],
+        "machines_with_room": len(found.by_machine),
+        "first": None if found.first is None else _kind(found.first),
+        "limits": [{"filter": one.filter, "reason": one.reason, "machines": one.machines} for one in found.limits],
+        "by": _by(settings.by, found.by_machine, fleet) if settings.by else {},
+    }
+
+
+def _about(fleet: FleetState, profile: Profile) -> dict[str, Any]:
+    return {"profile": profile.name, "machines": len(fleet.snapshot), "instances": len(fleet.ledger)}
+
+
+def _lost(key: str, value: str, fleet: FleetState, profile: Profile) -> tuple[list[str], Loss, dict[str, Any]]:
+    """Return the machines with a label, the fleet without them, and what becomes of their instances."""
     from scorer.planning.capacity.loss import lose
-    from scorer.planning.capacity.room import room
 
-    ((key, value),) = label.items()
-    rules = fleet.snapshot.rules
-    names = [name for row, name in enumerate(fleet.snapshot.names) if rules.labels(row).get(key) == value]
+    snapshot = fleet.snapshot
+    names = [name for row, name in enumerate(snapshot.names) if snapshot.rules.labels(row).get(key) == value]
     if not names:
         raise SettingsError(f"if_lost: no machine has the label {key}={value}")
-    left = f"{key}!={value}"
-    loss = lose(names, left, fleet.snapshot, fleet.ledger, profile, fleet.now_s)
-    both = ",".join(filter(None, (request.selector, left)))
-    here = room(msgspec.structs.replace(request, selector=both), fleet.snapshot, loss.overlay, profile, fleet.now_s)
+    loss = lose(names, f"{key}!={value}", snapshot, fleet.ledger, profile, fleet.now_s)
     told = {"machines": len(names), "placed": loss.placed, "homeless": list(loss.homeless[:100]),
             "homeless_count": len(loss.homeless)}  # fmt: skip
-    return told, here
+    return names, loss, told
 
 
-def _by(key: str, here: Room, fleet: FleetState) -> dict[str, int]:
-    """Return copies by the values of a label, most first; "" for machines without it."""
-    found: dict[str, int] = {}
-    for row, (name, count) in enumerate(zip(here.machines, here.copies.tolist(), strict=True)):
+def _kind(kind: Kind) -> dict[str, Any]:
+    request = kind.request
+    return {"kind": request.kind, "priority_class": request.priority_class} | {
+        name: getattr(request, name) for name in _SHOWN
+    }
+
+
+def _by(key: str, copies: Mapping[str, int], fleet: FleetState) -> dict[str, int]:
+    """Return copies by the values of a label, or by machine, most first; "" for machines without the label."""
+    found: Counter[str] = Counter()
+    for row, name in enumerate(fleet.snapshot.names):
         value = name if key == "machine" else fleet.snapshot.rules.labels(row).get(key, "")
-        found[value] = found.get(value, 0) + count
+        found[value] += copies.get(name, 0)
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -173,7 +211,7 @@ def _one_more(request: Request, fleet: FleetState, profile: Profile) -> list[dic
 def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     """Return the count, where it is, and what limits it."""
     if "mix" in answer:
-        lines = [show_mix(answer), mix_table(answer, screen)]
+        lines = [_mix_line(answer), _mix_table(answer, screen)]
         return "\n".join([*_lost_line(answer), *lines, *_tables(answer, screen)])
     about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
     number = f"{'at least ' if answer['at_least'] else ''}{answer['fit']}"
@@ -206,8 +244,6 @@ def _tables(answer: Mapping[str, Any], screen: Screen | None) -> list[str]:
 
 def _sizes(shapes: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a line for each size of machines, with cpu, memory, and every resource in which the sizes differ."""
-    from scorer.commands.shared.show import amount
-
     names = [name for name in RESOURCES if any(name in one["capacity"] for one in shapes)]
     shown = [n for n in names if n in _SHOWN or len({one["capacity"].get(n) for one in shapes}) > 1]
     return [
@@ -215,3 +251,31 @@ def _sizes(shapes: Sequence[Mapping[str, Any]]) -> list[str]:
         for one in shapes
         for size in [", ".join(f"{n} {amount(n, one['capacity'].get(n), 0)}" for n in shown)]
     ]
+
+
+def _mix_line(answer: Mapping[str, Any]) -> str:
+    """Return the first line: how many fit, and what the mix was made from."""
+    number = f"{'at least ' if answer['at_least'] else ''}{answer['fit']}"
+    about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
+    of = f"{answer['placed']} instances of the last {duration(answer['since_s'])}"
+    if answer["covered"] < answer["placed"]:
+        of += f", {ratio(answer['covered'] / answer['placed'])} of them in these kinds"
+    return f"{number} more of the mix fit, on {answer['machines_with_room']} machines (mix: {of}; {about})"
+
+
+def _mix_table(answer: Mapping[str, Any], screen: Screen | None) -> str:
+    """Return the kinds, how many were placed and how many more fit; the first that no longer fits is marked."""
+    columns = [
+        Column("kind"), Column("class", 1, left=True), *(Column(name) for name in _SHOWN), Column("placed"),
+        Column("fit"), Column("", left=True),
+    ]  # fmt: skip
+    rows = [
+        [one["kind"] or "-", one["priority_class"], *(amount(name, one[name]) for name in _SHOWN), str(one["placed"]),
+         str(one["fit"]), "no longer fits" * _is_first(one, answer["first"])]
+        for one in answer["mix"]
+    ]  # fmt: skip
+    return table(columns, rows, screen)
+
+
+def _is_first(one: Mapping[str, Any], first: Mapping[str, Any] | None) -> bool:
+    return first is not None and all(one[name] == value for name, value in first.items())

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 CHANGES, UNKNOWN = 1, 255
 """Exit codes: there is something to change; the plan could not be made."""
+TRIES = 5
+"""How often a step is tried that fails because other callers changed the same machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +134,7 @@ def _found(settings: PlanSettings, profile: Profile) -> tuple[FleetState, Wanted
 def _apply(settings: PlanSettings, found: Wanted, answer: dict[str, Any]) -> int:
     from scorer.planning.moves import Calls, OnRefusal, carry_out, undo
 
-    scorer = ask.Scorer(settings, tries=ask.TRIES)
+    scorer = ask.Scorer(settings, TRIES)
     calls = Calls(scorer, settings.profile, all_or_nothing=settings.all_or_nothing)
     outcomes = list(carry_out(found.steps, calls, OnRefusal.STOP))
     for one in outcomes:

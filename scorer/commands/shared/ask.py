@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -11,19 +12,18 @@ import msgspec
 from schemas.names import Names
 from schemas.process.failures import print_failure
 from schemas.process.settings import SettingsError
-from scorer.client import Client, ConfirmResult, PlaceResult, ReleaseResult, Result, UpdateResult, WindwardError
+from scorer.client import Client, ConfirmResult, PlaceResult, ReleaseResult, UpdateResult, WindwardError
 from scorer.commands.shared.direct import DirectClient, can_reach
 from scorer.settings import ClientSettings
 
 if TYPE_CHECKING:
     import redis
 
+_Kind = TypeVar("_Kind", bound=msgspec.Struct)
+
 OK, FAILED, USAGE, NO_MACHINE, NO_ANSWER = range(5)
 """Exit codes, as `ops.cli.main` documents them."""
 
-TRIES = 5
-"""How often a patient call is made that fails because other callers changed the same machine."""
-_Kind = TypeVar("_Kind", bound=Result)
 _CODES = {"INVALID_ARGUMENT": USAGE, "DEADLINE_EXCEEDED": NO_ANSWER, "UNAVAILABLE": NO_ANSWER}
 
 
@@ -36,39 +36,16 @@ def call(settings: ClientSettings, method: str, params: dict[str, Any]) -> Any:
         return scorer.call(method, params)
 
 
-class Scorer:
-    """The calls that change instances, as `scorer.planning.moves` makes them; the answers have the client's types."""
+def read(settings: ClientSettings, kind: type[_Kind], method: str, params: dict[str, Any]) -> _Kind:
+    """Return what the scorer answers as the Struct of the method's result; raise WindwardError."""
+    return _converted(kind, call(settings, method, params))
 
-    def __init__(self, settings: ClientSettings, *, tries: int = 1) -> None:
-        self._settings, self._tries = settings, tries
 
-    def place(self, **request: Any) -> PlaceResult:
-        """As `Client.place`."""
-        return self._call(PlaceResult, "place", request)
-
-    def confirm(self, id: str, **more: Any) -> ConfirmResult:  # noqa: A002
-        """As `Client.confirm`."""
-        return self._call(ConfirmResult, "confirm", {"id": id, **more})
-
-    def update(self, id: str, **changes: Any) -> UpdateResult:  # noqa: A002
-        """As `Client.update`."""
-        return self._call(UpdateResult, "update", {"id": id, **changes})
-
-    def release(self, id: str, **more: Any) -> ReleaseResult:  # noqa: A002
-        """As `Client.release`."""
-        return self._call(ReleaseResult, "release", {"id": id, **more})
-
-    def _call(self, kind: type[_Kind], method: str, params: dict[str, Any]) -> _Kind:
-        """Return the answer; call again while it is UNAVAILABLE and may succeed later. No call acts twice."""
-        for left in reversed(range(self._tries)):
-            try:
-                return msgspec.convert(call(self._settings, method, params), kind)
-            except WindwardError as error:
-                if not (left and error.retryable and error.code == "UNAVAILABLE"):
-                    raise
-            except msgspec.ValidationError as error:
-                raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
-        raise AssertionError("the last try returns or raises")
+def _converted(kind: type[_Kind], answer: Any) -> _Kind:
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
 
 
 def ask(settings: ClientSettings, method: str, params: dict[str, Any], show: Callable[[Any], str]) -> tuple[int, Any]:
@@ -115,3 +92,37 @@ def one_id(given: Sequence[str], command: str) -> str:
     if len(given) != 1:
         raise SettingsError(f"id: expected one, as in `windward {command} ID`")
     return given[0]
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """The calls that change instances, as `scorer.planning.moves` makes them."""
+
+    settings: ClientSettings
+    tries: int = 1
+    """How often a call is made that fails because other callers changed the same machine; no call acts twice."""
+
+    def place(self, **request: Any) -> PlaceResult:
+        """As `Client.place`."""
+        return self._read(PlaceResult, "place", request)
+
+    def confirm(self, id: str, **more: Any) -> ConfirmResult:  # noqa: A002
+        """As `Client.confirm`."""
+        return self._read(ConfirmResult, "confirm", {"id": id, **more})
+
+    def update(self, id: str, **changes: Any) -> UpdateResult:  # noqa: A002
+        """As `Client.update`."""
+        return self._read(UpdateResult, "update", {"id": id, **changes})
+
+    def release(self, id: str, **more: Any) -> ReleaseResult:  # noqa: A002
+        """As `Client.release`."""
+        return self._read(ReleaseResult, "release", {"id": id, **more})
+
+    def _read(self, kind: type[_Kind], method: str, params: dict[str, Any]) -> _Kind:
+        for left in reversed(range(self.tries)):
+            try:
+                return read(self.settings, kind, method, params)
+            except WindwardError as error:
+                if not (left and error.retryable and error.code == "UNAVAILABLE"):
+                    raise
+        raise AssertionError("the last try returns or raises")

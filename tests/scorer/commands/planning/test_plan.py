@@ -11,7 +11,7 @@ import pytest
 
 from schemas.process.settings import SettingsError
 from scorer.client import WindwardError
-from scorer.commands.planning.plan import main
+from scorer.commands.planning.plan import TRIES, main
 from scorer.commands.planning.plan_view import undone, undone_words
 from scorer.commands.shared import ask
 from scorer.settings import ClientSettings
@@ -103,16 +103,16 @@ def test_what_may_succeed_later_is_tried_again(monkeypatch: pytest.MonkeyPatch) 
         return answer
 
     monkeypatch.setattr(ask, "call", call)
-    patient = ask.Scorer(ClientSettings(), tries=ask.TRIES)
+    patient = ask.Scorer(ClientSettings(), TRIES)
     done = {"id": "a", "machine": "m1", "state": "confirmed", "amounts": []}
     overtaken, away = WindwardError("UNAVAILABLE", "overtaken", retryable=True), WindwardError("UNAVAILABLE", "away")
-    answers[:] = [overtaken] * (ask.TRIES - 1) + [done]
+    answers[:] = [overtaken] * (TRIES - 1) + [done]
     assert patient.update("a").machine == "m1"
-    for refused, tries in ((away, 1), (overtaken, ask.TRIES), (WindwardError("ABORTED", "gone", retryable=True), 1)):
-        answers[:] = [refused] * ask.TRIES
+    for refused, tries in ((away, 1), (overtaken, TRIES), (WindwardError("ABORTED", "gone", retryable=True), 1)):
+        answers[:] = [refused] * TRIES
         with pytest.raises(WindwardError):
             patient.update("a")
-        assert len(answers) == ask.TRIES - tries
+        assert len(answers) == TRIES - tries
     answers[:] = [{}]
     with pytest.raises(WindwardError, match="INTERNAL: the answer cannot be read"):
         patient.update("a")
