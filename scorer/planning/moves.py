@@ -25,18 +25,20 @@ reserves amounts and rules with its target. Ports, role and labels change at onc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import groupby
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from scorer.client import ConfirmResult, Moving, PlaceResult, ReleaseResult, UpdateResult, WindwardError
+from scorer.client import Client, Moving, WindwardError
 from scorer.ledger.record.as_request import as_request
 from scorer.planning.wanted.differences import NOT_MOVED, restoring
 from scorer.planning.wanted.steps import Step
+
+_Answer = TypeVar("_Answer")
 
 PLACED_AT_ONCE = 500
 """Instances in one call: a scorer answers other queries between two calls."""
@@ -53,22 +55,6 @@ class OnRefusal(Enum):
     STOP = "stop"
     GO_ON = "go on"
     DROP_DEPENDENTS = "drop dependents"
-
-
-class Scorer(Protocol):
-    """The calls of `scorer.client.Client` that change instances; each raises WindwardError."""
-
-    def place(self, **request: Any) -> PlaceResult:
-        """Choose machines and reserve them."""
-
-    def confirm(self, id: str, **more: Any) -> ConfirmResult:  # noqa: A002
-        """Say that an instance runs."""
-
-    def update(self, id: str, **changes: Any) -> UpdateResult:  # noqa: A002
-        """Change an instance, begin its move or cancel it."""
-
-    def release(self, id: str, **more: Any) -> ReleaseResult:  # noqa: A002
-        """End an instance."""
 
 
 @dataclass(frozen=True)
@@ -159,13 +145,15 @@ def _depends(step: Step, undone: Sequence[Step]) -> Step | None:
 class Calls:
     """The calls that carry out a step."""
 
-    scorer: Scorer
+    scorer: Client
     profile: str = ""
     """By which targets are checked; "": the scorer's own."""
     ttl_s: float | None = None
     """How long the target of a move is held; None: the scorer's default."""
     all_or_nothing: bool = False
     """The new instances of one call are reserved all or none."""
+    tries: int = 1
+    """How often a call is made that fails because other callers changed the same machine; no call acts twice."""
 
     def make(self, group: Sequence[Outcome]) -> Iterator[Outcome]:
         """Yield the outcomes of one new instance or several, or of one other step."""
@@ -174,7 +162,8 @@ class Calls:
             return
         made = [*group]
         try:
-            made += self._one(made[0])
+            for outcome in self._one(made[0]):
+                made.append(outcome)
         except WindwardError as error:
             yield replace(made[-1].after(error), begun=len(made) > 1)
         else:
@@ -184,7 +173,7 @@ class Calls:
         instances = [msgspec.to_builtins(one.step.request) for one in group]
         together: dict[str, Any] = {"all_or_nothing": True} if self.all_or_nothing else {}
         try:
-            answer = self.scorer.place(instances=instances, **self._by, **together)
+            answer = self._call(self.scorer.place, instances=instances, **self._by, **together)
         except WindwardError as error:
             yield from (one.after(error) for one in group)
             return
@@ -201,32 +190,41 @@ class Calls:
         own = {"generation": step.generation} if step.generation else {}
         later = step.changes
         if step.action == "release":
-            self.scorer.release(step.id, **own)
+            self._call(self.scorer.release, step.id, **own)
             yield outcome
         elif step.action == "restore":
             assert step.old is not None
-            self.scorer.place(**msgspec.to_builtins(step.request), **self._by)
-            self.scorer.confirm(step.id, machine=step.target, started_at=step.old.started_at)
+            self._call(self.scorer.place, **msgspec.to_builtins(step.request), **self._by)
+            self._call(self.scorer.confirm, step.id, machine=step.target, started_at=step.old.started_at)
             yield replace(outcome, machine=step.target)
         elif step.action == "cancel":
-            yield replace(outcome, machine=self.scorer.update(step.id, **own, cancel_move=True).machine)
+            yield replace(outcome, machine=self._call(self.scorer.update, step.id, **own, cancel_move=True).machine)
         elif step.action == "move":
             later = {name: value for name, value in step.changes.items() if name in NOT_MOVED}
             outcome = replace(outcome, machine=step.target, moving=self._begin(step, own))
             yield outcome
         if later:
-            answer = self.scorer.update(step.id, **own, **self._by, **later)
+            answer = self._call(self.scorer.update, step.id, **own, **self._by, **later)
             yield replace(outcome, machine=outcome.machine or answer.machine)
 
     def _begin(self, step: Step, own: dict[str, Any]) -> Moving | None:
         with_it = {name: value for name, value in step.changes.items() if name not in NOT_MOVED}
         held: dict[str, Any] = {} if self.ttl_s is None else {"ttl_s": self.ttl_s}
-        answer = self.scorer.update(
-            step.id, **own, **self._by, **with_it, **held, machine=step.target, move=True
+        answer = self._call(
+            self.scorer.update, step.id, **own, **self._by, **with_it, **held, machine=step.target, move=True
         )  # fmt: skip
         if step.target not in (answer.machine, answer.moving.to if answer.moving else None):
             raise WindwardError("FAILED_PRECONDITION", f"{step.id} is on {answer.machine} and does not move")
         return answer.moving
+
+    def _call(self, method: Callable[..., _Answer], *given: str, **params: Any) -> _Answer:
+        for left in reversed(range(self.tries)):
+            try:
+                return method(*given, **params)
+            except WindwardError as error:
+                if not (left and error.retryable and error.code == "UNAVAILABLE"):
+                    raise
+        raise AssertionError("the last try returns or raises")
 
     @property
     def _by(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from schemas.names import Names
 from scorer.client import Client, WindwardError
 from scorer.commands.planning.drain import main as drain
 from scorer.commands.planning.plan import main
-from scorer.commands.shared import ask
+from scorer.commands.shared.direct import DirectClient
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.effort import effort
@@ -92,14 +92,14 @@ def fleet(valkey: Valkey, names: Names, tmp_path: Path) -> Iterator[Fleet]:
 
 def before_call(monkeypatch: pytest.MonkeyPatch, method: str, act: Callable[[], object]) -> None:
     """Do something just before the command's first call of a method."""
-    once, real = iter([act]), ask.call
+    once, real = iter([act]), DirectClient._result
 
-    def call(settings: Any, asked: str, params: dict[str, Any]) -> Any:
+    def call(self: DirectClient, asked: str, *how: Any) -> Any:
         if asked == method:
             next(once, lambda: None)()
-        return real(settings, asked, params)
+        return real(self, asked, *how)
 
-    monkeypatch.setattr(ask, "call", call)
+    monkeypatch.setattr(DirectClient, "_result", call)
 
 
 def test_one_run_moves_and_resizes(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,16 +134,16 @@ def test_a_run_that_broke_off_is_finished_by_another(
     def killed() -> None:
         raise Killed
 
-    calls, real = count(), ask.call
+    calls, real = count(), DirectClient._result
     at = {"release": 0, "update": 4, "place": 6}[stop]
 
-    def call(settings: Any, method: str, params: dict[str, Any]) -> Any:
+    def call(self: DirectClient, method: str, *how: Any) -> Any:
         if next(calls) == at:
             assert method == stop
             killed()
-        return real(settings, method, params)
+        return real(self, method, *how)
 
-    monkeypatch.setattr(ask, "call", call)
+    monkeypatch.setattr(DirectClient, "_result", call)
     with pytest.raises(Killed):
         fleet.plan("--apply")
     assert fleet.plan("--apply") == 0

@@ -202,15 +202,14 @@ def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]]) -> None:
     from scorer.planning.wanted.steps import Step
 
     steps = [Step("move", one["id"], one["source"], one["target"], generation=one["generation"]) for one in moves]
-    calls = Calls(ask.Scorer(settings), settings.profile, settings.ttl_s)
-    for one, outcome in zip(moves, carry_out(steps, calls, OnRefusal.GO_ON), strict=True):
-        if outcome.error is None:
-            one["state"] = "moving"
-        elif outcome.state == "unanswered":
-            raise outcome.error
-        else:
-            one |= {"state": "refused", "reason": outcome.error.message}
-        sys.stderr.write(f"{outcome.position + 1} of {len(moves)}: {one['id']} to {one['target']}: {one['state']}\n")
+    with ask.client(settings) as scorer:
+        calls = Calls(scorer, settings.profile, settings.ttl_s)
+        for number, outcome in enumerate(carry_out(steps, calls, OnRefusal.GO_ON)):
+            one, error = moves[number], outcome.error
+            if error is not None and outcome.state == "unanswered":
+                raise error
+            one |= {"state": "refused", "reason": error.message} if error else {"state": "moving"}
+            sys.stderr.write(f"{number + 1} of {len(moves)}: {one['id']} to {one['target']}: {one['state']}\n")
 
 
 def cancel(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
@@ -219,17 +218,18 @@ def cancel(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
     from scorer.planning.wanted.steps import Step
 
     steps = []
-    for machine in machines:
-        after, more = "", True
-        while more:
-            page = ask.call(settings, "instances", {"machine": machine, "after": after, "limit": _PAGE})["instances"]
-            leaving = (one for one in page if one.get("moving") and one["machine"] == machine)
-            steps += [Step("cancel", one["id"], generation=one.get("generation", 0)) for one in leaving]
-            more = len(page) == _PAGE
-            after = page[-1]["id"] if page else ""
-    for outcome in carry_out(steps, Calls(ask.Scorer(settings)), OnRefusal.STOP):
-        if outcome.error is not None:
-            raise outcome.error
+    with ask.client(settings) as scorer:
+        for machine in machines:
+            after, more = "", True
+            while more:
+                page = scorer.instances(machine=machine, after=after, limit=_PAGE).instances
+                leaving = (one for one in page if one.moving and one.machine == machine)
+                steps += [Step("cancel", one.id, generation=one.generation) for one in leaving]
+                more = len(page) == _PAGE
+                after = page[-1].id if page else ""
+        for outcome in carry_out(steps, Calls(scorer), OnRefusal.STOP):
+            if outcome.error is not None:
+                raise outcome.error
     return [step.id for step in steps]
 
 

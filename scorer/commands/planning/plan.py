@@ -134,19 +134,21 @@ def _found(settings: PlanSettings, profile: Profile) -> tuple[FleetState, Wanted
 def _apply(settings: PlanSettings, found: Wanted, answer: dict[str, Any]) -> int:
     from scorer.planning.moves import Calls, OnRefusal, carry_out, undo
 
-    scorer = ask.Scorer(settings, TRIES)
-    calls = Calls(scorer, settings.profile, all_or_nothing=settings.all_or_nothing)
-    outcomes = list(carry_out(found.steps, calls, OnRefusal.STOP))
+    code, left = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK, {}
+    with ask.client(settings) as scorer:
+        calls = Calls(scorer, settings.profile, all_or_nothing=settings.all_or_nothing, tries=TRIES)
+        outcomes = list(carry_out(found.steps, calls, OnRefusal.STOP))
+        stopped = next((one for one in outcomes if one.failed), None)
+        if stopped and settings.all_or_nothing:
+            left = {position: error.message for position, error in undo(outcomes, calls).items()}
     for one in outcomes:
         if one.state == "done" or one.begun:
             answer["steps"][one.position]["target"] = one.machine
         if one.state == "done":
             answer["steps"][one.position]["done"] = True
-    code = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK
-    if stopped := next((one for one in outcomes if one.failed), None):
+    if stopped:
         assert stopped.error is not None
         if settings.all_or_nothing:
-            left = {position: error.message for position, error in undo(outcomes, calls).items()}
             answer |= undone(answer["steps"], left)
             words = undone_words(answer, stopped.error.code)
         else:

@@ -97,7 +97,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         from scorer.planning.moves import Calls
 
         profile_name = "" if settings.profile.endswith(".toml") else settings.profile
-        apply(answer["moves"], Calls(ask.Scorer(settings), profile_name, settings.ttl_s))
+        with ask.client(settings) as scorer:
+            apply(answer["moves"], Calls(scorer, profile_name, settings.ttl_s))
     if settings.plot:
         _draw(answer, settings.plot)
     print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201

@@ -10,14 +10,12 @@ import re
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import msgspec
 from hiredis import HiredisError, Reader, ReplyError, pack_command
 
-from scorer.client import SOCKET_TIMEOUT_S, Away, Refused, Server, drive
+from scorer.client import SOCKET_TIMEOUT_S, Away, Client, Refused, Server
 
 CONNECT_S = 2.0
 _DATABASE = re.compile(r"/?|/\d+")
@@ -40,11 +38,11 @@ def can_reach(arguments: Mapping[str, Any]) -> bool:
     return scheme == "unix" or (scheme == "redis" and bool(_DATABASE.fullmatch(urlsplit(arguments["url"]).path)))
 
 
-class DirectClient(Server):
-    """Like `scorer.client.Client`, for calls whose result is plain data; one connection, one call at a time."""
+class DirectClient(Client):
+    """A `scorer.client.Client` with another way to its server: one connection, one call at a time."""
 
     def __init__(self, url: str, prefix: str, timeout_s: float, *, username: str = "", password: str = "") -> None:
-        super().__init__(url, prefix, timeout_s)
+        Server.__init__(self, url, prefix, timeout_s)
         parts = urlsplit(url)
         self._path = unquote(parts.path) if parts.scheme == "unix" else ""
         self._host, self._port = parts.hostname or "localhost", parts.port or 6379
@@ -56,10 +54,6 @@ class DirectClient(Server):
         self._socket: socket.socket | None = None
         self._reader = Reader()
 
-    def call(self, method: str, params: Mapping[str, Any]) -> Any:
-        """Return the result of one query as plain data; the errors are those of `scorer.client.Client.call`."""
-        return msgspec.json.decode(drive(self._steps(method, params, None, ""), self._do))
-
     def _do(self, step: Any) -> list[Any]:
         if not step.commands:
             time.sleep(step.wait_s)
@@ -67,7 +61,7 @@ class DirectClient(Server):
         try:
             if self._socket is None:
                 self._connect()
-            return self._ask(step.commands, step.wait_s + SOCKET_TIMEOUT_S)
+            return self._exchange(step.commands, step.wait_s + SOCKET_TIMEOUT_S)
         except BaseException:
             self.close()  # an unread answer must not be mistaken for that of another call
             raise
@@ -87,9 +81,9 @@ class DirectClient(Server):
         except OSError as error:
             raise Away(f"Error {error.errno} connecting to {self._named}. {error.strerror}.") from None
         if self._greeting:
-            self._ask(self._greeting, SOCKET_TIMEOUT_S)
+            self._exchange(self._greeting, SOCKET_TIMEOUT_S)
 
-    def _ask(self, commands: Sequence[tuple[Any, ...]], wait_s: float) -> list[Any]:
+    def _exchange(self, commands: Sequence[tuple[Any, ...]], wait_s: float) -> list[Any]:
         """Send commands in one write; return their answers."""
         assert self._socket is not None
         self._socket.settimeout(wait_s)
@@ -124,9 +118,3 @@ class DirectClient(Server):
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-
-    def __enter__(self) -> DirectClient:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()

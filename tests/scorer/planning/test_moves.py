@@ -28,8 +28,11 @@ STEPS = [
 ]
 
 
-class NoScorer:
+class NoScorer(Client):
     """Fails a test that makes a call."""
+
+    def __init__(self) -> None:
+        """It has no server."""
 
     def place(self, **request: Any) -> PlaceResult:
         raise AssertionError(request)
@@ -83,12 +86,6 @@ class Scorer(NoScorer):
 def states(outcomes: list[Outcome]) -> dict[str, str]:
     """By instance."""
     return {one.step.id: one.state for one in outcomes}
-
-
-def test_a_client_is_a_scorer() -> None:
-    """The public one: whoever has steps may carry them out with it."""
-    with Client() as client:
-        assert Calls(client).scorer is client
 
 
 def test_a_plan_is_carried_out_in_its_order() -> None:
@@ -224,6 +221,28 @@ def test_an_instance_that_does_not_move() -> None:
     assert (done.state, done.machine, done.moving) == ("done", "m1", None)
     (refused,) = carry_out([elsewhere], Calls(Scorer()), OnRefusal.STOP)
     assert (refused.state, str(refused.error)) == ("refused", "FAILED_PRECONDITION: there is on m1 and does not move")
+
+
+def test_what_may_succeed_later_is_tried_again() -> None:
+    """Only an answer that says so, and not for ever."""
+    answers: list[WindwardError | None] = []
+
+    class Overtaken(Scorer):
+        def update(self, id: str, **changes: Any) -> UpdateResult:  # noqa: A002
+            if error := answers.pop(0):
+                raise error
+            return super().update(id, **changes)
+
+    overtaken, away = WindwardError("UNAVAILABLE", "overtaken", retryable=True), WindwardError("UNAVAILABLE", "away")
+    calls = Calls(Overtaken(), tries=3)
+    answers[:] = [overtaken, overtaken, None]
+    assert next(carry_out([STEPS[1]], calls, OnRefusal.STOP)).state == "done"
+    for error, tries in ((away, 1), (overtaken, 3), (WindwardError("ABORTED", "gone", retryable=True), 1)):
+        answers[:] = [error] * 3
+        assert next(carry_out([STEPS[1]], calls, OnRefusal.STOP)).failed
+        assert len(answers) == 3 - tries
+    answers[:] = [overtaken, None]
+    assert next(carry_out([STEPS[1]], Calls(Overtaken()), OnRefusal.STOP)).state == "unanswered"
 
 
 OLD = Instance(

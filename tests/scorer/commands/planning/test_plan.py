@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from schemas.process.settings import SettingsError
-from scorer.client import WindwardError
-from scorer.commands.planning.plan import TRIES, main
+from scorer.commands.planning.plan import main
 from scorer.commands.planning.plan_view import undone, undone_words
-from scorer.commands.shared import ask
-from scorer.settings import ClientSettings
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 FLEET = str(EXAMPLES / "hot.json")
@@ -91,28 +87,3 @@ def test_an_unknown_outcome_is_not_called_unchanged() -> None:
     """Where no scorer answered, nobody knows whether the last step was carried out."""
     assert "whether it was carried out itself is not known" in undone_words({"steps": []}, "UNAVAILABLE")
     assert undone_words({"steps": []}, "RESOURCE_EXHAUSTED") == "nothing has changed"
-
-
-def test_what_may_succeed_later_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only an answer that says so, and not for ever."""
-    answers: list[WindwardError | dict[str, Any]] = []
-
-    def call(settings: ClientSettings, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        if isinstance(answer := answers.pop(0), WindwardError):
-            raise answer
-        return answer
-
-    monkeypatch.setattr(ask, "call", call)
-    patient = ask.Scorer(ClientSettings(), TRIES)
-    done = {"id": "a", "machine": "m1", "state": "confirmed", "amounts": []}
-    overtaken, away = WindwardError("UNAVAILABLE", "overtaken", retryable=True), WindwardError("UNAVAILABLE", "away")
-    answers[:] = [overtaken] * (TRIES - 1) + [done]
-    assert patient.update("a").machine == "m1"
-    for refused, tries in ((away, 1), (overtaken, TRIES), (WindwardError("ABORTED", "gone", retryable=True), 1)):
-        answers[:] = [refused] * TRIES
-        with pytest.raises(WindwardError):
-            patient.update("a")
-        assert len(answers) == TRIES - tries
-    answers[:] = [{}]
-    with pytest.raises(WindwardError, match="INTERNAL: the answer cannot be read"):
-        patient.update("a")
