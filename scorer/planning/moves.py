@@ -8,7 +8,8 @@
 
 A step depends on another one that was to leave its target, where it would have made room. It also depends on one that
 was to come to its source, where it would have brought load. Without an answer a step may have been carried out; then no
-other is tried, except under GO_ON. The outcomes are yielded one by one: who takes no more of them ends it, too.
+other is tried, except under GO_ON. The outcomes are yielded one by one: who takes no more of them ends it, as the
+command ``drain`` does there.
 
 | action | calls |
 |---|---|
