@@ -20,8 +20,8 @@ from scorer.background.refresher import Refresher
 from scorer.background.sweeper import Sweeper
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
+from scorer.live.live_fleet import refuse_modes
 from scorer.live.loader import Loader
-from scorer.live_fleet import refuse_modes
 from scorer.metrics import Metrics
 from scorer.ranking.profiles.catalogue import Profiles, load_profiles
 from scorer.ranking.profiles.profile import ProfileError

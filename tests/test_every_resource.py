@@ -170,7 +170,7 @@ def test_one_more_resource_needs_nothing_but_its_entry() -> None:
         "tests/scorer/classes/test_capacity.py",
         "tests/scorer/rpc/methods/test_changes.py",
         "tests/scorer/rpc/methods/test_moving.py",
-        "tests/scorer/planning/test_moves.py",
+        "tests/scorer/commands/planning/test_carry_out.py",
         "tests/ops/exporter",
         *("schemas", "streams", "scorer", "ops"),  # the examples of docstrings
     ]

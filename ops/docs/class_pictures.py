@@ -11,9 +11,9 @@ from ops.docs.concept_pictures import BLUE, GREEN, ORANGE
 from ops.docs.drawing import GREY, svg
 from schemas.resources import CPU, PRIORITY_CLASSES
 from scorer.commands.shared.fleet_file import read_fleet
-from scorer.fleet_state import FleetState
 from scorer.planning.drain.evicting import Advice, evicting
 from scorer.ranking.class_sums import class_sums
+from scorer.ranking.fleet_state import FleetState
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
 

@@ -10,11 +10,11 @@ from ops.docs.drawing import GREY, svg
 from ops.docs.fleet import CAPACITY, machine
 from schemas.rpc.request import read_request
 from scorer.commands.shared.fleet_file import read_fleet
-from scorer.fleet_state import FleetState
 from scorer.planning.capacity.room import room
 from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import Drained, drain
 from scorer.planning.wanted.wanted import compare
+from scorer.ranking.fleet_state import FleetState
 from scorer.ranking.profiles.catalogue import load_profiles
 
 SOLID = 0.85

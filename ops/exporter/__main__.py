@@ -17,7 +17,7 @@ from schemas.process.logs import configure_logs
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.signals import handle_signals
 from schemas.process.version import product_version
-from scorer.live_fleet import refuse_modes
+from scorer.live.live_fleet import refuse_modes
 from scorer.ranking.profiles.catalogue import Profiles, load_profiles
 from scorer.ranking.profiles.profile import ProfileError
 

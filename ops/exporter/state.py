@@ -1,4 +1,4 @@
-"""The state of one page, read as a scorer reads it (`scorer.live_fleet`).
+"""The state of one page, read as a scorer reads it (`scorer.live.live_fleet`).
 
 It is read for each scrape (a millisecond or two, when little changed), so it is as new as Redis. While Redis is away
 there is no state, and no page shows an old one.
@@ -17,7 +17,7 @@ from schemas.rpc.request import Request
 from scorer.classes.class_usage import ClassUsage, class_usage
 from scorer.ledger.store.reader import UnknownFormat
 from scorer.ledger.view.view import LedgerView
-from scorer.live_fleet import LiveFleet
+from scorer.live.live_fleet import LiveFleet
 from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.filters.fresh import Fresh
 from scorer.ranking.machines.kept import Kept

@@ -22,7 +22,7 @@ from schemas.process.pages import serve_pages
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.version import product_version
 from scorer.ledger.store.reader import LedgerReader
-from scorer.live_fleet import refuse_modes
+from scorer.live.live_fleet import refuse_modes
 from scorer.wire import Wire
 from streams.agent.__main__ import check_connection_settings, stop_event
 from streams.agent.quiet import quieten

@@ -15,7 +15,7 @@ from schemas.process.signals import handle_signals
 from schemas.process.version import product_version
 from scorer.commands.shared.whole_fleet import chosen_profile
 from scorer.ledger.store.lease import Lease
-from scorer.live_fleet import LiveFleet, refuse_modes
+from scorer.live.live_fleet import LiveFleet, refuse_modes
 from scorer.ranking.profiles.profile import Profile
 from scorer.rebalancer.daemon import Daemon
 from scorer.rebalancer.metrics import Metrics

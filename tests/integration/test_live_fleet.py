@@ -14,7 +14,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.store.reader import FORMAT, UnknownFormat
 from scorer.ledger.store.scripts import Candidate, Ledger, Wanted
 from scorer.ledger.view.view import instance_of
-from scorer.live_fleet import LiveFleet
+from scorer.live.live_fleet import LiveFleet
 from scorer.settings import LedgerSettings
 from scorer.wire import Wire
 from tests.conftest import Valkey

@@ -25,7 +25,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
-from scorer.live_fleet import LiveFleet
+from scorer.live.live_fleet import LiveFleet
 from scorer.rebalancer.__main__ import LEASE, read_profile
 from scorer.rebalancer.daemon import Daemon
 from scorer.rebalancer.metrics import Metrics

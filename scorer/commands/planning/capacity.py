@@ -27,11 +27,11 @@ from scorer.settings import LedgerSettings
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
-    from scorer.fleet_state import FleetState
     from scorer.ledger.view.overlay import Overlay
     from scorer.ledger.view.view import LedgerView
     from scorer.planning.capacity.loss import Loss
     from scorer.planning.capacity.mix import Kind
+    from scorer.ranking.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
 
 _SHOWN = ("cpu", "memory")

@@ -1,7 +1,7 @@
 """``windward drain``: take machines out of service: cordon them, and print a target for each instance.
 
 It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`), so that no scorer waits for the plan. With
-``--apply`` a scorer reserves the targets (`scorer.planning.moves`). After a refused move it goes on with the others:
+``--apply`` a scorer reserves the targets (`carry_out`). After a refused move it goes on with the others:
 each of them leaves the machine anyway. Without an answer it ends.
 """
 
@@ -30,7 +30,7 @@ from scorer.settings import ClientSettings, LedgerSettings
 from scorer.wire import AWAY, Wire
 
 if TYPE_CHECKING:
-    from scorer.fleet_state import FleetState
+    from scorer.ranking.fleet_state import FleetState
 
 POLL_S = 1.0
 """The interval at which `await_empty` reads the ledger, s."""
@@ -198,7 +198,7 @@ def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]]) -> None:
 
     Raises WindwardError when no scorer answers.
     """
-    from scorer.planning.moves import Calls, OnRefusal, carry_out
+    from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out
     from scorer.planning.wanted.steps import Step
 
     steps = [Step("move", one["id"], one["source"], one["target"], generation=one["generation"]) for one in moves]
@@ -214,7 +214,7 @@ def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]]) -> None:
 
 def cancel(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
     """Cancel the unconfirmed moves away from these machines; return the ids. Raises WindwardError at a refusal."""
-    from scorer.planning.moves import Calls, OnRefusal, carry_out
+    from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out
     from scorer.planning.wanted.steps import Step
 
     steps = []

@@ -11,10 +11,10 @@ from scorer.commands.machines.operator_facts import in_words
 from scorer.commands.shared.show import amount
 
 if TYPE_CHECKING:
-    from scorer.fleet_state import FleetState
     from scorer.ledger.record.instance import Instance
     from scorer.planning.drain.consolidate import Consolidated
     from scorer.planning.drain.drain import Drained
+    from scorer.ranking.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
 
 _SHOWN = ("cpu", "memory")

@@ -21,7 +21,7 @@ from scorer.settings import ClientSettings, LedgerSettings
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
-    from scorer.fleet_state import FleetState
+    from scorer.ranking.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
 
 

@@ -1,7 +1,7 @@
 """``windward plan``: compare wanted instances with the ledger; with ``--apply``, carry out the differences.
 
 It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`). What is applied goes through a scorer, which
-checks each step again (`scorer.planning.moves`). At a refused step it stops: the rest was planned on what was before
+checks each step again (`carry_out`). At a refused step it stops: the rest was planned on what was before
 it.
 """
 
@@ -28,8 +28,8 @@ from scorer.settings import ClientSettings, LedgerSettings
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
-    from scorer.fleet_state import FleetState
     from scorer.planning.wanted.steps import Wanted
+    from scorer.ranking.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
 
 CHANGES, UNKNOWN = 1, 255
@@ -132,7 +132,7 @@ def _found(settings: PlanSettings, profile: Profile) -> tuple[FleetState, Wanted
 
 
 def _apply(settings: PlanSettings, found: Wanted, answer: dict[str, Any]) -> int:
-    from scorer.planning.moves import Calls, OnRefusal, carry_out, undo
+    from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out, undo
 
     code, left = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK, {}
     with ask.client(settings) as scorer:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from schemas.process.tables import Column, Screen, table
 
 if TYPE_CHECKING:
-    from scorer.fleet_state import FleetState
     from scorer.planning.wanted.steps import Wanted
+    from scorer.ranking.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
 
 _SIGNS = {"place": "+", "move": ">", "change": "~", "update": "*", "release": "-", "refuse": "!"}

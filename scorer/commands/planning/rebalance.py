@@ -1,7 +1,7 @@
 """``windward rebalance``: which instances should move, and why; in the running fleet, or in that of a file.
 
 It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`). Nothing is moved. With ``--apply`` a scorer
-reserves the targets (`scorer.planning.moves`). After a refused move those that depend on it are dropped, since the plan
+reserves the targets (`carry_out`). After a refused move those that depend on it are dropped, since the plan
 counted on it; the others are tried. When the command is interrupted, the reservations expire.
 
 With ``--rounds`` this process observes several rounds and prints the last plan. Rejected: a state in Redis between two
@@ -29,9 +29,9 @@ from scorer.settings import ClientSettings, LedgerSettings
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
-    from scorer.fleet_state import FleetState
+    from scorer.commands.planning.carry_out import Calls, Outcome
     from scorer.planning.balance.by_overload import Plan
-    from scorer.planning.moves import Calls, Outcome
+    from scorer.ranking.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
 
 
@@ -94,7 +94,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         return ask.unreachable(settings.redis_url, error, "rebalance", settings)
     answer = plan_answer(plan, profile, fleet)
     if settings.apply:
-        from scorer.planning.moves import Calls
+        from scorer.commands.planning.carry_out import Calls
 
         profile_name = "" if settings.profile.endswith(".toml") else settings.profile
         with ask.client(settings) as scorer:
@@ -126,7 +126,7 @@ def apply(moves: Sequence[dict[str, Any]], calls: Calls) -> None:
     ``not tried`` after no scorer answered. An instance that is on its target already has nothing to be confirmed: it is
     told as refused, and drops nothing.
     """
-    from scorer.planning.moves import OnRefusal, carry_out
+    from scorer.commands.planning.carry_out import OnRefusal, carry_out
     from scorer.planning.wanted.steps import Step
 
     for move in moves:

@@ -11,10 +11,10 @@ from schemas.values.durations import duration
 from scorer.commands.shared.show import ratio, time_of
 
 if TYPE_CHECKING:
-    from scorer.fleet_state import FleetState
     from scorer.ledger.record.instance import Instance
     from scorer.planning.balance.by_overload import Plan
     from scorer.planning.balance.moves import Step
+    from scorer.ranking.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
 
 _FLEET_WORDS = {

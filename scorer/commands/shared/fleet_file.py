@@ -51,9 +51,9 @@ from schemas.tables.learned import FACTOR_MAX, FACTOR_MIN, Learned
 from schemas.values.errors import field_error
 from scorer.commands.shared.fleet_fields import FleetFile, InvalidFleet
 from scorer.commands.shared.fleet_table import FIELDS, usage_table, window_table
-from scorer.fleet_state import FleetState
 from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.ranking.fleet_state import FleetState
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.usages import Usages, UsageTable
 

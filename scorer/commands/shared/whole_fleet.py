@@ -15,7 +15,7 @@ from scorer.commands.shared.request import read_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scorer.fleet_state import FleetState
+    from scorer.ranking.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
     from scorer.settings import LedgerSettings
 
@@ -47,7 +47,7 @@ def _of_file(path: str) -> FleetState:
 
 def _running(settings: LedgerSettings) -> FleetState:
     from scorer.ledger.store.reader import UnknownFormat
-    from scorer.live_fleet import LiveFleet
+    from scorer.live.live_fleet import LiveFleet
 
     fleet = LiveFleet.open(settings)
     try:

@@ -10,7 +10,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance
 
 Action = Literal["release", "change", "update", "move", "place", "refuse", "same", "cancel", "restore"]
-"""The last two undo a move and a release: no plan has them, `scorer.planning.moves.undo` has."""
+"""The last two undo a move and a release: no plan has them, `scorer.commands.planning.carry_out.undo` has."""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import pytest
 
 from schemas.process.settings import SettingsError
 from scorer.client import Moving, UpdateResult, WindwardError
+from scorer.commands.planning.carry_out import Calls
 from scorer.commands.planning.rebalance import apply, main
-from scorer.planning.moves import Calls
-from tests.scorer.planning.test_moves import NoScorer
+from tests.scorer.commands.planning.test_carry_out import NoScorer
 
 FILE = str(Path(__file__).parents[4] / "docs" / "examples" / "hot.json")
 THRESHOLDS = ("--rule", "thresholds", "--high", "cpu=65,memory=95", "--low", "cpu=45,memory=60")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scorer.planning.drain.evicting import Advice, evicting
 from scorer.ranking.class_sums import class_sums
 from scorer.ranking.profiles.profile_file import parse_profile
+from tests.scorer.classes.test_by_class import one
 from tests.scorer.fleets import fleet, machine
-from tests.scorer.ranking.test_by_class import one
 
 PROFILE = parse_profile('[[filters]]\nuse = "fits"\nclasses = { share = { cpu = 0.5 } }', "by_class")
 """Of 10 cores batch and free get 5, less what higher classes use."""

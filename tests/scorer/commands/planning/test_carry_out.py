@@ -10,10 +10,10 @@ import pytest
 
 from schemas.rpc.request import Request, read_request
 from scorer.client import Client, ConfirmResult, Line, Moving, PlaceResult, ReleaseResult, UpdateResult, WindwardError
+from scorer.commands.planning import carry_out as carrying
+from scorer.commands.planning.carry_out import Calls, OnRefusal, Outcome, carry_out, undo
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.rules import Rules
-from scorer.planning import moves
-from scorer.planning.moves import Calls, OnRefusal, Outcome, carry_out, undo
 from scorer.planning.wanted.steps import Step
 
 NO_ROOM = WindwardError("RESOURCE_EXHAUSTED", "no room")
@@ -117,7 +117,7 @@ def test_a_plan_is_carried_out_in_its_order() -> None:
 
 def test_new_instances_are_placed_in_calls_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """A scorer answers other queries in between."""
-    monkeypatch.setattr(moves, "PLACED_AT_ONCE", 2)
+    monkeypatch.setattr(carrying, "PLACED_AT_ONCE", 2)
     scorer = Scorer()
     new = [Step("place", f"n{number}", request=read_request({"id": f"n{number}"})) for number in range(5)]
     assert len(list(carry_out([*new, STEPS[1]], Calls(scorer), OnRefusal.STOP))) == 6

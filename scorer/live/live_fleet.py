@@ -15,11 +15,11 @@ import redis
 
 from schemas.names import Names
 from schemas.process.settings import SettingsError
-from scorer.fleet_state import FleetState
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
 from scorer.live.loader import Loader
+from scorer.ranking.fleet_state import FleetState
 from scorer.settings import LedgerSettings
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot

@@ -10,7 +10,7 @@ from scorer.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class FleetState:
-    """The fleet at one time: of a file (`scorer.commands.shared.fleet_file`), or the running one (`scorer.live_fleet`)."""
+    """The fleet at one time: of a file, or the running one (`scorer.live.live_fleet`)."""
 
     snapshot: Snapshot
     ledger: LedgerView
