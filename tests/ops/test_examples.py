@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import stat
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,6 +22,7 @@ from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
 from schemas.process.settings import load_settings
 from scorer.client import Client
+from tests.forked import forking
 
 ROOT = Path(__file__).parents[2]
 
@@ -163,13 +162,11 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
     """A folder with the examples' files, and the environment of a user whose stack runs."""
     folder = tmp_path_factory.mktemp("examples")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
-    (folder / "windward").write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m ops.cli.main "$@"\n')
-    (folder / "windward").chmod(stat.S_IRWXU)
     shutil.copytree(ROOT / "docs/examples", folder / "docs/examples")
     settings = StackSettings(
         kafka_port=0, redis_port=0, metrics_port=0, machines=40, backfill_s=3600, state_dir=folder / "state"
     )
-    with Stack(settings, environ) as stack:
+    with forking(folder), Stack(settings, environ) as stack:
         with Client(stack.redis_url, timeout_s=10) as client:
             wait_until(lambda: usable(client), 90, "the fleet can be used")
         yield (

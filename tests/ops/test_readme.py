@@ -19,6 +19,7 @@ from ops.stack.servers.process import wait_until
 from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
 from scorer.client import Client
+from tests.forked import forking
 from tests.ops.code_blocks import RUN, Block
 
 ROOT = Path(__file__).parents[2]
@@ -41,16 +42,12 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Yield the environment of a user whose stack runs: the commands on the PATH, the server's URL."""
     folder = tmp_path_factory.mktemp("readme")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
-    for name, script in (
-        ("redis-cli", REDIS_CLI.format(python=sys.executable)),
-        ("windward", f'#!/bin/sh\nexec "{sys.executable}" -m ops.cli.main "$@"\n'),
-    ):
-        (folder / name).write_text(script)
-        (folder / name).chmod(stat.S_IRWXU)
+    (folder / "redis-cli").write_text(REDIS_CLI.format(python=sys.executable))
+    (folder / "redis-cli").chmod(stat.S_IRWXU)
     settings = StackSettings(
         kafka_port=0, redis_port=0, metrics_port=0, machines=50, backfill_s=3600, state_dir=folder / "state"
     )
-    with Stack(settings, environ) as stack:
+    with forking(folder), Stack(settings, environ) as stack:
         with Client(stack.redis_url, timeout_s=10) as client:
             wait_until(lambda: client.rank(cpu=1)["feasible"] >= 40, 90, "the fleet can be used")
         path = f"{folder}:{NODE}:{Path(sys.executable).parent}:{environ['PATH']}"
