@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 
 import numpy as np
 import pytest
@@ -27,6 +28,15 @@ def profile(name: str = "windward") -> ProfilePolicy:
 def policies() -> list[Policy]:
     """Two profiles and the references, fresh."""
     return [profile(), profile("kubernetes"), RandomFeasible(1), BestFitByPeak(1), Oracle(1)]
+
+
+NAMES = [policy.name for policy in policies()]
+
+
+@cache
+def outcome_of(name: str) -> Outcome:
+    """One world under a policy, for the tests that only look at it."""
+    return simulate(small_world(), next(policy for policy in policies() if policy.name == name))
 
 
 def on(outcome: Outcome) -> list[int]:
@@ -85,20 +95,19 @@ def test_agents_measure_no_more_than_the_capacity() -> None:
     assert outcome.fleet.readings(0, 120).max() == 10.0
 
 
-@pytest.mark.parametrize("policy", policies(), ids=lambda policy: policy.name)
-def test_the_same_seed_is_the_same_result(policy: Policy) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_seed_is_the_same_result(name: str) -> None:
     """World and choices follow from the seed alone."""
-    again = next(one for one in policies() if one.name == policy.name)
-    first, second = simulate(small_world(), policy), simulate(small_world(), again)
+    first = outcome_of(name)
+    second = simulate(small_world(), next(policy for policy in policies() if policy.name == name))
     assert on(first) == on(second)
     assert (first.fleet.load == second.fleet.load).all()
 
 
-@pytest.mark.parametrize("policy", policies(), ids=lambda policy: policy.name)
-def test_a_machine_carries_the_sum_of_its_instances(policy: Policy) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_a_machine_carries_the_sum_of_its_instances(name: str) -> None:
     """Nothing is lost or made up between instances and machines."""
-    small = small_world()
-    outcome = simulate(small, policy)
+    small, outcome = small_world(), outcome_of(name)
     total = np.zeros_like(outcome.fleet.load[0])
     for instance, row in enumerate(on(outcome)):
         first, last = int(outcome.placed[instance]), min(int(outcome.fleet.end[instance]), small.minutes)
@@ -109,12 +118,11 @@ def test_a_machine_carries_the_sum_of_its_instances(policy: Policy) -> None:
 
 def test_every_policy_meets_the_same_arrivals() -> None:
     """Instances, their times and what they ask are the workload's; a policy only says where."""
-    small = small_world()
-    outcomes = [simulate(small, policy) for policy in policies()]
+    outcomes = [outcome_of(name) for name in NAMES]
     assert all((outcome.tries > 0).all() for outcome in outcomes)
     placed_at_once = np.all([outcome.tries == 1 for outcome in outcomes], axis=0)
     for outcome in outcomes:
-        assert (outcome.placed[placed_at_once] == small.start[placed_at_once]).all()
+        assert (outcome.placed[placed_at_once] == small_world().start[placed_at_once]).all()
 
 
 def test_nothing_is_promised_twice() -> None:
