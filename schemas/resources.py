@@ -1,8 +1,7 @@
 """The resources Windward measures: the one place that lists them, in the order of every resource axis.
 
 To add one, append an entry to `ALL` and write its collector. Messages, windows, tables, requests, the ledger, filters,
-scores and commands follow from the entry. An entry is never moved, renamed or taken out: the first ones are stored by
-position (`schemas.tables.window_table`), the others by name.
+scores and commands follow from the entry. Stored values name their resources: an entry is never renamed or taken out.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ class Resource:
         whether a machine need not report it. A threshold of such a resource passes a machine that does not, unless the
         request asks for the resource; scores of requested amounts leave it out when the request does not ask for it.
     covers:
-        whether a window must be covered in it to count as covered. Only for resources that every agent sends since the
-        first release: an agent that begins to send another one does not make its machine warming.
+        whether a window must be covered in it to count as covered. Not for a resource added later: an agent that begins
+        to send it does not make its machine warming.
     refused:
         for a share of time, which a request gives from 0 to 1: the error message for a larger amount.
     """

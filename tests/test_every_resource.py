@@ -157,11 +157,11 @@ def test_a_share_is_refused_where_it_is_none(name: str, value: float | str) -> N
 
 
 def test_one_more_resource_needs_nothing_but_its_entry() -> None:
-    """With a made-up one these tests hold, and old tables, states and messages are still read."""
+    """With a made-up one these tests hold, and tables, states and messages without it are read."""
     again = [
         "tests/test_every_resource.py::test_a_resource_goes_all_the_way",
         "tests/test_every_resource.py::test_a_request_is_counted_as_finely_as_the_resource_says",
-        "tests/streams/state/test_checkpoint.py::test_an_old_checkpoint_is_still_read",
+        "tests/streams/state/test_checkpoint.py::test_the_golden_checkpoint_is_read",
         "tests/streams/fold/test_batch.py",
         "tests/schemas/test_golden.py",
         "tests/scorer/snapshot/test_builder.py",

@@ -169,15 +169,10 @@ class Inspection:
         taken: set[str] = set()
         versions = []
         for partition in range(partitions):
-            try:
-                stored: Any = server.hmget(self._names.state(partition), "worker", "written_at")
-            except redis.exceptions.NoPermissionError:
-                return set()  # the ACL of an earlier release without this field
-            if (worker := read_worker(*stored)) is not None:
+            stored: Any = server.hget(self._names.state(partition), "worker")
+            if (worker := read_worker(stored)) is not None:
                 versions.append(worker.version)
                 taken |= worker.name_taken.keys()
-            elif stored[1] is not None:
-                versions.append("of an earlier release")
         if versions:
             self._versions["stream"] = versions
         return taken

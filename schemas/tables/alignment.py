@@ -1,4 +1,4 @@
-"""Aligns a window table's columns with the resources of this release, by name."""
+"""Aligns a window table's columns with the resources of this process, by name."""
 
 from __future__ import annotations
 
@@ -11,27 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
-from schemas.tables.resource_axis import FIRST_RESOURCES, FURTHER, resource_axis
-from schemas.tables.window_table import WindowTable
+from schemas.tables.window_table import WindowTable, resource_axis
 
 
 def resource_parts(table: WindowTable, name: str) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Yield the parts of a column with an R axis: consecutive rows of `schemas.resources`, and their values.
 
-    Resources that this release does not know are left out.
+    Resources that this process does not know are left out.
     """
-    axis = resource_axis(name)
+    axis, column = resource_axis(name), table.columns.get(name)
     assert axis is not None, name
-    start = 0
-    for part in (table.columns.get(name), table.columns.get(FURTHER + name)):
-        if part is None:
-            start = len(FIRST_RESOURCES)
-            continue
-        own = table.header.resources[start : start + part.shape[axis]]
-        start += part.shape[axis]
-        after: Any = (slice(None),) * (-axis - 1)
-        for place, count, row in _runs(own):
-            yield slice(row, row + count), part[(..., slice(place, place + count), *after)]
+    if column is None:
+        return
+    after: Any = (slice(None),) * (-axis - 1)
+    for place, count, row in _runs(table.header.resources[: column.shape[axis]]):
+        yield slice(row, row + count), column[(..., slice(place, place + count), *after)]
 
 
 @lru_cache(maxsize=64)

@@ -16,15 +16,7 @@ Axes are named by letter: W windows in the order of ``windows_s``, R resources i
 skips. A column the writer did not know is absent, so a reader looks it up by name. Another major version is refused.
 
 **Resources** are aligned by name, as windows are (`schemas.tables.alignment`): one that the writer did not know is
-blank, one that the reader does not know is ignored. A header without ``resources`` is of a writer of cpu, memory and
-nic.
-
-A column with an R axis has only those first three; the resources after them are in a further column, named
-``further_`` and the column's name, with the same other axes. The first release takes every R axis as cpu, memory and
-nic, without the header. With a longer axis it would fail in the middle of a refresh. With another major version it
-would lose its windows until they are rebuilt. So it reads its three resources and skips the others. Old and new workers
-and scorers run side by side, in an upgrade and in a rollback. A reader must not rely on the split: the length of the
-axis is the number of resources in a column.
+blank, one that the reader does not know is ignored. An R axis may be shorter than the header's list.
 
 | column          | dtype, shape  | meaning                                                                    |
 |-----------------|---------------|----------------------------------------------------------------------------|
@@ -56,7 +48,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -64,13 +56,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
-from schemas.tables.resource_axis import FIRST_RESOURCES, disagreement, split_resources
 
 MAJOR = 1
 MINOR = 0
 PERCENTILES = (50, 90, 95, 99)
 WARMING_COVERAGE = 0.5
 """A window less covered than this is warming."""
+
+_CLASS = "class_"
+_RESOURCE_AXES = dict.fromkeys(
+    (
+        "capacity", "mean", "std", "max", "filled", "coverage", "peak_today", "peak_yesterday", "peak_today_s",
+        "peak_yesterday_s", "n", "m2", "peak", "recent", "daily",
+    ),
+    -2,
+) | {"percentile": -3}  # fmt: skip
+"""The R axis of a column, counted from the last; of usage by class it is -2."""
 
 _MAGIC = b"WINDTBL"
 _PREFIX = struct.Struct("<7sBI")
@@ -92,10 +93,9 @@ class Header(msgspec.Struct, kw_only=True):
     slot_s: int = 10
     facts: int = 0
     written_at: float = 0.0
-    names_bytes: int = -1
-    """Length of the names; -1 from a writer that does not give it."""
+    names_bytes: int = 0
     resources: tuple[str, ...] = ()
-    """Names of the resource axis, in its order. `decode_table` fills them in for a writer that does not give them."""
+    """Names of the resource axis, in its order."""
     columns: list[tuple[str, str, list[int]]]
 
 
@@ -118,13 +118,21 @@ _header_encoder = msgspec.json.Encoder()
 _header_decoder = msgspec.json.Decoder(Header)
 
 
+def resource_axis(name: str) -> int | None:
+    """Return the R axis of a column, counted from the last; None: it has none.
+
+    >>> resource_axis("mean"), resource_axis("class_prod"), resource_axis("at")
+    (-2, -2, None)
+    """
+    return -2 if name.startswith(_CLASS) else _RESOURCE_AXES.get(name)
+
+
 def encode_table(header: Header, columns: Mapping[str, NDArray[np.generic]], names: bytes) -> bytes:
     """Return the table as one value; ``header.columns`` is filled in from ``columns``.
 
     The R axis of the columns is that of ``header.resources``, and of `schemas.resources` if the header names none.
     """
     header.resources = header.resources or RESOURCES
-    columns = split_resources(columns)
     header.columns = [(name, column.dtype.str[1:], list(column.shape)) for name, column in columns.items()]
     header.names_bytes = len(names)
     head = _header_encoder.encode(header)
@@ -155,7 +163,6 @@ def decode_table(raw: bytes) -> WindowTable:
         raise TableError(f"window table is damaged: {len(raw)} bytes, its header alone has {offset}")
     try:
         header = _header_decoder.decode(memoryview(raw)[_PREFIX.size : offset])
-        header.resources = header.resources or FIRST_RESOURCES
         columns: dict[str, NDArray[np.generic]] = {}
         for name, kind, shape in header.columns:
             dtype = np.dtype("<" + kind)
@@ -171,8 +178,23 @@ def decode_table(raw: bytes) -> WindowTable:
         raise TableError(f"window table is damaged: {error}") from None
     if len(columns) != len(header.columns):
         raise TableError(f"window table is damaged: its columns do not fit {header.machines} machines")
-    if header.names_bytes not in (-1, len(names)) or (names and rows != header.machines):
+    if header.names_bytes != len(names) or (names and rows != header.machines):
         raise TableError(f"window table is damaged: {len(names)} bytes of names for {header.machines} machines")
-    if wrong := disagreement(columns, header.resources):  # a value must not be read as another resource's
+    if wrong := _disagreement(columns, header.resources):  # a value must not be read as another resource's
         raise TableError(f"window table is damaged: {wrong}")
     return WindowTable(header, columns, names)
+
+
+def _disagreement(columns: Mapping[str, NDArray[np.generic]], named: Sequence[str]) -> str:
+    """Return why the resource axes of these columns and the names of their resources disagree; "" when they agree."""
+    if len(set(named)) != len(named):
+        return f"a resource is listed twice among {', '.join(named)}"
+    for name, column in columns.items():
+        axis = resource_axis(name)
+        if axis is None:
+            continue
+        if column.ndim < -axis:
+            return f"{name} has axes {list(column.shape)}"
+        if column.shape[axis] > len(named):
+            return f"{name} has {column.shape[axis]} resources, {len(named)} are named"
+    return ""

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.tables.alignment import resource_parts
-from schemas.tables.resource_axis import resource_axis
-from schemas.tables.window_table import PERCENTILES, WindowTable
+from schemas.tables.window_table import PERCENTILES, WindowTable, resource_axis
 from scorer.snapshot.arrays import Floats, Integers
 
 _R, _Q = len(RESOURCES), len(PERCENTILES)

@@ -76,7 +76,7 @@ SETTINGS = AgentSettings
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the agent; return 0 after a clean stop, 1 when ``--once`` could not deliver its sample."""
-    identity = read_identity(environ, time.time())
+    identity = read_identity(environ)
     settings = load_settings(AgentSettings, "agent", argv, environ)
     configure_logs(settings.log_level, settings.log_format)
     quieten("kafka", hush=settings.once)

@@ -4,18 +4,12 @@ The name is, in this order:
 
 1. the setting ``machine``;
 2. the name in the state file, when this host wrote it;
-3. the name that the previous release gave the machine, when that release ran here;
-4. the host's name, fully qualified if it has a domain.
+3. the host's name, fully qualified if it has a domain; without one its machine-id.
 
-**The state file** is ``machine.json`` in the unit's state directory (``STATE_DIRECTORY``). The first start of this
-release writes the name there, so a new domain or a lost name server changes nothing. It holds the host's id, too: a
-copied disk image is another host and gets its own name. After the file is deleted the host's name is read again.
-
-**The previous release** named a machine with a bare host name by its machine-id, wrote no file, and had the same state
-directory. So a state directory that is older than this process and has no file is its trace: the machine keeps its name
-until ``windward machines rename``. Rejected: reading the fleet's facts, since an agent may only write to Kafka. Without
-a state directory there is no trace, and the host's name is used. When that is a second name of a known host, ``windward
-doctor`` reports it with the command that joins the two.
+**The state file** is ``machine.json`` in the unit's state directory (``STATE_DIRECTORY``). The first start writes the
+name there, so a new domain or a lost name server changes nothing. It holds the host's id, too: a copied disk image is
+another host and gets its own name. After the file is deleted the host's name is read again. When that is a second name
+of a known host, ``windward doctor`` reports it with the command that joins the two.
 
 In a container without the host's network the host name is random: without ``machine`` it is refused
 (`streams.agent.sampling.container`).
@@ -37,8 +31,6 @@ from streams.agent.sampling.container import has_random_name
 
 MACHINE_ID_FILE = Path("/etc/machine-id")
 STATE_FILE = "machine.json"
-TRACE_S = 60.0
-"""A state directory older than this at the start was made for an earlier process."""
 PROC = Path("/proc/self")
 SYSFS = Path("/sys/class/net")
 RANDOM = (
@@ -72,25 +64,13 @@ def host_name(full_name: str) -> str:
     return "" if full_name.partition(".")[0] in ("", "localhost") else full_name
 
 
-def former_name(full_name: str, machine_id_text: str) -> str:
-    """Return the previous release's name of the machine: full host name, else machine-id, else bare host name.
-
-    >>> former_name("db1.example.com", "3d12"), former_name("db1", "3d12"), former_name("db1", "")
-    ('db1.example.com', '3d12', 'db1')
-    """
-    name = host_name(full_name)
-    return name if "." in name else machine_id_text.strip() or name
-
-
-def choose(full_name: str, machine_id_text: str, kept: Kept | None, *, ran_before: bool) -> tuple[str, str]:
+def choose(full_name: str, machine_id_text: str, kept: Kept | None) -> tuple[str, str]:
     """Return the machine's name and its source, by the order above from its second place on.
 
-    ``ran_before``: the previous release ran here. Raises ValueError when there is no name.
+    Raises ValueError when there is no name.
     """
     if kept and kept.host_id == host_id(machine_id_text):
         return kept.machine, "state file"
-    if ran_before and not kept and (name := former_name(full_name, machine_id_text)):
-        return name, "previous release"
     if name := host_name(full_name):
         return name, "host name"
     if name := machine_id_text.strip():
@@ -98,21 +78,16 @@ def choose(full_name: str, machine_id_text: str, kept: Kept | None, *, ran_befor
     raise ValueError("machine: this machine has neither a host name nor a machine id; give it a name by --machine")
 
 
-def read_identity(environ: Mapping[str, str], started_s: float) -> Identity:
-    """Return the identity of this machine without the setting, and keep the name in the state file.
-
-    ``started_s``: when this process started, epoch s. To be called before anything that can fail: a first start that
-    fails afterwards must not look like the previous release's trace.
-    """
+def read_identity(environ: Mapping[str, str]) -> Identity:
+    """Return the identity of this machine without the setting, and keep the name in the state file."""
     machine_id_text = _text(MACHINE_ID_FILE)
     host = host_id(machine_id_text)
     state = Path(path) if (path := environ.get("STATE_DIRECTORY", "").partition(":")[0]) else None
     kept = _kept(state / STATE_FILE) if state else None
     if kept is None and _is_random(socket.gethostname()):
         return Identity(socket.gethostname(), "container", host, RANDOM)
-    ran_before = state is not None and _is_older(state, started_s)
     try:
-        name, source = choose(socket.getfqdn(), machine_id_text, kept, ran_before=ran_before)
+        name, source = choose(socket.getfqdn(), machine_id_text, kept)
     except ValueError as error:
         return Identity("", "", host, str(error))
     if state and source != "state file":
@@ -123,13 +98,6 @@ def read_identity(environ: Mapping[str, str], started_s: float) -> Identity:
 def _is_random(name: str) -> bool:
     physical = any((link / "device").exists() for link in SYSFS.iterdir()) if SYSFS.is_dir() else False
     return has_random_name(name, _text(PROC / "mountinfo"), _text(PROC / "cgroup"), physical=physical)
-
-
-def _is_older(state: Path, started_s: float) -> bool:
-    try:
-        return state.stat().st_mtime < started_s - TRACE_S
-    except OSError:
-        return False
 
 
 def _kept(path: Path) -> Kept | None:

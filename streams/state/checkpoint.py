@@ -5,9 +5,8 @@ positions that changed. So is each place of the hourly peaks. One small value ho
 the window table's encoding, rows in the table's order. The key is the position, not the absolute slot with a lifetime:
 a ring takes as much in Redis as in memory, and a silent machine keeps its last windows as long as its other data.
 
-Resources are aligned by name, as the encoding says. A worker resumes from what was written before a resource was added:
-its slots are empty there. It also reads what was written after one was removed, or by a worker that measures other
-resources. Each value names its own resources, so two releases may write in turn.
+Resources are aligned by name, as the encoding says: each value names its own. A worker resumes from what was written
+before a resource was added: its slots are empty there.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from numpy.typing import NDArray
 
 from schemas.resources import PRIORITY_CLASSES
 from schemas.tables.alignment import resource_parts
-from schemas.tables.resource_axis import resource_axis
-from schemas.tables.window_table import Header, TableError, decode_table, encode_table
+from schemas.tables.window_table import Header, TableError, decode_table, encode_table, resource_axis
 from streams.fold.peaks import minute_means
 from streams.fold.ring import MINUTE_SLOTS, NO_SLOT, PEAKS, RING_MINUTES, SLOTS, VITALS, Ring
 

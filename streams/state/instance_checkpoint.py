@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from schemas.tables.alignment import resource_parts
 from schemas.tables.instance_table import COLUMNS
-from schemas.tables.resource_axis import resource_axis
-from schemas.tables.window_table import Header, TableError, decode_table, encode_table
+from schemas.tables.window_table import Header, TableError, decode_table, encode_table, resource_axis
 from streams.fold.instance_usage import InstanceUsage, blank
 
 

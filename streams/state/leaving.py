@@ -34,8 +34,8 @@ def make_room(partition: Partition) -> int:
 def drop_silent(partition: Partition, now_s: float, silent_s: float) -> int:
     """Drop machines without a sample for ``silent_s``, and facts as old of machines that have no windows.
 
-    Drop also samples more than a day ahead, which an earlier release accepted: they would never become stale, and later
-    samples of the machine would count as late. Return how many machines lost their windows.
+    Drop also samples more than a day ahead, taken while this worker's clock was wrong: they would never become stale,
+    and later samples of the machine would count as late. Return how many machines lost their windows.
     """
     partition.ring.trim()
     partition.changed = partition.usage.drop_silent(now_s - silent_s) > 0 or partition.changed

@@ -1,9 +1,8 @@
 """The manifest of a partition: checksums of its stored values, by which a lost or changed value is detected. Pure.
 
 Every write of a partition has one, in the hash with the state's offset. It has a checksum of each value; 0 stands for a
-value without content, which may be absent. It has the offset and the time of its write. When the hash has another
-offset or time, an earlier release, which writes no manifest, has written since. The state is then unverified, not
-damaged.
+value without content, which may be absent. It has the offset and the time of its write, as the hash has: a state
+without its manifest is lost.
 
 Layout (little endian): crc32 of all that follows, version as one byte, then `_HEAD`, the topic's id, and the checksums
 of the positions and hours as uint32.

@@ -1,8 +1,8 @@
 """Resumes a partition: checks stored values against their manifest, and finds which were lost. Pure.
 
-A value is lost when it is absent or differs from what was written. Without a manifest of the same write it is lost when
-it cannot be read. A lost value is blank, so that no window counts it as covered, and the partition is read again from
-the start of its log. Samples set lost slots again; slots that were not lost do not change.
+A value is lost when it is absent or differs from what was written. Without the manifest the state is lost, and each
+value that can be read is kept. A lost value is blank, so that no window counts it as covered, and the partition is read
+again from the start of its log. Samples set lost slots again; slots that were not lost do not change.
 
     vitals    have the machine of each row: without them every slot and peak is lost, too
     slots     filled again as far as Kafka has the samples; the others stay uncovered

@@ -77,7 +77,7 @@ def queue_writes(pipe: Any, names: Names, partition: Partition, now_s: float, ve
         "facts": partition.facts_version,
         "written_at": now_s,
         "manifest": manifest.encode(),
-        "worker": Worker(version=version, written_at=now_s, name_taken=partition.taken_lately(now_s)).encode(),
+        "worker": Worker(version=version, name_taken=partition.taken_lately(now_s)).encode(),
     }
     if partition.usage_sum:
         state["usage"] = partition.usage_sum
@@ -115,11 +115,10 @@ def partition_of(partition: Partition, fields: Sequence[bytes | None], stored: S
     topic_id, offset, facts_version, written_at, raw_manifest, usage_sum = fields
     position = position_of([topic_id, offset])
     manifest = decode_manifest(raw_manifest)
-    if manifest and position and not _same_write(manifest, position, written_at):
-        log.info("store.unverified", extra={"values": {"partition": partition.number, "offset": position.offset}})
+    if manifest and not _same_write(manifest, position, written_at):
         manifest = None
     resumed = resume(stored, manifest)
-    resumed.lost["state"] = int(position is None)
+    resumed.lost["state"] = int(manifest is None)
     partition.ring, partition.facts = resumed.ring, resumed.facts
     partition.recorded_at = float(resumed.ring.at[: len(resumed.ring)].max(initial=0.0))
     partition.facts_version = (_whole(facts_version) or 0) + 1  # a change may have waited to be told
@@ -171,7 +170,7 @@ def _whole(raw: bytes | None) -> int | None:
     return number if 0 <= number < 2**62 else None
 
 
-def _same_write(manifest: Manifest, position: Position, written_at: bytes | None) -> bool:
+def _same_write(manifest: Manifest, position: Position | None, written_at: bytes | None) -> bool:
     """Return whether a manifest is of the write that set this position."""
     try:
         time_s = float(written_at or b"")

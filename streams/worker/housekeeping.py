@@ -113,8 +113,6 @@ class Housekeeping:
         """Drop the data of machines up to the time at which an operator had them forgotten."""
         try:
             forgotten = await self._store.forgotten()
-        except NoPermissionError:
-            return  # the ACL of an earlier release lacks this key: silent machines are dropped after a day
         except RedisError as error:
             self._health.failed("check", error)
             return

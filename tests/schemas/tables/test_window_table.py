@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from schemas.tables.resource_axis import resource_axis
-from schemas.tables.window_table import MAJOR, Header, TableError, decode_table, encode_table
+from schemas.tables.window_table import MAJOR, Header, TableError, decode_table, encode_table, resource_axis
 from tests.schemas.test_golden import TABLE
 
 KINDS = [np.float64, np.float32, np.uint16, np.uint32, np.int64, np.uint8, np.bool_]

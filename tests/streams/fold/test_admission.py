@@ -116,7 +116,7 @@ def test_one_message_does_not_silence_the_facts_of_a_machine() -> None:
 
 
 def test_a_machine_of_the_far_future_is_dropped() -> None:
-    """State that an earlier release wrote: the machine starts anew with its next sample."""
+    """Accepted while the worker's clock was wrong: the machine starts anew with its next sample."""
     state = partition()
     year_2100 = 4.1e9
     state.fold(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -128,13 +127,6 @@ def test_the_owner_is_stored_with_the_vitals() -> None:
     assert again.owner_until[0] == START + 3 + 1 + HELD_S
     resumed = Partition(0, state.table, again)
     assert fold(resumed, [of("b", 1)]) == [TAKEN]
-
-
-def test_stored_owners_are_still_read() -> None:
-    """Vitals as they were when owners were added: host ``a`` has the name ``m`` since ever."""
-    ring = decode_vitals((Path(__file__).parents[1] / "state" / "golden" / "vitals.v1-owner.bin").read_bytes())
-    assert ring.machines == ["m"]
-    assert (ring.owner[0], ring.owner_since[0], ring.owner_until[0]) == (host_key("a"), 0.0, START + 4 + HELD_S)
 
 
 def test_facts_of_the_owner_stand() -> None:

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.messages.sample import MachineFacts, Moments, Usage, encode
-from schemas.resources import RESOURCES
+from schemas.messages.sample import MachineFacts, Usage, encode
 from schemas.tables.window_table import Header, TableError, decode_table, encode_table
+from schemas.values.hosts import host_key
 from streams.fold.arrivals import Arrived
+from streams.fold.owners import HELD_S
 from streams.fold.peaks import Zone
 from streams.fold.ring import HOURS, MINUTES, PEAKS, SLOTS, VITALS, R, Ring, S
 from streams.fold.table import Table
@@ -23,7 +24,9 @@ from streams.state.checkpoint import decode_ring, encode_hour, encode_position, 
 from streams.state.leaving import drop_silent
 from streams.state.partition import Partition
 from tests.effort import effort
+from tests.streams import golden_values as golden_state
 from tests.streams.batches import START, sample
+from tests.streams.golden_values import HOUR, POSITION
 
 WINDOWS = (300, 900, 3600)
 
@@ -204,36 +207,21 @@ def test_facts_are_json_of_their_message() -> None:
     assert msgspec.json.decode(state.facts["a"], type=MachineFacts) == facts
 
 
-def golden_state() -> Partition:
-    """The state under ``golden/``: two machines, two slots of one position, one a ring later, and hours with peaks."""
-    state = partition()
-    samples = [
-        sample("db1.example.org", 0, seq=3, boot=7),
-        sample("db2", 0, nic=Moments(9, 125.5, 2.0, 130.0, 1.25e9), classes={"prod": Usage(cpu=0.75, memory=64.0)}),
-        sample("db1.example.org", 900, seq=4, boot=7),
-        sample("db2", 720, seq=9),
-    ]
-    for one in samples:
-        state.fold(arrived([one]))
-    return state
-
-
-POSITION = START // 10 % S
-HOUR = START // 3600 % HOURS
-
-
-def test_an_old_checkpoint_is_still_read() -> None:
-    """What version 1 wrote of `golden_state`: vitals, one position and one hour."""
+def test_the_golden_checkpoint_is_read() -> None:
+    """The golden state: vitals, one position and one hour."""
     ring = decode_ring(golden("vitals"), {POSITION: golden("position")}, {HOUR: golden("hour")})
     assert ring.machines == ["db1.example.org", "db2"]
-    head = START // 10
+    head, nan, rest = START // 10, np.nan, R - 4
     expected: dict[str, Any] = {
         "head": [head + 900, head + 720],
         "at": [START + 9003.0, START + 7203.0],
         "boot": [7, 1],
         "seq": [4, 9],
         "interval_s": [10, 10],
-        "capacity": [[64.0, 1.37e11, *[np.nan] * (R - 2)]] * 2,
+        "capacity": [[64.0, 1.37e11, nan, 1.0, *[nan] * rest]] * 2,
+        "owner": [host_key("a"), 0],
+        "owner_since": [0.0, 0.0],
+        "owner_until": [START + 9003.0 + 0.05 + HELD_S, 0.0],
         "delay_hour": [START // 3600 + 2] * 2,
         "peak_hour": [START // 3600 + 2] * 2,
         "first_minute": [START // 60] * 2,
@@ -242,47 +230,26 @@ def test_an_old_checkpoint_is_still_read() -> None:
         np.testing.assert_array_equal(getattr(ring, name)[:2], values, err_msg=name)
     np.testing.assert_allclose(ring.delay[:2, 0], [0.05, 0.05], rtol=1e-5)
     at = np.s_[:2, :, POSITION]
-    np.testing.assert_array_equal(ring.n[at], [[0] * R, [10, 10, *[0] * (R - 2)]])
+    np.testing.assert_array_equal(ring.n[at], [[0] * R, [10, 10, 0, 10, *[0] * rest]])
     np.testing.assert_array_equal(ring.mean[1, :2, POSITION], [7.0, 7e9])
+    assert (ring.mean[1, 3, POSITION], ring.m2[1, 3, POSITION], ring.max[1, 3, POSITION]) == (0.25, 0.5, 0.75)
     np.testing.assert_array_equal(ring.m2[1, :2, POSITION], np.array([0.5, 1e12], np.float32))
     np.testing.assert_array_equal(ring.max[1, :2, POSITION], np.array([8.0, 7.001e9], np.float32))
     np.testing.assert_array_equal(ring.slot_boot[:2, POSITION], [0, 1])
     np.testing.assert_array_equal(ring.slot_seq[:2, POSITION], [0, 9])
     peaks = np.array([[1.0, 1e9, np.nan], [1.0, 1e9, 125.5]], np.float32)
     np.testing.assert_array_equal(ring.peak[:2, :3, HOUR], peaks)
-    assert np.isnan(ring.peak[:2, 3:]).all()
-    assert set(ring.classes) == {"prod"}
-    assert np.isnan(ring.classes["prod"].means(np.arange(2))[..., POSITION]).all()
-
-
-def golden_state_of_four() -> Partition:
-    """The state under ``golden/*.v1-disk.bin``: the same machines, one of which sends disk, too."""
-    state = partition()
-    disk = Moments(10, 0.25, 0.5, 0.75, 1.0)
-    for one in (sample("db1.example.org", 0, disk=disk), sample("db2", 0), sample("db1.example.org", 720, disk=disk)):
-        state.fold(arrived([one]))
-    return state
-
-
-def test_a_checkpoint_of_four_resources_is_still_read() -> None:
-    """What was written when disk was added: each resource at its place by name, in every kind of value."""
-    ring = decode_ring(
-        golden("vitals", "v1-disk"), {POSITION: golden("position", "v1-disk")}, {HOUR: golden("hour", "v1-disk")}
-    )
-    nan, rest = np.nan, R - 4
-    assert RESOURCES[3] == "disk"
-    np.testing.assert_array_equal(
-        ring.capacity[:2], [[64.0, 1.37e11, nan, 1.0, *[nan] * rest], [64.0, 1.37e11, nan, nan, *[nan] * rest]]
-    )
-    np.testing.assert_array_equal(ring.n[:2, :, POSITION], [[10, 10, 0, 10, *[0] * rest], [10, 10, *[0] * (R - 2)]])
-    assert (ring.mean[0, 3, POSITION], ring.m2[0, 3, POSITION], ring.max[0, 3, POSITION]) == (0.25, 0.5, 0.75)
     np.testing.assert_array_equal(ring.peak[:2, 3, HOUR], [0.25, nan])
-    np.testing.assert_array_equal(ring.peak[:2, :2, HOUR], [[1.0, 1e9], [nan, nan]])
+    assert np.isnan(ring.peak[:2, 4:]).all()
+    assert set(ring.classes) == {"prod"}
+    prod = ring.classes["prod"].means(np.arange(2))[..., POSITION]
+    assert np.isnan(prod[0]).all()
+    np.testing.assert_array_equal(prod[1], [0.75, 64.0, 0.0, 0.0, *[nan] * rest])
 
 
 def test_a_newer_minor_checkpoint_is_read_without_what_is_unknown() -> None:
     """More vitals, more of each slot and hour, a class this version has no name for."""
-    state = golden_state()
+    state = golden_state.state()
     vitals, positions, hours = values(state.ring)
     again = decode_ring(
         newer(vitals, kernel=np.ones(2), delay=None),
@@ -304,9 +271,9 @@ def test_another_major_checkpoint_is_refused_by_name(kind: str) -> None:
         decode_ring(parts["vitals"], {POSITION: parts["position"]}, {HOUR: parts["hour"]})
 
 
-def golden(kind: str, version: str = "v1") -> bytes:
-    """What a version wrote; never written again."""
-    return (Path(__file__).parent / "golden" / f"{kind}.{version}.bin").read_bytes()
+def golden(kind: str) -> bytes:
+    """A golden file."""
+    return (Path(__file__).parent / "golden" / f"{kind}.v1.bin").read_bytes()
 
 
 def newer(raw: bytes, **columns: Any) -> bytes:

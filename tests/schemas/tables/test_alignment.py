@@ -1,21 +1,15 @@
-"""The resource axis of stored values is named, and aligned by name by whoever reads it.
-
-The files ``golden/*.v1-disk.*`` were written when disk was added, and are never written again.
-"""
+"""The resource axis of stored values is named, and aligned by name by whoever reads it."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from schemas.messages.sample import Moments, Sample, Usage, decode, encode, moments
 from schemas.resources import RESOURCES
 from schemas.tables.alignment import aligned
-from schemas.tables.resource_axis import FIRST_RESOURCES
 from schemas.tables.window_table import (
     PERCENTILES,
     Header,
@@ -26,7 +20,7 @@ from schemas.tables.window_table import (
 )
 from scorer.snapshot.builder import build_snapshot
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+THREE = ("cpu", "memory", "nic")
 MACHINES = ["a", "b"]
 WINDOWS_S = (300, 900)
 
@@ -61,7 +55,7 @@ def table_of(resources: tuple[str, ...]) -> WindowTable:
 
 
 def assert_aligned(table: WindowTable, resources: tuple[str, ...]) -> None:
-    """What the writer knew is at its place by name; the rest of what this release knows is blank."""
+    """What the writer knew is at its place by name; the rest of what this process knows is blank."""
     whole = made(RESOURCES)
     known = [row for row, name in enumerate(RESOURCES) if name in resources]
     blank = [row for row, name in enumerate(RESOURCES) if name not in resources]
@@ -84,8 +78,8 @@ def assert_aligned(table: WindowTable, resources: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "resources",
     [
-        pytest.param(RESOURCES, id="as this release"),
-        pytest.param(FIRST_RESOURCES, id="as the first release"),
+        pytest.param(RESOURCES, id="ours"),
+        pytest.param(THREE, id="without the last"),
         pytest.param((*RESOURCES, "gpu"), id="one more at the end"),
         pytest.param(("cpu", "memory", "nic", "gpu", *RESOURCES[3:]), id="one more before ours"),
         pytest.param(("gpu", "memory", "cpu"), id="another order, one missing, one unknown"),
@@ -108,18 +102,7 @@ def test_tables_of_writers_with_different_resources_are_joined() -> None:
     assert np.isnan(mean[:, 2:, 2:]).all()
 
 
-FIRST = value_of(FIRST_RESOURCES)
-
-
-def test_the_first_three_stand_alone_for_a_reader_that_looks_at_no_name() -> None:
-    """Every R axis of a table is cpu, memory, nic; what came later is in columns the first release does not ask for."""
-    table = table_of(RESOURCES)
-    for name, column in made(RESOURCES).items():
-        if name == "at":
-            continue
-        axis = -3 if name == "percentile" else -2
-        np.testing.assert_array_equal(table.columns[name], column.take(range(3), axis))
-        assert (f"further_{name}" in table.columns) == (len(RESOURCES) > 3)
+FIRST = value_of(THREE)
 
 
 def rewrite(raw: bytes, **changes: Any) -> bytes:
@@ -147,35 +130,3 @@ def test_the_header_fits_into_what_a_scorer_looks_at() -> None:
     """What tells one write from the next comes before the resources and the columns."""
     raw = value_of(RESOURCES)
     assert raw.index(b'"written_at"') < raw.index(b'"resources"') < raw.index(b'"columns"') < 2048
-
-
-DISK = ("cpu", "memory", "nic", "disk")
-
-
-def test_the_table_of_four_resources_is_still_read() -> None:
-    """Golden file: every column, by name."""
-    table = decode_table((GOLDEN / "window_table.v1-disk.bin").read_bytes())
-    assert table.header.resources == DISK
-    assert_aligned(table, DISK)
-
-
-def test_the_sample_of_four_resources_is_still_read() -> None:
-    """Golden file: the moments of each, and usage by class; written now, it is the same."""
-    (line,) = (GOLDEN / "sample.v1-disk.jsonl").read_bytes().splitlines()
-    sample = decode(line)
-    assert isinstance(sample, Sample)
-    assert sample == Sample(
-        v=1,
-        machine="db1.example.org",
-        boot=1_789_990_000,
-        seq=7,
-        at=1_790_000_003.25,
-        interval_s=10.0,
-        cpu=Moments(10, 3.5, 2.5, 4.25, 64.0),
-        memory=Moments(10, 2.0**36, 1e6, 2.0**36 + 1000, 2.0**37),
-        nic=Moments(9, 125_000.5, 0.0, 125_000.5, 1.25e9),
-        disk=Moments(10, 0.25, 0.125, 0.75, 1.0),
-        classes={"prod": Usage(cpu=0.75, memory=1024.0, disk=0.125)},
-    )
-    assert moments(sample)[:4] == (sample.cpu, sample.memory, sample.nic, sample.disk)
-    assert json.loads(encode(sample)) == json.loads(line)
