@@ -16,9 +16,8 @@ any language can validate against them:
 
 A reader ignores unknown fields in samples, queries and replies, so those schemas allow further properties. A
 request or an operator's entry with an unknown field is refused, so those two do not. A result has all its keys, so all
-are required; a default is the value that a reader uses when an older scorer leaves one out. Rules that a schema cannot
-express (a maximum below its mean, a time ahead of the record) are in `schemas.messages.sample.decode` and
-`streams.fold.batch`.
+are required; a default is the value that a reader uses when one is left out. Rules that a schema cannot express (a
+maximum below its mean, a time ahead of the record) are in `schemas.messages.sample.decode` and `streams.fold.batch`.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ Optional members, each with a default (see `Filter` and `Score`): ``wanted`` (Fa
 
 ``scope`` states what the value of a machine depends on (`Scope`): ``"machine"``, its own columns, as in the example
 above; ``"instances"``, also which instances are on it (``machines.tally``); ``"means"``, also means over the fleet, for
-a score that has ``parts`` (`Parts`); ``"fleet"``, anything else. The default is ``"instances"``, or ``"fleet"`` with
-the older ``whole_fleet = True``. The narrower it is, the more placements need no ranking of their own.
+a score that has ``parts`` (`Parts`); ``"fleet"``, anything else. The default is ``"instances"``. The narrower
+it is, the more placements need no ranking of their own.
 
 A filter on a sum or a count over a machine's instances gives its limit, too. Several scorers may reserve at once; the
 script that reserves compares the limit with the ledger's own sum. A limit of 50 instances:

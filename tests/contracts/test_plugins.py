@@ -9,7 +9,7 @@ import inspect
 import json
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -278,15 +278,15 @@ def test_the_parts_of_a_score_make_the_score(kind: type[Any], asked: dict[str, A
 
 @every
 def test_it_states_its_scope(kind: type[Any]) -> None:
-    """Built-in plugins state what their values depend on; the older ``whole_fleet`` of third parties is understood."""
+    """Built-in plugins state what their values depend on."""
     assert plugins.declared_scope(kind) in SCOPES
     assert "scope" in vars(kind) or not kind.__module__.startswith("scorer.")
 
 
 def test_what_a_plugin_without_a_scope_is_taken_for() -> None:
-    """Nothing stated: it may count the instances of its machine; ``whole_fleet``: it looks at all machines."""
-    silent, wide = (type("Silent", (), {}), type("Wide", (), {"whole_fleet": True}))
-    assert [plugins.declared_scope(cast("Any", each)) for each in (silent, wide)] == ["instances", "fleet"]
+    """It may count the instances of its machine."""
+    silent: Any = type("Silent", (), {})
+    assert plugins.declared_scope(silent) == "instances"
 
 
 @every
@@ -313,7 +313,7 @@ def test_nothing_it_is_given_is_changed(kind: type[Any], asked: dict[str, Any]) 
     names = (
         "mean",
         "std",
-        "requested",
+        "allocated",
         "credit",
         "utilization",
         "deviation",

@@ -278,23 +278,3 @@ def test_usage_by_instance_costs_nothing_where_none_is_reported(
         assert not (await store.load(0, table)).lost
 
     with_store(valkey, names, work)
-
-
-def test_usage_by_instance_goes_on_after_a_release_that_did_not_know_it(
-    valkey: Valkey, names: Names, server: redis.Redis
-) -> None:
-    """That one moved the offset alone: the log is read again from where the usage ends."""
-    state = partition()
-
-    async def work(store: Store) -> None:
-        take(state, *LOG[:4], recorded_at=START + 700)
-        await store.save(state, START)
-        server.hset(names.state(0), mapping={"offset": 9, "written_at": START + 1})
-        loaded = await store.load(0, table)
-        assert (loaded.next_offset, loaded.lost) == (4, {})
-        take(loaded, *LOG[4:], recorded_at=START + 700)
-        assert usage_of(loaded) == usage_of(whole())
-        await store.save(loaded, START + 2)
-        assert (await store.load(0, table)).next_offset == 10
-
-    with_store(valkey, names, work)

@@ -56,9 +56,6 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     params: dict[str, Any] = {"id": ask.one_id(settings.id, "update"), "dry_run": settings.dry_run}
     own = {field.name for field in fields(settings)} - {field.name for field in fields(ClientSettings)} - {"id"}
     params |= {name: value for name in own if (value := getattr(settings, name)) is not None}
-    for name in ("move", "cancel_move"):
-        if not params[name]:
-            del params[name]  # a scorer of the previous release knows neither
     if settings.ttl_s is not None and not settings.move:
         raise SettingsError("ttl_s: goes with --move")
     return ask.ask(settings, "update", params, show)[0]

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from schemas.process.failures import print_failure
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Screen
 from schemas.process.terminal import screen
@@ -55,16 +54,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     code, answer = ask.ask(settings, "place", params, lambda answer: show(answer, view))
     if answer is None:
         return code
-    if answer["missing"]:
-        return ask.NO_MACHINE
-    # a scorer of an earlier release lists ended instances, too
-    over = [one for one in answer["placed"] if one["state"] in ("released", "expired")]
-    if over:
-        first = over[0]
-        message = f"{first['id']!r} has ended ({first['state']}): take another id"
-        print_failure("place", "FAILED_PRECONDITION", message, as_json=settings.json)
-        return ask.FAILED
-    return ask.OK
+    return ask.NO_MACHINE if answer["missing"] else ask.OK
 
 
 def show(answer: dict[str, Any], screen: Screen | None = None) -> str:

@@ -93,9 +93,6 @@ COLUMNS: Mapping[str, Column] = {
     # ---- facts, [n]
     "cordon": Fixed(lambda m: m.rules.cordon),  # taken out by an operator
     "all_true": Fixed(_all_true),  # what a filter that refuses no machine may return, at no cost
-    # ---- older names, for plugins
-    "everybody": Made(lambda m: m.all_true),
-    "requested": Made(lambda m: m.allocated),
     # ---- of the whole fleet, plain numbers, [R] or one
     "all_have_load": Overall(lambda m: bool(m.has_load.all()), fixed=True),
     "busiest": Overall(lambda m: m.utilization.max(axis=1, initial=0.0).tolist()),  # NaN where any is unknown

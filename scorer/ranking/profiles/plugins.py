@@ -22,16 +22,15 @@ class Filter(Protocol):
 
     Optional members:
 
-    ``scope: ClassVar[Scope]``: what a machine's value depends on (`scorer.ranking.scope`). Without it ``instances``, or
-    ``fleet`` where the older ``whole_fleet: ClassVar[bool]`` is True. Instances are placed in a row without a new
-    ranking for each only by plugins of scope ``machine`` or ``means``. With scope ``instances`` that holds in one
-    batch. ``scope_for(request, machines) -> Scope``: a narrower scope for this request, as long as nothing but
-    instances like the requested instance are placed. ``wanted(request, machines) -> bool``: False skips the filter for
-    this request. ``reasons(request, machines) -> Mapping[str, bool[n]]``: refused machines by reason, the first that
-    holds counts. ``detail(request, machines, position) -> Mapping[str, Any]``: the numbers that were compared for one
-    machine. ``limit(request, machines) -> Iterable[Limit]``: what must hold against other scorers, too. Between the
-    ranking and the reservation another scorer may reserve; the reserve script compares these sums and counts once more
-    (`scorer.ledger.record.limits`). Asked only where ``wanted`` is True.
+    ``scope: ClassVar[Scope]``: what a machine's value depends on (`scorer.ranking.scope`); without it ``instances``.
+    Instances are placed in a row without a new ranking for each only by plugins of scope ``machine`` or ``means``. With
+    scope ``instances`` that holds in one batch. ``scope_for(request, machines) -> Scope``: a narrower scope for this
+    request, as long as nothing but instances like the requested instance are placed. ``wanted(request, machines) ->
+    bool``: False skips the filter for this request. ``reasons(request, machines) -> Mapping[str, bool[n]]``: refused
+    machines by reason, the first that holds counts. ``detail(request, machines, position) -> Mapping[str, Any]``: the
+    numbers that were compared for one machine. ``limit(request, machines) -> Iterable[Limit]``: what must hold against
+    other scorers, too. Between the ranking and the reservation another scorer may reserve; the reserve script compares
+    these sums and counts once more (`scorer.ledger.record.limits`). Asked only where ``wanted`` is True.
     """
 
     name: ClassVar[str]
@@ -96,9 +95,7 @@ def limits(plugin: Filter, request: Request, machines: Machines) -> Iterable[Lim
 
 def declared_scope(plugin: Filter | Score | type[Filter] | type[Score]) -> Scope:
     """Return the scope of the plugin for any request: what a machine's value depends on."""
-    scope: Scope | None = getattr(plugin, "scope", None)
-    if scope is None:
-        return "fleet" if getattr(plugin, "whole_fleet", False) else "instances"
+    scope: Scope = getattr(plugin, "scope", "instances")
     return scope
 
 

@@ -19,7 +19,7 @@ def row(instance_id: str, usage: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def test_the_list_has_what_is_used_beside_what_was_asked() -> None:
-    """A dash where nothing is measured; without any usage the columns are not there, nor from an older scorer."""
+    """A dash where nothing is measured; without any usage the columns are not there."""
     text = show({"instances": [row("a", USAGE), row("b", None)], "total": 2}, 1_060.0)
     head, first, second, _ = text.splitlines()
     assert head.split("  ")[-1].strip()
@@ -27,8 +27,7 @@ def test_the_list_has_what_is_used_beside_what_was_asked() -> None:
     assert "1.50" in first
     assert "2.00G" in first or "2.0G" in first
     assert "1.50" not in second
-    plain = {key: value for key, value in row("b", None).items() if key != "usage"}
-    assert "used" not in show({"instances": [plain], "total": 1}, 1_060.0)
+    assert "used" not in show({"instances": [row("b", None)], "total": 1}, 1_060.0)
 
 
 def test_the_page_says_since_when_it_is_measured() -> None:

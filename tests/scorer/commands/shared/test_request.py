@@ -73,7 +73,7 @@ def test_every_resource_has_its_flag(resource: str, monkeypatch: pytest.MonkeyPa
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(ask, "ask", lambda _settings, _method, params, _show: (asked.append(params), (0, None))[1])
     update(["one", f"--{resource}", "3"], {})
-    assert asked == [{"id": "one", "dry_run": False, resource: "3"}]
+    assert asked == [{"id": "one", "dry_run": False, "move": False, "cancel_move": False, resource: "3"}]
 
 
 @pytest.mark.parametrize("kind", [PlaceSettings, RankSettings, UpdateSettings])
@@ -135,12 +135,6 @@ def test_a_name_longer_than_the_terminal_is_written_whole() -> None:
     found = answer()
     found["candidates"] = [found["candidates"][0] | {"machine": "m" * 100}]
     assert "m" * 100 in candidates(found, Screen(80))
-
-
-def test_a_ranking_without_explanations_is_shown() -> None:
-    """A scorer answers null for the machines when no explanation was asked for; the release before leaves them out."""
-    found = answer()
-    assert ranking(found | {"machines": None}) == ranking(found)
 
 
 def test_a_ranking_without_explanation_or_warnings_is_a_table_and_the_summary() -> None:
