@@ -1,12 +1,12 @@
-"""``python -m ops.manual``: write man pages and completions beside this module; a test checks that they are current.
+"""``python -m ops.manual [FOLDER]``: write man pages and completions below FOLDER (``build/manual``), to look at them.
 
-They are kept as files, as the JSON Schemas are: to make them when a wheel is built would need every package that any
-command imports. The files of the agent's wheel are in ``agent/``. Shell.
+`ops.packages` puts the same files into the packages that it builds. They are not in git, and a plain ``pip install`` or
+``pip wheel`` of a checkout leaves them out: to make them, every package that any command imports must be there, which a
+build environment has not. Shell.
 """
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -15,22 +15,31 @@ import shtab
 from ops.manual import pages, tree
 from schemas.process.flags import Parser
 
-HERE = Path(__file__).parent
 AGENT = "windward-agent"
-PLACES = {"bash": "bash/{}", "zsh": "zsh/_{}", "fish": "fish/{}.fish"}
-"""Where a shell looks for the completion of a command, below its own folder."""
+PAGES = "share/man/man1"
+PLACES = {
+    "bash": "share/bash-completion/completions/{}",
+    "zsh": "share/zsh/site-functions/_{}",
+    "fish": "share/fish/vendor_completions.d/{}.fish",
+}
+"""Where a shell looks for the completion of a command, below the prefix of an installation."""
 
 
-def files() -> dict[str, str]:
-    """Return the text of every file by its path below this folder."""
-    found = {f"man/{name}": text for name, text in pages.pages().items()}
-    found[f"agent/man/{AGENT}.1"] = found.pop(f"man/{AGENT}.1")
+def files() -> dict[str, dict[str, str]]:
+    """Return the text of every file by distribution and by its path below the prefix of an installation."""
+    found = {f"{PAGES}/{name}": text for name, text in pages.pages().items()}
+    of_agent = {f"{PAGES}/{AGENT}.1": found.pop(f"{PAGES}/{AGENT}.1")}
     agent = tree.command("agent")
     agent.prog = AGENT
-    for folder, name, parser in (("", "windward", tree.whole()), ("agent/", AGENT, agent)):
-        for shell, place in PLACES.items():
-            found[f"{folder}{place.format(name)}"] = completion(parser, shell)
-    return found
+    return {
+        "windward": found | completions("windward", tree.whole()),
+        AGENT: of_agent | completions(AGENT, agent),
+    }
+
+
+def completions(name: str, parser: Parser) -> dict[str, str]:
+    """Return each shell's completion of a command."""
+    return {place.format(name): completion(parser, shell) for shell, place in PLACES.items()}
 
 
 def completion(parser: Parser, shell: str) -> str:
@@ -39,16 +48,16 @@ def completion(parser: Parser, shell: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
-def main() -> int:
-    """Replace the files."""
-    for name in ("man", "bash", "zsh", "fish", "agent"):
-        shutil.rmtree(HERE / name, ignore_errors=True)
-    for name, text in files().items():
-        path = HERE / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+def main(argv: list[str]) -> int:
+    """Write the files."""
+    folder = Path(argv[0] if argv else "build/manual")
+    for found in files().values():
+        for name, text in found.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,7 @@
 """``python -m ops.packages [FOLDER]``: build the distributions and test each in an empty environment.
 
-Fails when a file is in two of them, one is above its size limit, or one fails its main job. The wheels and the
-agent's .deb stay in FOLDER (``dist``). Shell.
+Fails when a file is in two of them, one is above its size limit, lacks a man page, or fails its main job. The wheels
+and the agent's .deb stay in FOLDER (``dist``). Shell.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ops.manual.__main__ import files as manual_files
 from ops.packages.deb import build_deb, check_deb
 from ops.packages.environment import Environment, PackageError, run
 from ops.packages.interpreters import OLDEST, extremes, present
-from ops.packages.wheels import held_twice, read_modules
+from ops.packages.wheels import add_manual, check_manual, held_twice, read_modules
 from ops.stack.servers.process import LOOPBACK, free_port
 from ops.stack.servers.valkey import LocalValkey
 
@@ -25,6 +26,8 @@ SOURCES = {
     "windward-agent": "ops/packages/agent",
     "windward": ".",
 }
+Manuals = dict[str, dict[str, str]]
+"""Man pages and completions by distribution, and by path below the prefix."""
 LARGEST_MB = {"windward-client": 10, "windward-agent": 20}
 
 ASK = """
@@ -50,16 +53,20 @@ assert scorer.client.WindwardError is windward_client.WindwardError
 def main(argv: list[str]) -> int:
     """Build and check all; return 0, or 1 with the fault on stderr."""
     folder = Path(argv[0] if argv else "dist").resolve()
+    manuals = manual_files()
     try:
         wheels = build(folder)
+        for distribution, manual in manuals.items():
+            add_manual(wheels[distribution], manual)
         check_files(wheels)
         pythons = extremes(present())
         for python in pythons:
             with tempfile.TemporaryDirectory(prefix="windward-packages-") as scratch:
                 check_client(Environment(python, Path(scratch, "client")), folder, python)
-                check_agent(Environment(python, Path(scratch, "agent")), folder, python)
-                check_windward(Environment(python, Path(scratch, "windward")), folder, python)
-        check_deb(build_deb(wheels["windward-agent"], folder))
+                check_agent(Environment(python, Path(scratch, "agent")), folder, python, manuals)
+                check_windward(Environment(python, Path(scratch, "windward")), folder, python, manuals)
+        of_agent = manuals["windward-agent"]
+        check_deb(build_deb(wheels["windward-agent"], folder, of_agent), of_agent)
     except PackageError as error:
         print(f"packages: {error}", file=sys.stderr)  # noqa: T201
         return 1
@@ -108,25 +115,27 @@ def check_client(empty: Environment, wheels: Path, python: str) -> None:
     report("windward-client", empty, python)
 
 
-def check_agent(empty: Environment, wheels: Path, python: str) -> None:
+def check_agent(empty: Environment, wheels: Path, python: str, manuals: Manuals) -> None:
     """Check that a dry run prints a sample of this machine."""
     empty.install("windward-agent", wheels)
     empty.run("windward-agent", "--version")
     check_sample(empty.run("windward-agent", "--dry-run", "--machine", "check", "--log-level", "error"))
     expect("windward-agent: ", empty.run("windward-agent", "--interval-s", "no", code=2))
-    check_manual(empty, "windward-agent", "--dry", "--dry-run")
+    check_manual(empty.folder, manuals["windward-agent"])
+    check_completion(empty, "windward-agent", "--dry", "--dry-run")
     report("windward-agent", empty, python)
 
 
-def check_windward(empty: Environment, wheels: Path, python: str) -> None:
+def check_windward(empty: Environment, wheels: Path, python: str, manuals: Manuals) -> None:
     """Check rank and fold on files, the agent, the client under both names, and the message without Faust."""
     examples = ROOT / "docs" / "examples"
     empty.install("windward", wheels)
     report("windward", empty, python)
     empty.run("windward", "--version")
     empty.run("windward", "--help")
-    check_manual(empty, "windward", "plac", "place")
-    check_manual(empty, "windward-place")
+    for manual in manuals.values():
+        check_manual(empty.folder, manual)
+    check_completion(empty, "windward", "plac", "place")
     query = ("--query", str(examples / "query.json"))
     empty.run("windward", "rank", "--machines", str(examples / "machines.json"), *query)
     empty.run("windward", "fold", str(examples / "samples.jsonl"))
@@ -139,19 +148,13 @@ def check_windward(empty: Environment, wheels: Path, python: str) -> None:
     empty.run("python", "-c", "import streams.worker.app")
 
 
-def check_manual(empty: Environment, page: str, word: str = "", whole: str = "") -> None:
-    """Refuse an environment without a man page, or whose bash does not complete a command's word."""
-    share = empty.folder / "share"
-    if not (share / f"man/man1/{page}.1").is_file():
-        raise PackageError(f"no man page {page}")
-    if word and shutil.which("bash"):
-        file = share / "bash-completion/completions" / page
-        completed = run(["bash", "-c", COMPLETE, "bash", str(file), page, word]).split()
+def check_completion(empty: Environment, command: str, word: str, whole: str) -> None:
+    """Refuse an environment whose bash does not complete a command's word; without bash nothing is checked."""
+    if shutil.which("bash"):
+        file = empty.folder / "share/bash-completion/completions" / command
+        completed = run(["bash", "-c", COMPLETE, "bash", str(file), command, word]).split()
         if completed != [whole]:
-            raise PackageError(f"bash completes `{page} {word}` to {completed}, not to {whole}")
-        for other in (f"zsh/site-functions/_{page}", f"fish/vendor_completions.d/{page}.fish"):
-            if not (share / other).is_file():
-                raise PackageError(f"no completion {other}")
+            raise PackageError(f"bash completes `{command} {word}` to {completed}, not to {whole}")
 
 
 def check_sample(printed: str) -> None:

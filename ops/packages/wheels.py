@@ -1,4 +1,4 @@
-"""The files of wheels, and those that several wheels have."""
+"""The files of wheels, and those that several wheels have; man pages and completions in them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from ops.packages.backend import rewrite
+from ops.packages.environment import PackageError
 
 
 def modules(names: Iterable[str]) -> frozenset[str]:
@@ -36,6 +39,18 @@ def held_twice(wheels: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     return {name: found for name, found in sorted(holders.items()) if len(found) > 1}
 
 
-def size_bytes(folder: Path) -> int:
-    """Return the bytes of all files below a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def add_manual(wheel: Path, manual: Mapping[str, str]) -> None:
+    """Add files to a wheel that are installed below the prefix."""
+    distribution, version = wheel.name.split("-")[:2]
+    data = f"{distribution}-{version}.data/data"
+    rewrite(wheel, lambda _, content: content, {f"{data}/{name}": text.encode() for name, text in manual.items()})
+
+
+def check_manual(prefix: Path, manual: Mapping[str, str]) -> None:
+    """Refuse an installation in which one of these files is missing or has another text."""
+    for name, text in manual.items():
+        path = prefix / name
+        if not path.is_file():
+            raise PackageError(f"no {name}")
+        if path.read_text() != text:
+            raise PackageError(f"{name} is not that of these commands")

@@ -1,4 +1,4 @@
-"""Man pages and completions: current, complete, and what bash completes by them."""
+"""Man pages and completions: complete, and what bash completes by them."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ echo "${COMPREPLY[@]}"
 """
 
 
-def test_the_files_are_current() -> None:
-    """``python -m ops.manual`` writes them; commit what it wrote."""
-    kept = {
-        str(path.relative_to(manual.HERE)): path.read_text()
-        for path in manual.HERE.rglob("*")
-        if path.is_file() and path.suffix not in (".py", ".pyc")
+def test_each_command_has_a_page_and_each_program_its_completions(tmp_path: Path) -> None:
+    """Where man and the shells look, below the folder that is named; no file is in two distributions."""
+    assert manual.main([str(tmp_path)]) == 0
+    written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    pages = {f"share/man/man1/windward-{name}.1" for name in COMMANDS} | {"share/man/man1/windward.1"}
+    completions = {
+        place.format(program) for program in ("windward", "windward-agent") for place in manual.PLACES.values()
     }
-    stale = sorted(name for name in kept.keys() | FILES.keys() if kept.get(name) != FILES.get(name))
-    assert not stale, "run python -m ops.manual"
+    assert written == pages | completions
+    assert {"share/zsh/site-functions/_windward", "share/fish/vendor_completions.d/windward-agent.fish"} <= completions
+    assert sum(map(len, FILES.values())) == len(written)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_page_of_a_command_has_its_settings(command: str) -> None:
     """Every flag that its help shows; no secret."""
-    text = FILES["agent/man/windward-agent.1" if command == "agent" else f"man/windward-{command}.1"]
+    text = FILES["windward-agent" if command == "agent" else "windward"][f"share/man/man1/windward-{command}.1"]
     assert text.startswith(f'.TH WINDWARD\\-{command.upper()} "1" ""')
     assert f"windward\\-{command} \\- " in text
     plain = text.replace("\\-", "-")
@@ -65,7 +67,8 @@ def test_the_page_of_a_command_has_its_settings(command: str) -> None:
 def test_bash_completes(words: str, expected: str, tmp_path: Path) -> None:
     """Commands, subcommands, flags, values of a choice; a secret has no flag."""
     name = words.partition(" ")[0]
-    file = manual.HERE / ("agent/bash" if name == "windward-agent" else "bash") / name
+    file = tmp_path / name
+    file.write_text(FILES[name][f"share/bash-completion/completions/{name}"])
     done = subprocess.run(
         ["bash", "-c", COMPLETE, "bash", str(file), *words.split()],
         check=True, capture_output=True, text=True, cwd=tmp_path,
