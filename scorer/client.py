@@ -603,7 +603,7 @@ class _Held(Result, kw_only=True, dict=True):
         if own is None:
             raise WindwardError("FAILED_PRECONDITION", "the answer has no single reservation; `placed` has all of them")
         generation: int | None = self["generation"]
-        return own, {"generation": generation} if generation else {}  # 0: from before there were any
+        return own, {"generation": generation} if generation else {}  # 0: of a dry run
 
 
 class _HeldHere(_Held, kw_only=True, dict=True):

@@ -1,13 +1,13 @@
-"""This release beside another one: what a call takes, and placements a second, in interleaved pairs.
+"""This commit beside another one: what a call takes, and placements a second, in interleaved pairs.
 
-    git worktree add --detach /tmp/other c287f8d
-    python -m tests.bench.bench_against /tmp/other [--pairs 6] [--profile windward-0.1]
+    git worktree add --detach /tmp/other COMMIT
+    python -m tests.bench.bench_against /tmp/other [--pairs 6] [--profile variance-and-risk]
 
-Each release has a server and a scorer of its own, on the same fleet. They are asked in turn, some hundred calls at a
+Each commit has a server and a scorer of its own, on the same fleet. They are asked in turn, some hundred calls at a
 time, so that other work on the machine slows both. Prints the median of each figure, and in brackets the median over
-the pairs of its ratio to the other release. The figures: p50 and p99 of a call in us, processor time of scorer and
+the pairs of its ratio to the other commit. The figures: p50 and p99 of a call in us, processor time of scorer and
 server a call, the mean time of the reserve script, placements a second by eight clients. ``--profile`` is the default
-of this release's scorer; with ``windward-0.1`` both go by the same filters and scores.
+of this commit's scorer, for one that had another default.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def place_until(url: str, name: str, start: float, seconds: float, counts: multi
     counts.put(placed)
 
 
-class Release:
-    """A server, a scorer and a client of the release that is imported here."""
+class Side:
+    """A server, a scorer and a client of the commit that is imported here."""
 
     def __init__(self, url: str, server: int, scorer: int, client: Client) -> None:
         self._url, self._server, self._scorer, self._client = url, server, scorer, client
@@ -125,7 +125,7 @@ class Release:
 
 
 def serve(profile: str) -> None:
-    """Measure what is asked on standard input, one JSON line each, on the release in the current folder."""
+    """Measure what is asked on standard input, one JSON line each, on the commit in the current folder."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     port = free_port()
@@ -137,16 +137,16 @@ def serve(profile: str) -> None:
         try:
             with Client(url, timeout_s=30) as client:
                 client.health()
-                release = Release(url, server.pid, scorer.pid, client)
+                side = Side(url, server.pid, scorer.pid, client)
                 for line in sys.stdin:
-                    print(json.dumps(release.measure(**json.loads(line))), file=answers)
+                    print(json.dumps(side.measure(**json.loads(line))), file=answers)
         finally:
             stop(scorer)
             stop(server)
 
 
 def start(folder: Path, profile: str) -> subprocess.Popen[str]:
-    """Start the other side of `serve` on a release."""
+    """Start the other side of `serve` on a commit."""
     environ = {**os.environ, "PYTHONPATH": str(folder)}
     code = "import sys; sys.path.insert(0, sys.argv[1]); import bench_against; bench_against.serve(sys.argv[2])"
     return subprocess.Popen(
@@ -155,24 +155,24 @@ def start(folder: Path, profile: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def ask(release: subprocess.Popen[str], **question: Any) -> Figures:
-    """Return the figures that a release measured."""
-    assert release.stdin is not None
-    assert release.stdout is not None
-    release.stdin.write(json.dumps(question) + "\n")
-    release.stdin.flush()
-    answer: Figures = json.loads(release.stdout.readline())
+def ask(side: subprocess.Popen[str], **question: Any) -> Figures:
+    """Return the figures that a commit measured."""
+    assert side.stdin is not None
+    assert side.stdout is not None
+    side.stdin.write(json.dumps(question) + "\n")
+    side.stdin.flush()
+    answer: Figures = json.loads(side.stdout.readline())
     return answer
 
 
 def main() -> int:
     """Measure in pairs; print medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("other", type=Path, help="a source tree of the other release")
+    parser.add_argument("other", type=Path, help="a source tree of the other commit")
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--calls", type=int, default=400)
     parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--profile", default="", help="default profile of this release's scorer")
+    parser.add_argument("--profile", default="", help="default profile of this commit's scorer")
     given = parser.parse_args()
     other = start(given.other.resolve(), "")
     this = start(Path(__file__).resolve().parents[2], given.profile)

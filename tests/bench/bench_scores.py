@@ -33,7 +33,7 @@ BOUNDS = {
     "alone, new": 2.0, "ranking, new": 1.3, "ranking and placing, new": 1.5,
 }  # fmt: skip
 """Of the ratios; after each placement the growth by a new request is computed for all machines."""
-PROFILES = {"global_variance": "windward-0.1", "expected_overload": "windward"}
+PROFILES = {"global_variance": "variance-and-risk", "expected_overload": "windward"}
 """A profile with each score; filters and preferences are alike."""
 REQUESTS: dict[str, list[Request]] = {
     "seen": [read_request({"cpu": 2, "memory": "10G"})],

@@ -125,9 +125,8 @@ def peak_credit(
 ) -> Floats:
     """Return [R, K]: what each instance adds to the peak of ``today`` or ``yesterday``, the day from start to end.
 
-    An instance that had started when the peak was is in it already, and adds nothing. The window table of an older
-    stream app, or a fleet file, may not say when the peak was. Then an instance counts as in it once a whole minute of
-    that day is later than its start.
+    An instance that had started when the peak was is in it already, and adds nothing. A fleet file does
+    not say when the peak was. Then an instance counts as in it once a whole minute of that day is later than its start.
     """
     if model == "none":
         return np.zeros_like(placed.amounts)

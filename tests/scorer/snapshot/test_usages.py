@@ -1,4 +1,4 @@
-"""Usage by instance as the scorer reads it: by machine and instance, whatever release wrote the table."""
+"""Usage by instance as the scorer reads it: by machine and instance, whatever worker wrote the table."""
 
 from __future__ import annotations
 

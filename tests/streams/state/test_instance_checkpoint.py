@@ -37,7 +37,7 @@ def test_what_is_written_is_read_again() -> None:
 
 
 def test_resources_are_aligned_by_name() -> None:
-    """A value of a release that knew three, and of one that knows another: each figure stays its resource's."""
+    """A value of a worker that knows three, one of them unknown here: each figure stays its resource's."""
     table = decode_table(encode_usage(some(), HEADER))
     pairs = table.header.machines
     recent = np.arange(3.0 * pairs, dtype="f4").reshape(3, pairs)

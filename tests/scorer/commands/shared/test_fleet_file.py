@@ -91,7 +91,7 @@ def test_a_refused_machine_says_why_and_has_no_place(files: dict[str, str], caps
     assert "1/2 feasible: 1 cpu too full" in text
 
 
-@pytest.mark.parametrize("name", ["windward", "windward-0.1", "kubernetes", "trimaran", "koordinator", "seed"])
+@pytest.mark.parametrize("name", ["windward", "variance-and-risk", "kubernetes", "trimaran", "koordinator", "seed"])
 def test_rank_under_each_profile(files: dict[str, str], name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each built-in profile ranks the same file."""
     assert (

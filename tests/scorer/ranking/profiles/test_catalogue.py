@@ -15,11 +15,11 @@ from tests.scorer.ranking.profile_text import GOOD
 
 
 def test_the_built_in_profiles() -> None:
-    """Six of them, each described; the default of 0.1 spreads the load with weight 3 and weighs risk with 1."""
+    """Six of them, each described; the old default spreads the load with weight 3 and weighs risk with 1."""
     profiles = built_in_profiles()
-    assert set(profiles) == {"windward", "windward-0.1", "kubernetes", "trimaran", "koordinator", "seed"}
+    assert set(profiles) == {"windward", "variance-and-risk", "kubernetes", "trimaran", "koordinator", "seed"}
     assert all(profile.description for profile in profiles.values())
-    scores = {each.score.name: each for each in profiles["windward-0.1"].scores}
+    scores = {each.score.name: each for each in profiles["variance-and-risk"].scores}
     variance, risk = scores["global_variance"], scores["load_variation_risk"]
     assert isinstance(variance.score, GlobalVariance)
     assert (variance.weight, variance.normalise, set(variance.score.weights)) == (
@@ -28,14 +28,14 @@ def test_the_built_in_profiles() -> None:
         {"cpu", "memory", "nic"},
     )
     assert isinstance(risk.score, LoadVariationRisk)
-    assert (risk.weight, profiles["windward-0.1"].load_model.window) == (1, "longest-covered")
+    assert (risk.weight, profiles["variance-and-risk"].load_model.window) == (1, "longest-covered")
     weights = {each.score.name: each.weight for each in profiles["seed"].scores}
     assert weights["global_variance"] > 5 * weights["load_variation_risk"]
 
 
 def test_the_default_goes_by_expected_overload_with_what_is_learned_and_without_what_left() -> None:
-    """All filters; those of the default of 0.1 in the same order and with the same settings, and its preferences."""
-    default, before = (built_in_profiles()[name] for name in ("windward", "windward-0.1"))
+    """All filters; those of the old default in the same order and with the same settings, and its preferences."""
+    default, before = (built_in_profiles()[name] for name in ("windward", "variance-and-risk"))
     assert load_profiles().choose() == default
     assert {each.filter.name for each in default.filters} == set(plugins.filters())
     assert tuple(each for each in default.filters if each in before.filters) == before.filters
