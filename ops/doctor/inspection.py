@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import redis
@@ -169,7 +169,7 @@ class Inspection:
         taken: set[str] = set()
         versions = []
         for partition in range(partitions):
-            stored: Any = server.hget(self._names.state(partition), "worker")
+            (stored,) = cast("list[bytes | None]", server.hmget(self._names.state(partition), "worker"))
             if (worker := read_worker(stored)) is not None:
                 versions.append(worker.version)
                 taken |= worker.name_taken.keys()

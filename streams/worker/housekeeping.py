@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from redis.exceptions import NoPermissionError, RedisError
+from redis.exceptions import RedisError
 
 from streams.state.leaving import drop_silent, forget, make_room
 from streams.state.partition import Partition
@@ -126,8 +126,6 @@ class Housekeeping:
         for partition in self._holdings.held:
             try:
                 lost = await self._store.mend_lost(partition)
-            except NoPermissionError:
-                return  # EXISTS is not allowed to this user: the next load finds what is lost
             except RedisError as error:
                 self._health.failed("check", error)
                 return
