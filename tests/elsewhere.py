@@ -68,7 +68,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     ),
     "schemas.tables": (
         "tests/integration/test_predictor.py",
-        "tests/schemas/tables/test_resource_axis.py",
+        "tests/schemas/tables/test_alignment.py",
         "tests/scorer/ranking/estimates/test_learning.py",
         "tests/streams/fold/test_instance_usage.py",
     ),

@@ -65,7 +65,7 @@ def _table(raw: bytes) -> bytes:
 
 def _place(write: Callable[[Ring, int], bytes], place: int) -> Callable[[bytes], bytes]:
     def again(raw: bytes) -> bytes:
-        ring = decode_vitals((_HERE / "streams/golden/vitals.v1.bin").read_bytes())
+        ring = decode_vitals((_HERE / "streams/state/golden/vitals.v1.bin").read_bytes())
         restore_place(ring, raw, place)
         return write(ring, place)
 
@@ -101,19 +101,19 @@ FORMATS = (
         lines(lambda one: msgspec.json.encode(msgspec.json.decode(one, type=Query))),
     ),
     Golden("schemas/golden/reply.v1.jsonl", lambda: _lines(messages.REPLIES), lines(_reply)),
-    Golden("streams/golden/vitals.v1.bin", _of_state(encode_vitals), lambda raw: encode_vitals(decode_vitals(raw))),
+    Golden("streams/state/golden/vitals.v1.bin", _of_state(encode_vitals), lambda raw: encode_vitals(decode_vitals(raw))),
     Golden(
-        "streams/golden/position.v1.bin",
+        "streams/state/golden/position.v1.bin",
         _of_state(lambda ring: encode_position(ring, states.POSITION)),
         _place(encode_position, states.POSITION),
     ),
     Golden(
-        "streams/golden/hour.v1.bin",
+        "streams/state/golden/hour.v1.bin",
         _of_state(lambda ring: encode_hour(ring, states.HOUR)),
         _place(encode_hour, states.HOUR),
     ),
-    Golden("streams/golden/instance_table.v1.bin", lambda: encode_usage(states.usage(), USAGE), _usage),
-    Golden("streams/golden/manifest.v1.bin", lambda: states.manifest().encode(), _manifest),
+    Golden("streams/state/golden/instance_table.v1.bin", lambda: encode_usage(states.usage(), USAGE), _usage),
+    Golden("streams/state/golden/manifest.v1.bin", lambda: states.manifest().encode(), _manifest),
 )
 
 
