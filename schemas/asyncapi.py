@@ -19,9 +19,8 @@ from typing import Any
 from schemas.json_schema import TYPES, schema_file
 from schemas.names import Names
 from schemas.rpc.envelope import DEADLINE_MAX_S, REPLY_TTL_S, VERSION, Code
-from schemas.rpc.parameters import PARAMETERS, SUMMARIES
+from schemas.rpc.parameters import RPC
 from schemas.rpc.request import Request
-from schemas.rpc.results import RESULTS
 
 FILE = "asyncapi.v1.json"
 CODES = {
@@ -44,12 +43,12 @@ def document() -> Schema:
     schemas = _schemas()
     messages: Schema = {}
     operations: Schema = {}
-    for method in PARAMETERS:
+    for method in RPC:
         messages[f"{method}.query"] = _query(method)
         messages[f"{method}.reply"] = _reply(method)
         operations[method] = {
             "action": "receive",
-            "summary": SUMMARIES[method],
+            "summary": RPC[method].summary,
             "channel": {"$ref": "#/channels/queries"},
             "messages": [{"$ref": f"#/channels/queries/messages/{method}"}],
             "reply": {
@@ -94,8 +93,8 @@ def _schemas() -> Schema:
 def _channels() -> Schema:
     names = Names("{prefix}")
     prefix = {"prefix": {"default": "windward", "description": "separates two fleets on one server"}}
-    queries = {method: {"$ref": f"#/components/messages/{method}.query"} for method in PARAMETERS}
-    replies = {method: {"$ref": f"#/components/messages/{method}.reply"} for method in PARAMETERS}
+    queries = {method: {"$ref": f"#/components/messages/{method}.query"} for method in RPC}
+    replies = {method: {"$ref": f"#/components/messages/{method}.reply"} for method in RPC}
     return {
         "queries": {
             "address": names.queries,
@@ -126,7 +125,7 @@ def _channels() -> Schema:
 
 
 def _query(method: str) -> Schema:
-    kind = PARAMETERS[method]
+    kind = RPC[method].parameters
     params = {"$ref": f"#/components/schemas/{kind.__name__}"}
     narrowed = {"properties": {"method": {"const": method}, "params": params}}
     example = {"v": VERSION, "id": "q1", "method": method, "deadline": 1790000000, "params": _params(method)}
@@ -141,7 +140,7 @@ def _query(method: str) -> Schema:
 
 def _params(method: str) -> Schema:
     """Return params that the method takes."""
-    if PARAMETERS[method] is Request:
+    if RPC[method].parameters is Request:
         return {"id": "db-1", "cpu": 2, "memory": "10G"} if method == "place" else {"cpu": 2, "memory": "10G"}
     return {"update": {"id": "db-1", "memory": "12G"}, "confirm": {"id": "db-1"}, "release": {"id": "db-1"}}.get(
         method, {}
@@ -149,7 +148,7 @@ def _params(method: str) -> Schema:
 
 
 def _reply(method: str) -> Schema:
-    result = {"$ref": f"#/components/schemas/{RESULTS[method].__name__}"}
+    result = {"$ref": f"#/components/schemas/{RPC[method].result.__name__}"}
     narrowed = {"required": ["result"], "properties": {"ok": {"const": True}, "result": result}}
     return {
         "name": f"{method}.reply",

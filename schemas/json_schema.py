@@ -34,9 +34,8 @@ from schemas.messages.proposal import MoveProposal
 from schemas.messages.sample import VERSION, Message, Sample
 from schemas.resources import RESOURCES
 from schemas.rpc.envelope import Query, Reply
-from schemas.rpc.parameters import PARAMETERS
+from schemas.rpc.parameters import RPC
 from schemas.rpc.request import Request
-from schemas.rpc.results import RESULTS
 
 TYPES: dict[str, Any] = {
     "sample.v1.schema.json": Message,
@@ -45,8 +44,8 @@ TYPES: dict[str, Any] = {
     "reply.v1.schema.json": Reply,
     "operator.v1.schema.json": OperatorFacts,
     "proposal.v1.schema.json": MoveProposal,
-    **{f"{method}.params.v1.schema.json": kind for method, kind in PARAMETERS.items() if kind is not Request},
-    **{f"{method}.result.v1.schema.json": kind for method, kind in RESULTS.items()},
+    **{f"{name}.params.v1.schema.json": one.parameters for name, one in RPC.items() if one.parameters is not Request},
+    **{f"{name}.result.v1.schema.json": one.result for name, one in RPC.items()},
 }
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

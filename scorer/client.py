@@ -123,9 +123,6 @@ def _read(kind: type[_Kind], result: msgspec.Raw) -> _Kind:
         raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
 
 
-# ---- the results: those of `schemas.rpc.results`, which this file does not import; a test holds them to be equal
-
-
 class Result(msgspec.Struct, kw_only=True):
     """The base of all results: a Struct whose fields can be read as the keys of a mapping, too."""
 
@@ -158,6 +155,9 @@ class Result(msgspec.Struct, kw_only=True):
     def items(self) -> list[tuple[str, Any]]:
         """Return names with values."""
         return [(name, getattr(self, name)) for name in self.__struct_fields__]
+
+
+# ---- made by `python -m schemas.client_results`: the Structs of `schemas.rpc.results`
 
 
 class Refusal(Result, kw_only=True):
@@ -267,10 +267,12 @@ class Moving(Result, kw_only=True):
     since: float
     until: float
     number: int
+    """Which move it is: `confirm` takes it as ``move``."""
     new: Arrival | None = None
+    """What it is there, where the move changes amounts, limits, expected use or rules."""
 
 
-class _Record(Result, kw_only=True):
+class Record(Result, kw_only=True):
     """The stored record of an instance."""
 
     id: str
@@ -293,10 +295,11 @@ class _Record(Result, kw_only=True):
     version: int = 0
     generation: int = 0
     rules: dict[str, Any] | None = None
+    """The rules of its request: selector, prefer, affinity, anti_affinity, tolerations, as given."""
     moving: Moving | None = None
 
 
-class ConfirmResult(_Record, kw_only=True):
+class ConfirmResult(Record, kw_only=True):
     """The result of ``confirm``."""
 
     amounts: list[float]
@@ -332,16 +335,24 @@ class InstanceUsage(Result, kw_only=True):
     """What an instance uses, as its machine's agent measures it; resources that were never measured are left out."""
 
     at: float
+    """End of the last report, epoch s."""
     since: float
+    """End of the first report, epoch s."""
     count: int
+    """Number of reports."""
     partial: bool
+    """Whether it ran before the first report of its machine: its earlier usage is not known."""
     recent: dict[str, float]
+    """Exponential mean of about the last 30 minutes, by resource."""
     daily: dict[str, float]
+    """The same of about 24 hours."""
     variance: dict[str, float]
+    """Variance of the reports' means around `daily`: cpu and memory."""
     day_peak: dict[str, float]
+    """Highest mean of a report in the local day of ``at``: cpu and memory."""
 
 
-class InstanceRow(_Record, kw_only=True):
+class InstanceRow(Record, kw_only=True):
     """A row of ``instances``; each resource is a field."""
 
     cpu: float = 0.0
@@ -405,11 +416,14 @@ class HealthResult(Result, kw_only=True):
     ledger_format: int = 0
     ledger_refusal: str = ""
     ledger_check: dict[str, int] | None = None
-    """What the last check of the ledger found; null when none is known."""
+    """What the last check of the ledger found, `at` when (epoch s); null where none is known."""
     ledger_unaccepted: str = ""
     """Why nothing is placed on a ledger that was emptied; "" when instances are placed."""
     profiles: list[str]
     profile: str
+
+
+# ---- end of what is made
 
 
 class Away(Exception):

@@ -18,9 +18,9 @@ from schemas.messages.sample import Moments
 from schemas.resources import ABOUT, RESOURCES, UNITS
 from schemas.rpc.request import InvalidRequest, read_request
 from schemas.tables.window_table import WindowTable, decode_table
+from scorer.commands.shared.in_words import answer_of
 from scorer.ledger.view.seats import Seats
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.ranking.explanation import explain
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
@@ -119,10 +119,10 @@ def test_a_resource_goes_all_the_way(name: str) -> None:
 
     ledger = LedgerView()
     first = ranked(snapshot, ledger, name, 0.4 * whole)
-    answer = explain.answer(first)
-    assert answer["machine"] == "calm", answer
-    assert "too full" in answer["summary"]
-    best = answer["candidates"][0]["resources"][name]
+    answer = answer_of(first)
+    assert answer.machine == "calm", answer
+    assert "too full" in answer.summary
+    best = answer.candidates[0].resources[name]
     assert (best["mean"], best["request"]) == (pytest.approx(0.2 * whole), pytest.approx(0.4 * whole))
 
     reserved = instance_of(read_request({"id": "i", name: 0.4 * whole}), "calm", NOW_S)
@@ -130,10 +130,10 @@ def test_a_resource_goes_all_the_way(name: str) -> None:
     allocated = Seats(ledger, snapshot.roster).allocated
     np.testing.assert_allclose(allocated[row], [0, 0.4 * whole, 0])
     assert allocated.sum() == pytest.approx(0.4 * whole)
-    second = explain.answer(ranked(snapshot, ledger, name, 0.5 * whole))
-    assert second.get("machine") in (None, "")
-    assert second["summary"].startswith("0/3 feasible")
-    assert explain.answer(ranked(snapshot, ledger, name, 0.3 * whole))["machine"] == "calm"
+    second = answer_of(ranked(snapshot, ledger, name, 0.5 * whole))
+    assert second.machine is None
+    assert second.summary.startswith("0/3 feasible")
+    assert answer_of(ranked(snapshot, ledger, name, 0.3 * whole)).machine == "calm"
 
 
 @pytest.mark.parametrize("name", RESOURCES)

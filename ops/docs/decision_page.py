@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from ops.docs.fleet import machine
 from ops.docs.markdown import number, table
 from schemas.rpc.request import read_request
+from scorer.client import RankResult
 from scorer.commands.shared.fleet_file import read_fleet
-from scorer.commands.shared.in_words import chance, chances, in_words, used_share
+from scorer.commands.shared.in_words import answer_of, chance, chances, in_words, used_share
 from scorer.commands.shared.show import amount, ratio
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.view import instance_of
-from scorer.ranking.explanation import explain
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
@@ -56,7 +54,7 @@ def decided() -> Ranking:
 def page() -> str:
     """Return the page."""
     ranking = decided()
-    answer = explain.answer(ranking, len(FLEET), explain_all=True)
+    answer = answer_of(ranking, len(FLEET), explain_all=True)
     parts = [
         "# Why this machine? One decision, step by step",
         "A deployer asks for a machine for 2 cores and 10 GB. The numbers on this page are computed by the product when "
@@ -90,10 +88,10 @@ def page() -> str:
         "is to be more than 90 % full with the instance.",
         likely(ranking, answer),
         "## 7. The best is reserved",
-        f"`{answer['machine']}` has the highest total, {number(answer['score'])}. A script in Redis compares the limits "
+        f"`{answer.machine}` has the highest total, {number(answer.score)}. A script in Redis compares the limits "
         "of the filters once more with the ledger's own sums and writes the reservation; if another scorer was first "
         "and there is no room left, the next machine is tried.",
-        f"The answer has the same in one line: **{answer['summary']}**. `windward place`, `windward why` and "
+        f"The answer has the same in one line: **{answer.summary}**. `windward place`, `windward why` and "
         "`windward rank --explain` explain the chosen machine in words:",
         "```text\n" + "\n".join(in_words(answer)) + "\n```",
     ]
@@ -114,37 +112,35 @@ def merged() -> str:
     )
 
 
-def expected(answer: Mapping[str, Any]) -> str:
+def expected(answer: RankResult) -> str:
     """Return what the instance asks for, what it is expected to use, and the source of that."""
     rows = [
-        [name, amount(name, answer["request"][name]), amount(name, answer["expected"][name]), source]
-        for name, source in answer["expected_from"].items()
+        [name, amount(name, answer.request[name]), amount(name, answer.expected[name]), source]
+        for name, source in answer.expected_from.items()
     ]
     return table(["resource", "asked", "expected use", "where it comes from"], rows)
 
 
-def likely(ranking: Ranking, answer: Mapping[str, Any]) -> str:
+def likely(ranking: Ranking, answer: RankResult) -> str:
     """Return how full each feasible machine is without and with the instance, and the chance of more than 90 %."""
-    said = {each["machine"]: each for each in answer["machines"]}
+    said = {each.machine: each for each in answer.machines or ()}
     rows = []
     for row in ranking.order.tolist():
         machine = said[ranking.machines.name(row)]
         _, chance_of = chances(machine)
-        cells = [f"`{machine['machine']}`"]
-        for name, use in answer["expected"].items():
+        cells = [f"`{machine.machine}`"]
+        for name, use in answer.expected.items():
             if use:
-                terms = machine["resources"][name]
+                terms = machine.resources[name]
                 cells += [ratio(used_share(terms)), ratio(used_share(terms, use)), chance(chance_of[name] or 0.0)]
         rows.append(cells)
-    heads = [
-        f"{name}{what}" for name, use in answer["expected"].items() if use for what in ("", " with it", ", chance")
-    ]
+    heads = [f"{name}{what}" for name, use in answer.expected.items() if use for what in ("", " with it", ", chance")]
     return table(["machine", *heads], rows)
 
 
-def known(ranking: Ranking, answer: Mapping[str, Any]) -> str:
+def known(ranking: Ranking, answer: RankResult) -> str:
     """Return the CPU load of each machine, with credits and debits."""
-    said = {each["machine"]: each["resources"]["cpu"] for each in answer["machines"]}
+    said = {each.machine: each.resources["cpu"] for each in answer.machines or ()}
     rows = []
     for row in range(len(ranking.machines)):
         shown = said[ranking.machines.name(row)]

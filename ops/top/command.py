@@ -18,8 +18,9 @@ from schemas.process.settings import SettingsError, load_settings
 from schemas.process.terminal import screen
 from schemas.tables.window_table import TableError, decode_table
 from schemas.values.partition_count import partition_count
+from scorer.client import UpdateResult
+from scorer.commands.instances.why import decided, move_words
 from scorer.commands.shared import ask
-from scorer.commands.shared.show import move_words
 from scorer.wire import AWAY
 
 DECISIONS = 50
@@ -102,20 +103,19 @@ class Reader:
     def _decisions(self) -> list[Decision]:
         entries: Any = self._server.xrevrange(self._names.decisions, count=DECISIONS)
         return [
-            Decision(
-                int(stamp.split(b"-")[0]) / 1000, _in_words(entry[b"method"].decode(), json.loads(entry[b"answer"]))
-            )
+            Decision(int(stamp.split(b"-")[0]) / 1000, _in_words(entry[b"method"].decode(), entry[b"answer"]))
             for stamp, entry in entries
         ]
 
 
-def _in_words(method: str, answer: Mapping[str, Any]) -> str:
-    if "placed" not in answer:
+def _in_words(method: str, text: bytes) -> str:
+    answer = decided(method, json.loads(text))
+    if isinstance(answer, UpdateResult):
         return move_words(answer)
-    placed, asked = answer["placed"], answer.get("asked", 0)
+    placed, asked = answer.placed, answer.asked
     if len(placed) == 1 == asked:
-        return f"{placed[0]['id']} on {placed[0]['machine']}, {answer.get('summary', '')}"
+        return f"{placed[0].id} on {placed[0].machine}, {answer.summary}"
     if not placed:
-        return f"no machine fits: {answer.get('summary', '')}"
-    machines = len({one["machine"] for one in placed})
-    return f"{len(placed)} of {asked} instances on {machines} machines, {placed[0]['id']} and so on ({method})"
+        return f"no machine fits: {answer.summary}"
+    machines = len({one.machine for one in placed})
+    return f"{len(placed)} of {asked} instances on {machines} machines, {placed[0].id} and so on ({method})"

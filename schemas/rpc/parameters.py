@@ -1,16 +1,17 @@
-"""The parameters of the RPC's methods: one Struct a method, every text and every list with a largest size.
+"""The methods of the RPC, and their parameters: one Struct a method, every text and every list with a largest size.
 
 ``place`` and ``rank`` take a `schemas.rpc.request.Request`; ``place`` takes a list of them, too, as ``instances``.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from schemas.resources import RESOURCES
+from schemas.rpc import results
 from schemas.rpc.request import (
     NAME_LENGTH_MAX,
     Affinities,
@@ -133,26 +134,23 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """The parameters of ``health``: none."""
 
 
-PARAMETERS: dict[str, type[msgspec.Struct]] = {
-    "place": Request,
-    "rank": Request,
-    "confirm": Confirm,
-    "update": Update,
-    "release": Release,
-    "machines": MachineList,
-    "instances": Instances,
-    "health": Health,
-}
-"""By method."""
+class Method(NamedTuple):
+    """One method of the RPC. It has a line in `scorer.rpc.service.METHODS` and a function in each client, too."""
 
-SUMMARIES = {
-    "place": "choose machines and reserve them, for one instance or many",
-    "rank": "rank the machines for a request; changes nothing",
-    "confirm": "confirm that a reserved instance runs",
-    "update": "resize a confirmed instance, move it, change its role",
-    "release": "end an instance or a reservation",
-    "instances": "list instances of the ledger",
-    "machines": "list the machines as the scorer sees them",
-    "health": "return whether the scorer is ready, and the age of its data",
+    parameters: type[msgspec.Struct]
+    result: type[msgspec.Struct]
+    summary: str
+    """What it does."""
+
+
+RPC: dict[str, Method] = {
+    "place": Method(Request, results.PlaceResult, "choose machines and reserve them, for one instance or many"),
+    "rank": Method(Request, results.RankResult, "rank the machines for a request; changes nothing"),
+    "confirm": Method(Confirm, results.ConfirmResult, "confirm that a reserved instance runs"),
+    "update": Method(Update, results.UpdateResult, "resize a confirmed instance, move it, change its role"),
+    "release": Method(Release, results.ReleaseResult, "end an instance or a reservation"),
+    "machines": Method(MachineList, results.MachinesResult, "list the machines as the scorer sees them"),
+    "instances": Method(Instances, results.InstancesResult, "list instances of the ledger"),
+    "health": Method(Health, results.HealthResult, "return whether the scorer is ready, and the age of its data"),
 }
-"""What each method does."""
+"""By name."""

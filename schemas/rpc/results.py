@@ -1,18 +1,26 @@
-"""The results of the RPC: one Struct a method, so that every result of a method has the same keys.
+"""The answers of the RPC: one Struct a method. A scorer builds them, and sends every field of each.
 
 A value that is unknown, or does not apply, is null or empty. A caller reads the keys it knows: new ones are only added.
-``windward`` publishes them as ``schemas/<method>.result.v1.schema.json``; `empty` has the fields with a default.
+``windward`` publishes them as ``schemas/<method>.result.v1.schema.json``; `schemas.client_results` copies them into the
+client, which is distributed alone.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from schemas.resources import RESOURCES
-from schemas.rpc.fleet_results import HealthResult, MachinesResult
+
+_Row = TypeVar("_Row")
+if TYPE_CHECKING:
+    Rows = Sequence[_Row | msgspec.Raw]
+    """Rows, of which the scorer that sends them may have some as JSON already: it encodes a long page in steps, and a
+    candidate once for all answers that show it."""
+else:
+    Rows = list
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,10 +69,10 @@ class RankResult(msgspec.Struct, frozen=True, kw_only=True):
     """Where each expected usage comes from, in words."""
     learned: dict[str, Any] | None = None
     """Version and factors of the learned use, if the profile uses it."""
-    candidates: list[Candidate] = []
+    candidates: Rows[Candidate] = []
     refusals: list[Refusal] = []
     warnings: list[str] = []
-    machines: list[Verdict] | None = None
+    machines: Rows[Verdict] | None = None
     """With ``explain`` each machine; else null."""
 
 
@@ -127,7 +135,7 @@ class Moving(msgspec.Struct, frozen=True, kw_only=True):
     """What it is there, where the move changes amounts, limits, expected use or rules."""
 
 
-class _Record(msgspec.Struct, frozen=True, kw_only=True):
+class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The stored record of an instance."""
 
     id: str
@@ -154,7 +162,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     moving: Moving | None = None
 
 
-class ConfirmResult(_Record, frozen=True, kw_only=True):
+class ConfirmResult(Record, frozen=True, kw_only=True):
     """The result of ``confirm``."""
 
     amounts: list[float]
@@ -180,66 +188,100 @@ class UpdateResult(ConfirmResult, frozen=True, kw_only=True):
     request: dict[str, float] = {}
     expected_from: dict[str, str] = {}
     learned: dict[str, Any] | None = None
-    candidates: list[Candidate] = []
+    candidates: Rows[Candidate] = []
     refusals: list[Refusal] = []
     warnings: list[str] = []
-    machines: list[Verdict] | None = None
+    machines: Rows[Verdict] | None = None
 
 
 class InstanceUsage(msgspec.Struct, frozen=True, kw_only=True):
     """What an instance uses, as its machine's agent measures it; resources that were never measured are left out."""
 
     at: float
+    """End of the last report, epoch s."""
     since: float
+    """End of the first report, epoch s."""
     count: int
+    """Number of reports."""
     partial: bool
+    """Whether it ran before the first report of its machine: its earlier usage is not known."""
     recent: dict[str, float]
+    """Exponential mean of about the last 30 minutes, by resource."""
     daily: dict[str, float]
+    """The same of about 24 hours."""
     variance: dict[str, float]
+    """Variance of the reports' means around `daily`: cpu and memory."""
     day_peak: dict[str, float]
+    """Highest mean of a report in the local day of ``at``: cpu and memory."""
 
 
-InstanceRow: Any = msgspec.defstruct(
-    "InstanceRow",
-    [*((name, float, 0.0) for name in RESOURCES), ("usage", InstanceUsage | None, None)],
-    bases=(_Record,),
-    frozen=True,
-    kw_only=True,
-    namespace={"__doc__": "A row of ``instances``; each resource is a field."},
+_Amounts: Any = msgspec.defstruct(
+    "_Amounts", [(name, float, 0.0) for name in RESOURCES], bases=(Record,), frozen=True, kw_only=True
 )
+
+
+class InstanceRow(_Amounts, frozen=True, kw_only=True):  # type: ignore[misc, call-arg]
+    """A row of ``instances``; each resource is a field."""
+
+    usage: InstanceUsage | None = None
 
 
 class InstancesResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of ``instances``."""
 
     total: int
-    instances: list[InstanceRow]
+    instances: Rows[InstanceRow]
     more: bool
 
 
-RESULTS: dict[str, type[msgspec.Struct]] = {
-    "place": PlaceResult,
-    "rank": RankResult,
-    "confirm": ConfirmResult,
-    "update": UpdateResult,
-    "release": ReleaseResult,
-    "machines": MachinesResult,
-    "instances": InstancesResult,
-    "health": HealthResult,
-}
-"""By method."""
+class MachineRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of ``machines``."""
+
+    machine: str
+    has_data: bool
+    age_s: float | None
+    window_s: float | None
+    coverage: float | None
+    warming: bool
+    cordon: bool
+    labels: dict[str, str]
+    taints: list[dict[str, Any]]
+    instances: int
+    maxmemory: float | None
+    resources: dict[str, dict[str, float | None]]
+    classes: dict[str, dict[str, dict[str, float | None]]] = {}
+    """By class and resource, where the profile counts by class: `promised`, `most`, `used`; and `counted`, the sum that
+    is compared with `most`: free's has batch's in it."""
 
 
-@cache
-def empty(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the fields that have a default, with it. Copy the result before changing it.
+class MachinesResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of ``machines``."""
 
-    >>> empty(Line)
-    {'expires_at': None, 'started_at': None, 'ended_at': None, 'generation': 0}
-    """
-    fields = msgspec.structs.fields(kind)
-    return {
-        field.name: field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
-        for field in fields
-        if not field.required
-    }
+    total: int
+    machines: Rows[MachineRow]
+    more: bool
+
+
+class HealthResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of ``health``."""
+
+    ready: bool
+    degraded: str = ""
+    """What is wrong with the data, in words; "" when nothing is."""
+    scorer: str
+    version: str
+    uptime_s: float
+    machines: int
+    machines_with_data: int
+    newest_sample_age_s: float | None
+    windows_s: list[int]
+    instances: int
+    ledger_change: int
+    ledger_format: int = 0
+    ledger_refusal: str = ""
+    ledger_check: dict[str, int] | None = None
+    """What the last check of the ledger found, `at` when (epoch s); null where none is known."""
+    ledger_unaccepted: str = ""
+    """Why nothing is placed on a ledger that was emptied; "" when instances are placed."""
+    profiles: list[str]
+    profile: str

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from schemas.names import Names
+from schemas.rpc import results
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest
-from schemas.rpc.results import ConfirmResult, ReleaseResult, UpdateResult, empty
 from scorer.ledger.record.transition import Call
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.marker import Marker
-from scorer.ledger.store.reader import UnknownFormat
+from scorer.ledger.store.reader import FORMAT, UnknownFormat
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps, drain
@@ -66,13 +66,13 @@ class ScorerService:
         self._metrics = metrics
         self._marker = Marker(names)
         self._marks: list[Command] = []
-        self.checked: dict[str, Any] | None = None
+        self.checked: dict[str, int] | None = None
         """What the last check of the ledger found; None when none is known."""
 
     # ---- called by the loop (`scorer.rpc.interface.Service`)
 
     @property
-    def methods(self) -> Mapping[str, Any]:
+    def methods(self) -> Collection[str]:
         """The methods there are, by name."""
         return METHODS
 
@@ -136,54 +136,64 @@ class ScorerService:
 
     # ---- the methods
 
-    def _place(self, query: Query) -> Any:
+    def _place(self, query: Query) -> Steps[results.PlaceResult]:
         if self._marker.refusal:
             raise CallError("FAILED_PRECONDITION", self._marker.refusal)
         return self._placements.steps(query)
 
-    def _rank(self, query: Query) -> Any:
+    def _rank(self, query: Query) -> Steps[results.RankResult]:
         return self._placements.rank(query)
 
-    def _confirm(self, query: Query) -> Any:
-        found = transitions.confirm(self._ledger, self.inputs.follower, read_object(query), _call(query))
-        return empty(ConfirmResult) | found
+    def _confirm(self, query: Query) -> results.ConfirmResult:
+        return transitions.confirm(self._ledger, self.inputs.follower, read_object(query), _call(query))
 
-    def _release(self, query: Query) -> Any:
-        found = transitions.release(self._ledger, self.inputs.follower, read_object(query), _call(query))
-        return empty(ReleaseResult) | found
+    def _release(self, query: Query) -> results.ReleaseResult:
+        return transitions.release(self._ledger, self.inputs.follower, read_object(query), _call(query))
 
-    def _update(self, query: Query) -> Any:
+    def _update(self, query: Query) -> results.UpdateResult:
         inputs = self.inputs
         answer = update(
             self._ledger, inputs.follower, read_object(query), inputs.snapshot, inputs.profiles, inputs.clock(),
             inputs.kept, _call(query),
         )  # fmt: skip
-        answer = empty(UpdateResult) | answer
-        begun = answer["moving"] and answer["profile"]  # it was ranked just now
-        if (answer["moved_from"] or begun) and not answer["dry_run"]:
-            self._decisions.note(query, [answer["id"]], _encode(answer))
+        begun = answer.moving and answer.profile  # it was ranked just now
+        if (answer.moved_from or begun) and not answer.dry_run:
+            self._decisions.note(query, [answer.id], answer)
         return answer
 
-    def _machines(self, query: Query) -> Any:
+    def _machines(self, query: Query) -> Steps[results.MachinesResult]:
         inputs, params = self.inputs, read_object(query)
         profile = inputs.profiles.choose(str(params.get("profile", "")))
         return listings.machines(params, inputs.snapshot, inputs.ledger, profile, inputs.clock(), inputs.kept)
 
-    def _instances(self, query: Query) -> Any:
+    def _instances(self, query: Query) -> Steps[results.InstancesResult]:
         return listings.instances(
             read_object(query), self.inputs.ledger, self._ledger.find, self.inputs.snapshot.usages
         )
 
-    def _health(self, query: Query) -> Any:
+    def _health(self, query: Query) -> results.HealthResult:
         if params := read_object(query):
             raise InvalidRequest(f"{next(iter(params))}: health takes no parameters")
         inputs, now_s = self.inputs, self.inputs.clock()
-        own: dict[str, Any] = {"scorer": self._scorer, "version": self._version, "uptime_s": now_s - self._started_at}
-        own |= {"ledger_check": self.checked, "ledger_unaccepted": self._marker.refusal}
-        return (
-            {"ready": inputs.ready}
-            | own
-            | listings.health(inputs.snapshot, inputs.follower, inputs.profiles, now_s, inputs.kept)
+        snapshot, follower = inputs.snapshot, inputs.follower
+        return results.HealthResult(
+            ready=inputs.ready,
+            degraded=inputs.degraded,
+            scorer=self._scorer,
+            version=self._version,
+            uptime_s=now_s - self._started_at,
+            machines=len(snapshot),
+            machines_with_data=snapshot.machines_with_data,
+            newest_sample_age_s=now_s - snapshot.newest_at if snapshot.machines_with_data else None,
+            windows_s=list(snapshot.windows_s),
+            instances=len(follower.view),
+            ledger_change=follower.change,
+            ledger_format=FORMAT,
+            ledger_refusal=follower.refusal,
+            ledger_check=self.checked,
+            ledger_unaccepted=self._marker.refusal,
+            profiles=sorted(inputs.profiles.by_name),
+            profile=inputs.profiles.default,
         )
 
 
@@ -191,7 +201,7 @@ def _call(query: Query) -> Call:
     return Call(query.id, query.deadline)
 
 
-METHODS: Mapping[str, Callable[[ScorerService, Query], Any]] = {
+METHODS: Mapping[str, Callable[[ScorerService, Query], msgspec.Struct | Steps[msgspec.Struct]]] = {
     "place": ScorerService._place,
     "rank": ScorerService._rank,
     "confirm": ScorerService._confirm,
@@ -201,4 +211,4 @@ METHODS: Mapping[str, Callable[[ScorerService, Query], Any]] = {
     "instances": ScorerService._instances,
     "health": ScorerService._health,
 }
-"""The methods of the RPC, listed only here. `scorer.client` has one method for each, under the same name."""
+"""What answers each method of `schemas.rpc.parameters.RPC`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,33 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
+from schemas.rpc.results import InstanceUsage
 from schemas.tables.alignment import aligned
 from schemas.tables.instance_table import COLUMNS, FIRST, SEPARATOR, pair_name
 from schemas.tables.window_table import TableError, WindowTable
 from scorer.snapshot.arrays import Integers
 from scorer.snapshot.usage_columns import UsageColumns, UsageIndex
-
-
-@dataclass(frozen=True)
-class Usage:
-    """The usage of one instance on one machine; a resource that was never measured is left out."""
-
-    at: float
-    """End of the last report, epoch s."""
-    since: float
-    """End of the first report, epoch s."""
-    count: int
-    """Number of reports."""
-    partial: bool
-    """Whether it ran before the first report of its machine: its earlier usage is not known."""
-    recent: dict[str, float]
-    """Exponential mean of about the last 30 minutes, by resource."""
-    daily: dict[str, float]
-    """The same of about 24 hours."""
-    variance: dict[str, float]
-    """Variance of the reports' means around `daily`: cpu and memory."""
-    day_peak: dict[str, float]
-    """Highest mean of a report in the local day of ``at``: cpu and memory."""
 
 
 class UsageTable:
@@ -104,7 +82,7 @@ class Usages:
             self._index = UsageIndex(self.tables)
         return UsageColumns(self.tables, self._index)
 
-    def find(self, machine: str, instance_id: str) -> Usage | None:
+    def find(self, machine: str, instance_id: str) -> InstanceUsage | None:
         """Return the usage of an instance on a machine, the newest of all partitions; None when there is none.
 
         Ask only for instances that the ledger has on that machine: an agent may report any id.
@@ -123,7 +101,7 @@ def _wrong(table: WindowTable) -> str:
     return ""
 
 
-def _usage(table: UsageTable, row: int) -> Usage:
+def _usage(table: UsageTable, row: int) -> InstanceUsage:
     def one(name: str) -> float:
         column = table.column(name)
         return float(COLUMNS[name][2] if column is None else column[row])
@@ -133,7 +111,7 @@ def _usage(table: UsageTable, row: int) -> Usage:
         values = [] if column is None else np.asarray(column[: len(names), row], np.float64).tolist()
         return {resource: value for resource, value in zip(names, values, strict=False) if math.isfinite(value)}
 
-    return Usage(
+    return InstanceUsage(
         at=one("at"),
         since=one("since"),
         count=int(one("count")),

@@ -180,7 +180,7 @@ def test_a_machine_in_two_partitions_has_one_row_and_its_later_facts(
     assert snapshot is not None
     assert snapshot.names == ("a", "both")
     answer = drain(machines({}, snapshot, LedgerView(), load_profiles().choose(), now_s))
-    listed = msgspec.json.decode(msgspec.json.encode(answer["machines"]))
+    listed = msgspec.json.decode(msgspec.json.encode(answer.machines))
     assert [(row["machine"], round(row["age_s"])) for row in listed] == [("a", 60), ("both", 5)]
     assert listed[1]["labels"] == {"zone": zone}
 

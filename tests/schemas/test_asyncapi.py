@@ -16,8 +16,7 @@ import pytest
 import schemas
 from schemas.asyncapi import CODES, FILE, document
 from schemas.rpc.envelope import Code, Query, Reply
-from schemas.rpc.parameters import PARAMETERS
-from scorer.rpc.service import METHODS
+from schemas.rpc.parameters import RPC
 
 SPECIFICATION = os.environ.get("WINDWARD_TEST_ASYNCAPI", "")
 """The JSON Schema of AsyncAPI 3.0, which `.ci/run` fetches."""
@@ -31,8 +30,8 @@ def test_the_file_is_current() -> None:
 
 
 def test_every_method_and_every_error_is_in_it() -> None:
-    """Those that the scorer has, and no others."""
-    assert set(DOCUMENT["operations"]) == set(METHODS)
+    """Those of the tables, and no others."""
+    assert set(DOCUMENT["operations"]) == set(RPC)
     assert set(CODES) == set(typing.get_args(Code))
 
 
@@ -51,7 +50,7 @@ def references(part: Any) -> Iterator[str]:
 def test_every_reference_leads_somewhere() -> None:
     """Inside the document."""
     found = set(references(DOCUMENT))
-    assert len(found) > len(METHODS)
+    assert len(found) > len(RPC)
     for reference in found:
         part = DOCUMENT
         for name in reference.removeprefix("#/").split("/"):
@@ -65,7 +64,7 @@ def allowed(message: str, payload: object) -> bool:
     return jsonschema.Draft7Validator(schema | {"components": DOCUMENT["components"]}).is_valid(payload)
 
 
-@pytest.mark.parametrize("method", PARAMETERS)
+@pytest.mark.parametrize("method", RPC)
 def test_the_example_of_a_method_is_taken(method: str) -> None:
     """By the document and by the scorer's own types; another method's is not."""
     (example,) = DOCUMENT["components"]["messages"][f"{method}.query"]["examples"]
@@ -74,7 +73,7 @@ def test_the_example_of_a_method_is_taken(method: str) -> None:
     assert not allowed(f"{method}.query", example["payload"] | {"params": {"memroy": 1}})
     query = msgspec.convert(example["payload"] | {"params": msgspec.Raw(b"{}")}, Query)
     assert query.method == method
-    msgspec.json.decode(msgspec.json.encode(example["payload"]["params"]), type=PARAMETERS[method])
+    msgspec.json.decode(msgspec.json.encode(example["payload"]["params"]), type=RPC[method].parameters)
 
 
 def test_the_example_of_an_error_is_one() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from schemas.rpc.request import Request, read_request
@@ -92,7 +93,7 @@ def ranked(offline: FleetState, profile: HowRanked, asked: Request | None = None
 
 def told(offline: FleetState, profile: HowRanked, asked: Request | None = None) -> dict[str, dict[str, Any]]:
     """Return what the answer tells of every machine, by name, in the order of the file."""
-    answer = explain.answer(ranked(offline, profile, asked), explain_all=True)
+    answer = msgspec.to_builtins(explain.answer(ranked(offline, profile, asked), explain_all=True))
     of = {each["machine"]: each for each in answer["machines"]}
     return {name: of[name] for name in offline.snapshot.names}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from schemas.process.settings import load_settings, setting
+from scorer.client import ConfirmResult
 from scorer.commands.shared import ask
 from scorer.settings import ClientSettings
 
@@ -55,11 +56,11 @@ def run(kind: type[StepSettings], method: str, argv: list[str], environ: Mapping
     for name in ("generation", "move"):
         if (value := getattr(settings, name, None)) is not None:
             params[name] = value
-    return ask.ask(settings, method, params, show)[0]
+    return ask.ask(settings, ConfirmResult, method, params, show)[0]
 
 
-def show(answer: dict[str, Any]) -> str:
+def show(answer: ConfirmResult) -> str:
     """Return the instance in one line."""
-    notes = [note for note, holds in (("as before", answer["repeated"]), ("tried only", answer["dry_run"])) if holds]
-    line = f"{answer['id']} on {answer['machine']}: {answer['state']}"
+    notes = [note for note, holds in (("as before", answer.repeated), ("tried only", answer.dry_run)) if holds]
+    line = f"{answer.id} on {answer.machine}: {answer.state}"
     return f"{line} ({', '.join(notes)})" if notes else line

@@ -17,8 +17,10 @@ from schemas.process.tables import Column, Screen, table
 from schemas.process.terminal import screen
 from schemas.process.verbs import chosen
 from schemas.resources import RESOURCES
-from scorer.client import WindwardError
+
 from scorer.commands.instances import confirm
+from scorer.client import InstanceRow, InstancesResult, InstanceUsage, ReleaseResult, WindwardError
+
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import age, ago, amount, amounts_in_words, resources, time_of
 from scorer.settings import ClientSettings, LedgerSettings
@@ -99,22 +101,23 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         fields = ("machine", "state", "cluster", "role", "kind", "labels", "after", "limit")
         params = {name: value for name in fields if (value := getattr(settings, name))}
         view = screen(wide=settings.wide)
-        return ask.ask(settings, "instances", params, lambda answer: show(answer, time.time(), view))[0]
+        code, _ = ask.ask(settings, InstancesResult, "instances", params, lambda found: show(found, time.time(), view))
+        return code
     if isinstance(settings, ShowSettings):
         return _show_one(settings)
     if isinstance(settings, ReleaseSettings):
         if not settings.ids:
             raise SettingsError("id: expected one or more, as in `windward instances release ID ...`")
-        params = {"dry_run": settings.dry_run}
-        return max(ask.ask(settings, "release", {"id": one, **params}, confirm.show)[0] for one in settings.ids)
+        calls = [{"id": one, "dry_run": settings.dry_run} for one in settings.ids]
+        return max(ask.ask(settings, ReleaseResult, "release", each, confirm.show)[0] for each in calls)
     assert isinstance(settings, ImportSettings)
     return _import(settings)
 
 
-def show(answer: Mapping[str, Any], now_s: float = 0.0, screen: Screen | None = None) -> str:
+def show(answer: InstancesResult, now_s: float = 0.0, screen: Screen | None = None) -> str:
     """Return a table."""
     shown = resources(("cpu", "memory"), {})
-    used = shown if any(one.get("usage") for one in answer["instances"]) else []
+    used = shown if any(one.usage for one in answer.instances) else []
     columns = [
         Column("id"), Column("machine", left=True), Column("state", 1, left=True),
         Column("age", 2), Column("expires", 2),
@@ -123,57 +126,56 @@ def show(answer: Mapping[str, Any], now_s: float = 0.0, screen: Screen | None = 
     ]  # fmt: skip
     rows = [
         [
-            one["id"], one["machine"], _state(one), _age(one, now_s), _expiry(one, now_s),
+            one.id, one.machine, _state(one), _age(one, now_s), _expiry(one, now_s),
             *(amount(name, one[name]) for name in shown),
-            *(amount(name, ((one.get("usage") or {}).get("recent") or {}).get(name)) for name in used),
-            one.get("cluster") or "-", one.get("role") or "-", ",".join(map(str, one.get("ports", ()))) or "-",
+            *(amount(name, one.usage.recent.get(name) if one.usage else None) for name in used),
+            one.cluster or "-", one.role or "-", ",".join(map(str, one.ports)) or "-",
         ]
-        for one in answer["instances"]
+        for one in answer.instances
     ]  # fmt: skip
-    return f"{table(columns, rows, screen)}\n{len(rows)} of {answer['total']}"
+    return f"{table(columns, rows, screen)}\n{len(rows)} of {answer.total}"
 
 
-def _age(one: Mapping[str, Any], now_s: float) -> str:
+def _age(one: InstanceRow, now_s: float) -> str:
     """Return how long ago it was reserved."""
-    return age(max(0.0, now_s - one["reserved_at"])) if one.get("reserved_at") else "-"
+    return age(max(0.0, now_s - one.reserved_at)) if one.reserved_at else "-"
 
 
-def _state(one: Mapping[str, Any]) -> str:
-    moving = one.get("moving")
-    return f"moving to {moving['to']}" if moving else str(one["state"])
+def _state(one: InstanceRow) -> str:
+    moving = one.moving
+    return f"moving to {moving['to']}" if moving else str(one.state)
 
 
-def _expiry(one: Mapping[str, Any], now_s: float) -> str:
+def _expiry(one: InstanceRow, now_s: float) -> str:
     """Return when a reservation or a move expires; a confirmed instance does not."""
-    if moving := one.get("moving"):
+    if moving := one.moving:
         return ago(moving["until"], now_s)
-    return ago(one["expires_at"], now_s) if one["state"] == "reserved" and one.get("expires_at") else "-"
+    return ago(one.expires_at, now_s) if one.state == "reserved" and one.expires_at else "-"
 
 
 def _show_one(settings: ShowSettings) -> int:
     try:
-        answer = ask.call(settings, "instances", {"id": settings.id})
+        answer = ask.read(settings, InstancesResult, "instances", {"id": settings.id})
     except WindwardError as error:
         return ask.report(error, "instances show", settings)
-    if not answer["instances"]:
+    if not answer.instances:
         unknown = WindwardError("NOT_FOUND", f"no instance {settings.id!r} is known, nor was any within the day")
         return ask.report(unknown, "instances show", settings)
-    one = answer["instances"][0]
-    print(json.dumps(one, indent=2) if settings.json else _page(one, time.time()))  # noqa: T201
+    ask.tell(settings, answer.instances[0], lambda one: _page(one, time.time()), indent=2)
     return ask.OK
 
 
-def _page(one: Mapping[str, Any], now_s: float) -> str:
+def _page(one: InstanceRow, now_s: float) -> str:
     times = ("reserved_at", "started_at", "expires_at", "ended_at")
-    lines = [f"{one['id']} on {one['machine']}: {one['state']}"]
-    if moving := one.get("moving"):
+    lines = [f"{one.id} on {one.machine}: {one.state}"]
+    if moving := one.moving:
         lines[0] += f", moving to {moving['to']} until {time_of(moving['until'])} (move {moving['number']})"
         if new := moving.get("new"):
             lines.append(f"  {'there with'.ljust(16)} {amounts_in_words(new['amounts'])}")
     lines += [
         f"  {name.removesuffix('_at').ljust(16)} {time_of(one[name])} ({ago(one[name], now_s)})"
         for name in times
-        if one.get(name) and not (name == "expires_at" and one["state"] != "reserved")
+        if one.get(name) and not (name == "expires_at" and one.state != "reserved")
     ]
     lines += [f"  {name.ljust(16)} {amount(name, one[name])}" for name in RESOURCES if one.get(name)]
     others = [
@@ -182,10 +184,10 @@ def _page(one: Mapping[str, Any], now_s: float) -> str:
         if name not in (*times, *RESOURCES, "id", "machine", "state", "usage", "moving") and one[name]
     ]
     lines += [f"  {name.ljust(16)} {_text(one[name])}" for name in others]
-    return "\n".join(lines + _usage_lines(one.get("usage"), now_s))
+    return "\n".join(lines + _usage_lines(one.usage, now_s))
 
 
-def _usage_lines(usage: Mapping[str, Any] | None, now_s: float) -> list[str]:
+def _usage_lines(usage: InstanceUsage | None, now_s: float) -> list[str]:
     """Return what an instance uses: the means of its reports."""
     if not usage:
         return []

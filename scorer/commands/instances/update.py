@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from schemas.process.settings import SettingsError, load_settings, setting
+from scorer.client import UpdateResult
 from scorer.commands.shared import ask
 from scorer.commands.shared.request import AmountSettings
 from scorer.commands.shared.show import time_of
@@ -58,19 +59,19 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     params |= {name: value for name in own if (value := getattr(settings, name)) is not None}
     if settings.ttl_s is not None and not settings.move:
         raise SettingsError("ttl_s: goes with --move")
-    return ask.ask(settings, "update", params, show)[0]
+    return ask.ask(settings, UpdateResult, "update", params, show)[0]
 
 
-def show(answer: dict[str, Any]) -> str:
+def show(answer: UpdateResult) -> str:
     """Return the instance after the update, in one line."""
-    if answer["repeated"]:
-        return f"{answer['id']} on {answer['machine']}: nothing to change{moving(answer)}"
-    moved = f", moved from {answer['moved_from']}" if answer.get("moved_from") else ""
-    tried = " (tried only)" if answer["dry_run"] else ""
-    return f"{answer['id']} on {answer['machine']}: updated{moved}{moving(answer)}{tried}"
+    if answer.repeated:
+        return f"{answer.id} on {answer.machine}: nothing to change{moving(answer)}"
+    moved = f", moved from {answer.moved_from}" if answer.moved_from else ""
+    tried = " (tried only)" if answer.dry_run else ""
+    return f"{answer.id} on {answer.machine}: updated{moved}{moving(answer)}{tried}"
 
 
-def moving(answer: Mapping[str, Any]) -> str:
+def moving(answer: UpdateResult) -> str:
     """Return the target of a moving instance, after a comma; "" when it does not move."""
-    found = answer.get("moving")
-    return f", moving to {found['to']} until {time_of(found['until'])}" if found else ""
+    found = answer.moving
+    return f", moving to {found.to} until {time_of(found.until)}" if found else ""

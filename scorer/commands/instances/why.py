@@ -8,16 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
+
 from schemas.names import Names
 from schemas.process.settings import load_settings, setting
 from schemas.process.tables import Screen
 from schemas.process.terminal import screen
-from scorer.client import WindwardError
+from scorer.client import PlaceResult, UpdateResult, WindwardError
 from scorer.commands.placing import place
 from scorer.commands.placing.ranked import candidates
 from scorer.commands.shared import ask
 from scorer.commands.shared.in_words import in_words
-from scorer.commands.shared.show import ago, move_words, time_of
+from scorer.commands.shared.show import ago, time_of
 from scorer.settings import ClientSettings
 
 if TYPE_CHECKING:
@@ -82,8 +84,21 @@ def show(found: dict[str, Any], screen: Screen | None = None) -> str:
     """Return the decision for people."""
     when = f"{time_of(found['at'])} ({ago(found['at'], time.time())})"
     head = f"{found['method']} by {found['scorer']} at {when}, query {found['query']}"
-    answer = found["answer"]
-    if "placed" in answer:
+    answer = decided(found["method"], found["answer"])
+    if isinstance(answer, PlaceResult):
         return f"{head}\n{place.show(answer, screen)}"
     words = "\n".join(["", *in_words(answer, screen), ""])
-    return f"{head}\n{move_words(answer)}\n\n{candidates(answer, screen)}\n{words}\n{answer['summary']}"
+    return f"{head}\n{move_words(answer)}\n\n{candidates(answer, screen)}\n{words}\n{answer.summary}"
+
+
+def decided(method: str, answer: Any) -> PlaceResult | UpdateResult:
+    """Return the answer of a decision in the log."""
+    kind: type[PlaceResult] | type[UpdateResult] = PlaceResult if method == "place" else UpdateResult
+    return msgspec.convert(answer, kind)
+
+
+def move_words(answer: UpdateResult) -> str:
+    """Return the move in an answer of ``update``, in words."""
+    if answer.moving:
+        return f"{answer.id} moves from {answer.machine} to {answer.moving.to}"
+    return f"{answer.id} moved from {answer.moved_from} to {answer.machine}"

@@ -10,6 +10,7 @@ from schemas.process.tables import Column, Screen, table
 from schemas.resources import RESOURCES
 from schemas.values.durations import duration
 from schemas.values.near import did_you_mean
+from scorer.client import MachineRow
 from scorer.commands.shared.show import age, amount, ratio
 
 State = Literal["fresh", "stale", "silent", "warming", "cordoned", "tainted"]
@@ -30,27 +31,27 @@ TITLES = (
 )  # fmt: skip
 
 
-def states(row: Mapping[str, Any]) -> list[str]:
+def states(row: MachineRow) -> list[str]:
     """Return the states a machine is in."""
-    found = ["silent" if not row["has_data"] else "stale" if (row["age_s"] or 0.0) > STALE_S else "fresh"]
-    return found + ["warming"] * row["warming"] + ["cordoned"] * row["cordon"] + ["tainted"] * bool(row["taints"])
+    found = ["silent" if not row.has_data else "stale" if (row.age_s or 0.0) > STALE_S else "fresh"]
+    return found + ["warming"] * row.warming + ["cordoned"] * row.cordon + ["tainted"] * bool(row.taints)
 
 
-def matching(rows: Iterable[Mapping[str, Any]], wanted: Sequence[str], selector: str) -> list[Mapping[str, Any]]:
+def matching(rows: Iterable[MachineRow], wanted: Sequence[str], selector: str) -> list[MachineRow]:
     """Return the machines in all of these states that the selector matches."""
     from scorer.commands.machines.known_machines import selects
 
     found = [row for row in rows if set(wanted) <= set(states(row))]
-    return [row for row in found if selects(selector, row["machine"], row["labels"])] if selector else found
+    return [row for row in found if selects(selector, row.machine, row.labels)] if selector else found
 
 
-def ordered(rows: list[Mapping[str, Any]], by: str, *, reverse: bool = False) -> list[Mapping[str, Any]]:
+def ordered(rows: list[MachineRow], by: str, *, reverse: bool = False) -> list[MachineRow]:
     """Return the machines by name, or with the highest load, count or age first; unknown values come last."""
     if by == "machine":
-        return sorted(rows, key=lambda row: str(row["machine"]), reverse=reverse)
+        return sorted(rows, key=lambda row: str(row.machine), reverse=reverse)
 
-    def value(row: Mapping[str, Any]) -> float | None:
-        found = row["age_s"] if by == "age" else row["instances"] if by == "instances" else _used(row, by)
+    def value(row: MachineRow) -> float | None:
+        found = row.age_s if by == "age" else row.instances if by == "instances" else _used(row, by)
         return None if found is None else float(found)
 
     known = [row for row in rows if value(row) is not None]
@@ -59,7 +60,7 @@ def ordered(rows: list[Mapping[str, Any]], by: str, *, reverse: bool = False) ->
     ]
 
 
-def listing(rows: Sequence[Mapping[str, Any]], wanted: Sequence[str] = (), screen: Screen | None = None) -> str:
+def listing(rows: Sequence[MachineRow], wanted: Sequence[str] = (), screen: Screen | None = None) -> str:
     """Return a table: shares first, then amounts of cpu and memory; ``wanted``: these columns only, in their order.
 
     Raises SettingsError for a column that is not there.
@@ -74,43 +75,43 @@ def listing(rows: Sequence[Mapping[str, Any]], wanted: Sequence[str] = (), scree
     def add(title: str, values: list[str], priority: int = 0, *, left: bool = False) -> None:
         cells[title] = (Column(title, priority, left), values)
 
-    add("machine", [row["machine"] for row in rows])
+    add("machine", [row.machine for row in rows])
     for name in (*_MEASURED, *(RESOURCES if wanted else others)):
         add(name, [ratio(_used(row, name)) for row in rows], 0 if name in _MEASURED else 3)
-    add("instances", [str(row["instances"]) for row in rows], 2)
-    add("age", [age(row["age_s"]) for row in rows], 1)
+    add("instances", [str(row.instances) for row in rows], 2)
+    add("age", [age(row.age_s) for row in rows], 1)
     add("notes", [_notes(row) for row in rows], 1, left=True)
     for name, parts in _MEASURED.items():
         for what in parts:
-            values = [row["resources"][name][what] for row in rows]
+            values = [row.resources[name][what] for row in rows]
             shown = [amount(name, value, 0 if what == "allocatable" else 2) for value in values]
             add(f"{name} {_HEADINGS[what]}", shown, 5 if what == "std" else 4)
-    if wanted or any(row["labels"] for row in rows):
-        add("labels", [_pairs(row["labels"]) for row in rows], 6, left=True)
+    if wanted or any(row.labels for row in rows):
+        add("labels", [_pairs(row.labels) for row in rows], 6, left=True)
     chosen = [cells[title] for title in (wanted or cells)]
     if wanted:
         chosen = [(Column(column.title, 0, column.left), values) for column, values in chosen]
     return table([column for column, _ in chosen], list(zip(*(values for _, values in chosen), strict=True)), screen)
 
 
-def page(row: Mapping[str, Any], screen: Screen | None = None) -> str:
+def page(row: MachineRow, screen: Screen | None = None) -> str:
     """Return all that is known about one machine, as text."""
     lines = [
-        f"{row['machine']}: {', '.join(states(row))}",
-        f"  data       {age(row['age_s'])} old",
-        f"  window     {duration(row['window_s'])}, {ratio(row['coverage'])} of it covered",
-        f"  instances  {row['instances']}",
-        f"  labels     {_pairs(row['labels'])}",
-        f"  taints     {', '.join(map(_taint, row['taints'])) or '-'}",
+        f"{row.machine}: {', '.join(states(row))}",
+        f"  data       {age(row.age_s)} old",
+        f"  window     {duration(row.window_s)}, {ratio(row.coverage)} of it covered",
+        f"  instances  {row.instances}",
+        f"  labels     {_pairs(row.labels)}",
+        f"  taints     {', '.join(map(_taint, row.taints)) or '-'}",
         "",
     ]
     names = ("utilization", "mean", "std", "credit", "promised", "allocatable", "capacity")
     rows = []
     for name in RESOURCES:
-        terms = row["resources"].get(name) or {}
+        terms = row.resources.get(name) or {}
         rows.append([name, *(ratio(terms.get(w)) if w == "utilization" else amount(name, terms.get(w)) for w in names)])
     columns = [Column("resource"), *(Column("used" if name == "utilization" else name) for name in names)]
-    return "\n".join([*lines, table(columns, rows, screen), *_by_class(row.get("classes", {}), screen)])
+    return "\n".join([*lines, table(columns, rows, screen), *_by_class(row.classes, screen)])
 
 
 def _by_class(classes: Mapping[str, Mapping[str, Mapping[str, float | None]]], screen: Screen | None) -> list[str]:
@@ -133,7 +134,7 @@ def _by_class(classes: Mapping[str, Mapping[str, Mapping[str, float | None]]], s
     return ["", table(columns, rows, screen)]
 
 
-def _notes(row: Mapping[str, Any]) -> str:
+def _notes(row: MachineRow) -> str:
     return ", ".join(state for state in states(row) if state != "fresh") or "-"
 
 
@@ -146,7 +147,7 @@ def _taint(taint: Mapping[str, Any]) -> str:
     return f"{taint['key']}{value}:{taint.get('effect', 'refuse')}"
 
 
-def _used(row: Mapping[str, Any], resource: str) -> float | None:
-    terms = row["resources"].get(resource)
+def _used(row: MachineRow, resource: str) -> float | None:
+    terms = row.resources.get(resource)
     found: float | None = terms["utilization"] if terms else None
     return found

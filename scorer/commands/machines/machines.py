@@ -13,7 +13,7 @@ from msgspec import Meta
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.terminal import screen
 from schemas.process.verbs import chosen
-from scorer.client import WindwardError
+from scorer.client import MachinesResult, WindwardError
 from scorer.commands.machines import machine_table
 from scorer.commands.machines.operator_facts import change_operator_facts, in_words, labelled, replaced, tainted
 from scorer.commands.shared import ask
@@ -192,11 +192,10 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         params = {"names": [settings.name], "profile": settings.profile}
         view = screen(wide=settings.wide)
         try:
-            answer = ask.call(settings, "machines", params)
+            answer = ask.read(settings, MachinesResult, "machines", params)
         except WindwardError as error:
             return ask.report(_not_found(error, settings), "machines show", settings)
-        one = answer["machines"][0]
-        print(json.dumps(one, indent=2) if settings.json else machine_table.page(one, view))  # noqa: T201
+        ask.tell(settings, answer.machines[0], lambda one: machine_table.page(one, view), indent=2)
         return ask.OK
     if isinstance(settings, RenameSettings):
         from scorer.commands.machines.rename import run
@@ -213,8 +212,8 @@ def _not_found(error: WindwardError, settings: ShowSettings) -> WindwardError:
     from schemas.values.near import did_you_mean
 
     with contextlib.suppress(WindwardError):
-        answer = ask.call(settings, "machines", {"limit": _PAGE})
-        hint = did_you_mean(settings.name, [row["machine"] for row in answer["machines"]])
+        answer = ask.read(settings, MachinesResult, "machines", {"limit": _PAGE})
+        hint = did_you_mean(settings.name, [row.machine for row in answer.machines])
         return WindwardError("NOT_FOUND", f"no machine {settings.name!r}{hint}")
     return error
 
@@ -224,26 +223,27 @@ def _list(settings: ListSettings) -> int:
     params: dict[str, Any] = {"labels": settings.labels, "profile": settings.profile}
     params["limit"] = min(settings.limit, _PAGE) if plain else _PAGE
     try:
-        answer = ask.call(settings, "machines", params)
-        rows = list(answer["machines"])
-        while answer["more"] and not (plain and len(rows) >= settings.limit):
-            answer = ask.call(settings, "machines", params | {"after": rows[-1]["machine"]})
-            rows += answer["machines"]
+        answer = ask.read(settings, MachinesResult, "machines", params)
+        rows = list(answer.machines)
+        while answer.more and not (plain and len(rows) >= settings.limit):
+            answer = ask.read(settings, MachinesResult, "machines", params | {"after": rows[-1].machine})
+            rows += answer.machines
     except WindwardError as error:
         return ask.report(error, "machines list", settings)
-    total = answer["total"] if plain and len(rows) <= _PAGE else len(rows)
+    total = answer.total if plain and len(rows) <= _PAGE else len(rows)
     if not plain:
         rows = machine_table.matching(rows, settings.state, settings.selector)
         total = len(rows)
         rows = machine_table.ordered(rows, settings.sort, reverse=settings.reverse)
     rows = rows[: settings.limit]
-    if settings.json:
-        print(json.dumps({"total": total, "machines": rows, "more": len(rows) < total}))  # noqa: T201
-    elif settings.quiet:
-        print("\n".join(row["machine"] for row in rows))  # noqa: T201
-    else:
-        view = screen(wide=settings.wide)
-        print(f"{machine_table.listing(rows, settings.columns, view)}\n{len(rows)} of {total}")  # noqa: T201
+
+    def shown(found: MachinesResult) -> str:
+        if settings.quiet:
+            return "\n".join(row.machine for row in found.machines)
+        listing = machine_table.listing(found.machines, settings.columns, screen(wide=settings.wide))
+        return f"{listing}\n{len(found.machines)} of {total}"
+
+    ask.tell(settings, MachinesResult(total=total, machines=rows, more=len(rows) < total), shown)
     return ask.OK
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -13,6 +13,7 @@ from schemas.process.tables import Screen
 from schemas.process.terminal import screen
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.values.durations import duration
+from scorer.client import Line, PlaceResult
 from scorer.commands.placing.ranked import candidates
 from scorer.commands.shared import ask
 from scorer.commands.shared.in_words import in_words
@@ -51,48 +52,48 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         if not any(request.amounts()) and not request.maxmemory and not settings.best_effort:
             raise SettingsError("no amount is requested: give --cpu and --memory (or --best-effort)")
     view = screen(wide=settings.wide)
-    code, answer = ask.ask(settings, "place", params, lambda answer: show(answer, view))
+    code, answer = ask.ask(settings, PlaceResult, "place", params, lambda answer: show(answer, view))
     if answer is None:
         return code
-    return ask.NO_MACHINE if answer["missing"] else ask.OK
+    return ask.NO_MACHINE if answer.missing else ask.OK
 
 
-def show(answer: dict[str, Any], screen: Screen | None = None) -> str:
+def show(answer: PlaceResult, screen: Screen | None = None) -> str:
     """Return the answer for people: what was placed, the best machines, why others were refused."""
     lines = []
-    placed, tried = answer["placed"], "would be placed" if answer["dry_run"] else "placed"
-    if answer["asked"] == 1 and placed:
-        state = "" if answer["dry_run"] else f": {placed[0]['state']}{_until(placed[0])}"
-        again = " (as before)" if answer["repeated"] else ""
-        lines.append(f"{placed[0]['id']} {tried} on {placed[0]['machine']}{state}{again}")
-    elif answer["asked"] == 1:
+    placed, tried = answer.placed, "would be placed" if answer.dry_run else "placed"
+    if answer.asked == 1 and placed:
+        state = "" if answer.dry_run else f": {placed[0].state}{_until(placed[0])}"
+        again = " (as before)" if answer.repeated else ""
+        lines.append(f"{placed[0].id} {tried} on {placed[0].machine}{state}{again}")
+    elif answer.asked == 1:
         lines.append("no machine fits")
     else:
-        lines.append(f"{len(placed)} of {answer['asked']} instances {tried}")
+        lines.append(f"{len(placed)} of {answer.asked} instances {tried}")
         on: dict[str, list[str]] = {}
         for one in placed:
-            on.setdefault(one["machine"], []).append(one["id"])
+            on.setdefault(one.machine, []).append(one.id)
         lines += [
             f"  {machine}  {len(ids)}  {' '.join(ids[:6])}{' ...' if len(ids) > 6 else ''}"
             for machine, ids in on.items()
         ]
-    if answer.get("candidates"):
+    if answer.candidates:
         lines += ["", candidates(answer, screen), ""]
-        if answer["asked"] == 1 and (words := in_words(answer, screen)):
+        if answer.asked == 1 and (words := in_words(answer, screen)):
             lines += [*words, ""]
-    lines.append(answer["summary"])
-    if answer["missing"] and answer["asked"] > 1:
-        lines.append(f"{answer['missing']} missing: {answer['reason']}")
-    if answer["conflicts"]:
-        lines.append(f"{answer['conflicts']} candidates were lost to other scorers")
-    lines += [f"warning: {warning}" for warning in answer.get("warnings", ())]
+    lines.append(answer.summary)
+    if answer.missing and answer.asked > 1:
+        lines.append(f"{answer.missing} missing: {answer.reason}")
+    if answer.conflicts:
+        lines.append(f"{answer.conflicts} candidates were lost to other scorers")
+    lines += [f"warning: {warning}" for warning in answer.warnings]
     return "\n".join(lines)
 
 
-def _until(line: dict[str, Any]) -> str:
+def _until(line: Line) -> str:
     """Return how long a reservation holds; "" for an instance that runs."""
-    ends, began = line.get("expires_at"), line.get("reserved_at")
-    return f" for {duration(ends - began)}" if line["state"] == "reserved" and ends and began else ""
+    ends, began = line.expires_at, line.reserved_at
+    return f" for {duration(ends - began)}" if line.state == "reserved" and ends and began else ""
 
 
 SETTINGS = PlaceSettings

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from schemas.resources import RESOURCES
+from scorer.client import RankResult
 from scorer.commands.shared.in_words import chance, chances
 
 NAMES_LEVEL_MAX = 6
@@ -17,7 +18,7 @@ NAMES_LEVEL_MAX = 6
 _BAR, _CREDIT, _REQUESTED, _CHOSEN, _FAINT = "#4878a8", "#9ecae1", "#f28e2b", "#2c7a3f", "#666666"
 
 
-def save_plot(answer: Mapping[str, Any], path: str | Path) -> None:
+def save_plot(answer: RankResult, path: str | Path) -> None:
     """Draw the candidates of an answer, best first, one panel a resource, into a PNG file.
 
     A bar has the measured mean less the debits, the credits, and the expected usage of the instance, as shares of
@@ -29,7 +30,7 @@ def save_plot(answer: Mapping[str, Any], path: str | Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    found = answer["candidates"]
+    found = answer.candidates
     figure = Figure(figsize=(max(7.0, 0.32 * len(found) + 3.0), 7.5), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(RESOURCES), 1, sharex=True)
@@ -37,9 +38,9 @@ def save_plot(answer: Mapping[str, Any], path: str | Path) -> None:
         told = [chances(each) for each in found]
         limit = told[0][0] if told else ""
         likely = [of.get(resource) for _, of in told]
-        _draw([each["resources"][resource] for each in found], answer["expected"][resource], likely, limit, panel)
+        _draw([each.resources[resource] for each in found], answer.expected[resource], likely, limit, panel)
         panel.set_ylabel(f"{resource}, % of allocatable", fontsize=8)
-    names = [f"{each['machine']}  {each['score']:.1f}" for each in found]
+    names = [f"{each.machine}  {each.score:.1f}" for each in found]
     panels[-1].set_xticks(range(len(found)), names, rotation=90 if len(found) > NAMES_LEVEL_MAX else 0, fontsize=8)
     if found:
         panels[-1].get_xticklabels()[0].set(fontweight="bold", color=_CHOSEN)
@@ -49,10 +50,10 @@ def save_plot(answer: Mapping[str, Any], path: str | Path) -> None:
     figure.savefig(path, format="png", dpi=120)
 
 
-def _title(answer: Mapping[str, Any]) -> str:
-    drawn = len(answer["candidates"])
-    title = f"{answer['machine'] or 'no machine fits'} · {answer['profile']} · {answer['summary']}"
-    return title if drawn == answer["feasible"] else f"{title} · the best {drawn} drawn"
+def _title(answer: RankResult) -> str:
+    drawn = len(answer.candidates)
+    title = f"{answer.machine or 'no machine fits'} · {answer.profile} · {answer.summary}"
+    return title if drawn == answer.feasible else f"{title} · the best {drawn} drawn"
 
 
 def _draw(

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,10 @@ from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.terminal import screen
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.values.near import did_you_mean
-from scorer.client import WindwardError
+from scorer.client import RankResult, WindwardError
 from scorer.commands.placing.ranked import explained_only, ranking
 from scorer.commands.shared import ask
+from scorer.commands.shared.in_words import answer_of
 from scorer.commands.shared.request import RequestSettings, read_json
 
 DRAWN = 40
@@ -72,28 +72,29 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     drawn = {"top": DRAWN} if settings.plot and "top" not in params else {}
     try:
         asked = params | drawn
-        answer = ask.call(settings, "rank", asked) if settings.machines is None else _rank_file(settings, asked)
+        live = settings.machines is None
+        answer = ask.read(settings, RankResult, "rank", asked) if live else _of_file(settings, asked)
     except WindwardError as error:
         return ask.report(error, "rank", settings)
     if settings.plot:
         _plot(answer, settings.plot)
-        answer["candidates"] = answer["candidates"][: params.get("top", Request().top)]
+        del answer.candidates[params.get("top", Request().top) :]
     if params.get("explain") and not settings.all:
         answer = _explained(answer, settings.explain or "")
-    print(json.dumps(answer, indent=2) if settings.json else ranking(answer, screen(wide=settings.wide)))  # noqa: T201
-    return ask.OK if answer.get("machine") else ask.NO_MACHINE
+    ask.tell(settings, answer, lambda found: ranking(found, screen(wide=settings.wide)), indent=2)
+    return ask.OK if answer.machine else ask.NO_MACHINE
 
 
-def _explained(answer: Mapping[str, Any], machine: str) -> dict[str, Any]:
+def _explained(answer: RankResult, machine: str) -> RankResult:
     machine = "" if machine.lower() in ("true", "1") else machine
     try:
         return explained_only(answer, machine)
     except KeyError:
-        there = [one["machine"] for one in answer.get("machines") or ()]
+        there = [one.machine for one in answer.machines or ()]
         raise SettingsError(f"explain: no machine {machine!r}{did_you_mean(machine, there)}") from None
 
 
-def _plot(answer: Mapping[str, Any], path: str) -> None:
+def _plot(answer: RankResult, path: str) -> None:
     from scorer.commands.placing.plot import save_plot
 
     try:
@@ -102,10 +103,9 @@ def _plot(answer: Mapping[str, Any], path: str) -> None:
         raise SettingsError(f"plot: {path} cannot be written: {error}") from None
 
 
-def _rank_file(settings: RankSettings, params: dict[str, Any]) -> dict[str, Any]:
+def _of_file(settings: RankSettings, params: dict[str, Any]) -> RankResult:
     """Rank the machines of the file."""
     from scorer.commands.shared.fleet_file import InvalidFleet, read_fleet
-    from scorer.ranking.explanation import explain
     from scorer.ranking.profiles.catalogue import load_profiles, read_profile
     from scorer.ranking.profiles.profile import ProfileError
     from scorer.ranking.rank import rank
@@ -115,7 +115,7 @@ def _rank_file(settings: RankSettings, params: dict[str, Any]) -> dict[str, Any]
         fleet = read_fleet(read_json(settings.machines or "-", "machines"))
         name = request.profile
         profile = read_profile(Path(name)) if name.endswith(".toml") else load_profiles(settings.profiles).choose(name)
-        return explain.answer(rank(request, fleet.snapshot, fleet.ledger, profile, fleet.now_s))
+        return answer_of(rank(request, fleet.snapshot, fleet.ledger, profile, fleet.now_s))
     except InvalidRequest as error:
         raise SettingsError(f"query: {error}") from None
     except InvalidFleet as error:

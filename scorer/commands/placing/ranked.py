@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from schemas.process.tables import Column, Screen, table
 from schemas.values.durations import duration
-from scorer.commands.shared.in_words import in_words, used_share
+from scorer.client import Candidate, RankResult, Verdict
+from scorer.commands.shared.in_words import Ranked, expected_use, in_words, used_share
 from scorer.commands.shared.show import age, amount, number, ratio, resources, size
 
 _AMOUNTS = {"mean": 5, "std": 6, "credit": 7, "request": 7, "allocatable": 4}
 """Columns of a resource with amounts; the higher the number, the earlier a narrow terminal drops the column."""
 
 
-def candidates(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
+def candidates(answer: Ranked, screen: Screen | None = None) -> str:
     """Return the best machines as a table: how full each is, how full it would be, then the amounts.
 
     ``cpu`` is the mean with credits and debits as a share of allocatable; ``then`` is the same with the requested
     instance.
     """
-    found = answer.get("machines") or answer["candidates"]
-    named = answer.get("request") or {}
+    found, named = answer.machines or answer.candidates, answer.request
     shown = resources(("cpu", "memory", "nic"), named)
     detailed = resources(("cpu", "memory"), named)
     columns = [Column("machine"), Column("score"), Column("risk", 1)]
@@ -31,38 +33,38 @@ def candidates(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
         first, *others = ((f"{name} mean", 5), ("std", 6), ("credit", 7), ("request", 7), ("of", 4))
         columns += [Column(*first), *(Column(*each) for each in others)]
     columns += [Column("window", 8), Column("age", 2)]
-    return table(columns, [_row(one, shown, detailed, answer) for one in found], screen)
+    return table(columns, [_row(one, shown, detailed, expected_use(answer)) for one in found], screen)
 
 
-def _row(one: Mapping[str, Any], shown: Sequence[str], detailed: Sequence[str], answer: Mapping[str, Any]) -> list[str]:
-    cells = [one["machine"], number(one["score"]), number(one["risk"])]
+def _row(one: Candidate, shown: Sequence[str], detailed: Sequence[str], expected: Mapping[str, float]) -> list[str]:
+    cells = [one.machine, number(one.score), number(one.risk)]
     for name in shown:
-        terms = one["resources"][name]
-        cells += [ratio(used_share(terms)), ratio(used_share(terms, (answer.get("expected") or {}).get(name) or 0.0))]
+        terms = one.resources[name]
+        cells += [ratio(used_share(terms)), ratio(used_share(terms, expected.get(name, 0.0)))]
     for name in detailed:
-        terms = one["resources"][name]
+        terms = one.resources[name]
         cells += [amount(name, terms[each], 0 if each == "allocatable" else 2) for each in _AMOUNTS]
-    return [*cells, duration(one["window_s"]), age(one["age_s"])]
+    return [*cells, duration(one.window_s), age(one.age_s)]
 
 
-def ranking(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
+def ranking(answer: RankResult, screen: Screen | None = None) -> str:
     """Return the answer of `rank` as text: the machines in columns, then explanations, summary and warnings."""
     lines = []
-    explained = answer.get("machines") or ()
-    if explained or answer.get("candidates"):
+    explained = answer.machines or ()
+    if explained or answer.candidates:
         lines.append(candidates(answer, screen))
     if explained:
         lines += ["", *in_words(answer, screen)]
     for machine in explained:
         lines += [part for line in _explained(machine) for part in _wrapped(line, screen)]
-    if explained and (refusals := answer.get("refusals")):
+    if explained and answer.refusals:
         columns = [Column("refused by"), Column("machines"), Column("reason", left=True)]
         lines += [
             "",
-            table(columns, [[one["filter"], str(one["machines"]), one["reason"]] for one in refusals], screen),
+            table(columns, [[one.filter, str(one.machines), one.reason] for one in answer.refusals], screen),
         ]
-    lines += [""] * bool(explained) + [answer["summary"]]
-    lines += [f"warning: {warning}" for warning in answer.get("warnings") or ()]
+    lines += [""] * bool(explained) + [answer.summary]
+    lines += [f"warning: {warning}" for warning in answer.warnings]
     return "\n".join(lines)
 
 
@@ -75,32 +77,32 @@ def _wrapped(line: str, screen: Screen | None) -> list[str]:
     return textwrap.wrap(line, screen.width, subsequent_indent=" " * 11, break_long_words=False, break_on_hyphens=False)
 
 
-def explained_only(answer: Mapping[str, Any], machine: str = "") -> dict[str, Any]:
+def explained_only(answer: RankResult, machine: str = "") -> RankResult:
     """Return the answer with explanations of only one machine, or of only its candidates.
 
     Raises KeyError for a machine that is not there.
     """
-    everything = answer.get("machines") or []
-    wanted = {machine} if machine else {one["machine"] for one in answer.get("candidates") or ()}
-    found = [one for one in everything if one["machine"] in wanted]
+    everything = answer.machines or []
+    wanted = {machine} if machine else {one.machine for one in answer.candidates}
+    found = [one for one in everything if one.machine in wanted]
     if machine and not found:
         raise KeyError(machine)
-    return {**answer, "machines": found if found else everything[:1]}
+    return msgspec.structs.replace(answer, machines=found or everything[:1])
 
 
-def _explained(machine: Mapping[str, Any]) -> list[str]:
+def _explained(machine: Verdict) -> list[str]:
     """Return the verdict of each filter and score on one machine; a refused machine has no normalised values."""
-    feasible = machine["feasible"]
-    lines = ["", f"{machine['machine']}: {'feasible' if feasible else 'refused'}"]
-    names = [verdict["filter"] for verdict in machine["filters"]] + list(machine["scores"])
+    feasible = machine.feasible
+    lines = ["", f"{machine.machine}: {'feasible' if feasible else 'refused'}"]
+    names = [verdict["filter"] for verdict in machine.filters] + list(machine.scores)
     width = max(map(len, names), default=0)
-    of_instances = [name for name, terms in machine["resources"].items() if terms.get("of_instances")]
+    of_instances = [name for name, terms in machine.resources.items() if terms.get("of_instances")]
     if of_instances:
         lines.append(f"  mean of {', '.join(of_instances)}: the sum over its instances, as measured")
-    for verdict in machine["filters"]:
+    for verdict in machine.filters:
         word = "ok" if verdict["allowed"] else f"refused, {verdict['reason']}"
         lines.append(f"  filter {verdict['filter']:{width}}  {word}{_details(verdict.get('compared', {}))}")
-    for name, term in machine["scores"].items():
+    for name, term in machine.scores.items():
         more = {key: value for key, value in term.items() if key not in ("value", "raw", "weight")}
         value = f"{number(term['value'])} * {term['weight']:g}, " if feasible else ""
         lines.append(f"  score  {name:{width}}  {value}raw {number(term['raw'], 4)}{_details(more)}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from schemas.process.settings import load_settings
 from schemas.values.durations import duration
+from scorer.client import HealthResult
 from scorer.commands.shared import ask
 from scorer.settings import ClientSettings
 
@@ -25,21 +26,21 @@ SETTINGS = HealthSettings
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Print the health of one scorer; fail when it is not ready, or degraded."""
     settings = load_settings(HealthSettings, "health", argv, environ)
-    code, answer = ask.ask(settings, "health", {}, show)
-    good = answer is None or (answer["ready"] and not answer.get("degraded"))
+    code, answer = ask.ask(settings, HealthResult, "health", {}, show)
+    good = answer is None or (answer.ready and not answer.degraded)
     return code if good else ask.FAILED
 
 
-def show(answer: dict[str, Any]) -> str:
+def show(answer: HealthResult) -> str:
     """Return the answer for people."""
-    age, degraded = answer["newest_sample_age_s"], answer.get("degraded")
-    state = "not ready" if not answer["ready"] else f"degraded: {degraded}" if degraded else "ready"
+    age, degraded = answer.newest_sample_age_s, answer.degraded
+    state = "not ready" if not answer.ready else f"degraded: {degraded}" if degraded else "ready"
     return "\n".join(
         [
-            f"{answer['scorer']} {answer['version']}: {state}",
-            f"{answer['machines_with_data']} of {answer['machines']} machines have data, the newest "
+            f"{answer.scorer} {answer.version}: {state}",
+            f"{answer.machines_with_data} of {answer.machines} machines have data, the newest "
             + (f"{duration(age)} old" if age is not None else "never seen"),
-            f"{answer['instances']} instances in the ledger, change {answer['ledger_change']}",
-            f"profiles: {', '.join(answer['profiles'])} (default {answer['profile']})",
+            f"{answer.instances} instances in the ledger, change {answer.ledger_change}",
+            f"profiles: {', '.join(answer.profiles)} (default {answer.profile})",
         ]
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from schemas.names import Names
 from schemas.process.failures import print_failure
@@ -15,6 +17,9 @@ from scorer.settings import ClientSettings
 
 if TYPE_CHECKING:
     import redis
+
+_Told = TypeVar("_Told")
+_Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
 OK, FAILED, USAGE, NO_MACHINE, NO_ANSWER = range(5)
 """Exit codes, as `ops.cli.main` documents them."""
@@ -36,19 +41,30 @@ def call(settings: ClientSettings, method: str, params: dict[str, Any]) -> Any:
         return scorer.call(method, params)
 
 
-def ask(settings: ClientSettings, method: str, params: dict[str, Any], show: Callable[[Any], str]) -> tuple[int, Any]:
+def read(settings: ClientSettings, kind: type[_Kind], method: str, params: dict[str, Any]) -> _Kind:
+    """Return what the scorer answers as the Struct of the method's result; raise WindwardError."""
+    try:
+        return msgspec.convert(call(settings, method, params), kind)
+    except msgspec.ValidationError as error:
+        raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
+
+
+def ask(
+    settings: ClientSettings, kind: type[_Kind], method: str, params: dict[str, Any], show: Callable[[_Kind], str]
+) -> tuple[int, _Kind | None]:
     """Ask, print the answer as JSON or as ``show`` puts it; return the exit code and the answer (None on an error)."""
     try:
-        answer = call(settings, method, params)
+        answer = read(settings, kind, method, params)
     except WindwardError as error:
         return report(error, method, settings), None
     tell(settings, answer, show)
     return OK, answer
 
 
-def tell(settings: ClientSettings, answer: Any, show: Callable[[Any], str]) -> None:
+def tell(settings: ClientSettings, answer: _Told, show: Callable[[_Told], str], indent: int | None = None) -> None:
     """Print an answer as JSON or as ``show`` puts it."""
-    print(json.dumps(answer) if settings.json else show(answer))  # noqa: T201
+    plain = msgspec.to_builtins(answer) if settings.json else None
+    print(json.dumps(plain, indent=indent) if settings.json else show(answer))  # noqa: T201
 
 
 def report(error: WindwardError, command: str, settings: ClientSettings | None = None) -> int:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from schemas.process.tables import Screen
 from schemas.resources import RESOURCES
+from scorer.client import Candidate, RankResult, UpdateResult
 from scorer.commands.shared.show import amount, ratio
+
+if TYPE_CHECKING:
+    from scorer.ranking.ranking import Ranking
+
+Ranked = RankResult | UpdateResult
+"""An answer with the terms of a ranking."""
 
 _WIDTH = 100
 
@@ -38,28 +47,41 @@ def chance(value: float) -> str:
     return f"{100 * value:.1f}%" if value < 0.1 else f"{100 * value:.0f}%"
 
 
-def chances(machine: Mapping[str, Any]) -> tuple[str, Mapping[str, float | None]]:
+def chances(machine: Candidate) -> tuple[str, Mapping[str, float | None]]:
     """Return a limit in words and, by resource, the chance of a load above it; empty when no score gives one."""
-    for term in (machine.get("scores") or {}).values():
+    for term in machine.scores.values():
         for name, values in term.items():
             if name.startswith("chance_above_") and isinstance(values, Mapping):
                 return name.removeprefix("chance_above_").replace("_percent", "%"), values
     return "", {}
 
 
-def in_words(answer: Mapping[str, Any], screen: Screen | None = None) -> list[str]:
+def expected_use(answer: Ranked) -> Mapping[str, float]:
+    """Return the expected use by resource; a record has a list of it, with -1 where it was not given."""
+    if isinstance(answer.expected, dict):
+        return answer.expected
+    return {name: use for name, use in zip(RESOURCES, answer.expected, strict=False) if use >= 0}
+
+
+def answer_of(ranking: Ranking, top: int | None = None, explain_all: bool | None = None) -> RankResult:
+    """Return the answer of a ranking that was made here, as a client reads that of a scorer."""
+    from scorer.ranking.explanation.explain import answer
+
+    return msgspec.convert(answer(ranking, top, explain_all), RankResult, from_attributes=True)
+
+
+def in_words(answer: Ranked, screen: Screen | None = None) -> list[str]:
     """Return lines on the chosen machine: for each requested resource the expected use and how full it will be."""
-    found = answer.get("candidates") or ()
-    if not found or not answer.get("machine"):
+    if not answer.candidates or not answer.machine:
         return []
-    machine = found[0]
-    asked, expected = answer.get("request") or {}, answer.get("expected") or {}
-    source, (limit, chance_of) = answer.get("expected_from") or {}, chances(machine)
+    machine = answer.candidates[0]
+    asked, expected, source = answer.request, expected_use(answer), answer.expected_from
+    limit, chance_of = chances(machine)
     names = [name for name in RESOURCES if asked.get(name) or expected.get(name)]
     width = max(map(len, names), default=0)
-    lines = [f"{machine['machine']}, with the instance:"] if names else []
+    lines = [f"{machine.machine}, with the instance:"] if names else []
     for name in names:
-        terms, use = machine["resources"][name], expected.get(name) or 0.0
+        terms, use = machine.resources[name], expected.get(name) or 0.0
         said = [f"expected use {amount(name, use)} of {amount(name, asked.get(name) or 0.0)} asked"]
         said[0] += f" ({source[name]})" if source.get(name) else ""
         if (before := used_share(terms)) is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from schemas.resources import RESOURCES
 from schemas.values.durations import duration
@@ -51,17 +50,6 @@ def ago(at_s: float | None, now_s: float) -> str:
     if not at_s:
         return "-"
     return f"in {duration(at_s - now_s)}" if at_s > now_s else f"{duration(now_s - at_s)} ago"
-
-
-def move_words(answer: Mapping[str, Any]) -> str:
-    """Return the move in an answer of ``update``, in words.
-
-    >>> move_words({"id": "a", "machine": "m1", "moving": {"to": "m2"}})
-    'a moves from m1 to m2'
-    """
-    if moving := answer.get("moving"):
-        return f"{answer['id']} moves from {answer['machine']} to {moving['to']}"
-    return f"{answer['id']} moved from {answer.get('moved_from')} to {answer.get('machine')}"
 
 
 def resources(always: Collection[str], requested: Mapping[str, float | None]) -> list[str]:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import Request
+from schemas.rpc.results import RankResult
 from scorer.placement.offers.placement import Placement
 from scorer.ranking.explanation.explain import answer_for, tell_ahead, with_candidates_in_json
 
@@ -30,8 +30,17 @@ class Asked:
     digest: str
 
 
-def runs(queries: Sequence[Query], read: Callable[[Query], Asked | None]) -> dict[str, list[Asked]]:
-    """Return the runs of at least two alike queries in a row, by the id of the first query of each.
+Key = tuple[str, str, float, bytes]
+"""What tells two queries apart: the id alone is the caller's, and two callers may choose the same."""
+
+
+def key_of(query: Query) -> Key:
+    """Return the key of a query; two of the same key are one query that was sent twice."""
+    return query.id, query.method, query.deadline, bytes(query.params)
+
+
+def runs(queries: Sequence[Query], read: Callable[[Query], Asked | None]) -> dict[Key, list[Asked]]:
+    """Return the runs of at least two alike queries in a row, by the key of the first query of each.
 
     ``read`` gives None for a query that cannot go with others.
     """
@@ -44,7 +53,7 @@ def runs(queries: Sequence[Query], read: Callable[[Query], Asked | None]) -> dic
             found[-1].append(asked)
         else:
             found.append([asked])
-    return {run[0].query.id: run for run in found if len(run) > 1}
+    return {key_of(run[0].query): run for run in found if len(run) > 1}
 
 
 def _alike(run: Sequence[Asked], asked: Asked) -> bool:
@@ -64,9 +73,9 @@ def owns(placement: Placement) -> dict[int, Placement]:
     if ranking is not None:
         tell_ahead(ranking, [row for row in rows.values() if row is not None])
 
-    def own_answer(row: int | None) -> dict[str, Any]:
+    def own_answer(row: int | None) -> RankResult | None:
         if ranking is None or row is None:
-            return dict(placement.answer)
+            return placement.answer
         return with_candidates_in_json(ranking, answer_for(ranking, row))
 
     return {

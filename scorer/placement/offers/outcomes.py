@@ -52,7 +52,7 @@ def replanned(placement: Placement) -> list[int]:
         del placement.missing[position]
     placement.replanned = bool(again)
     if again and not any(placement.records):
-        placement.ranking, placement.answer = None, {}
+        placement.ranking = placement.answer = None
     return again
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+
+import msgspec
 
 from schemas.rpc.request import Request
+from schemas.rpc.results import RankResult
 from scorer.ledger.record.instance import Instance
 from scorer.ranking.explanation.explain import answer, best_first, told, with_candidates_in_json
 from scorer.ranking.ranking import Ranking
@@ -45,7 +47,7 @@ class Placement:
     """By position; None where nothing was reserved."""
     ranking: Ranking | None = None
     """The ranking of the first instance, when one was made."""
-    answer: dict[str, Any] = field(default_factory=dict)
+    answer: RankResult | None = None
     """That ranking's part of the answer, made before the ledger's view changed; its candidates are JSON already."""
     missing: dict[int, str] = field(default_factory=dict)
     """The reason, by position, of instances without a machine."""
@@ -73,15 +75,13 @@ class Placement:
     def explain(self) -> None:
         """Make the ranking's part of the answer; called while the server reserves, so that it takes no extra time."""
         if self.ranking is not None:
-            self.answer = with_candidates_in_json(self.ranking, answer(self.ranking, explain_all=False))
-            if self.asked[0].explain:
-                self._tell(self.ranking)
+            found = with_candidates_in_json(self.ranking, answer(self.ranking, explain_all=False))
+            self.answer = _told(self.ranking, found) if self.asked[0].explain else found
 
-    def _tell(self, ranking: Ranking) -> None:
-        """Add the verdicts on the best machines, in one step."""
-        rows = best_first(ranking)
-        self.answer["machines"] = told(ranking, rows[:TOLD_MAX])
-        if len(rows) > TOLD_MAX:
-            self.answer["warnings"] = [
-                *self.answer["warnings"], f"explained for the first {TOLD_MAX} of {len(rows)} machines; rank tells all"
-            ]  # fmt: skip
+
+def _told(ranking: Ranking, found: RankResult) -> RankResult:
+    """Return the answer with the verdicts on the best machines, made in one step."""
+    rows, warnings = best_first(ranking), found.warnings
+    if len(rows) > TOLD_MAX:
+        warnings = [*warnings, f"explained for the first {TOLD_MAX} of {len(rows)} machines; rank tells all"]
+    return msgspec.structs.replace(found, machines=told(ranking, rows[:TOLD_MAX]), warnings=warnings)

@@ -15,13 +15,14 @@ from itertools import cycle, islice
 import numpy as np
 
 from schemas.rpc.request import Request
+from schemas.rpc.results import Refusal
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.copies import place_identical
 from scorer.planning.capacity.mix import Kind, Mix, mean_of
 from scorer.planning.capacity.room import room
-from scorer.ranking.explanation.refusals import Refusal, refusals
+from scorer.ranking.explanation.refusals import refusals
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.rpc.request import Request
+from schemas.rpc.results import Refusal
 from scorer.ledger.view.overlay import Overlay, Readable
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.ranking.explanation.refusals import Refusal, refusals
+from scorer.ranking.explanation.refusals import refusals
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles import plugins
@@ -118,7 +119,7 @@ def _limits(ranking: Ranking, copies: Integers) -> list[Refusal]:
             found[verdict.filter.name, verdict.filter.reason] += int(np.count_nonzero(open_))
             left = left[allowed]
     order = sorted(((key, count) for key, count in found.items() if count), key=lambda item: (-item[1], item[0]))
-    return [Refusal(name, reason, count) for (name, reason), count in order]
+    return [Refusal(filter=name, reason=reason, machines=count) for (name, reason), count in order]
 
 
 def _one_by_one(

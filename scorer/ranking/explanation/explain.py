@@ -1,14 +1,18 @@
-"""Explain: a ranking as words and JSON. Runs once for each answer, over the few machines that the answer shows."""
+"""Explain: a ranking as the answer of ``rank``, in words and numbers.
+
+It runs once for each answer, over the few machines that the answer shows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from schemas.resources import RESOURCES
+from schemas.rpc.results import Candidate, RankResult, Verdict
 from scorer.ranking.estimates.learned_estimate import LearnedEstimate
 from scorer.ranking.explanation.refusals import refusals
 from scorer.ranking.explanation.terms import described, verdicts
@@ -73,7 +77,7 @@ def _stale_count(machines: Machines, since_s: float) -> int:
     return int(np.count_nonzero((machines.seen_at < since_s) & machines.has_data))
 
 
-def answer(ranking: Ranking, top: int | None = None, explain_all: bool | None = None) -> dict[str, Any]:
+def answer(ranking: Ranking, top: int | None = None, explain_all: bool | None = None) -> RankResult:
     """Return the whole answer; ``top`` and ``explain_all`` are those of the request unless given.
 
     ``machine`` is the chosen one or None; ``candidates`` the best ``top`` with their terms, the chosen one first;
@@ -84,51 +88,63 @@ def answer(ranking: Ranking, top: int | None = None, explain_all: bool | None = 
         return answer_for(ranking.base, ranking.row, explain_all)
     request = ranking.request
     how = (request.top if top is None else top, request.explain if explain_all is None else explain_all)
-    if how not in ranking.said:
+    found: RankResult | None = ranking.said.get(how)
+    if found is None:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            ranking.said[how] = _answer(ranking, *how)
-    return dict(ranking.said[how])
-
-
-def answer_for(ranking: Ranking, row: int, explain_all: bool | None = None) -> dict[str, Any]:
-    """Return the answer for an instance of a batch that began with this ranking and placed it on this machine."""
-    ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
-    found, machine = answer(ranking, explain_all=explain_all), ranking.machines.name(row)
-    if found["machine"] != machine:
-        mine, warned = tell_ahead(ranking, [row])[row]
-        others = [each for each in found["candidates"] if each["machine"] != machine]
-        found |= {"machine": machine, "score": mine["score"], "warnings": warned}
-        found["candidates"] = [mine, *others][: max(1, len(found["candidates"]))]
+            found = ranking.said[how] = _answer(ranking, *how)
     return found
 
 
-def with_candidates_in_json(ranking: Ranking, found: dict[str, Any]) -> dict[str, Any]:
+def answer_for(ranking: Ranking, row: int, explain_all: bool | None = None) -> RankResult:
+    """Return the answer for an instance of a batch that began with this ranking and placed it on this machine."""
+    ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
+    how = (_EXPLAIN, row, explain_all)
+    found: RankResult | None = ranking.said.get(how)
+    if found is None:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            found = ranking.said[how] = _answer_for(ranking, row, answer(ranking, explain_all=explain_all))
+    return found
+
+
+def _answer_for(ranking: Ranking, row: int, found: RankResult) -> RankResult:
+    if found.machine == ranking.machines.name(row):
+        return found
+    best = ranking.best(ranking.request.top).tolist()
+    shown = _candidates(ranking, [row, *(each for each in best if each != row)])[: max(1, len(best))]
+    return msgspec.structs.replace(
+        found, machine=shown[0].machine, score=shown[0].score, warnings=warnings(ranking, row), candidates=shown
+    )
+
+
+def with_candidates_in_json(ranking: Ranking, found: RankResult) -> RankResult:
     """Return an answer whose candidates are JSON already; each is encoded once for all answers that show it.
 
     Three candidates are most of the bytes of an answer. Called while the server reserves, this delays no query.
     """
     ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
-    known: dict[int, tuple[Any, msgspec.Raw]] = ranking.said.setdefault(_IN_JSON, {})
-    for each in found["candidates"]:
-        if id(each) not in known:
-            known[id(each)] = each, msgspec.Raw(_encode(each))  # the candidate is kept so that its id() stays unique
-    return found | {"candidates": [known[id(each)][1] for each in found["candidates"]]}
+    known: dict[str, msgspec.Raw] = ranking.said.setdefault(_IN_JSON, {})
+    for each in found.candidates:
+        if isinstance(each, Candidate) and each.machine not in known:
+            known[each.machine] = msgspec.Raw(_encode(each))
+    shown = [known[each.machine] if isinstance(each, Candidate) else each for each in found.candidates]
+    return msgspec.structs.replace(found, candidates=shown)
 
 
-def tell_ahead(ranking: Ranking, rows: Sequence[int]) -> Mapping[int, tuple[dict[str, Any], list[str]]]:
-    """Return by row at least these machines, described, each with the warnings of an answer that chooses it.
+def tell_ahead(ranking: Ranking, rows: Sequence[int]) -> None:
+    """Describe at least these machines together, and keep them with the ranking for `answer_for`.
 
-    They are described together and kept with the ranking for `answer_for`. To describe the machines of eight alike
-    queries one by one took 0.25 ms each, most of it the cost of numpy's calls.
+    To describe the machines of eight alike queries one by one took 0.25 ms each, most of it the cost of numpy's calls.
     """
-    ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
-    known: dict[int, tuple[dict[str, Any], list[str]]] = ranking.said.setdefault(_TOLD, {})
-    missing = [row for row in dict.fromkeys(rows) if row not in known]
-    if missing:
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            for row, each in zip(missing, described(ranking, missing), strict=True):
-                known[row] = each, warnings(ranking, row)
-    return known
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        _candidates(ranking.base if isinstance(ranking, ContinuedRanking) else ranking, rows)
+
+
+def _candidates(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
+    """Return these machines with their terms; each is described once."""
+    known: dict[int, Candidate] = ranking.said.setdefault(_TOLD, {})
+    if missing := [row for row in dict.fromkeys(rows) if row not in known]:
+        known.update(zip(missing, described(ranking, missing), strict=True))
+    return [known[row] for row in rows]
 
 
 def expected_from(ranking: Ranking) -> dict[str, str]:
@@ -160,28 +176,26 @@ def _learned(ranking: Ranking) -> dict[str, Any] | None:
     return {"version": estimate.version, "factors": dict(estimate.factors)}
 
 
-def _answer(ranking: Ranking, top: int, explain_all: bool) -> dict[str, Any]:
+def _answer(ranking: Ranking, top: int, explain_all: bool) -> RankResult:
     best = ranking.best(top).tolist()
     machines = ranking.machines
-    candidates = described(ranking, best)
-    result: dict[str, Any] = {
-        "machine": candidates[0]["machine"] if best else None,
-        "score": candidates[0]["score"] if best else None,
-        "profile": ranking.profile.name,
-        "summary": summary(ranking),
-        "feasible": ranking.feasible_count,
-        "fleet": len(machines),
-        "request": dict(zip(RESOURCES, machines.amounts.tolist(), strict=True)),
-        "expected": dict(zip(RESOURCES, machines.expected.tolist(), strict=True)),
-        "expected_from": expected_from(ranking),
-        "learned": _learned(ranking),
-        "candidates": candidates,
-        "refusals": [{"filter": r.filter, "reason": r.reason, "machines": r.machines} for r in refusals(ranking)],
-        "warnings": warnings(ranking, best[0] if best else None),
-    }
-    if explain_all:
-        result["machines"] = told(ranking, best_first(ranking))
-    return result
+    candidates = _candidates(ranking, best)
+    return RankResult(
+        machine=candidates[0].machine if best else None,
+        score=candidates[0].score if best else None,
+        profile=ranking.profile.name,
+        summary=summary(ranking),
+        feasible=ranking.feasible_count,
+        fleet=len(machines),
+        request=dict(zip(RESOURCES, machines.amounts.tolist(), strict=True)),
+        expected=dict(zip(RESOURCES, machines.expected.tolist(), strict=True)),
+        expected_from=expected_from(ranking),
+        learned=_learned(ranking),
+        candidates=candidates,
+        refusals=refusals(ranking),
+        warnings=warnings(ranking, best[0] if best else None),
+        machines=told(ranking, best_first(ranking)) if explain_all else None,
+    )
 
 
 def best_first(ranking: Ranking) -> list[int]:
@@ -190,11 +204,11 @@ def best_first(ranking: Ranking) -> list[int]:
     return [*ranking.order.tolist(), *np.flatnonzero(~ranking.feasible).tolist()]
 
 
-def told(ranking: Ranking, rows: Sequence[int]) -> list[dict[str, Any]]:
+def told(ranking: Ranking, rows: Sequence[int]) -> list[Verdict]:
     """Return these machines with every filter's and score's verdict."""
     ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return [
-            {**each, "feasible": bool(ranking.feasible[row]), "filters": verdict}
+            Verdict(**msgspec.structs.asdict(each), feasible=bool(ranking.feasible[row]), filters=verdict)
             for each, row, verdict in zip(described(ranking, rows), rows, verdicts(ranking, rows), strict=True)
         ]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from schemas.rpc.request import Request
+from schemas.rpc.results import Refusal
 from scorer.ledger.view.overlay import Readable
 from scorer.ranking.machines.owner import Owner
 from scorer.ranking.profiles import plugins
@@ -21,17 +21,8 @@ _LAST = (Owner("refusals"), "last")
 """The key under which the refusals of the last decision are kept."""
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """How many machines were refused for one reason; each counts once, for the first filter that refused it."""
-
-    filter: str
-    reason: str
-    machines: int
-
-
 def refusals(ranking: Ranking) -> list[Refusal]:
-    """Return the refused machines by filter and reason, most first.
+    """Return the refused machines by filter and reason, most first; each counts for the first filter that refused it.
 
     From one decision to the next mostly the same machines are refused for the same reasons. The last result is used
     again while request, second and refused machines are the same and nothing was placed on them.
@@ -91,4 +82,4 @@ def _refusals(ranking: Ranking) -> list[Refusal]:
         if rest := int(np.count_nonzero(refused)):
             found[each.name, each.reason] += rest
     order = sorted(found.items(), key=lambda item: (-item[1], item[0]))
-    return [Refusal(name, reason, count) for (name, reason), count in order]
+    return [Refusal(filter=name, reason=reason, machines=count) for (name, reason), count in order]

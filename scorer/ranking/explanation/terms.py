@@ -1,4 +1,4 @@
-"""The terms of single machines in a ranking, JSON-ready: the verdicts of scores and filters, with their numbers."""
+"""The terms of single machines in a ranking: the verdicts of scores and filters, with their numbers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from schemas.resources import RESOURCES
+from schemas.rpc.results import Candidate
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles import plugins
 from scorer.ranking.ranking import Ranking
@@ -18,15 +19,15 @@ _BY_RESOURCE = ("shown_mean", "std", "credit", "debit", "allocated", "allocatabl
 _FACTS = ("window_s", "coverage", "age_s", "count")
 
 
-def described(ranking: Ranking, rows: Sequence[int]) -> list[dict[str, Any]]:
-    """Return these machines with their terms, JSON-ready."""
+def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
+    """Return these machines with their terms."""
     if not rows:
         return []
     index = np.array(rows, np.int64)
     machines = ranking.machines.take(index)
-    shown = [machines.column(name) for name in _BY_RESOURCE]
     of_instances = machines.of_instances.tolist() if machines.fleet.mean_of == "instances" else None
-    resources = _plain(np.concatenate(shown).T)
+    columns = np.concatenate([machines.column(name) for name in _BY_RESOURCE])
+    resources = _plain(columns.reshape(len(_BY_RESOURCE), len(RESOURCES), -1).transpose(2, 1, 0))
     given = (ranking.total, *(term.raw for term in ranking.terms))
     facts = [*(machines.column(name) for name in _FACTS), *(column.take(index) for column in given)]
     facts_of = _plain(np.array(facts).T)
@@ -44,25 +45,27 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[dict[str, Any]]:
             value = raw * term.slope + term.start if feasible[position] and raw is not None else None
             scores[name] = {"value": value, "raw": raw, "weight": term.weighted.weight, **details}
             risk = details.get("risk", risk)
-        amounts_of = resources[position]
-        found.append({
-            "machine": machines.name(position),
-            "score": total if feasible[position] else None,
-            "risk": risk,
-            "scores": scores,
-            "resources": {
-                name: dict(zip(_SHOWN, (*amounts_of[place :: len(RESOURCES)], amounts[place]), strict=True))
-                for place, name in enumerate(RESOURCES)
-            },
-            "window_s": window_s,
-            "coverage": coverage,
-            "warming": warming[position],
-            "age_s": age_s,
-            "instances": int(count),
-        })  # fmt: skip
+        shown = {
+            name: dict(zip(_SHOWN, (*of_resource, amount), strict=True))
+            for name, of_resource, amount in zip(RESOURCES, resources[position], amounts, strict=True)
+        }
         if of_instances is not None:
             for place, name in enumerate(RESOURCES):
-                found[-1]["resources"][name]["of_instances"] = of_instances[place][position]
+                shown[name]["of_instances"] = of_instances[place][position]
+        found.append(
+            Candidate(
+                machine=machines.name(position),
+                score=total if feasible[position] else None,
+                risk=risk,
+                scores=scores,
+                resources=shown,
+                window_s=window_s,
+                coverage=coverage,
+                warming=warming[position],
+                age_s=age_s,
+                instances=int(count),
+            )
+        )
     return found
 
 
@@ -78,12 +81,14 @@ def _machines_of_terms(ranking: Ranking, machines: Machines, index: Integers) ->
     return found
 
 
-def _names(names: Sequence[str]) -> list[str]:
+def _names(names: list[str]) -> list[str]:
     """Return the names; from its second use on a name gets a number.
 
     >>> _names(["packing", "risk", "packing"])
     ['packing', 'risk', 'packing 2']
     """
+    if len(set(names)) == len(names):
+        return names
     uses = [names[: place + 1].count(name) for place, name in enumerate(names)]
     return [name if use == 1 else f"{name} {use}" for name, use in zip(names, uses, strict=True)]
 

@@ -6,13 +6,13 @@ the refusals and the counts; the other machines are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
 from schemas.names import Names
 from schemas.rpc.envelope import Query
+from schemas.rpc.results import PlaceResult, UpdateResult
 from scorer.wire import Command
 
 ENTRY_BYTES_MAX = 16_384
@@ -26,16 +26,13 @@ _OVERHEAD_BYTES = 200
 """Bytes of an entry in the stream, besides its answer and its ids."""
 
 
-def shortened(answer: bytes, most: int = ENTRY_BYTES_MAX, decoded: Mapping[str, Any] | None = None) -> bytes:
-    """Return an answer of at most so many bytes: without other machines than the chosen, then without long lists.
-
-    ``decoded``: the same answer, if the caller has it; decoding an answer for 10,000 instances takes long.
-    """
-    if len(answer) <= most:
-        return answer
-    found: dict[str, Any] = {**(_decode(answer) if decoded is None else decoded), "machines": None}
-    found["candidates"] = found.get("candidates", [])[:1]
-    found["shortened"] = True
+def shortened(answer: PlaceResult | UpdateResult | bytes, most: int = ENTRY_BYTES_MAX) -> bytes:
+    """Return an answer as JSON of at most so many bytes: without other machines, then without long lists."""
+    whole = answer if isinstance(answer, bytes) else _encode(answer)
+    if len(whole) <= most:
+        return whole
+    found = _decode(answer) if isinstance(answer, bytes) else msgspec.structs.asdict(answer)
+    found |= {"machines": None, "candidates": found.get("candidates", [])[:1], "shortened": True}
     if len(short := _encode(found)) > most:
         for name in ("placed", "missing_ids", "warnings", "refusals"):
             if isinstance(found.get(name), list):
@@ -43,7 +40,9 @@ def shortened(answer: bytes, most: int = ENTRY_BYTES_MAX, decoded: Mapping[str, 
         found["missing_reasons"] = dict(list(found.get("missing_reasons", {}).items())[:_SHOWN_MAX])
         short = _encode(found)
     if len(short) > most:
-        plain = {name: value for name, value in found.items() if not isinstance(value, list | dict)}
+        plain = {
+            name: value for name, value in found.items() if name == "amounts" or not isinstance(value, list | dict)
+        }
         short = _encode(plain | {"placed": [], "candidates": [], "warnings": []})
     return short
 
@@ -63,22 +62,20 @@ class DecisionLog:
         self._length = length
         self._pending: list[Command] = []
 
-    def note(
-        self, query: Query, instance_ids: Iterable[str], answer: bytes, decoded: Mapping[str, Any] | None = None
-    ) -> None:
+    def note(self, query: Query, instance_ids: Iterable[str], answer: PlaceResult | UpdateResult) -> None:
         """Put the answer to a query on the log, under the instances that it decided."""
         if not self._length:
             return
         ids = "\n".join(instance_ids)  # printable, so none has a line break
-        answer = shortened(answer, decoded=decoded)
-        size = len(ids) + len(answer)
+        entry = shortened(answer)
+        size = len(ids) + len(entry)
         self._mean_bytes += (size - self._mean_bytes) * (_WEIGHT if self._mean_bytes else 1.0)
         most = max(1, min(self._length, int(self._bytes_max / (self._mean_bytes + _OVERHEAD_BYTES))))
         self._pending.append(
             (
                 "XADD", self._key, "MAXLEN", "~", most, "*",
                 "ids", ids, "query", query.id, "scorer", self._scorer, "method", query.method,
-                "answer", answer,
+                "answer", entry,
             )
         )  # fmt: skip
 

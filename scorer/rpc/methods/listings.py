@@ -1,4 +1,4 @@
-"""Answers of ``machines``, ``instances`` and ``health``: what the scorer sees; lists are filtered and in pages.
+"""Answers of ``machines`` and ``instances``: what the scorer sees, filtered and in pages.
 
 A page is made in steps, between which other queries are answered.
 """
@@ -14,22 +14,18 @@ import msgspec
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.rpc.parameters import Instances, MachineList
 from schemas.rpc.request import InvalidRequest, Request
-from schemas.rpc.results import InstanceRow, empty
+from schemas.rpc.results import InstanceRow, InstancesResult, MachineRow, MachinesResult
 from schemas.values.numbers import finite
 from scorer.ledger.record.facets import Facet
 from scorer.ledger.record.instance import LIVE, Instance, machines_of
-from scorer.ledger.store.follower import Follower
-from scorer.ledger.store.reader import FORMAT
 from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.steps import Steps
 from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.profiles.catalogue import Profiles
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.seen import fleet_of
-from scorer.ranking.staleness import degraded
-from scorer.rpc.methods.records import shown_record
+from scorer.rpc.methods.records import amounts_of, shown_record
 from scorer.rpc.query import read_params
 from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.usages import Usages
@@ -44,7 +40,7 @@ _LOOKED_AT = 5_000
 
 def instances(
     params: dict[str, Any], view: LedgerView, find: Callable[[str], Instance | None], usages: Usages | None = None
-) -> Steps[Any]:
+) -> Steps[InstancesResult]:
     """Return the live instances that match, by id; a single id is found for a day after its end, too.
 
     Usage is that of the machine on which the ledger has the instance; an agent measures no other machine.
@@ -57,7 +53,7 @@ def instances(
         found = _candidates(asked, view)
     total, page = yield from _page(found, lambda record: _matches(record, asked), lambda one: one.id, asked.limit)
     rows = yield from in_slices(page, lambda part: (_shown(record, usages) for record in part))
-    return {"total": total, "instances": rows, "more": total > len(page)}
+    return InstancesResult(total=total, instances=rows, more=total > len(page))
 
 
 _Row = TypeVar("_Row")
@@ -77,7 +73,9 @@ def _page(
     return total, page
 
 
-def in_slices(rows: Sequence[_Row], make: Callable[[Sequence[_Row]], Iterable[dict[str, Any]]]) -> Steps[Any]:
+def in_slices(
+    rows: Sequence[_Row], make: Callable[[Sequence[_Row]], Iterable[msgspec.Struct]]
+) -> Steps[list[msgspec.Raw]]:
     """Return ``make(rows)`` as JSON, one element for each row, made in steps of a few rows."""
     found: list[msgspec.Raw] = []
     for first in range(0, len(rows), _SLICE):
@@ -106,11 +104,9 @@ def _matches(record: Instance, asked: Instances) -> bool:
     )
 
 
-def _shown(record: Instance, usages: Usages | None) -> dict[str, Any]:
-    shown = shown_record(record)
-    amounts = dict(zip(RESOURCES, shown.pop("amounts"), strict=True))
+def _shown(record: Instance, usages: Usages | None) -> InstanceRow:
     usage = usages.find(record.machine, record.id) if usages and record.state in LIVE else None
-    return empty(InstanceRow) | shown | amounts | {"usage": usage and vars(usage)}
+    return shown_record(InstanceRow, record, usage=usage, **dict(zip(RESOURCES, amounts_of(record), strict=True)))
 
 
 def machines(
@@ -120,7 +116,7 @@ def machines(
     profile: Profile,
     now_s: float,
     kept: Kept | None = None,
-) -> Steps[Any]:
+) -> Steps[MachinesResult]:
     """Return machines by name with their load, allocated amounts and age, as a decision would see them."""
     asked: MachineList = read_params(MachineList, params)
     seen = Machines(fleet_of(snapshot, view, profile.load_model, asked.window_s, kept=kept), Request(), now_s)
@@ -137,69 +133,44 @@ def machines(
         return names[row] > asked.after and all(snapshot.rules.labels(row).get(key) == value for key, value in given)
 
     total, page = yield from _page(rows, matches, names.__getitem__, asked.limit)
-    found = yield from in_slices(page, lambda part: (_machine(seen, row) | _classes(sums, row) for row in part))
-    return {"total": total, "machines": found, "more": total > len(page)}
+    found = yield from in_slices(page, lambda part: (_machine(seen, sums, row) for row in part))
+    return MachinesResult(total=total, machines=found, more=total > len(page))
 
 
-def _machine(seen: Machines, row: int) -> dict[str, Any]:
+def _machine(seen: Machines, sums: ClassSums | None, row: int) -> MachineRow:
     snapshot = seen.fleet.snapshot
     columns = {
         "capacity": seen.capacity, "allocatable": seen.allocatable, "mean": seen.shown_mean, "std": seen.std,
         "credit": seen.credit, "debit": seen.debit, "promised": seen.allocated, "utilization": seen.utilization,
     }  # fmt: skip
-    return {
-        "machine": snapshot.names[row],
-        "has_data": bool(seen.has_data[row]),
-        "age_s": finite(seen.age_s[row]),
-        "window_s": finite(seen.window_s[row]),
-        "coverage": finite(seen.coverage[row]),
-        "warming": bool(seen.warming[row]),
-        "cordon": bool(seen.cordon[row]),
-        "labels": dict(snapshot.rules.labels(row)),
-        "taints": [msgspec.to_builtins(t) for t in snapshot.rules.taint_sets[int(snapshot.rules.taint_codes[row])]],
-        "instances": int(seen.count[row]),
-        "maxmemory": finite(seen.maxmemory[row]),
-        "resources": {
+    return MachineRow(
+        machine=snapshot.names[row],
+        has_data=bool(seen.has_data[row]),
+        age_s=finite(seen.age_s[row]),
+        window_s=finite(seen.window_s[row]),
+        coverage=finite(seen.coverage[row]),
+        warming=bool(seen.warming[row]),
+        cordon=bool(seen.cordon[row]),
+        labels=dict(snapshot.rules.labels(row)),
+        taints=[msgspec.to_builtins(t) for t in snapshot.rules.taint_sets[int(snapshot.rules.taint_codes[row])]],
+        instances=int(seen.count[row]),
+        maxmemory=finite(seen.maxmemory[row]),
+        resources={
             name: {what: finite(column[position, row]) for what, column in columns.items()}
             | {"ratio": finite(snapshot.rules.ratio[position, row])}
             for position, name in enumerate(RESOURCES)
         },
-    }
+        classes={} if sums is None else _classes(sums, row),
+    )
 
 
-def _classes(sums: ClassSums | None, row: int) -> dict[str, Any]:
-    """Return the sums by class of one machine; empty where all classes are one."""
-    if sums is None:
-        return {"classes": {}}
+def _classes(sums: ClassSums, row: int) -> dict[str, dict[str, dict[str, float | None]]]:
+    """Return the sums by class of one machine."""
     columns = {"promised": sums.promised, "counted": sums.counted, "most": sums.most, "used": sums.used}
     return {
-        "classes": {
-            name: {
-                RESOURCES[position]: {what: finite(column[code, position, row]) for what, column in columns.items()}
-                for position in sums.sold
-            }
-            for code, name in enumerate(PRIORITY_CLASSES)
+        name: {
+            RESOURCES[position]: {what: finite(column[code, position, row]) for what, column in columns.items()}
+            for position in sums.sold
         }
-    }
-
-
-def health(
-    snapshot: Snapshot, follower: Follower, profiles: Profiles, now_s: float, kept: Kept | None = None
-) -> dict[str, Any]:
-    """Return how many machines and instances the scorer knows, and the age of the data.
-
-    ``degraded`` says in words what is wrong with the data; "" when nothing is.
-    """
-    return {
-        "machines": len(snapshot),
-        "degraded": degraded(snapshot, profiles.choose(), now_s, Kept() if kept is None else kept),
-        "machines_with_data": snapshot.machines_with_data,
-        "newest_sample_age_s": now_s - snapshot.newest_at if snapshot.machines_with_data else None,
-        "windows_s": list(snapshot.windows_s),
-        "instances": len(follower.view),
-        "ledger_change": follower.change,
-        "ledger_format": FORMAT,
-        "ledger_refusal": follower.refusal,
-        "profiles": sorted(profiles.by_name),
-        "profile": profiles.default,
+        for code, name in enumerate(PRIORITY_CLASSES)
     }

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
+from schemas.rpc.results import RankResult
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.limits import Limit, one_to_a_port
@@ -55,7 +54,7 @@ def targets(
     profiles: Profiles,
     now_s: float,
     kept: Kept | None,
-) -> tuple[list[Candidate], dict[str, Any]]:
+) -> tuple[list[Candidate], RankResult]:
     """Return the machines that an instance may move to, best first, and the explained ranking.
 
     The ranking is made as if the instance were not placed. ``machine``: the only one allowed, "" for any. Raises
@@ -75,6 +74,6 @@ def targets(
             allowed += limits(ranking, [row], msgspec.structs.replace(request, role=other.role))[0]
         candidates.append(Candidate(name, follower.version(name), allowed))
     if not candidates:
-        why = "none of that name fits" if rows else terms["summary"]
+        why = "none of that name fits" if rows else terms.summary
         raise CallError("RESOURCE_EXHAUSTED", f"no machine for {old.id!r}: {why}")
     return candidates, terms

@@ -29,10 +29,10 @@ that ended by itself does not confirm the next one.
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from schemas.rpc.parameters import Update
 from schemas.rpc.request import InvalidRequest
+from schemas.rpc.results import UpdateResult
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance, arrival, with_arrival
 from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Change, Transition
@@ -45,7 +45,7 @@ from scorer.ranking.profiles.catalogue import Profiles
 from scorer.rpc.methods.changes import SIZES, changed
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.move import targets
-from scorer.rpc.methods.records import answer_to, confirmed, other_generation
+from scorer.rpc.methods.records import answer_to, confirmed, other_generation, with_terms
 from scorer.snapshot.snapshot import Snapshot
 
 ATTEMPTS_MAX = 10
@@ -108,7 +108,7 @@ def begin_move(
     now_s: float,
     kept: Kept | None = None,
     call: Call = NO_QUERY,
-) -> dict[str, Any]:
+) -> UpdateResult:
     """Reserve the target of a move; return the record, with the terms of the ranking that chose the target."""
     for _ in range(ATTEMPTS_MAX):
         old = _meant(ledger, follower, asked)
@@ -139,11 +139,11 @@ def begin_move(
         if outcome.kind == "conflict":
             reason = ", ".join(dict.fromkeys(outcome.reasons))
             raise CallError("RESOURCE_EXHAUSTED", f"{asked.id!r} cannot be moved: {reason}")
-        return terms | answer_to(transition, asked.id, "move", asked.dry_run) | {"moved_from": None}
+        return with_terms(answer_to(UpdateResult, transition, asked.id, "move", asked.dry_run), terms)
     raise Conflict(f"{asked.id!r} was changed by others {ATTEMPTS_MAX} times")
 
 
-def cancel_move(ledger: Ledger, follower: Follower, asked: Update, call: Call = NO_QUERY) -> dict[str, Any]:
+def cancel_move(ledger: Ledger, follower: Follower, asked: Update, call: Call = NO_QUERY) -> UpdateResult:
     """Free the target of a move; an instance that is not moving stays as it is, and the answer says ``repeated``."""
     for _ in range(ATTEMPTS_MAX):
         old = _meant(ledger, follower, asked)
@@ -152,7 +152,7 @@ def cancel_move(ledger: Ledger, follower: Follower, asked: Update, call: Call = 
         transition = ledger.cancel_move(old, generation=asked.generation, call=call, dry_run=asked.dry_run)
         follower.absorb(transition)
         if transition.outcomes[0].kind != "stale":
-            return answer_to(transition, asked.id, "cancel a move of", asked.dry_run) | {"moved_from": None}
+            return answer_to(UpdateResult, transition, asked.id, "cancel a move of", asked.dry_run)
     raise Conflict(f"{asked.id!r} was changed by others {ATTEMPTS_MAX} times")
 
 
@@ -163,9 +163,9 @@ def _meant(ledger: Ledger, follower: Follower, asked: Update) -> Instance:
     return record
 
 
-def _repeat(ledger: Ledger, follower: Follower, old: Instance, asked: Update, call: Call) -> dict[str, Any]:
+def _repeat(ledger: Ledger, follower: Follower, old: Instance, asked: Update, call: Call) -> UpdateResult:
     transition: Transition = ledger.update(
         [Change(old, old, [])], generation=asked.generation, call=call, dry_run=asked.dry_run
     )
     follower.absorb(transition)
-    return answer_to(transition, asked.id, "move", asked.dry_run) | {"moved_from": None}
+    return answer_to(UpdateResult, transition, asked.id, "move", asked.dry_run)

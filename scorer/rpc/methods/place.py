@@ -1,4 +1,4 @@
-"""Parameters and answers of `place`: parameters in, single requests out; a placement in, JSON out."""
+"""Parameters and answers of `place`: parameters in, single requests out; a placement in, its answer out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from schemas.resources import RESOURCES
 from schemas.rpc.parameters import BATCH_MAX
 from schemas.rpc.request import InvalidRequest, Request, read_request
-from schemas.rpc.results import PlaceResult, empty
+from schemas.rpc.results import Line, PlaceResult, RankResult
 from scorer.ledger.record.digest import request_digests
 from scorer.ledger.record.instance import Instance
 from scorer.placement.choosing.plan import expand
@@ -19,6 +19,8 @@ from scorer.placement.offers.placement import Placement
 
 _READ_STEP = 200
 """Instances read in one step."""
+_MISSING_SHOWN = 1000
+"""Ids of instances without a machine in one answer."""
 _SHARED = frozenset(Request.__struct_fields__) - {"id", "count"}
 
 
@@ -98,53 +100,60 @@ def check_id(instance_id: str) -> None:
         raise InvalidRequest(f"id: {instance_id!r} holds characters that cannot be printed")
 
 
-def place_answer(placement: Placement, single: bool, profile: str = "") -> dict[str, Any]:
+def place_answer(placement: Placement, single: bool, profile: str = "") -> PlaceResult:
     """Return the answer of `place`.
 
     ``placed`` holds a line for each live instance; ``missing`` says how many have no machine and ``reason`` why. With
     one instance its line is at the top level, too, with the ranking's terms; ``machine`` is None when none fits.
     """
     placed = [instance_line(record) for record in placement.records if record is not None]
-    ranking = placement.ranking
-    first = placement.asked[0]
-    known = {"summary": "known already: not ranked again", "profile": profile}
-    result: dict[str, Any] = {
-        **empty(PlaceResult),
-        "request": dict(zip(RESOURCES, first.amounts(), strict=True)),
-        **(placement.answer or known),
-        "placed": placed,
-        "asked": len(placement.asked),
-        "missing": len(placement.missing),
-        "reason": next(iter(placement.missing.values()), ""),
-        "repeated": placement.repeated,
-        "conflicts": placement.conflicts,
-        "dry_run": first.dry_run,
-    }
-    if placement.missing:
-        result["missing_reasons"] = dict(Counter(placement.missing.values()))
-        result["missing_ids"] = [placement.asked[position].id for position in sorted(placement.missing)][:1000]
-    if single:
-        chosen = result.get("machine")
-        result |= placed[0] if placed else {"id": first.id, "machine": None, "score": None}
-        if ranking is not None and placed and placed[0]["machine"] != chosen:
-            row = ranking.machines.roster.index.get(placed[0]["machine"])  # None: known, on a machine that is gone
-            result["score"] = None if row is None else float(ranking.total[row])
+    first, missing = placement.asked[0], placement.missing
+    terms = msgspec.structs.asdict(
+        placement.answer
+        or RankResult(
+            profile=profile,
+            summary="known already: not ranked again",
+            request=dict(zip(RESOURCES, first.amounts(), strict=True)),
+        )
+    )
+    if not single:
+        terms |= {"machine": placed[0].machine if placed else None, "score": None}
+    elif placed:
+        score = terms["score"] if placed[0].machine == terms["machine"] else _score(placement, placed[0].machine)
+        terms |= msgspec.structs.asdict(placed[0]) | {"score": score}
     else:
-        result["score"] = None
-        result["machine"] = None if not placed else placed[0]["machine"]
-    return result
+        terms |= {"id": first.id, "machine": None, "score": None}
+    return PlaceResult(
+        **terms,
+        placed=placed,
+        asked=len(placement.asked),
+        missing=len(missing),
+        reason=next(iter(missing.values()), ""),
+        missing_reasons=dict(Counter(missing.values())),
+        missing_ids=[placement.asked[position].id for position in sorted(missing)][:_MISSING_SHOWN],
+        repeated=placement.repeated,
+        conflicts=placement.conflicts,
+        dry_run=first.dry_run,
+    )
 
 
-def instance_line(record: Instance) -> dict[str, Any]:
+def _score(placement: Placement, machine: str) -> float | None:
+    """Return the score of a machine in the ranking; None without one, or where the machine is gone."""
+    ranking = placement.ranking
+    row = None if ranking is None else ranking.machines.roster.index.get(machine)
+    return None if ranking is None or row is None else float(ranking.total[row])
+
+
+def instance_line(record: Instance) -> Line:
     """Return what an answer says of an instance."""
-    return {
-        "id": record.id,
-        "machine": record.machine,
-        "state": record.state,
-        "reserved_at": record.reserved_at,
-        "expires_at": record.expires_at if record.state == "reserved" else None,
-        "started_at": record.started_at or None,
-        "ended_at": record.ended_at or None,
-        "version": record.version,
-        "generation": record.generation,
-    }
+    return Line(
+        id=record.id,
+        machine=record.machine,
+        state=record.state,
+        reserved_at=record.reserved_at,
+        expires_at=record.expires_at if record.state == "reserved" else None,
+        started_at=record.started_at or None,
+        ended_at=record.ended_at or None,
+        version=record.version,
+        generation=record.generation,
+    )

@@ -8,7 +8,7 @@ import msgspec
 
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest, read_request
-from schemas.rpc.results import RankResult, empty
+from schemas.rpc.results import PlaceResult, RankResult
 from scorer.ledger.record.transition import Call
 from scorer.ledger.store.reader import UnknownFormat
 from scorer.ledger.store.scripts import Ledger
@@ -16,7 +16,7 @@ from scorer.metrics import Metrics
 from scorer.placement.choosing.reasons import RANKED, REUSED, result
 from scorer.placement.choosing.reuse import Reuse
 from scorer.placement.choosing.steps import Steps, drain
-from scorer.placement.offers.coalesce import Asked, owns, runs
+from scorer.placement.offers.coalesce import Asked, Key, key_of, owns, runs
 from scorer.placement.offers.outcomes import GONE
 from scorer.placement.offers.placement import Conflict, IdTaken, Late, Placement
 from scorer.placement.placer import Placing
@@ -28,8 +28,6 @@ from scorer.rpc.methods.inputs import Inputs
 from scorer.rpc.methods.listings import in_slices
 from scorer.rpc.methods.place import Batch, place_answer, read_batch, read_steps
 from scorer.rpc.query import read_object
-
-_encode = msgspec.json.Encoder().encode
 
 _ANSWER_ALONE = 500
 """The answer to more instances than this is a step of its own."""
@@ -48,14 +46,11 @@ class Placements:
         self._reuse = Reuse(inputs.kept)
         self._reuse_counts = {why: metrics.reuse.labels(result(why), why) for why in (*REUSED, *RANKED)}
         self._placing = Placing(ledger, inputs.follower, attempts_max, inputs.clock, self._reuse)
-        self._read: dict[int, tuple[Query, Batch]] = {}
-        """Of the queries taken together, those that were read and are not answered yet.
-
-        By the identity of the object: the id of a query is the caller's, and two callers may choose the same.
-        """
-        self._runs: dict[str, list[Asked]] = {}
-        self._answers: dict[int, msgspec.Raw] = {}
-        """The answers of a run, by the identity of the query's object."""
+        self._read: dict[Key, Batch] = {}
+        """Of the queries taken together, those that were read and are not answered yet."""
+        self._runs: dict[Key, list[Asked]] = {}
+        self._answers: dict[Key, PlaceResult] = {}
+        """The answers of a run."""
 
     def prepare(self) -> None:
         """Compute in advance what the next decision needs, while no query waits."""
@@ -69,7 +64,7 @@ class Placements:
 
     def known(self, query: Query) -> bool:
         """Return whether the query was placed with a run, and its answer is there."""
-        return id(query) in self._answers
+        return key_of(query) in self._answers
 
     def _alone(self, query: Query) -> Asked | None:
         """Return a query for one instance that may be placed together with others like it; None for any other."""
@@ -82,7 +77,7 @@ class Placements:
             batch = read_batch(params, query.id)
         except InvalidRequest:
             return None  # refused when its turn comes
-        self._read[id(query)] = query, batch
+        self._read[key_of(query)] = batch
         request = batch.requests[0]
         together = request.all_or_nothing or request.machines_max or request.machines_min
         special = request.explain or request.dry_run or together
@@ -91,7 +86,7 @@ class Placements:
             return None
         return Asked(query, request, batch.digests[0])
 
-    def place(self, query: Query) -> msgspec.Raw:
+    def place(self, query: Query) -> PlaceResult:
         """Reserve a machine for each instance asked for.
 
         Raises InvalidRequest, ProfileError, IdTaken, Conflict, Late; CallError when the query acted before and what it
@@ -99,15 +94,15 @@ class Placements:
         """
         return drain(self.steps(query))
 
-    def steps(self, query: Query) -> Steps[msgspec.Raw]:
+    def steps(self, query: Query) -> Steps[PlaceResult]:
         """Do the same as `place`, in steps; a query for one instance has a single one."""
-        if run := self._runs.pop(query.id, None):
+        key = key_of(query)
+        if run := self._runs.pop(key, None):
             self._place_run(run)
-        if answer := self._answers.pop(id(query), None):
+        if answer := self._answers.pop(key, None):
             return answer
-        if read := self._read.pop(id(query), None):
-            _, batch = read
-        else:
+        batch = self._read.pop(key, None)
+        if batch is None:
             params = read_object(query)
             if "instances" in params:
                 batch = yield from read_steps(params, query.id)
@@ -145,22 +140,21 @@ class Placements:
             self._metrics.conflicts.inc(placement.conflicts)
         for position, own in owns(placement).items():
             query = run[position].query
-            self._answers[id(query)] = self._placed(query, own, True, profile.name)
+            self._answers[key_of(query)] = self._placed(query, own, True, profile.name)
 
-    def _placed(self, query: Query, placement: Placement, single: bool, profile: str) -> msgspec.Raw:
+    def _placed(self, query: Query, placement: Placement, single: bool, profile: str) -> PlaceResult:
         """Return the answer to what was placed; count it, and put it on the log of decisions."""
         placed = sum(record is not None for record in placement.records)
         self._placed_count.inc(placed)
         if placed < len(placement.asked):
             self._missing_count.inc(len(placement.asked) - placed)
         answer = place_answer(placement, single, profile)
-        encoded = _encode(answer)
         decided = [one.id for position, one in enumerate(placement.asked) if position not in placement.known]
         if decided and not placement.asked[0].dry_run:
-            self._decisions.note(query, decided, encoded, answer)
-        return msgspec.Raw(encoded)
+            self._decisions.note(query, decided, answer)
+        return answer
 
-    def rank(self, query: Query) -> Steps[dict[str, object]]:
+    def rank(self, query: Query) -> Steps[RankResult]:
         """Rank the machines for a request, reserving nothing.
 
         Raises InvalidRequest, ProfileError.
@@ -169,10 +163,11 @@ class Placements:
         inputs = self._inputs
         profile = inputs.profiles.choose(request.profile)
         found = self._reuse.rank(request, inputs.snapshot, inputs.ledger, profile, inputs.clock(), whole=True)
-        result = empty(RankResult) | with_candidates_in_json(found, answer(found, explain_all=False))
-        if request.explain:
-            result["machines"] = yield from in_slices(best_first(found), lambda rows: told(found, rows))
-        return result
+        result = with_candidates_in_json(found, answer(found, explain_all=False))
+        if not request.explain:
+            return result
+        machines = yield from in_slices(best_first(found), lambda rows: told(found, rows))
+        return msgspec.structs.replace(result, machines=machines)
 
     def count_reuse(self) -> None:
         """Count the placements since the last call by whether, and why, the last ranking was used again."""

@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from schemas.rpc.results import ConfirmResult, Moving, RankResult, Record, UpdateResult
 from scorer.ledger.record.instance import LIVE, Instance
-from scorer.ledger.record.transition import Outcome, Transition
+from scorer.ledger.record.moving import Arrival
+from scorer.ledger.record.moving import Moving as MovingRecord
+from scorer.ledger.record.transition import Transition
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.rpc.methods.errors import CallError
 
-
-def shown_record(record: Instance) -> dict[str, Any]:
-    """Return a record as callers see it; an amount that was not given is 0."""
-    shown: dict[str, Any] = msgspec.to_builtins(record)
-    shown.pop("request", None)
-    shown.pop("swap", None)
-    shown["generation"] = record.generation
-    if record.moving is not None and record.moving.new is not None:
-        new = msgspec.structs.asdict(record.moving.new)
-        new["amounts"] = [amount or 0.0 for amount in record.moving.new.amounts]
-        shown["moving"]["new"] = msgspec.to_builtins(new)
-    return shown | {"amounts": [amount or 0.0 for amount in record.amounts], "maxmemory": record.maxmemory}
+_Kind = TypeVar("_Kind", bound=Record)
+_Answer = TypeVar("_Answer", bound=ConfirmResult)
+_TERMS = tuple(name for name in RankResult.__struct_fields__ if name not in ("machine", "expected"))
 
 
-def answer_to(transition: Transition, instance_id: str, step: str, dry_run: bool) -> dict[str, Any]:
+def shown_record(kind: type[_Kind], record: Instance, **more: Any) -> _Kind:
+    """Return a record as callers see it, with more fields of the answer."""
+    found = msgspec.structs.asdict(record)
+    del found["request"], found["swap"], found["amounts"]
+    if record.rules is not None:
+        found["rules"] = msgspec.to_builtins(record.rules)
+    if record.moving is not None:
+        found["moving"] = _moving(record.moving)
+    return kind(**found, **more)
+
+
+def _moving(moving: MovingRecord) -> Moving:
+    found = msgspec.to_builtins(moving)
+    if moving.new is not None:
+        found["new"]["amounts"] = amounts_of(moving.new)
+    return msgspec.convert(found, Moving)
+
+
+def amounts_of(record: Instance | Arrival) -> list[float]:
+    """Return the amounts by resource; one that was not given is 0."""
+    return [amount or 0.0 for amount in record.amounts]
+
+
+def answer_to(kind: type[_Answer], transition: Transition, instance_id: str, step: str, dry_run: bool) -> _Answer:
     """Return the record after a transition; raise CallError with the reason when it was refused."""
     outcome = transition.outcomes[0]
     record = outcome.instance
     if outcome.kind in ("done", "repeat") and record is not None:
-        return _line(outcome, dry_run)
+        repeated = outcome.kind == "repeat"
+        return shown_record(kind, record, amounts=amounts_of(record), repeated=repeated, dry_run=dry_run)
     if outcome.kind == "late":
         raise CallError("DEADLINE_EXCEEDED", f"the deadline passed before {instance_id!r} was touched", retryable=True)
     if outcome.kind == "gone":
@@ -48,8 +66,16 @@ def answer_to(transition: Transition, instance_id: str, step: str, dry_run: bool
         raise CallError("FAILED_PRECONDITION", f"{instance_id!r} moves to {moving.to} by another move, {moving.number}")
     if outcome.kind == "reserved":
         raise CallError("FAILED_PRECONDITION", f"{instance_id!r} is reserved; confirm it before you {step} it")
+    ended = "has expired" if record.state == "expired" else f"was {record.state}"
     when = f" at {record.ended_at:.3f}" if record.ended_at else ""
-    raise CallError("FAILED_PRECONDITION", f"{instance_id!r} has {record.state}{when}".replace("has r", "was r"))
+    raise CallError("FAILED_PRECONDITION", f"{instance_id!r} {ended}{when}")
+
+
+def with_terms(answer: UpdateResult, terms: RankResult, moved_from: str | None = None) -> UpdateResult:
+    """Return the answer to a move with the terms of the ranking that chose its machine."""
+    of_ranking = {name: getattr(terms, name) for name in _TERMS}
+    expected = answer.expected or terms.expected
+    return msgspec.structs.replace(answer, **of_ranking, expected=expected, moved_from=moved_from)
 
 
 def confirmed(ledger: Ledger, follower: Follower, instance_id: str) -> Instance:
@@ -65,9 +91,3 @@ def confirmed(ledger: Ledger, follower: Follower, instance_id: str) -> Instance:
 def other_generation(record: Instance) -> str:
     """Return the message for a transition on a former reservation of an id."""
     return f"{record.id!r} is another reservation by now: generation {record.generation}, {record.state}"
-
-
-def _line(outcome: Outcome, dry_run: bool) -> dict[str, Any]:
-    record = outcome.instance
-    assert record is not None
-    return shown_record(record) | {"repeated": outcome.kind == "repeat", "dry_run": dry_run}

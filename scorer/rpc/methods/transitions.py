@@ -6,6 +6,7 @@ from typing import Any
 
 from schemas.rpc.parameters import Confirm, Release
 from schemas.rpc.request import InvalidRequest
+from schemas.rpc.results import ConfirmResult, ReleaseResult
 from scorer.ledger.record.transition import NO_QUERY, Call
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
@@ -13,7 +14,7 @@ from scorer.rpc.methods.records import answer_to
 from scorer.rpc.query import read_params
 
 
-def confirm(ledger: Ledger, follower: Follower, params: dict[str, Any], call: Call = NO_QUERY) -> dict[str, Any]:
+def confirm(ledger: Ledger, follower: Follower, params: dict[str, Any], call: Call = NO_QUERY) -> ConfirmResult:
     """Confirm that a reserved instance runs, or that a moving one runs on its target; return the answer."""
     asked: Confirm = read_params(Confirm, params)
     if asked.move is not None and not asked.machine:
@@ -23,14 +24,14 @@ def confirm(ledger: Ledger, follower: Follower, params: dict[str, Any], call: Ca
         call=call, dry_run=asked.dry_run,
     )  # fmt: skip
     follower.absorb(transition)
-    return answer_to(transition, asked.id, "confirm", asked.dry_run)
+    return answer_to(ConfirmResult, transition, asked.id, "confirm", asked.dry_run)
 
 
-def release(ledger: Ledger, follower: Follower, params: dict[str, Any], call: Call = NO_QUERY) -> dict[str, Any]:
+def release(ledger: Ledger, follower: Follower, params: dict[str, Any], call: Call = NO_QUERY) -> ReleaseResult:
     """End an instance or give a reservation back; return the answer."""
     asked: Release = read_params(Release, params)
     transition = ledger.release(
         asked.id, machine=asked.machine, generation=asked.generation, call=call, dry_run=asked.dry_run
     )
     follower.absorb(transition)
-    return answer_to(transition, asked.id, "release", asked.dry_run)
+    return answer_to(ReleaseResult, transition, asked.id, "release", asked.dry_run)

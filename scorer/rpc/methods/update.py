@@ -8,6 +8,7 @@ import msgspec
 
 from schemas.rpc.parameters import Update
 from schemas.rpc.request import InvalidRequest, check_labels
+from schemas.rpc.results import RankResult, UpdateResult
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance, machines_of
 from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, Change
@@ -21,7 +22,7 @@ from scorer.rpc.methods.changes import changed
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.move import limits_of_growth, targets
 from scorer.rpc.methods.moving import begin_move, cancel_move, check_alone, refuse_other_size, refuse_while_moving
-from scorer.rpc.methods.records import answer_to, confirmed, other_generation
+from scorer.rpc.methods.records import answer_to, confirmed, other_generation, with_terms
 from scorer.rpc.query import read_params
 from scorer.snapshot.snapshot import Snapshot
 
@@ -37,7 +38,7 @@ def update(
     now_s: float,
     kept: Kept | None = None,
     call: Call = NO_QUERY,
-) -> dict[str, Any]:
+) -> UpdateResult:
     """Move, resize or change the role of a confirmed instance.
 
     A move and a growth are checked like a placement; a change of role is a fact and is not refused. The answer to a
@@ -52,7 +53,7 @@ def update(
         old = confirmed(ledger, follower, asked.id)
         transition = ledger.update([Change(old, old, [])], generation=asked.generation, call=call)
         follower.absorb(transition)
-        return answer_to(transition, asked.id, "update", asked.dry_run)
+        return answer_to(UpdateResult, transition, asked.id, "update", asked.dry_run)
     if asked.move:
         return begin_move(ledger, follower, asked, snapshot, profiles, now_s, kept, call)
     if asked.cancel_move:
@@ -78,19 +79,17 @@ def update(
         if kind == "conflict":
             reason = ", ".join(dict.fromkeys(reasons))
             raise CallError("RESOURCE_EXHAUSTED", f"{asked.id!r} cannot be updated: {reason}")
-        answer = answer_to(transition, asked.id, "update", asked.dry_run)
-        if kind == "repeat":
+        answer = answer_to(UpdateResult, transition, asked.id, "update", asked.dry_run)
+        if terms is None or kind == "repeat" or answer.machine == old.machine:
             return answer
-        if answer["machine"] == old.machine:
-            return answer | {"moved_from": None}
-        return terms | answer | {"moved_from": old.machine}
+        return with_terms(answer, terms, old.machine)
     raise Conflict(f"{asked.id!r} was changed by others {ATTEMPTS_MAX} times")
 
 
 def _change(
     old: Instance, asked: Update, other: Instance | None, follower: Follower, snapshot: Snapshot, profiles: Profiles,
     now_s: float, kept: Kept | None,
-) -> tuple[Change, dict[str, Any]]:  # fmt: skip
+) -> tuple[Change, RankResult | None]:  # fmt: skip
     """Return the change, and the explained ranking when the instance moves."""
     new = changed(old, asked)
     if old.moving is not None and old.moving.new is not None:
@@ -100,7 +99,7 @@ def _change(
             Candidate(at, -1, limits_of_growth(old, new, at, asked.profile, follower, snapshot, profiles, now_s, kept))
             for at in machines_of(old)
         ]
-        return Change(old, new, stays), {}
+        return Change(old, new, stays), None
     refuse_while_moving(old)
     candidates, terms = targets(
         old, new, asked.machine, asked.profile, other, follower, snapshot, profiles, now_s, kept

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from ops.exporter.state import State
+from scorer.client import MachineRow
 from scorer.commands.machines.machine_table import page
 from scorer.commands.shared.fleet_file import read_fleet
 from scorer.placement.choosing.steps import drain
@@ -48,7 +49,7 @@ def test_a_machine_has_what_is_reclaimable() -> None:
     name = "windward_machine_reclaimable_ratio"
     assert of(found, name, machine="calm", **{"class": "batch"}) == pytest.approx(7.6, abs=0.01)
     answer = drain(machines({}, state.snapshot, state.ledger, BY_CLASS, state.now_s))
-    rows = [msgspec.json.decode(row) for row in answer["machines"]]
+    rows = msgspec.json.decode(msgspec.json.encode(answer.machines))
     for row in rows:
         for one in ("mid", "batch"):
             most = row["classes"][one]["cpu"]["most"]
@@ -61,13 +62,13 @@ def test_with_one_sum_there_is_none() -> None:
     state = seen(by_class=False)
     assert not [name for name in {**of_fleet(state), **of_machines(state)} if "class" in name or "reclaim" in name]
     answer = drain(machines({}, state.snapshot, state.ledger, state.profile, state.now_s))
-    assert msgspec.json.decode(answer["machines"][0])["classes"] == {}
+    assert msgspec.json.decode(msgspec.json.encode(answer.machines))[0]["classes"] == {}
 
 
 def test_the_page_of_a_machine_shows_the_sums() -> None:
     """``windward machines show`` has a line for each class and resource, and none where all classes are one sum."""
     state = seen()
     answer = drain(machines({"names": ["busy"]}, state.snapshot, state.ledger, BY_CLASS, state.now_s))
-    row = msgspec.json.decode(answer["machines"][0])
+    row = msgspec.json.decode(msgspec.json.encode(answer.machines[0]), type=MachineRow)
     assert "free   cpu        0.50      2.00   6.00     2.60" in page(row)
-    assert "at most" not in page(row | {"classes": {}})
+    assert "at most" not in page(msgspec.structs.replace(row, classes={}))

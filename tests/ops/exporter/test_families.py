@@ -107,7 +107,7 @@ def test_values_are_those_of_machines_show() -> None:
     found = of_machines(seen, statistics=ALL)
     for window_s in WINDOWS_S:
         answer = drain(shown_by_scorer({"window_s": window_s}, seen.snapshot, seen.ledger, PROFILE, NOW_S))
-        listing = msgspec.json.decode(msgspec.json.encode(answer["machines"]))
+        listing = msgspec.json.decode(msgspec.json.encode(answer.machines))
         assert len(listing) == len(names)
         for one in listing:
             for resource, told in one["resources"].items():
@@ -123,7 +123,7 @@ def test_values_are_those_of_machines_show() -> None:
             )
             assert coverage == pytest.approx(one["coverage"], abs=6e-8)
     answer = drain(shown_by_scorer({}, seen.snapshot, seen.ledger, PROFILE, NOW_S))
-    listing = msgspec.json.decode(msgspec.json.encode(answer["machines"]))
+    listing = msgspec.json.decode(msgspec.json.encode(answer.machines))
     for one in listing:
         machine = {"machine": one["machine"]}
         assert at(found["windward_machine_instances"], **machine) == one["instances"]

@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from schemas.json_schema import schema_file
-from schemas.rpc.parameters import PARAMETERS, Update
+from schemas.rpc.parameters import RPC, Update
 from schemas.rpc.request import Request
-from scorer.rpc.service import METHODS
 
 
 def without_bound(schema: dict[str, Any], defs: dict[str, Any], path: str = "$") -> list[str]:
@@ -43,11 +42,11 @@ def of(kind: Any) -> list[str]:
     return without_bound(schema, schema.get("$defs", {}))
 
 
-@pytest.mark.parametrize("method", PARAMETERS)
+@pytest.mark.parametrize("method", RPC)
 def test_every_text_and_list_has_a_largest_size(method: str) -> None:
     """Of each method, however deep; also in what is published."""
-    assert of(PARAMETERS[method]) == []
-    name = "request" if PARAMETERS[method] is Request else f"{method}.params"
+    assert of(RPC[method].parameters) == []
+    name = "request" if RPC[method].parameters is Request else f"{method}.params"
     assert '"additionalProperties": false' in schema_file(f"{name}.v1.schema.json")
 
 
@@ -68,11 +67,6 @@ def test_what_has_no_bound_is_found() -> None:
         "$.maybe: a text", "$.anything: anything",
     ]  # fmt: skip
     assert of(Loose) == found
-
-
-def test_every_method_has_its_parameters() -> None:
-    """The table of the methods and that of the parameters name the same."""
-    assert set(PARAMETERS) == set(METHODS)
 
 
 def test_the_largest_names_are_taken() -> None:

@@ -220,7 +220,7 @@ def test_estimate_of_an_instance_as_koordinator(row: dict[str, Any]) -> None:
     inputs, expected = row["inputs"], row["expected"]
     assert not inputs["allow_customize"]
     settings = {"estimate": estimate(inputs["scaling_factors_percent"])}
-    found = explain.answer(ranked(fleet(machine()), settings, request(**instance(inputs["pod"]))))["expected"]
+    found = explain.answer(ranked(fleet(machine()), settings, request(**instance(inputs["pod"])))).expected
     assert in_units(found) == expected
 
 
@@ -307,8 +307,8 @@ def under_the_built_in(**asked: Any) -> Any:
 def test_a_class_without_an_amount_counts_the_default_unless_it_says_0(kind: str) -> None:
     """The peer estimates 0 for class free, and for mid without an amount; here the request says so."""
     one = {"priority_class": kind}
-    assert explain.answer(under_the_built_in(**one))["expected"]["cpu"] == 0.25
-    assert explain.answer(under_the_built_in(**one, **NOTHING))["expected"]["cpu"] == 0
+    assert explain.answer(under_the_built_in(**one)).expected["cpu"] == 0.25
+    assert explain.answer(under_the_built_in(**one, **NOTHING)).expected["cpu"] == 0
 
 
 def test_what_must_run_everywhere_is_asked_for_under_a_profile_without_the_filter() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -61,7 +61,7 @@ def test_when_all_data_is_old_a_profile_may_go_by_requests_alone() -> None:
     assert explain.summary(refused) == "0/2 feasible: 2 stale"
     alone = ranked(fleet(*old, instances=promised), parse_profile(ALONE, "alone"), cpu=2)
     assert alone.chosen == "b"
-    assert explain.answer(alone)["warnings"][0] == "no machine has data younger than 60 s: ranked by requests alone"
+    assert explain.answer(alone).warnings[0] == "no machine has data younger than 60 s: ranked by requests alone"
     fresh = machine("c", usage={"cpu": 9, "memory": 90})
     assert ranked(fleet(*old, fresh, instances=promised), parse_profile(ALONE, "alone"), cpu=1).chosen == "c"
 
@@ -71,12 +71,12 @@ def test_a_ranking_stays_as_it_was_when_the_ledger_moves_on() -> None:
     offline = fleet(*(machine(f"m{n}", usage={"cpu": 1, "memory": 1}) for n in range(3)))
     kept = Kept()
     first = ranked(offline, kept=kept, cpu=1)
-    before = json.dumps(explain.answer(first, 3, explain_all=True))
+    before = msgspec.json.encode(explain.answer(first, 3, explain_all=True))
     for number in range(5):
         offline.ledger.apply(instance_of(request(cpu=1), "m0", offline.now_s, f"i{number}"))
         ranked(offline, kept=kept, cpu=1)
     first.said.clear()
-    assert json.dumps(explain.answer(first, 3, explain_all=True)) == before
+    assert msgspec.json.encode(explain.answer(first, 3, explain_all=True)) == before
 
 
 @settings(deadline=None, max_examples=40)

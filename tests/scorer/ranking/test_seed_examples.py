@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from scorer.commands.shared.fleet_file import FleetState
+from scorer.commands.shared.in_words import answer_of
 from scorer.placement.choosing.plan import plan
 from scorer.planning.thresholds.eviction_order import OrderColumns
 from scorer.planning.thresholds.low_node_load import Rules, low_node_load
 from scorer.planning.thresholds.pool import Pool
 from scorer.planning.thresholds.sides import Memory
 from scorer.planning.thresholds.thresholds import Settings
-from scorer.ranking.explanation import explain
 from scorer.ranking.profiles.profile_file import parse_profile
 from tests.scorer.fleets import by_name, cases, fleet, machine, ranked, raw_scores, request, told, toml
 
@@ -98,7 +98,7 @@ def test_request_fractions(row: dict[str, Any]) -> None:
     (cpu, memory), (all_cpu, all_memory) = row["inputs"]["request"], row["inputs"]["capacity"]
     offline = fleet(machine(cpu=f"{all_cpu}m", memory=f"{all_memory}G", usage={"cpu": 0, "memory": 0}))
     asked = request(cpu=f"{cpu}m", memory=f"{memory}G")
-    resources = explain.answer(ranked(offline, "seed", asked))["candidates"][0]["resources"]
+    resources = answer_of(ranked(offline, "seed", asked)).candidates[0].resources
     shares = [resources[name]["request"] / resources[name]["allocatable"] for name in ("cpu", "memory")]
     assert shares == pytest.approx(row["expected"]["fractions"])
 

@@ -49,7 +49,7 @@ def test_every_answer_warns_with_the_age() -> None:
     )
     for machine_name in ("", "nowhere"):
         found = explain.answer(ranked(mixed(10, 0), DEFAULT, request(machine=machine_name)))
-        assert found["warnings"][0].startswith(warning)
+        assert found.warnings[0].startswith(warning)
 
 
 def test_a_machine_without_any_data_is_refused() -> None:

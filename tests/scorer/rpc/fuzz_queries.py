@@ -24,8 +24,8 @@ from typing import Any
 import msgspec
 
 from schemas.rpc.envelope import Query, Reply
+from schemas.rpc.parameters import RPC
 from schemas.rpc.request import InvalidRequest
-from schemas.rpc.results import RESULTS
 from scorer.placement.choosing.steps import drain
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.query import read_query, refusal
@@ -110,7 +110,7 @@ def other_envelope(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
 
 def other_method(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
     """The parameters of another method."""
-    query["method"] = rng.choice([*RESULTS, "", "x", "__init__"])
+    query["method"] = rng.choice([*RPC, "", "x", "__init__"])
     return query
 
 
@@ -190,7 +190,7 @@ def _of_service(scorer: Scorer, query: Query) -> str:
     except InvalidRequest as invalid:
         reply = refusal(query.id, "INVALID_ARGUMENT", str(invalid))
     else:
-        msgspec.json.decode(result, type=RESULTS[query.method])
+        msgspec.json.decode(result, type=RPC[query.method].result)
         return f"answered:{query.method}"
     assert reply.error is not None
     msgspec.json.encode(reply)

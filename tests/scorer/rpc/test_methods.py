@@ -1,23 +1,36 @@
-"""The methods of the RPC: the table, the clients and the commands know the same ones."""
+"""The methods of the RPC: the scorer, the clients and the commands have those of the table."""
 
 from __future__ import annotations
 
 import inspect
+from typing import get_type_hints
 
+import msgspec
 import pytest
 
 from ops.cli.main import COMMANDS
+from schemas.rpc.parameters import RPC
 from scorer.client import AsyncClient, Client
+from scorer.placement.choosing.steps import Steps
 from scorer.rpc.service import METHODS
+
+
+def test_the_scorer_answers_each_with_the_struct_of_its_result() -> None:
+    """Each method of the table, and no other; whole or in steps."""
+    assert METHODS.keys() == RPC.keys()
+    for name, method in METHODS.items():
+        returned, result = get_type_hints(method)["return"], RPC[name].result
+        assert returned in (result, Steps[result]), name  # type: ignore[valid-type]
+        assert issubclass(result, msgspec.Struct)
 
 
 @pytest.mark.parametrize("client", [Client, AsyncClient])
 def test_a_client_has_every_method_and_no_other(client: type) -> None:
     """A method is one public function of the client, under its own name; `placed` is three of them in one."""
     public = {name for name, _ in inspect.getmembers(client, inspect.isfunction) if not name.startswith("_")}
-    assert public - {"call", "close", "aclose", "placed"} == set(METHODS)
+    assert public - {"call", "close", "aclose", "placed"} == set(RPC)
 
 
 def test_every_method_has_a_command() -> None:
     """What can be called can be called from a terminal."""
-    assert set(METHODS) <= set(COMMANDS)
+    assert set(RPC) <= set(COMMANDS)

@@ -7,18 +7,17 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
-import pytest
 
 from schemas.names import Names
 from schemas.rpc.envelope import Query
-from schemas.rpc.results import RESULTS
+from schemas.rpc.parameters import RPC
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Candidate, Change, Transition
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
 from scorer.ranking.profiles.catalogue import load_profiles
-from scorer.rpc.service import METHODS, ScorerService
+from scorer.rpc.service import ScorerService
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.ledger.ledger_model import LedgerModel
 
@@ -125,7 +124,7 @@ def test_every_answer_of_a_method_has_its_keys() -> None:
     """Whatever was asked, known, missing or moved; the values are of the Struct's types."""
     scorer = Scorer()
     for method, params in CALLS:
-        kind = RESULTS[method]
+        kind = RPC[method].result
         found = scorer.ask(method, **params)
         assert set(found) == set(kind.__struct_fields__), (method, params)
         assert keys(msgspec.to_builtins(msgspec.convert(found, kind))) == keys(found), (method, params)
@@ -146,9 +145,3 @@ def test_a_repeated_place_has_the_keys_of_the_first() -> None:
     assert again["repeated"] == 1
     assert (again["profile"], again["score"], again["candidates"]) == ("windward", None, [])
     assert again["machine"] == first["machine"]
-
-
-@pytest.mark.parametrize("method", sorted(METHODS))
-def test_every_method_has_a_result(method: str) -> None:
-    """A method without a Struct is found here."""
-    assert method in RESULTS

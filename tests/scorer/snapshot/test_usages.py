@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from schemas.resources import RESOURCES
+from schemas.rpc.results import InstanceUsage
 from schemas.tables.instance_table import pair_name
 from schemas.tables.window_table import Header, TableError, WindowTable, decode_table, encode_table
-from scorer.snapshot.usages import Usage, Usages, UsageTable
+from scorer.snapshot.usages import Usages, UsageTable
 
 
 def table(
@@ -29,7 +30,7 @@ def table(
 def test_an_instance_is_found_on_its_machine_alone() -> None:
     """Figures by resource; what was never measured, or is in no column, is left out."""
     usages = Usages([UsageTable(table({("m", ""): 9.0, ("m", "a"): 1.5})), UsageTable(table({("n", "b"): 2.0}))])
-    assert usages.find("m", "a") == Usage(
+    assert usages.find("m", "a") == InstanceUsage(
         at=100.0, since=40.0, count=2, partial=True, recent={"cpu": 1.5}, daily={},
         variance={"cpu": 0.25, "memory": 0.25}, day_peak={},
     )  # fmt: skip

@@ -13,14 +13,14 @@ from ops.replay.play.reports import Reports
 from ops.replay.play.simulation import simulate
 from ops.replay.workload import Workload
 from schemas.resources import CPU
+from schemas.rpc.results import InstanceUsage
 from scorer.ranking.machines.machines import NOTHING, Machines
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.seen import fleet_of
-from scorer.snapshot.usages import Usage
 from tests.ops.replay.small_worlds import world
 
 
-def known(fleet: Fleet, minute: int, instance: int, row: int = 0) -> Usage | None:
+def known(fleet: Fleet, minute: int, instance: int, row: int = 0) -> InstanceUsage | None:
     """What a scorer knows of one instance at a minute."""
     return Reports(fleet).usages(minute).find(f"m{row}", f"i{instance}")
 

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from scorer.client import InstanceRow, InstancesResult, InstanceUsage
 from scorer.commands.instances.instances import _page, show
 
-USAGE = {
-    "at": 1_000.0, "since": 400.0, "count": 11, "partial": True, "recent": {"cpu": 1.5, "memory": 2e9},
-    "daily": {"cpu": 1.25}, "variance": {"cpu": 0.5}, "day_peak": {"cpu": 3.0},
-}  # fmt: skip
+USAGE = InstanceUsage(
+    at=1_000.0, since=400.0, count=11, partial=True, recent={"cpu": 1.5, "memory": 2e9},
+    daily={"cpu": 1.25}, variance={"cpu": 0.5}, day_peak={"cpu": 3.0},
+)  # fmt: skip
 
 
-def row(instance_id: str, usage: dict[str, Any] | None) -> dict[str, Any]:
+def row(instance_id: str, usage: InstanceUsage | None) -> InstanceRow:
     """A row of the answer."""
-    amounts = {"cpu": 2.0, "memory": 4e9, "nic": 0.0, "disk": 0.0}
-    return {"id": instance_id, "machine": "m", "state": "confirmed", "reserved_at": 0.0, **amounts, "usage": usage}
+    return InstanceRow(id=instance_id, machine="m", state="confirmed", cpu=2.0, memory=4e9, usage=usage)
+
+
+def shown(*rows: InstanceRow) -> str:
+    """The list of them."""
+    return show(InstancesResult(instances=list(rows), total=len(rows), more=False), 1_060.0)
 
 
 def test_the_list_has_what_is_used_beside_what_was_asked() -> None:
     """A dash where nothing is measured; without any usage the columns are not there."""
-    text = show({"instances": [row("a", USAGE), row("b", None)], "total": 2}, 1_060.0)
+    text = shown(row("a", USAGE), row("b", None))
     head, first, second, _ = text.splitlines()
     assert head.split("  ")[-1].strip()
     assert "cpu used" in head
     assert "1.50" in first
     assert "2.00G" in first or "2.0G" in first
     assert "1.50" not in second
-    assert "used" not in show({"instances": [row("b", None)], "total": 1}, 1_060.0)
+    assert "used" not in shown(row("b", None))
 
 
 def test_the_page_says_since_when_it_is_measured() -> None:

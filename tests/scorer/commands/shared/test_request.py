@@ -7,12 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.tables import Screen
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
+from scorer.client import Candidate, RankResult
 from scorer.commands.instances.update import UpdateSettings
 from scorer.commands.instances.update import main as update
 from scorer.commands.placing.place import PlaceSettings
@@ -71,7 +73,9 @@ def test_every_resource_has_its_flag(resource: str, monkeypatch: pytest.MonkeyPa
     for kind in (PlaceSettings, RankSettings):
         assert sent(f"--{resource}", "3", kind=kind) == {resource: "3"}
     asked: list[dict[str, Any]] = []
-    monkeypatch.setattr(ask, "ask", lambda _settings, _method, params, _show: (asked.append(params), (0, None))[1])
+    monkeypatch.setattr(
+        ask, "ask", lambda _settings, _kind, _method, params, _show: (asked.append(params), (0, None))[1]
+    )
     update(["one", f"--{resource}", "3"], {})
     assert asked == [{"id": "one", "dry_run": False, "move": False, "cancel_move": False, resource: "3"}]
 
@@ -86,14 +90,15 @@ def test_a_flag_is_off_until_it_is_given(kind: type) -> None:
     assert set(defaults.values()) == {None}
 
 
-def answer(**request: float) -> dict[str, Any]:
+def answer(**request: float) -> RankResult:
     """Return an answer with one machine."""
     terms = {"mean": 2e6, "std": 1e6, "credit": 0.0, "request": 4e6, "allocatable": 8e6}
-    machine = {
-        "machine": "m1", "score": 50.0, "risk": 0.25, "age_s": 3.0, "window_s": 300.0,
-        "resources": dict.fromkeys(RESOURCES, terms),
-    }  # fmt: skip
-    return {"candidates": [machine], "request": dict.fromkeys(RESOURCES, 0.0) | request, "summary": "1/1 feasible"}
+    machine = Candidate(
+        machine="m1", score=50.0, risk=0.25, scores={}, resources=dict.fromkeys(RESOURCES, terms), window_s=300.0,
+        coverage=1.0, warming=False, age_s=3.0, instances=0,
+    )  # fmt: skip
+    asked = dict.fromkeys(RESOURCES, 0.0) | request
+    return RankResult(candidates=[machine], request=asked, summary="1/1 feasible")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +126,7 @@ def test_tables_show_what_was_requested(request_: dict[str, float], shares: list
 def test_no_width_cuts_a_name_or_a_score(width: int) -> None:
     """Columns go, the least needed first; machine, score, cpu and memory stay; what is hidden is told."""
     found = answer(cpu=2.0)
-    found["candidates"] = [found["candidates"][0] | {"machine": f"rack-17-node-{n:05}"} for n in range(3)]
+    found.candidates = [msgspec.structs.replace(found.candidates[0], machine=f"rack-17-node-{n:05}") for n in range(3)]
     shown = candidates(found, Screen(width)).splitlines()
     assert all(len(line) <= width for line in shown)
     assert shown[0].split()[:2] == ["machine", "score"]
@@ -133,10 +138,12 @@ def test_no_width_cuts_a_name_or_a_score(width: int) -> None:
 def test_a_name_longer_than_the_terminal_is_written_whole() -> None:
     """It is what a deployer copies."""
     found = answer()
-    found["candidates"] = [found["candidates"][0] | {"machine": "m" * 100}]
+    found.candidates[0].machine = "m" * 100
     assert "m" * 100 in candidates(found, Screen(80))
 
 
 def test_a_ranking_without_explanation_or_warnings_is_a_table_and_the_summary() -> None:
-    """A scorer sends null for what it was not asked for."""
-    assert ranking(answer() | {"machines": None, "warnings": None}) == ranking(answer())
+    """A scorer sends null for the verdicts when they were not asked for."""
+    found = answer()
+    assert found.machines is None
+    assert ranking(found) == f"{candidates(found)}\n1/1 feasible"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as copy_request
 
 from scorer.commands.shared.fleet_file import read_fleet
+from scorer.commands.shared.in_words import answer_of
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing import draft as draft_module
@@ -18,7 +19,6 @@ from scorer.placement.choosing import reuse as reuse_module
 from scorer.placement.choosing.continuation import AGE_S_MAX, ContinuedRanking
 from scorer.placement.choosing.plan import plan
 from scorer.placement.choosing.reuse import Reuse
-from scorer.ranking.explanation import explain
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from tests.effort import effort
@@ -86,9 +86,9 @@ def test_a_run_of_alike_placements_is_followed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(reuse_module, "rank", lambda *of: ranked.append(1) or rank(*of))
     for number in range(12):
         found = reuse.rank(request(cpu=1, memory=2), offline.snapshot, offline.ledger, profile, offline.now_s)
-        answer = explain.answer(found)
-        assert answer["machine"] == answer["candidates"][0]["machine"] == found.chosen
-        assert answer["score"] == answer["candidates"][0]["score"]
+        answer = answer_of(found)
+        assert answer.machine == answer.candidates[0].machine == found.chosen
+        assert answer.score == answer.candidates[0].score
         assert isinstance(found, ContinuedRanking) == (number > 4)
         offline.ledger.apply(instance_of(request(cpu=1, memory=2), str(found.chosen), offline.now_s, f"i{number}"))
         reuse.prepare(offline.snapshot, offline.ledger, offline.now_s)
@@ -109,7 +109,7 @@ def test_a_run_of_alike_groups_is_followed(monkeypatch: pytest.MonkeyPatch) -> N
         else:
             found = reuse.plan(group, *world)
             machines = list(found.machines)
-            assert explain.answer(found.ranking)["machine"] == machines[0]
+            assert answer_of(found.ranking).machine == machines[0]
         for one, chosen in zip(group, machines, strict=True):
             offline.ledger.apply(instance_of(one, str(chosen), offline.now_s))
     assert len(ranked) == 1

@@ -41,4 +41,4 @@ def test_alike_queries_in_a_row(asked: list[str], found: list[list[str]]) -> Non
     ]
     together = runs(queries, read)
     assert [[one.query.id for one in run] for run in together.values()] == found
-    assert list(together) == [run[0] for run in found]
+    assert [key[0] for key in together] == [run[0] for run in found]

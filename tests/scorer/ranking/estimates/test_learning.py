@@ -177,7 +177,7 @@ def test_the_default_of_a_profile_is_not_a_part_of_what_is_asked() -> None:
     assert see(offline, request(), model).mean[0, 0] == 3.0
     least = {"use": "least_allocated"}
     profile = {"learned": True, "estimate": {"default": {"cpu": 3.0}}, "scores": [least]}
-    assert answer(ranked(offline, profile, request(memory=4)))["expected_from"]["cpu"] == "the profile's estimate"
+    assert answer(ranked(offline, profile, request(memory=4))).expected_from["cpu"] == "the profile's estimate"
 
 
 def test_every_score_that_adds_the_instance_adds_what_it_is_expected_to_use() -> None:
@@ -197,10 +197,10 @@ def test_limits_never_use_it_and_the_answer_says_where_the_figure_comes_from() -
     assert ranked(offline, profile, request(cpu=7)).chosen == "m"
     assert ranked(offline, profile, request(cpu=8)).chosen is None
     told = answer(ranked(offline, profile, request(cpu=2, memory=5, expected={"nic": 3})))
-    assert told["learned"] == {"version": 1, "factors": {"cpu": 0.5}}
-    assert told["expected_from"] == {
+    assert told.learned == {"version": 1, "factors": {"cpu": 0.5}}
+    assert told.expected_from == {
         "cpu": "learned: 50% of what is asked, from the measured use of the fleet",
         "memory": "all that is asked",
         "nic": "as the request says",
     }
-    assert answer(ranked(offline, profile | {"learned": False}, request(cpu=2)))["learned"] is None
+    assert answer(ranked(offline, profile | {"learned": False}, request(cpu=2))).learned is None

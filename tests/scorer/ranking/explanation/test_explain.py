@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from schemas.resources import RESOURCES
+from scorer.commands.shared.in_words import answer_of
 from scorer.ranking.explanation import explain
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
@@ -18,7 +20,7 @@ def test_an_answer_for_another_machine_warns_of_that_one() -> None:
     """One of a batch went there: the best machine's data are not its concern."""
     offline = fleet(machine("a"), machine("b", usage={"cpu": 1, "memory": 1}))
     found = ranked(offline, "kubernetes", cpu=1)
-    warned = {name: explain.answer_for(found, offline.snapshot.roster.index[name])["warnings"] for name in "ab"}
+    warned = {name: explain.answer_for(found, offline.snapshot.roster.index[name]).warnings for name in "ab"}
     assert warned == {"a": ["a has no data"], "b": []}
 
 
@@ -33,7 +35,7 @@ def test_machines_told_together_are_told_as_one_by_one(profile: str) -> None:
     for row in rows:
         alone = ranked(offline, profile, cpu=2, memory=5)
         assert explain.answer_for(together, row) == explain.answer_for(alone, row)
-        assert explain.answer_for(alone, row)["machine"] == alone.machines.name(row)
+        assert explain.answer_for(alone, row).machine == alone.machines.name(row)
 
 
 def test_the_answer_has_the_terms_of_the_choice() -> None:
@@ -43,39 +45,40 @@ def test_the_answer_has_the_terms_of_the_choice() -> None:
         machine("b", usage={"cpu": {"mean": 6, "std": 1}, "memory": 60}),
         instances=[{"id": "i", "machine": "a", "cpu": 1, "memory": 10, "placed_ago_s": 0}],
     )
-    answer = explain.answer(ranked(offline, cpu=2, memory=5))
-    json.dumps(answer, allow_nan=False)
-    best, runner_up = answer["candidates"]
-    assert (answer["machine"], best["machine"], runner_up["machine"]) == ("a", "a", "b")
-    assert best["resources"]["cpu"] == {
+    answer = answer_of(ranked(offline, cpu=2, memory=5))
+    json.dumps(msgspec.to_builtins(answer), allow_nan=False)
+    best, runner_up = answer.candidates
+    assert (answer.machine, best.machine, runner_up.machine) == ("a", "a", "b")
+    assert best.resources["cpu"] == {
         "mean": 2.0, "std": 1.0, "credit": 1.0, "debit": 0.0, "promised": 1.0, "allocatable": 10.0,
         "utilization": pytest.approx(0.3),
         "request": 2.0,
     }  # fmt: skip
-    assert (best["window_s"], best["age_s"], best["instances"]) == (3600, pytest.approx(7), 1)
-    assert best["scores"]["expected_overload"]["weight"] == 3
-    assert best["risk"] == pytest.approx((0.3 + 0.2 + 0.1) / 2)
-    assert best["score"] == pytest.approx((3 * 100 + 100 * (1 - best["risk"])) / 4)
-    assert answer["expected"] == dict.fromkeys(RESOURCES, 0) | {"cpu": 2, "memory": 5}
+    assert (best.window_s, best.age_s, best.instances) == (3600, pytest.approx(7), 1)
+    assert best.scores["expected_overload"]["weight"] == 3
+    assert best.risk == pytest.approx((0.3 + 0.2 + 0.1) / 2)
+    assert best.score == pytest.approx((3 * 100 + 100 * (1 - best.risk)) / 4)
+    assert answer.expected == dict.fromkeys(RESOURCES, 0) | {"cpu": 2, "memory": 5}
 
 
 def test_explain_has_every_machine_with_every_verdict() -> None:
     """With explain each machine shows each filter's verdict with what it compared, the refused ones too."""
-    answer = explain.answer(ranked(mixed(), explain=True, cpu=1))
-    assert len(answer["machines"]) == 5
-    shown = {each["machine"]: each for each in answer["machines"]}
-    verdict = next(each for each in shown["busy0"]["filters"] if each["filter"] == "fits")
+    answer = answer_of(ranked(mixed(), explain=True, cpu=1))
+    assert answer.machines is not None
+    assert len(answer.machines) == 5
+    shown = {each.machine: each for each in answer.machines}
+    verdict = next(each for each in shown["busy0"].filters if each["filter"] == "fits")
     assert verdict["allowed"] is False
     assert verdict["reason"] == "cpu too full"
     assert verdict["compared"]["taken"]["cpu"] == 9.5
-    assert "machines" not in explain.answer(ranked(mixed(), cpu=1))
+    assert explain.answer(ranked(mixed(), cpu=1)).machines is None
 
 
 def test_warnings_tell_warming_and_stale() -> None:
     """A chosen machine that is warming, and how many others are, or have old data."""
     thin = {"cpu": {"mean": 1, "coverage": 0.2}, "memory": {"mean": 1, "coverage": 0.2}}
     offline = fleet(machine("new", usage=thin), machine("old", usage={"cpu": 1}, age_s=900))
-    warnings = explain.answer(ranked(offline))["warnings"]
+    warnings = explain.answer(ranked(offline)).warnings
     assert warnings == [
         "new is warming: 20% of its window is covered",
         "1 of 2 machines is warming",
@@ -92,7 +95,7 @@ def test_a_score_used_twice_is_told_twice() -> None:
         machine("a", usage={"cpu": 4, "memory": 0}), machine("b", usage={"cpu": 4}, operator={"cordon": True})
     )
     found = rank(request(), offline.snapshot, offline.ledger, parse_profile(text, "twice"), offline.now_s)
-    told = {one["machine"]: one["scores"] for one in explain.answer(found, explain_all=True)["machines"]}
+    told = {one.machine: one.scores for one in answer_of(found, explain_all=True).machines or ()}
     assert {name: score["value"] for name, score in told["a"].items()} == {
         "target_load_packing": 100,
         "target_load_packing 2": 40,

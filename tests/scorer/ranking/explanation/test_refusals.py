@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schemas.rpc.results import Refusal
 from scorer.ranking.explanation import explain
 from tests.scorer.ranking.rankings import mixed, ranked
 
@@ -12,11 +13,11 @@ def test_no_machine_fits_is_an_answer_in_one_line() -> None:
     assert found.chosen is None
     assert explain.summary(found) == "0/5 feasible: 3 cpu over threshold, 2 stale"
     answer = explain.answer(found)
-    assert answer["machine"] is None
-    assert answer["candidates"] == []
-    assert answer["refusals"] == [
-        {"filter": "usage_threshold", "reason": "cpu over threshold", "machines": 3},
-        {"filter": "fresh", "reason": "stale", "machines": 2},
+    assert answer.machine is None
+    assert answer.candidates == []
+    assert answer.refusals == [
+        Refusal(filter="usage_threshold", reason="cpu over threshold", machines=3),
+        Refusal(filter="fresh", reason="stale", machines=2),
     ]
 
 

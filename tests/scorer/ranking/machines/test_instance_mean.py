@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.resources import RESOURCES
-from scorer.client import Candidate
 from scorer.commands.shared.fleet_file import FleetState
+from scorer.commands.shared.in_words import answer_of
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.view import instance_of
 from scorer.ranking.estimates.estimate import Estimate
-from scorer.ranking.explanation import explain
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.profile import LoadModel, ProfileError
@@ -96,14 +94,12 @@ def test_an_answer_says_which_mean_it_is() -> None:
     """By resource; what is shown as the mean is what was measured of it."""
     offline = host(one("a", usage={"cpu": 6}, **AGED))
     profile = parse_profile('window = 300\nmean_of = "instances"\nestimate.factor = { cpu = 0.5 }', "mine")
-    said = explain.answer(ranked(offline, profile))["candidates"][0]["resources"]
+    said = answer_of(ranked(offline, profile)).candidates[0].resources
     assert said["cpu"]["of_instances"] == 1.0
     assert (said["cpu"]["mean"], said["cpu"]["credit"], said["cpu"]["debit"]) == (pytest.approx(5.0), 1.0, 0.0)
     assert said["memory"]["of_instances"] == 0.0
-    plain = explain.answer(ranked(offline, {"window": 300}))["candidates"][0]["resources"]
+    plain = answer_of(ranked(offline, {"window": 300})).candidates[0].resources
     assert "of_instances" not in plain["cpu"]
-    answer = explain.answer(ranked(offline, profile))
-    assert msgspec.convert(answer["candidates"][0], Candidate).resources == answer["candidates"][0]["resources"]
 
 
 @given(st.lists(st.sampled_from(["reserve", "confirm", "leave"]), max_size=12), st.randoms(use_true_random=False))

@@ -65,10 +65,10 @@ def query(name: str, **params: Any) -> Query:
     return Query(id=name, method="place", params=msgspec.Raw(msgspec.json.encode(params)))
 
 
-def answered(placements: Placements, *queries: Query) -> list[str]:
+def answered(placements: Placements, *queries: Query) -> list[str | None]:
     """Take queries together and answer them; return the ids that the answers name."""
     placements.taken(queries)
-    return [msgspec.json.decode(placements.place(one))["id"] for one in queries]
+    return [placements.place(one).id for one in queries]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +107,12 @@ def test_two_queries_of_one_id_get_each_its_own_answer(monkeypatch: pytest.Monke
     assert read == ["q"] * 6
 
 
+def test_a_query_that_is_taken_twice_is_answered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also beside a run that its twin is placed with."""
+    placements, _, _ = make(monkeypatch)
+    assert answered(placements, *[query(name, cpu=1) for name in "ababb"]) == list("ababb")
+
+
 def test_a_query_that_cannot_be_read_is_refused_when_its_turn_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The queries taken with it are answered."""
     placements, _, _ = make(monkeypatch)
@@ -114,7 +120,7 @@ def test_a_query_that_cannot_be_read_is_refused_when_its_turn_comes(monkeypatch:
     placements.taken([wrong, fine])
     with pytest.raises(InvalidRequest, match="cpu"):
         placements.place(wrong)
-    assert msgspec.json.decode(placements.place(fine))["machine"] == "m1"
+    assert placements.place(fine).machine == "m1"
 
 
 @pytest.mark.parametrize(
