@@ -25,9 +25,9 @@ def burst(client: Client, view: FleetView, request: Mapping[str, Any], count: in
     started = time.monotonic()
     answers = [client.place(**request, id=f"demo-{n}", ttl_s=120) for n in range(count)]
     took_s = time.monotonic() - started
-    placed = [one["machine"] for answer in answers for one in answer["placed"]]
+    placed = [one.machine for answer in answers for one in answer.placed]
     if len(placed) < count:
-        raise LocalError(f"only {len(placed)} of {count} were placed: {answers[-1]['summary']}")
+        raise LocalError(f"only {len(placed)} of {count} were placed: {answers[-1].summary}")
     used, capacity = view.mean[-1, CPU], view.capacity[CPU]
     fits = np.flatnonzero(used + cores <= capacity)
     rows = [["before", "", "", "", ratio3(spread(used, capacity, cores, []).std)]]
@@ -38,4 +38,4 @@ def burst(client: Client, view: FleetView, request: Mapping[str, Any], count: in
     ):
         rows.append([name, *spread_cells(spread(used, capacity, cores, chosen))])
     took = f"{took_s * 1000:.0f} ms, {count / took_s:.0f}/s through one client"
-    return rows, f"{len(placed)} of {count} reserved in {took}; {answers[-1]['summary']}"
+    return rows, f"{len(placed)} of {count} reserved in {took}; {answers[-1].summary}"

@@ -152,7 +152,7 @@ class Demo:
         wait_until(self._scorer_sees_the_present, SCORER_DEADLINE_S, "the scorer sees fresh data of every machine")
 
     def _scorer_sees_the_present(self) -> bool:
-        return not [one for one in self._client.rank(top=1)["refusals"] if one["filter"] == "fresh"]
+        return not [one for one in self._client.rank(top=1).refusals if one.filter == "fresh"]
 
     def _watch(self, look_s: float, show: Callable[[FleetView], None]) -> FleetView:
         """Show the fleet every ``look_s`` until every window is filled and this machine has reported."""
@@ -208,15 +208,15 @@ class Demo:
         self._console.print()
         self._console.rule("where should 2 cores and 8 GB go?  windward rank --cpu 2 --memory 8G")
         answer = self._client.rank(**REQUEST, top=8)
-        self._print(table(RANKED, [ranked_cells(one) for one in answer["candidates"]], self._screen))
-        self._console.print(answer["summary"], markup=False)
+        self._print(table(RANKED, [ranked_cells(one) for one in answer.candidates], self._screen))
+        self._console.print(answer.summary, markup=False)
 
     def refusals(self) -> None:
         """Rank a request that fits few machines, and one that fits none."""
         for cpu, memory in ((24, "64G"), (500, "1T")):
             answer = self._client.rank(cpu=cpu, memory=memory, top=1)
-            found = answer["machine"] or "no machine fits"
-            self._print(f"{f'{cpu} cores and {memory}:':22} {found:17} {answer['summary']}")
+            found = answer.machine or "no machine fits"
+            self._print(f"{f'{cpu} cores and {memory}:':22} {found:17} {answer.summary}")
 
     def burst(self) -> None:
         """Place many instances, one query each, and compare with simpler ways to choose."""

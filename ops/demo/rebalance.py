@@ -82,8 +82,8 @@ class HotMachine:
 
     def _loads(self, names: list[str]) -> dict[str, tuple[float, int]]:
         """Return the CPU load of machines as a decision sees it, as a share, and how many instances they have."""
-        rows = self._client.machines(names=names)["machines"]
-        return {row["machine"]: (row["resources"]["cpu"]["utilization"] or 0.0, row["instances"]) for row in rows}
+        rows = self._client.machines(names=names).machines
+        return {row.machine: (row.resources["cpu"]["utilization"] or 0.0, row.instances) for row in rows}
 
 
 def hottest_to_be(view: FleetView) -> tuple[str, float]:

@@ -10,6 +10,7 @@ from ops.top.fleet_view import FleetView, Spread
 from schemas.process.tables import Column, Screen, table
 from schemas.resources import CPU, MEMORY, NIC
 from schemas.values.numbers import finite
+from scorer.client import Candidate
 from scorer.commands.shared.show import number, ratio, size
 
 SIMULATED = "sim-"
@@ -57,11 +58,11 @@ def machine_cells(view: FleetView, row: int) -> list[str]:
     ]
 
 
-def ranked_cells(one: Any) -> list[str]:
+def ranked_cells(one: Candidate) -> list[str]:
     """Return one candidate's cells."""
-    cpu, memory = one["resources"]["cpu"], one["resources"]["memory"]
+    cpu, memory = one.resources["cpu"], one.resources["memory"]
     return [
-        *(one["machine"], number(one["score"]), number(one["risk"], 3)),
+        *(one.machine, number(one.score), number(one.risk, 3)),
         *(number(cpu[name]) for name in ("mean", "std", "request")),
         number(cpu["allocatable"], 0),
         *(size(memory[name]) for name in ("mean", "std", "request", "allocatable")),

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from schemas.values.durations import duration
 from schemas.values.hosts import host_id
+from scorer.client import HealthResult
 
 Level = Literal["good", "note", "warning", "error"]
 STALE_S = 60.0
@@ -190,19 +191,18 @@ def version_findings(versions: Mapping[str, Sequence[str]]) -> list[Finding]:
     return [Finding("versions", "good", said)]
 
 
-def scorer_findings(health: Mapping[str, Any], scorers: int, waiting: int) -> list[Finding]:
+def scorer_findings(health: HealthResult, scorers: int, waiting: int) -> list[Finding]:
     """Return the findings on a scorer, from its health and the queries that wait."""
     found = []
-    if not health.get("ready"):
+    if not health.ready:
         found.append(Finding("scorer", "error", "it is not ready: it has not read windows and ledger", "read its log"))
-    if health.get("degraded"):
+    if health.degraded:
         found.append(
-            Finding("scorer", "error", f"degraded: {health['degraded']}", "look at broker, stream app and agents")
+            Finding("scorer", "error", f"degraded: {health.degraded}", "look at broker, stream app and agents")
         )
-    for name in ("ledger_refusal", "ledger_unaccepted"):
-        if health.get(name):
-            found.append(Finding("ledger", "error", str(health[name]), "docs/ledger.md says what to do"))
-    differs = (health.get("ledger_check") or {}).get("differences")
+    for why in filter(None, (health.ledger_refusal, health.ledger_unaccepted)):
+        found.append(Finding("ledger", "error", why, "docs/ledger.md says what to do"))
+    differs = (health.ledger_check or {}).get("differences")
     if differs:
         found.append(
             Finding(
@@ -214,6 +214,6 @@ def scorer_findings(health: Mapping[str, Any], scorers: int, waiting: int) -> li
         )
     if waiting > QUEUE_MAX:
         found.append(Finding("queue", "warning", f"{waiting} queries wait", "start another `windward scorer`"))
-    profile = f"profile {health.get('profile')} of {len(health.get('profiles', ()))}"
-    good = f"{scorers} running, {waiting} queries wait, {health.get('instances')} instances, {profile}"
+    profile = f"profile {health.profile} of {len(health.profiles)}"
+    good = f"{scorers} running, {waiting} queries wait, {health.instances} instances, {profile}"
     return found or [Finding("scorer", "good", good)]

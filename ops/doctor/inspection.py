@@ -36,6 +36,7 @@ from streams.worker.redis_settings import wrong_settings
 from streams.worker.topics import check_topics
 
 CONNECT_S = 2.0
+_PAGE = 10_000
 
 
 class Inspection:
@@ -180,14 +181,12 @@ class Inspection:
     def _placed_on(self) -> Mapping[str, int]:
         try:
             with self._client() as client:
-                rows: list[Any] = []
-                params: dict[str, Any] = {"limit": 10_000}
-                while True:
-                    answer = client.call("instances", params)
-                    rows += answer["instances"]
-                    if not answer["more"]:
-                        return Counter(row["machine"] for row in rows)
-                    params["after"] = rows[-1]["id"]
+                found = client.instances(limit=_PAGE)
+                rows = found.instances
+                while found.more:
+                    found = client.instances(limit=_PAGE, after=rows[-1].id)
+                    rows += found.instances
+                return Counter(row.machine for row in rows)
         except WindwardError:
             return {}  # `_scorers` reports the error
 
@@ -195,10 +194,10 @@ class Inspection:
         waiting = int(server.llen(self._names.queries))
         try:
             with self._client() as client:
-                health = client.call("health", {})
+                health = client.health()
         except WindwardError as error:
             return [Finding("scorer", "error", error.message, "start `windward scorer`")]
-        self._versions["scorer"] = [str(health["version"])]
+        self._versions["scorer"] = [health.version]
         try:
             scorers = int(server.zcard(self._names.scorers))
         except redis.exceptions.NoPermissionError:

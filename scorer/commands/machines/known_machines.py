@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -113,8 +113,3 @@ def _checked(name: str) -> str:
     except Rejected as error:
         raise SettingsError(f"{error.detail}") from None
     return name
-
-
-def names_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names of an answer's machines."""
-    return [row["machine"] for row in rows]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ops.doctor.command import report
 from ops.doctor.findings import (
@@ -17,16 +18,19 @@ from ops.doctor.findings import (
     version_findings,
 )
 from schemas.values.hosts import host_id
+from scorer.client import HealthResult
 
 MACHINE_ID = "3d1219c7c4c5404aaa1f6d2a48adfda4"
 GOOD: dict[str, Any] = {"redis_version": "7.2.0", "aof_enabled": 1, "used_memory": 5e6, "maxmemory": 1e9}
-HEALTH: dict[str, Any] = {
-    "ready": True,
-    "degraded": "",
-    "profiles": ["windward"],
-    "profile": "windward",
-    "instances": 3,
-}
+HEALTH = HealthResult(
+    ready=True, scorer="s", version="1", uptime_s=9.0, machines=1, machines_with_data=1, newest_sample_age_s=1.0,
+    windows_s=[300], instances=3, ledger_change=7, profiles=["windward"], profile="windward",
+)  # fmt: skip
+
+
+def unwell(**changes: Any) -> list[Finding]:
+    """The findings on one scorer that is not as `HEALTH`."""
+    return scorer_findings(replace(HEALTH, **changes), 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -77,11 +81,11 @@ HEALTH: dict[str, Any] = {
         pytest.param(version_findings({"scorer": ["2"], "agents": ["1", "2"]}), "note", "agents 1, 2", "upgrading",
                      id="versions"),
         pytest.param(scorer_findings(HEALTH, 2, 0), "good", "2 running", "", id="scorer"),
-        pytest.param(scorer_findings(HEALTH | {"ready": False}, 1, 0), "error", "not ready", "log", id="not ready"),
-        pytest.param(scorer_findings(HEALTH | {"degraded": "old"}, 1, 0), "error", "old", "broker", id="degraded"),
-        pytest.param(scorer_findings(HEALTH | {"ledger_unaccepted": "emptied"}, 1, 0), "error", "emptied",
+        pytest.param(unwell(ready=False), "error", "not ready", "log", id="not ready"),
+        pytest.param(unwell(degraded="old"), "error", "old", "broker", id="degraded"),
+        pytest.param(unwell(ledger_unaccepted="emptied"), "error", "emptied",
                      "docs/ledger.md", id="unaccepted"),
-        pytest.param(scorer_findings(HEALTH | {"ledger_check": {"differences": 2}}, 1, 0), "warning", "2 sums",
+        pytest.param(unwell(ledger_check={"differences": 2}), "warning", "2 sums",
                      "ledger check --repair", id="sums"),
         pytest.param(scorer_findings(HEALTH, 1, 5_000), "warning", "5000 queries wait", "another", id="queue"),
     ],
