@@ -145,3 +145,23 @@ def test_a_repeated_place_has_the_keys_of_the_first() -> None:
     assert again["repeated"] == 1
     assert (again["profile"], again["score"], again["candidates"]) == ("windward", None, [])
     assert again["machine"] == first["machine"]
+
+
+def test_the_answer_to_a_move_has_the_terms_of_its_ranking() -> None:
+    """Its expected use is by resource, unless the record has it; what does not move has no terms."""
+    scorer = Scorer()
+    for name, declared in (("plain", {}), ("declared", {"expected": {"cpu": 0.5}})):
+        scorer.ask("place", id=name, cpu=1, machine="m1", **declared)
+        scorer.ask("confirm", id=name)
+    moved, begun = (
+        scorer.ask("update", id="plain", machine="m2"),
+        scorer.ask("update", id="plain", machine="", move=True),
+    )
+    for found in (moved, begun):
+        assert found["expected"]["cpu"] == 1.0
+        assert found["candidates"]
+        assert found["fleet"] == 4
+    assert (moved["moved_from"], begun["moved_from"]) == ("m1", None)
+    assert scorer.ask("update", id="declared", machine="m2")["expected"][0] == 0.5
+    resized = scorer.ask("update", id="declared", cpu=0.7)
+    assert (resized["profile"], resized["candidates"], resized["amounts"][0]) == ("", [], 0.7)
