@@ -13,10 +13,11 @@ from pathlib import Path
 
 import msgspec
 
+import schemas
 from schemas.resources import RESOURCES
 from schemas.rpc import results
 
-CLIENT = Path(__file__).parents[1] / "scorer" / "client.py"
+CLIENT = Path(schemas.__file__).parents[1] / "scorer" / "client.py"
 BEGIN = "# ---- made by `python -m schemas.client_results`: the Structs of `schemas.rpc.results`\n"
 END = "# ---- end of what is made\n"
 _AMOUNTS = "".join(f"    {name}: float = 0.0\n" for name in RESOURCES)

@@ -6,10 +6,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from schemas.rpc.results import ConfirmResult, Moving, RankResult, Record, UpdateResult
+from schemas.rpc.results import ConfirmResult, RankResult, Record, UpdateResult
 from scorer.ledger.record.instance import LIVE, Instance
 from scorer.ledger.record.moving import Arrival
-from scorer.ledger.record.moving import Moving as MovingRecord
 from scorer.ledger.record.transition import Transition
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
@@ -23,19 +22,15 @@ _TERMS = tuple(name for name in RankResult.__struct_fields__ if name not in ("ma
 def shown_record(kind: type[_Kind], record: Instance, **more: Any) -> _Kind:
     """Return a record as callers see it, with more fields of the answer."""
     found = msgspec.structs.asdict(record)
-    del found["request"], found["swap"], found["amounts"]
+    del found["request"], found["swap"]  # of the ledger alone; an answer to `update` has another `request`
+    found.update(more)
     if record.rules is not None:
         found["rules"] = msgspec.to_builtins(record.rules)
-    if record.moving is not None:
-        found["moving"] = _moving(record.moving)
-    return kind(**found, **more)
-
-
-def _moving(moving: MovingRecord) -> Moving:
-    found = msgspec.to_builtins(moving)
-    if moving.new is not None:
-        found["new"]["amounts"] = amounts_of(moving.new)
-    return msgspec.convert(found, Moving)
+    if (moving := record.moving) is not None:
+        found["moving"] = msgspec.to_builtins(moving)
+        if moving.new is not None:
+            found["moving"]["new"]["amounts"] = amounts_of(moving.new)
+    return msgspec.convert(found, kind)
 
 
 def amounts_of(record: Instance | Arrival) -> list[float]:
