@@ -101,7 +101,9 @@ FORMATS = (
         lines(lambda one: msgspec.json.encode(msgspec.json.decode(one, type=Query))),
     ),
     Golden("schemas/golden/reply.v1.jsonl", lambda: _lines(messages.REPLIES), lines(_reply)),
-    Golden("streams/state/golden/vitals.v1.bin", _of_state(encode_vitals), lambda raw: encode_vitals(decode_vitals(raw))),
+    Golden(
+        "streams/state/golden/vitals.v1.bin", _of_state(encode_vitals), lambda raw: encode_vitals(decode_vitals(raw))
+    ),
     Golden(
         "streams/state/golden/position.v1.bin",
         _of_state(lambda ring: encode_position(ring, states.POSITION)),

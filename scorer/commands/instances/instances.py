@@ -17,10 +17,8 @@ from schemas.process.tables import Column, Screen, table
 from schemas.process.terminal import screen
 from schemas.process.verbs import chosen
 from schemas.resources import RESOURCES
-
-from scorer.commands.instances import confirm
 from scorer.client import InstanceRow, InstancesResult, InstanceUsage, ReleaseResult, WindwardError
-
+from scorer.commands.instances import confirm
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import age, ago, amount, amounts_in_words, resources, time_of
 from scorer.settings import ClientSettings, LedgerSettings
