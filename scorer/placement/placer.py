@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from schemas.rpc.request import InvalidRequest, Request
-from scorer.ledger.record.digest import request_digests
+from scorer.ledger.record.digest import request_digest
 from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
@@ -80,7 +80,7 @@ class Placing:
         deadline: float = 0.0,
     ) -> Steps[Placement]:
         """Do the same in steps of about `STEP_S`; each step uses the newest snapshot and the present ledger."""
-        digests = digests or [request_digests(request) for request in requests]
+        digests = digests or [request_digest(request) for request in requests]
         calls = calls or [NO_QUERY] * len(requests)
         placement = Placement(list(requests), [None] * len(requests))
         if len(requests) > TOGETHER_MAX and (why := together(requests[0])):

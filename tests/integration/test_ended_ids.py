@@ -17,7 +17,7 @@ from schemas.names import Names
 from schemas.rpc.envelope import DEADLINE_S
 from schemas.rpc.request import Request, read_request
 from scorer.client import Client, WindwardError
-from scorer.ledger.record.digest import request_digest, request_digests
+from scorer.ledger.record.digest import request_digest
 from scorer.ledger.record.transition import Call, Candidate, Wanted
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
@@ -295,10 +295,10 @@ def ledger(valkey: Valkey, names: Names) -> Iterator[Ledger]:
     wire.close()
 
 
-def wanted(instance_id: str, request: Request, call: Call, *, digests: str = "") -> Wanted:
+def wanted(instance_id: str, request: Request, call: Call) -> Wanted:
     """Return an instance that may go to one machine."""
     record = msgspec.structs.replace(instance_of(request, "", 0.0, instance_id), request=request_digest(request))
-    return Wanted(record, request.ttl_s, [Candidate("m0", -1)], call, digests or request_digests(request))
+    return Wanted(record, request.ttl_s, [Candidate("m0", -1)], call)
 
 
 def test_past_its_deadline_by_the_servers_clock_a_step_does_nothing(ledger: Ledger) -> None:
@@ -312,19 +312,6 @@ def test_past_its_deadline_by_the_servers_clock_a_step_does_nothing(ledger: Ledg
     found = ledger.find("a")
     assert found is not None
     assert (found.state, found.version) == ("reserved", 1)
-
-
-def test_a_digest_from_before_the_upgrade_is_the_same_request(ledger: Ledger) -> None:
-    """To earlier releases the lifetime counted: their records are known again with it, and are others without."""
-    with_ttl = read_request({"cpu": 1, "ttl_s": 77})
-    new, former = request_digests(with_ttl).split()
-    old = wanted("a", with_ttl, Call(), digests=former)
-    old = old._replace(instance=msgspec.structs.replace(old.instance, request=former))
-    ledger.reserve([old])
-    assert ledger.reserve([wanted("a", with_ttl, Call("q1"))]).outcomes[0].kind == "known"
-    other = wanted("a", read_request({"cpu": 2, "ttl_s": 77}), Call("q2"))
-    assert ledger.reserve([other]).outcomes[0].kind == "other"
-    assert new == request_digest(read_request({"cpu": 1})) == request_digests(read_request({"cpu": 1}))
 
 
 def test_two_clients_of_one_name(valkey: Valkey, module_names: Names, running: subprocess.Popen[bytes]) -> None:

@@ -100,6 +100,7 @@ instances = st.builds(
     role=st.sampled_from(["master", "replica"]),
     priority_class=st.sampled_from(["prod", "prod", "batch", "free"]),
     request=st.sampled_from(["q1", "q2"]),
+    labels=st.sampled_from([{}, {"moving_from": '"new":{', "moving": '}}\n"}'}]),
 )
 
 

@@ -3,14 +3,14 @@
 In a record amounts are by resource name in whole units (`scorer.ledger.record.units`); a name that is absent or null
 was not given, which counts as 0 and is not the same as a 0 that was given:
 
-    {"version":7,"state":"reserved","machine":"m1","reserved_at":1.0,"started_at":0.0,"expires_at":301.0,"ended_at":0.0,
+    {"version":7,"generation":7,"state":"reserved","machine":"m1","reserved_at":1.0,...,"expires_at":301.0,"ended_at":0.0,
     "id":"a","amounts":{"cpu":500000,"memory":1000000000},"priority_class":"prod","counts":["port 6379"],"ports":[6379]}
 
 The scripts write the first line, the scorer the rest (the tail). Unknown fields are ignored. Records of the ledger's
 format 1 are read, too: there amounts, limits and expected are lists of base units in the order cpu, memory, nic. A
 field that a later release adds goes into the tail and needs no new format.
 
-A moving instance has ``moving``, which the scripts put at the end. It holds ``machine``, where it is confirmed, and the
+A moving instance has ``moving`` in the first line. It holds ``machine``, where it is confirmed, and the
 machine that it moves to (`machines_of`, `arriving`), there perhaps with other amounts (`scorer.ledger.record.moving`).
 """
 
@@ -71,7 +71,7 @@ class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc
     version: int = 0
     """The ledger's change number of its last transition."""
     generation: int = 0
-    """Which reservation of its id: the number of the change that made it; 0 from before there were generations."""
+    """Which reservation of its id: the number of the change that made it; 0 before it is written."""
     rules: Rules | None = None
     """Where its request said it may go; None where it said nothing, or before records had it."""
     moving: Moving | None = None
@@ -95,7 +95,6 @@ class _Tail(msgspec.Struct, omit_defaults=True):
     kind: str = ""
     request: str = ""
     swap: tuple[str, ...] = ()
-    generation: int = 0
     rules: Rules | None = None
 
 
@@ -140,7 +139,6 @@ def record_tail(instance: Instance) -> bytes:
             instance.kind,
             instance.request,
             instance.swap,
-            instance.generation,
             instance.rules,
         )
     )[1:-1]

@@ -40,8 +40,6 @@ class Wanted(NamedTuple):
     ttl_s: float
     candidates: Sequence[Candidate]
     call: Call = NO_QUERY
-    digests: str = ""
-    """The digests that the record of an equal request may have, separated by a space; "": the instance's own."""
 
 
 class Change(NamedTuple):
@@ -50,6 +48,30 @@ class Change(NamedTuple):
     old: Instance
     new: Instance
     candidates: Sequence[Candidate]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A machine or a cluster whose sums or counts differ from those of its instances; or an instance that will not end.
+
+    An instance is one that is reserved or moves, and is not, or with another time, among those that the scripts end.
+    """
+
+    kind: str
+    """``machine``, ``cluster`` or ``instance``."""
+    name: str
+    what: str
+    """What differs, in words."""
+    row: bytes
+    """The row as it was read; b"": there is none, as of an instance."""
+    sums: str = ""
+    """Of a machine: the true sums, as the repair script reads them."""
+    members: int = 0
+    """Of a cluster: how many instances it has."""
+    counts: tuple[tuple[str, bytes, int], ...] = ()
+    """For each wrong count: what it counts, the count as it was read, the true one."""
+    instance: Instance | None = None
+    """One of the instances there; of an instance, itself."""
 
 
 Kind = Literal[

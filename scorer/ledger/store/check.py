@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scorer.ledger.record.instance import Instance, as_held, counts_of, sums_of
+from scorer.ledger.record.transition import Difference
 from scorer.ledger.record.units import SUMS
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
@@ -27,28 +28,6 @@ TIME_S = 0.001
 """Times that differ by less are the same."""
 
 Sums = dict[str, dict[str, int]]
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A machine or a cluster whose sums or counts differ from those of its instances; or an instance that will not end.
-
-    An instance is one that is reserved or moves, and is not, or with another time, among those that the scripts end.
-    """
-
-    kind: str
-    """``machine``, ``cluster`` or ``instance``."""
-    name: str
-    what: str
-    """What differs, in words."""
-    row: bytes
-    """The row as it was read; b"": there is none, as of an instance."""
-    sums: str
-    """The true sums, or the true number of a cluster's instances, as the repair script reads them."""
-    counts: tuple[tuple[str, bytes, int], ...] = ()
-    """For each wrong count: what it counts, the count as it was read, the true one."""
-    instance: Instance | None = None
-    """One of the instances there; of an instance, itself."""
 
 
 @dataclass
@@ -139,7 +118,7 @@ class Check:
         Raises PermissionError when the lease has passed to another.
         """
         for one in found.differences:
-            outcome = self._ledger.repair(number, one.kind, one.name, one.row, one.sums, one.instance, one.counts)
+            outcome = self._ledger.repair(number, one)
             if outcome == "fenced":
                 raise PermissionError("another check has begun: its lease is newer")
             found.repaired += outcome == "done"
@@ -180,7 +159,7 @@ class Check:
             what = [f"{packed(sums) or 'nothing'} is {packed(true) or 'nothing'}"] * (sums != true)
             what += [f"{one} {raw.decode() or 0} is {n}" for one, raw, n in wrong]
             some = here[0] if here else None
-            found.differences.append(Difference("machine", name, "; ".join(what), row, packed(true), wrong, some))
+            found.differences.append(Difference("machine", name, "; ".join(what), row, packed(true), 0, wrong, some))
         return again
 
     def _clusters(self, names: list[str], found: Checked) -> list[str]:
@@ -200,7 +179,7 @@ class Check:
             if count != len(here):
                 some = here[0] if here else None
                 what = f"{count} instances is {len(here)}"
-                found.differences.append(Difference("cluster", name, what, row, str(len(here)), (), some))
+                found.differences.append(Difference("cluster", name, what, row, "", len(here), (), some))
         return []
 
     def _ends(self, ids: list[str], found: Checked) -> list[str]:
@@ -218,7 +197,7 @@ class Check:
             if one.moving is not None:
                 what = what or _late("move ends", one.moving.until, moving.get(name))
             if what:
-                found.differences.append(Difference("instance", name, what, b"", "", (), one))
+                found.differences.append(Difference("instance", name, what, b"", instance=one))
         return again
 
     def _version(self, name: str) -> int:

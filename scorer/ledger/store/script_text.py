@@ -24,8 +24,8 @@ _NAME = re.compile(r"\b[A-Z_]{2,}\b")
 def script_text(name: str, **constants: str) -> str:
     """Return a transition's script; ``constants`` are put in instead of those in ``ledger.lua`` with these names."""
     shared, own = (_COMMENT.sub("", (_LUA / f"{part}.lua").read_text()) for part in ("ledger", name))
-    values = {**dict(_CONSTANT.findall(shared)), "SCRIPT": f"'{name}'", **constants}
-    text = _with_functions(_CONSTANT.sub("", shared), own)
+    values = {**dict(_CONSTANT.findall(shared + own)), "SCRIPT": f"'{name}'", **constants}
+    text = _with_functions(*(_CONSTANT.sub("", part) for part in (shared, own)))
     text = _NAME.sub(lambda found: values.get(found[0], found[0]), text)
     return re.sub(r"\n\s*\n", "\n", text).lstrip()
 

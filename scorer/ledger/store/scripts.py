@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from scorer.ledger.record.arguments import candidates_in_script, given, in_call, reasons_in_words
 from scorer.ledger.record.instance import Instance, copy_with, read_record, record_tail, with_arrival
-from scorer.ledger.record.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
+from scorer.ledger.record.transition import NO_QUERY, Call, Candidate, Change, Difference, Outcome, Transition, Wanted
 from scorer.ledger.store.runner import ScriptRunner
 
 
@@ -35,14 +35,7 @@ class Ledger(ScriptRunner):
         for one in wanted:
             instance = one.instance
             tail, candidates = record_tail(instance), candidates_in_script(instance, one.candidates)
-            arguments += [
-                instance.id,
-                one.digests or instance.request,
-                repr(float(one.ttl_s)),
-                tail,
-                candidates,
-                *in_call(one.call),
-            ]
+            arguments += [instance.id, instance.request, repr(float(one.ttl_s)), tail, candidates, *in_call(one.call)]
         result = self._run("reserve", dry_run, *arguments, meanwhile=meanwhile)
         outcomes = []
         changes = _changes(result)
@@ -104,13 +97,14 @@ class Ledger(ScriptRunner):
         """
         arguments: list[str | bytes | float] = []
         for change in changes:
+            tail, there, moving = b"", b"", change.old.moving
+            if change.new is not change.old:
+                tail = record_tail(change.new)
+                if moving is not None and moving.new is not None:
+                    there = record_tail(with_arrival(copy_with(change.new, moving=moving)))
             candidates = candidates_in_script(change.new, change.candidates)
-            tail = b"" if change.new is change.old else record_tail(change.new)
-            there, moving = b"", change.old.moving
-            if tail and moving is not None and moving.new is not None:
-                there = b"{" + record_tail(with_arrival(copy_with(change.new, moving=moving))) + b"}"
-            arguments += [change.old.id, change.old.version, tail, candidates, there]
-        return self._update(changes, arguments, generation, expected_change, call, dry_run)
+            arguments += [change.old.id, change.old.version, tail, there, candidates]
+        return self._update("change", 0.0, changes, arguments, generation, expected_change, call, dry_run)
 
     def begin_move(
         self,
@@ -129,20 +123,24 @@ class Ledger(ScriptRunner):
         ``old``: the record as it was read; the outcome is ``stale`` when it has changed since.
         ``new``: the record on the target, when the move changes amounts, limits, expected use or rules.
         """
-        seconds, tail = repr(max(lasts_s, 1e-6)), b"" if new is None else record_tail(new)
-        arguments = (old.id, old.version, tail, candidates_in_script(new or old, candidates), seconds)
+        there = b"" if new is None else record_tail(new)
+        arguments = (old.id, old.version, b"", there, candidates_in_script(new or old, candidates))
         change = Change(old, old, candidates)
-        return self._update([change], arguments, generation, expected_change, call, dry_run)
+        return self._update(
+            "begin", max(lasts_s, 1e-6), [change], arguments, generation, expected_change, call, dry_run
+        )
 
     def cancel_move(
         self, old: Instance, *, generation: int | None = None, call: Call = NO_QUERY, dry_run: bool = False
     ) -> Transition:
         """End a move: the instance stays where it is, and the machine that it was to move to is freed."""
-        arguments = (old.id, old.version, "", "", "0")
-        return self._update([Change(old, old, [])], arguments, generation, -1, call, dry_run)
+        arguments = (old.id, old.version, b"", b"", b"")
+        return self._update("cancel", 0.0, [Change(old, old, [])], arguments, generation, -1, call, dry_run)
 
     def _update(
         self,
+        what: Literal["change", "begin", "cancel"],
+        lasts_s: float,
         changes: Sequence[Change],
         arguments: Sequence[str | bytes | float],
         generation: int | None,
@@ -150,7 +148,8 @@ class Ledger(ScriptRunner):
         call: Call,
         dry_run: bool,
     ) -> Transition:
-        result = self._run("update", dry_run, *in_call(call), given(generation), expected_change, *arguments)
+        asked = (*in_call(call), given(generation), expected_change, what, repr(lasts_s))
+        result = self._run("update", dry_run, *asked, *arguments)
         if result[3][0] == "conflict":
             _, number, reasons, *first = result[3]
             candidates = changes[int(number) - 1].candidates[int(first[0]) - 1 if first else 0 :]
@@ -178,20 +177,11 @@ class Ledger(ScriptRunner):
         kind, what = self._run("lease", False, name, holder, lasts_s)[3]
         return (int(what), holder) if kind == "held" else (None, what)
 
-    def repair(
-        self,
-        number: int,
-        kind: str,
-        name: str,
-        row: bytes,
-        sums: str,
-        instance: Instance | None = None,
-        counts: Sequence[tuple[str, bytes, int]] = (),
-    ) -> str:
+    def repair(self, number: int, wrong: Difference) -> str:
         """Replace the sums of a machine or cluster, or write an instance again (repair.lua); return the result."""
-        some = (instance.id, instance.version) if instance is not None else ("", 0)
-        arguments = [number, kind, name, row, sums, *some, *(field for one in counts for field in one)]
-        return self._run("repair", False, *arguments)[3]  # type: ignore[no-any-return]
+        some = ("", 0) if wrong.instance is None else (wrong.instance.id, wrong.instance.version)
+        arguments = [number, wrong.kind, wrong.name, wrong.row, wrong.sums, wrong.members, *some]
+        return self._run("repair", False, *arguments, *(field for one in wrong.counts for field in one))[3]  # type: ignore[no-any-return]
 
     def rename(self, old: str, new: str, version: int, ids: Sequence[str]) -> bool:
         """Give a machine another name in the records of all instances that are on it or move to it.

@@ -14,10 +14,10 @@ from scorer.placement.offers.limits import limits
 from scorer.ranking.ranking import Ranking
 
 
-def wanted(request: Request, digests: str, call: Call, now_s: float, candidates: Sequence[Candidate]) -> Wanted:
-    """Return the instance that the script is to reserve; ``digests``: those that an equal request's record may have."""
-    record = msgspec.structs.replace(instance_of(request, "", now_s), request=digests.partition(" ")[0])
-    return Wanted(record, request.ttl_s, candidates, call, digests)
+def wanted(request: Request, digest: str, call: Call, now_s: float, candidates: Sequence[Candidate]) -> Wanted:
+    """Return the instance that the script is to reserve; ``digest``: that of its request."""
+    record = msgspec.structs.replace(instance_of(request, "", now_s), request=digest)
+    return Wanted(record, request.ttl_s, candidates, call)
 
 
 def candidates(version: Callable[[str], int], ranking: Ranking, rows: list[int], request: Request) -> list[Candidate]:

@@ -11,7 +11,7 @@ from schemas.resources import RESOURCES
 from schemas.rpc.parameters import BATCH_MAX
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.rpc.results import Line, PlaceResult, RankResult
-from scorer.ledger.record.digest import request_digests
+from scorer.ledger.record.digest import request_digest
 from scorer.ledger.record.instance import Instance
 from scorer.placement.choosing.plan import expand
 from scorer.placement.choosing.steps import Steps, drain
@@ -30,7 +30,7 @@ class Batch(NamedTuple):
     requests: list[Request]
     """Each has its id and stands for one instance."""
     digests: list[str]
-    """`scorer.ledger.record.digest.request_digests` of each: what tells two requests under one id apart."""
+    """`scorer.ledger.record.digest.request_digest` of each: what tells two requests under one id apart."""
     single: bool
     """Whether the query asks for one instance, so that its answer has the line of that one at the top level."""
 
@@ -53,7 +53,7 @@ def read_steps(params: dict[str, Any], query_id: str) -> Steps[Batch]:
         request = request if request.id else msgspec.structs.replace(request, id=query_id)
         check_id(request.id)
         requests = expand(request)
-        return Batch(requests, [request_digests(request)] * len(requests), request.count == 1)
+        return Batch(requests, [request_digest(request)] * len(requests), request.count == 1)
     shared = {name: value for name, value in params.items() if name != "instances"}
     for name in shared:
         if name not in _SHARED:
@@ -73,7 +73,7 @@ def read_steps(params: dict[str, Any], query_id: str) -> Steps[Batch]:
         request = request if request.id else msgspec.structs.replace(request, id=f"{query_id}-{position + 1}")
         expanded = expand(request)
         requests += expanded
-        digests += [request_digests(request)] * len(expanded)
+        digests += [request_digest(request)] * len(expanded)
         if len(requests) > BATCH_MAX:
             raise InvalidRequest(f"instances: more than {BATCH_MAX}")
         if (position + 1) % _READ_STEP == 0:

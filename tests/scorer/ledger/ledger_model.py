@@ -162,7 +162,7 @@ class LedgerModel:
         saved = (dict(self.records), dict(self.touched), self.change, len(self.log))
         own: set[str] = set()
         outcomes: list[Outcome] = []
-        for instance, ttl_s, candidates, call, digests in wanted:
+        for instance, ttl_s, candidates, call in wanted:
             known = self.records.get(instance.id)
             known = known if known and known.state in LIVE else None
             acted = self._acted(call, "reserve", instance.id)
@@ -173,7 +173,7 @@ class LedgerModel:
                 outcomes.append(Outcome("gone"))
                 continue
             if known:
-                same = acted is not None or known.request in (digests or instance.request).split()
+                same = acted is not None or known.request == instance.request
                 outcomes.append(Outcome("known" if same else "other", known))
                 continue
             reasons = []

@@ -13,18 +13,25 @@ A move is confirmed when ARGV[5] is the machine it goes to, and nothing else con
 Result: {"done", record}, {"repeat", record}, {"ended", record}, {"elsewhere", record}, {"generation", record} (it is
 another one), {"moving", record} (another move there is under way), {"gone"} (what the query confirmed before has ended
 and another generation came), {"late"} or {"unknown"}. ]]
+local ID = ARGV[4]
+local MACHINE = ARGV[5]
+local STARTED_AT = ARGV[6]
+local GENERATION = ARGV[7]
+local QUERY = ARGV[8]
+local DEADLINE = ARGV[9]
+local MOVE = ARGV[10]
 sweep(SWEEP_MAX)
-local record, result, again = target(ARGV[4], ARGV[7], ARGV[8], ARGV[9])
+local record, result, again = target(ID, GENERATION, QUERY, DEADLINE)
 if result then
   -- nothing to do
-elseif record.moving and record.moving.to == ARGV[5] and not again then
-  if ARGV[10] == '' or ARGV[10] == string.format('%.0f', record.moving.number) then
-    arrive(record, ARGV[6] ~= '' and math.min(tonumber(ARGV[6]), now) or now)
+elseif record.moving and record.moving.to == MACHINE and not again then
+  if MOVE == '' or MOVE == string.format('%.0f', record.moving.number) then
+    arrive(record, STARTED_AT ~= '' and math.min(tonumber(STARTED_AT), now) or now)
     result = 'done'
   else
     result = 'moving'
   end
-elseif ARGV[5] ~= '' and record.machine ~= ARGV[5] then
+elseif MACHINE ~= '' and record.machine ~= MACHINE then
   result = 'elsewhere'
 elseif record.state == 'confirmed' then
   result = 'repeat'
@@ -32,10 +39,10 @@ elseif record.state ~= 'reserved' then
   result = 'ended'
 else
   record.state, record.expires_at = 'confirmed', 0
-  record.started_at = ARGV[6] ~= '' and math.min(tonumber(ARGV[6]), now) or now
+  record.started_at = STARTED_AT ~= '' and math.min(tonumber(STARTED_AT), now) or now
   changed(record)
   result = 'done'
 end
-if not again and (result == 'done' or result == 'repeat') then remember(ARGV[8], ARGV[9], record) end
+if not again and (result == 'done' or result == 'repeat') then remember(QUERY, DEADLINE, record) end
 commit()
 return answer({result, record and shown(record) or nil})

@@ -3,4 +3,5 @@
 ARGV[4] how many at most
 
 Result: how many were due, reservations and moves. ]]
-return answer(sweep(tonumber(ARGV[4])))
+local MOST = ARGV[4]
+return answer(sweep(tonumber(MOST)))

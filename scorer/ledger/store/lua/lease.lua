@@ -7,11 +7,13 @@ ARGV[6] for how many seconds; 0 gives it up
 Result: {"held", number} or {"elsewhere", holder}. The number rises by one whenever the lease changes hands, and when a
 holder takes it again after it had run out. A script that is given an older number refuses to write (is_fenced): its
 caller was frozen, or cut off, and another has taken its place. ]]
-local name, holder, seconds = ARGV[4], ARGV[5], tonumber(ARGV[6])
-local found = redis.call('HMGET', LEASES, name .. ' number', name .. ' holder', name .. ' until')
+local NAME = ARGV[4]
+local HOLDER = ARGV[5]
+local LASTS_S = ARGV[6]
+local found = redis.call('HMGET', LEASES, NAME .. ' number', NAME .. ' holder', NAME .. ' until')
 local number, held = tonumber(found[1] or '0'), found[3] and tonumber(found[3]) > now
-if held and found[2] ~= holder then return answer({'elsewhere', found[2]}) end
+if held and found[2] ~= HOLDER then return answer({'elsewhere', found[2]}) end
 if not held then number = number + 1 end
-redis.call('HSET', LEASES, name .. ' number', string.format('%.0f', number), name .. ' holder', holder,
-  name .. ' until', string.format('%.6f', now + seconds))
+redis.call('HSET', LEASES, NAME .. ' number', string.format('%.0f', number), NAME .. ' holder', HOLDER,
+  NAME .. ' until', string.format('%.6f', now + tonumber(LASTS_S)))
 return answer({'held', string.format('%.0f', number)})

@@ -1,5 +1,6 @@
---[[ Functions shared by the transitions of the ledger. A script begins with those that it uses; each local in capitals is
-a constant, and its value is put in where it is used (`scorer.ledger.store.script_text`). SCRIPT is the script's name.
+--[[ Functions shared by the transitions of the ledger. A script begins with those that it uses; each local in capitals, a
+script's own among them, is a constant: its value is put in where it is used (`scorer.ledger.store.script_text`). Each argument
+has such a name, and one meaning. SCRIPT is the script's name.
 A script first plans on copies (rows, counts, clusters), then writes everything at once (commit), so it never stops
 halfway.
 
@@ -57,14 +58,21 @@ ARGV[2] log length
 ARGV[3] "<seconds> <count>": how long an ended id stays known, and how many of them
 ARGV[4...] as the script says
 
-A record is one JSON object whose first line holds what transitions change (version, state, machine, times); the rest
-(the tail) came from the scorer and is passed on byte for byte, since encoding it here would cut its numbers to 14
-digits; a new generation is put at its end here. Of the tail the scripts read: `generation`; `amounts` {resource: whole units} and `maxmemory`, null or absent: not given,
-adds nothing; `priority_class`; `counts` [what, ...]; `cluster`; `request`. Of a moving instance they put at the end of the
-stored tail `moving` {to, since, until, number: the change that began it, new: its tail there, where that is another} and, for the scripts that came before moves and add
-up what stands there, `moving_from`: the machine it moves to. The units are the scorer's
-(`scorer.ledger.record.units`): nothing is scaled here, so scripts of releases that know different resources keep each other's
-sums. Sums are whole numbers, so they never drift.
+A record is one JSON object in lines. The first is what the scripts write: version, generation, state, machine, times and,
+of a moving instance, `moving` {to, since, until, number: the change that began it}. The last is the record's tail, which
+came from the scorer and is passed on byte for byte, since encoding it here would cut its numbers to 14 digits. A move to
+another size has `new` in `moving`: what the tail becomes, on a line of its own. JSON has no line break within a text, so a
+tail is taken by its line, whatever it says; nothing is ever looked for in one:
+
+    {"version":9,...,"ended_at":0.000000,"moving":{"to":"m2",...,"number":9,"new":{
+    <the tail there>
+    }},
+    <the tail>}
+
+Of a tail the scripts read: `amounts` {resource: whole units} and `maxmemory`, null or absent: not given, adds nothing;
+`priority_class`; `counts` [what, ...]; `cluster`; `request`. The units are the scorer's (`scorer.ledger.record.units`): nothing
+is scaled here, so scripts of releases that know different resources keep each other's sums. Sums are whole numbers, so
+they never drift.
 
 A machine's row has a group of sums for each priority class that is there: `instances` (how many), `maxmemory` and each
 resource. Candidates come one a line, so that only those are read that are tried: [machine, version, most, ...], after a
@@ -75,8 +83,7 @@ A version is the number of the last change that touched a machine or cluster; an
 has to be kept for it: equal versions mean equal contents.
 
 What later releases add needs no other format number, since a record's tail and the head are open, sums and counts have
-names, and nothing reads a key it does not know: a sum by class is there; the leavers and the moves are keys of their own.
-The scripts that came before moves hold and free both machines, by `moving_from`; an update by them ends the move.
+names, and nothing reads a key it does not know.
 
 Every script returns {epoch, change before, {records changed, in order}, results}, packed by MessagePack (as one text,
 since the server is slow to send tables in tables); where a result has a record it is its number among the changed, or
@@ -181,14 +188,16 @@ local function count_of(machine, what)
   return found, field
 end
 
+-- A record by its text; its tails are whole lines of it.
 local function decode(value, id)
   local record = cjson.decode(value)
-  record.tail = string.sub(value, string.find(value, '\n', 1, true) + 1, -2)
-  if record.moving then
-    local own, moves = string.match(record.tail, '^(.*),"moving_from":(.*)$')
-    record.tail = own
-    if record.moving.new then record.moving.tail = string.match(moves, '"new":{(.*)}}$') end
+  local line = string.find(value, '\n', 1, true)
+  if record.moving and record.moving.new then
+    local last = string.find(value, '\n', line + 1, true)
+    record.moving.tail = string.sub(value, line + 1, last - 1)
+    line = string.find(value, '\n', last + 1, true)
   end
+  record.tail = string.sub(value, line + 1, -2)
   record.id = record.id or id
   return record
 end
@@ -196,17 +205,16 @@ end
 local function encode(record)
   local moves, moving = '', record.moving
   if moving then
-    local to = cjson.encode(moving.to)
-    moves = string.format(',"moving_from":%s,"moving":{"to":%s,"since":%.6f,"until":%.6f,"number":%.0f', to, to,
-      moving.since, moving['until'], moving.number or 0) .. (moving.tail and ',"new":{' .. moving.tail .. '}}' or '}')
+    moves = string.format('"moving":{"to":%s,"since":%.6f,"until":%.6f,"number":%.0f', cjson.encode(moving.to),
+      moving.since, moving['until'], moving.number or 0) .. (moving.tail and ',"new":{\n' .. moving.tail .. '\n}},' or '},')
   end
   return string.format(
-    '{"version":%.0f,"state":"%s","machine":%s,"reserved_at":%.6f,"started_at":%.6f,"expires_at":%.6f,"ended_at":%.6f,\n%s%s}',
-    record.version or 0, record.state, cjson.encode(record.machine), record.reserved_at or 0, record.started_at or 0,
-    record.expires_at or 0, record.ended_at or 0, record.tail, moves)
+    '{"version":%.0f,"generation":%.0f,"state":"%s","machine":%s,"reserved_at":%.6f,"started_at":%.6f,"expires_at":%.6f,'
+      .. '"ended_at":%.6f,%s\n%s}',
+    record.version or 0, record.generation or 0, record.state, cjson.encode(record.machine), record.reserved_at or 0,
+    record.started_at or 0, record.expires_at or 0, record.ended_at or 0, moves, record.tail)
 end
 
--- The generation of a record; "0" for one written before generations existed.
 local function generation_of(record)
   return string.format('%.0f', record.generation or 0)
 end
@@ -428,13 +436,14 @@ local function keep(record, value, old)
     for _ = 1, math.min(count - tonumber(ended_max), 2) do
       local version, id = string.match(redis.call('LPOP', ENDED), '^(%d+) (.*)$')
       local oldest = redis.call('GET', ENDED .. ':' .. id)
-      if oldest and string.match(oldest, '^{"version":(%d+)') == version then redis.call('DEL', ENDED .. ':' .. id) end
+      local first = string.format('{"version":%s,', version)
+      if oldest and string.sub(oldest, 1, #first) == first then redis.call('DEL', ENDED .. ':' .. id) end
     end
     if (record.started_at or 0) > 0 then left, left_at = value, record.ended_at end
   elseif old.machine ~= record.machine and (old.started_at or 0) > 0 then
     left_at = record.started_at
-    left = encode({version = record.version, state = 'released', machine = old.machine, reserved_at = old.reserved_at,
-      started_at = old.started_at, expires_at = 0, ended_at = left_at, tail = old.tail})
+    left = encode({version = record.version, generation = old.generation, state = 'released', machine = old.machine,
+      reserved_at = old.reserved_at, started_at = old.started_at, expires_at = 0, ended_at = left_at, tail = old.tail})
   end
   if not left then return end
   redis.call('ZADD', LEAVERS, string.format('%.6f', left_at), left)
@@ -462,7 +471,6 @@ local function commit(always)
     record.version = change
     if record.new then
       record.new, record.generation = nil, change
-      record.tail = record.tail .. string.format(',"generation":%.0f', change)
     end
     if record.moving then
       record.moving.number = record.moving.number or change

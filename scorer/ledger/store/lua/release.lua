@@ -8,11 +8,16 @@ ARGV[8] its deadline, epoch seconds (0: none)
 
 Result: {"done", record}, {"repeat", record} (it had ended before), {"elsewhere", record}, {"generation", record} (it
 is another one), {"gone"} (what the query ended before has been followed by others), {"late"} or {"unknown"}. ]]
+local ID = ARGV[4]
+local MACHINE = ARGV[5]
+local GENERATION = ARGV[6]
+local QUERY = ARGV[7]
+local DEADLINE = ARGV[8]
 sweep(SWEEP_MAX)
-local record, result, again = target(ARGV[4], ARGV[6], ARGV[7], ARGV[8])
+local record, result, again = target(ID, GENERATION, QUERY, DEADLINE)
 if result then
   -- nothing to do
-elseif ARGV[5] ~= '' and record.machine ~= ARGV[5] then
+elseif MACHINE ~= '' and record.machine ~= MACHINE then
   result = 'elsewhere'
 elseif is_live(record) then
   finish(record, 'released', now)
@@ -20,6 +25,6 @@ elseif is_live(record) then
 else
   result = 'repeat'
 end
-if not again and (result == 'done' or result == 'repeat') then remember(ARGV[7], ARGV[8], record) end
+if not again and (result == 'done' or result == 'repeat') then remember(QUERY, DEADLINE, record) end
 commit()
 return answer({result, record and shown(record) or nil})

@@ -10,25 +10,29 @@ of the log has the old name in a second field, `renamed`. Instances under the ne
 names ends: they are one machine.
 
 Result: "done", or "changed" (the machine is not as it was read: read it again). ]]
+local OLD_NAME = ARGV[4]
+local NEW_NAME = ARGV[5]
+local VERSION = ARGV[6]
+local FIRST = 7
 sweep(SWEEP_MAX)
-local from, to = ARGV[4], ARGV[5]
 local ids = {}
-for position = 7, #ARGV do ids[#ids + 1] = ARGV[position] end
+for position = FIRST, #ARGV do ids[#ids + 1] = ARGV[position] end
 local found = fetch(ids)
-if row(from).version ~= tonumber(ARGV[6]) then return answer('changed') end
+if row(OLD_NAME).version ~= tonumber(VERSION) then return answer('changed') end
 for _, id in ipairs(ids) do
   local record = found[id]
-  local here = record and is_live(record) and (record.machine == from or (record.moving and record.moving.to == from))
+  local moving = record and record.moving
+  local here = record and is_live(record) and (record.machine == OLD_NAME or (moving and moving.to == OLD_NAME))
   if not here then return answer('changed') end
 end
 for _, id in ipairs(ids) do
   local old = found[id]
   local new = copy_of(old)
-  new.renamed = from
-  if new.machine == from then new.machine = to end
+  new.renamed = OLD_NAME
+  if new.machine == OLD_NAME then new.machine = NEW_NAME end
   if new.moving then
     new.moving = copy_of(new.moving)
-    if new.moving.to == from then new.moving.to = to end
+    if new.moving.to == OLD_NAME then new.moving.to = NEW_NAME end
     if new.moving.to == new.machine then new.moving = nil end
   end
   hold(old, -1)

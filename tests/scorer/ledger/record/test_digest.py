@@ -18,6 +18,7 @@ from scorer.ledger.record.digest import request_digest
         ({"cpu": 1, "count": 2}, {"cpu": 1, "count": 3}, False),
         ({"ports": [1]}, {"ports": [2]}, False),
         ({"ttl_s": 5}, {"ttl_s": 6}, True),
+        ({"cpu": 0}, {}, False),
     ],
 )
 def test_digests_tell_requests_apart(one: dict[str, object], other: dict[str, object], same: bool) -> None:

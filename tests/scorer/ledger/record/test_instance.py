@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.resources import RESOURCES
-from schemas.rpc.request import Request, read_request
-from scorer.ledger.record.digest import request_digests
+from schemas.rpc.request import read_request
 from scorer.ledger.record.instance import Instance, in_this_format, read_record, record_tail
 from scorer.ledger.record.units import in_units
 from scorer.ledger.view.view import instance_of
@@ -30,14 +29,6 @@ def test_a_null_in_a_record_is_none_given() -> None:
     """Another writer may say it so."""
     read = read_record(FIRST + b'"id":"a","amounts":{"cpu":null,"memory":0},"priority_class":"prod"}')
     assert read.amounts[:2] == (None, 0.0)
-
-
-def test_a_repeated_request_is_known_by_what_the_release_before_made_of_it() -> None:
-    """There an explicit 0 was none given, and the lifetime counted; a request that says neither has one digest."""
-    zero, none = (request_digests(read_request(asked)).split() for asked in ({"cpu": 0}, {}))
-    assert zero[0] != none[0] == zero[1]
-    assert len(none) == 1
-    assert request_digests(Request(cpu=1.0)) != request_digests(Request(cpu=1.0, ttl_s=9))
 
 
 texts = st.text(max_size=8)
