@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scorer.ledger.store.check import Check, Checked, Difference
+from scorer.ledger.record.transition import Difference
+from scorer.ledger.store.check import Check, Checked
 from scorer.ledger.store.scripts import Ledger
 
 PASSES_MAX = 5
