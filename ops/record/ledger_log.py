@@ -11,8 +11,7 @@ from typing import Any
 
 from ops.record.entry import Gap
 from scorer.ledger.record.instance import LIVE, read_record
-from scorer.ledger.store.reader import LedgerReader, Migrating
-from scorer.wire import AWAY
+from scorer.ledger.store.reader import LedgerReader
 
 _AT_ONCE = 2_000
 
@@ -42,7 +41,7 @@ class LedgerLog:
     def read(self, now_s: float) -> News:
         """Return what changed since the last call. After an error nothing is lost: the next call returns all of it.
 
-        Raises one of `scorer.wire.AWAY`, UnknownFormat, and Migrating while a scorer migrates a ledger of format 1.
+        Raises one of `scorer.wire.AWAY`, and UnknownFormat.
         """
         if not self._loaded:
             self._join(now_s)
@@ -100,7 +99,3 @@ class LedgerLog:
         answers: Any = self._reader.wire.ask(self._reader.log_reads(self.change if since is None else since, most))
         epoch, change, _ = self._reader.read_log(answers)
         return epoch, change, [entry[1][1] for entry in answers[1]]
-
-
-REFUSED = (*AWAY, Migrating)
-"""Errors of a ledger that cannot be read now; it is read again later."""

@@ -20,12 +20,13 @@ from ops.record.figures import pack
 from ops.record.folder import Folder, files, hour_of
 from ops.record.frames import RecordingError
 from ops.record.gathering import Gathering, Names
-from ops.record.ledger_log import REFUSED, LedgerLog, News
+from ops.record.ledger_log import LedgerLog, News
 from ops.record.metrics import Metrics
 from ops.record.samples import Samples
 from ops.record.state import State
 from schemas.resources import RESOURCES
 from scorer.ledger.store.reader import UnknownFormat
+from scorer.wire import AWAY
 
 log = logging.getLogger("windward.record")
 
@@ -134,7 +135,7 @@ class Recorder:
             decisions, gap = self._state.read_decisions()
             gaps += [gap] if gap is not None else []
             self._works("redis")
-        except (*REFUSED, redis.ResponseError, UnknownFormat) as error:
+        except (*AWAY, redis.ResponseError, UnknownFormat) as error:
             self._fails("redis", error)
         gaps += [news.gap] if news.gap is not None else []
         load, usage = self._gathering.figures(self._hosts, self._pairs, now_s)

@@ -14,7 +14,7 @@ import pytest
 from schemas.names import Names
 from scorer.background import checker
 from scorer.background.checker import Checker, LastCheck, PacedWire
-from scorer.ledger.record.instance import copy_with
+from scorer.ledger.record.instance import Instance, copy_with, machines_of
 from scorer.ledger.record.transition import Candidate
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.follower import Follower
@@ -25,8 +25,7 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
 from scorer.wire import Wire
 from tests.conftest import Valkey
-from tests.integration.test_ledger import simple
-from tests.integration.test_ledger_formats import check_sums
+from tests.integration.test_ledger import simple, sums_in
 from tests.integration.test_rpc import eventually
 
 pytestmark = pytest.mark.integration
@@ -50,20 +49,45 @@ def ledger(wire: Wire, names: Names) -> Ledger:
     return ledger
 
 
+def check_sums(wire: Wire, ledger: Ledger) -> dict[str, Instance]:
+    """Assert that rows, counts, clusters and expiry say what the records say; return the records."""
+    live = ledger.all_instances()
+    model: dict[str, dict[tuple[str, str], int]] = {}
+    for on, one in [(machine, each) for each in live.values() for machine in machines_of(each)]:
+        here = model.setdefault(on, {})
+        for name, amount in (
+            ("instances", 1), ("cpu", round(1e6 * (one.amounts[0] or 0))), ("memory", round(one.amounts[1] or 0)),
+            ("maxmemory", round(one.maxmemory)),
+        ):  # fmt: skip
+            if amount:
+                key = (one.priority_class, name)
+                here[key] = here.get(key, 0) + amount
+    flat = wire.one("HGETALL", ledger.machines)
+    assert {k.decode(): sums_in(v) for k, v in zip(flat[::2], flat[1::2], strict=True)} == model
+    flat = wire.one("HGETALL", ledger.counts)
+    ports = {k.decode(): int(v) for k, v in zip(flat[::2], flat[1::2], strict=True) if b" port " in k}
+    assert ports == {f"{on} port {port}": 1 for one in live.values() for on in machines_of(one) for port in one.ports}
+    roles = [int(v) for k, v in zip(flat[::2], flat[1::2], strict=True) if b" role " in k]
+    assert sum(roles) == sum(len(machines_of(one)) for one in live.values() if one.cluster and one.role)
+    waiting = {name.decode() for name in wire.one("ZRANGE", ledger.expiry, 0, -1)}
+    assert waiting == {one.id for one in live.values() if one.state == "reserved"}
+    return live
+
+
 DAMAGE: list[tuple[str, Callable[[Ledger, Wire], object]]] = [
     ("sum too high", lambda led, w: w.one("HSET", led.machines, "m1", change_of(led, w) + b" prod:instances=99,cpu=5")),
     ("sum of another class", lambda led, w: w.one("HSET", led.machines, "m1", row_of(led, w) + b" free:instances=1")),
     ("row gone", lambda led, w: w.one("HDEL", led.machines, "m1")),
     ("row of nothing", lambda led, w: w.one("HSET", led.machines, "m9", b"3 prod:instances=1,cpu=7")),
-    ("count too high", lambda led, w: w.one("HSET", led._keys[4], "m1 port 7001", 5)),
-    ("count gone", lambda led, w: w.one("HDEL", led._keys[4], "m1 port 7001")),
-    ("count of nothing", lambda led, w: w.one("HSET", led._keys[4], "m8 port 1", 1)),
+    ("count too high", lambda led, w: w.one("HSET", led.counts, "m1 port 7001", 5)),
+    ("count gone", lambda led, w: w.one("HDEL", led.counts, "m1 port 7001")),
+    ("count of nothing", lambda led, w: w.one("HSET", led.counts, "m8 port 1", 1)),
     ("cluster too small", lambda led, w: w.one("HSET", led.clusters, "c1", b"5 1")),
     ("cluster gone", lambda led, w: w.one("HDEL", led.clusters, "c1")),
     ("cluster of nothing", lambda led, w: w.one("HSET", led.clusters, "c9", b"5 1")),
     ("never expires", lambda led, w: w.one("ZREM", led.expiry, "a2")),
     ("expires later", lambda led, w: w.one("ZADD", led.expiry, 4e9, "a2")),
-    ("its move never ends", lambda led, w: w.one("ZREM", led._keys[12], "a1")),
+    ("its move never ends", lambda led, w: w.one("ZREM", led.moving, "a1")),
 ]  # fmt: skip
 
 

@@ -140,16 +140,6 @@ def test_a_deployer_reaches_every_method(server: int, admin: redis.Redis) -> Non
     assert denied(admin) == []
 
 
-def test_a_scorer_takes_over_a_ledger_of_format_1(server: int, admin: redis.Redis) -> None:
-    """The script that migrates is allowed all that it does."""
-    admin.hset(NAMES.ledger("head"), mapping={"epoch": "e", "change": 3})
-    admin.hset(NAMES.ledger("machines"), "m1", "1")
-    with scorer(server), deployer(server) as client:
-        assert client.health()["ready"]
-    assert admin.hget(NAMES.ledger("current"), "format") == b"2"
-    assert denied(admin) == []
-
-
 def test_an_operator_has_its_commands(server: int, admin: redis.Redis, tmp_path: Path) -> None:
     """Labels, taints, cordons, an import, why, the ledger's repair, and all that a deployer has."""
     inventory = tmp_path / "inventory.json"
@@ -274,7 +264,7 @@ OWN = [
     ("scorer", ("EXPIRE", NAMES.ledger_marker, "1")), ("operator", ("SET", NAMES.windows(0), "x")),
     ("operator", ("DEL", NAMES.decisions)), ("operator", ("BLPOP", NAMES.queries, "0.01")), ("exporter", SETS),
     ("exporter", ("SET", NAMES.windows(0), "x")), ("exporter", ("LPUSH", NAMES.queries, "x")),
-    ("exporter", ("EVAL", "return 1", "1", NAMES.ledger("current"))), ("exporter", ("INCR", NAMES.operator_version)),
+    ("exporter", ("EVAL", "return 1", "1", NAMES.ledger("head"))), ("exporter", ("INCR", NAMES.operator_version)),
     ("record", SETS), ("record", ("GET", NAMES.windows(0))), ("record", ("XADD", NAMES.decisions, "*", "a", "b")),
     ("record", ("HSET", NAMES.operator, "m", "{}")),
 ]  # fmt: skip

@@ -6,9 +6,8 @@ was not given, which counts as 0 and is not the same as a 0 that was given:
     {"version":7,"generation":7,"state":"reserved","machine":"m1","reserved_at":1.0,...,"expires_at":301.0,"ended_at":0.0,
     "id":"a","amounts":{"cpu":500000,"memory":1000000000},"priority_class":"prod","counts":["port 6379"],"ports":[6379]}
 
-The scripts write the first line, the scorer the rest (the tail). Unknown fields are ignored. Records of the ledger's
-format 1 are read, too: there amounts, limits and expected are lists of base units in the order cpu, memory, nic. A
-field that a later release adds goes into the tail and needs no new format.
+The scripts write the first line, the scorer the rest (the tail). Unknown fields are ignored: a field that a later
+release adds goes into the tail and needs no new format.
 
 A moving instance has ``moving`` in the first line. It holds ``machine``, where it is confirmed, and the
 machine that it moves to (`machines_of`, `arriving`), there perhaps with other amounts (`scorer.ledger.record.moving`).
@@ -17,7 +16,6 @@ machine that it moves to (`machines_of`, `arriving`), there perhaps with other a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
 from operator import itemgetter, truediv
 from typing import Any, Literal
 
@@ -73,7 +71,7 @@ class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc
     generation: int = 0
     """Which reservation of its id: the number of the change that made it; 0 before it is written."""
     rules: Rules | None = None
-    """Where its request said it may go; None where it said nothing, or before records had it."""
+    """Where its request said it may go; None where it said nothing."""
     moving: Moving | None = None
 
 
@@ -104,20 +102,18 @@ _values = itemgetter(*RESOURCES)
 
 
 def _read_amounts(kind: type[Any], given: Any) -> Any:
-    missing = None if kind is Amounts else _NOT_DECLARED
-    if isinstance(given, dict):
-        try:
-            return kind(map(truediv, _values(given), RESOURCE_UNITS))
-        except (KeyError, TypeError):  # one that was not given
-            return kind([missing if (amount := given.get(name)) is None else amount / units for name, units in _NAMED])
-    if not given:
-        return kind()
-    return kind([*given, *repeat(missing, len(RESOURCES) - len(given))][: len(RESOURCES)])
+    if not isinstance(given, dict):
+        raise TypeError("amounts are no object")
+    try:
+        return kind(map(truediv, _values(given), RESOURCE_UNITS))
+    except (KeyError, TypeError):  # one that was not given
+        missing = None if kind is Amounts else _NOT_DECLARED
+        return kind([missing if (amount := given.get(name)) is None else amount / units for name, units in _NAMED])
 
 
 _encode = msgspec.json.Encoder().encode
 read_record = msgspec.json.Decoder(Instance, dec_hook=_read_amounts).decode
-"""Return the instance in a record of this format or of format 1. Raises msgspec.DecodeError."""
+"""Return the instance in a record. Raises msgspec.DecodeError."""
 
 
 def record_tail(instance: Instance) -> bytes:
@@ -150,14 +146,6 @@ def _by_name(amounts: Sequence[float | None]) -> dict[str, int]:
         for (name, units), amount in zip(_NAMED, amounts, strict=False)
         if amount is not None and amount >= 0
     }
-
-
-def in_this_format(record: bytes) -> bytes | None:
-    """Return a record of format 1 in this format; None when it is in this format already."""
-    first_line, _, tail = record.partition(b"\n")
-    if isinstance(msgspec.json.decode(b"{" + tail).get("amounts"), dict):
-        return None
-    return first_line + b"\n" + record_tail(read_record(record)) + b"}"
 
 
 def sums_of(instance: Instance) -> dict[str, int]:

@@ -7,8 +7,8 @@ The log's entries are numbered without gaps. The whole ledger is read again only
 - when the ledger's last change is earlier than the one applied: its server restarted with an older dump,
 - after every lost connection.
 
-Before that a ledger of format 1 is migrated. One of a newer format is not read: ``refusal`` says so until the ledger
-has a known format again.
+Where there is none it is begun. One of another format is not read: ``refusal`` says so until the ledger has a known
+format again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from scorer.ledger.record.instance import LIVE, Instance, machines_of
 from scorer.ledger.record.transition import CHANGED, Transition
-from scorer.ledger.store.reader import Migrating, UnknownFormat
+from scorer.ledger.store.reader import UnknownFormat
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
 from scorer.wire import Command
@@ -84,11 +84,7 @@ class Follower:
             log.warning(word, extra={"values": {"reason": refusal} if refusal else {}})
 
     def _accept(self, answers: Sequence[Any]) -> None:
-        try:
-            epoch, change, records = self._ledger.read_log(answers)
-        except Migrating:
-            self.load()
-            return
+        epoch, change, records = self._ledger.read_log(answers)
         if not self.loaded or epoch != self.epoch or change < self.change:
             self.load()
             return
@@ -149,8 +145,8 @@ class Follower:
                 gc.enable()
 
     def _load(self) -> None:
-        if not self._ledger.is_open() and (taken := self._ledger.open()):
-            log.warning("scorer.ledger.taken_over", extra={"values": {"instances": taken}})
+        if not self._ledger.is_open():
+            self._ledger.open()
         epoch_before, change_before, before = self.epoch, self.change, self.view.instances
         for _ in range(10):
             epoch, change, _records = self._ledger.read_log(self._ledger.wire.ask(self._ledger.log_reads(2**53, 1)))

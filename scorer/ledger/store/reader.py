@@ -1,6 +1,6 @@
 """Shell: reading the ledger as it stands: records, rows, and what changed since.
 
-Nothing is migrated here: a ledger of another format is an error, `UnknownFormat` or `Migrating`.
+A ledger of another format is an error, `UnknownFormat`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scorer.ledger.record.instance import Instance, read_record
 from scorer.ledger.record.transition import Call
 from scorer.wire import Command, Wire
 
-FORMAT = 2
+FORMAT = 1
 """The format that this release reads and writes, as in ledger.lua."""
 _FORMAT = str(FORMAT).encode()
 
@@ -26,7 +26,7 @@ _UNREADABLE = (msgspec.DecodeError, ValueError, TypeError)
 
 
 class UnknownFormat(Exception):
-    """The ledger has a newer format than this release knows."""
+    """The ledger has another format than this release knows: a newer one."""
 
     def __init__(self, key: str, found: str) -> None:
         super().__init__(
@@ -45,61 +45,44 @@ class Damaged(UnknownFormat):
         )
 
 
-class Migrating(Exception):
-    """A ledger of format 1 is being migrated."""
-
-
 class LedgerReader:
     """The keys of the ledger of one prefix on one server, and the reads from them."""
 
     def __init__(self, wire: Wire, names: Names) -> None:
         self.wire = wire
         parts = (
-            "current",
-            "instances",
-            "expiry",
-            "machines",
-            "counts",
-            "clusters",
-            "log",
-            "ended",
-            "head",
-            "queries",
-            "leases",
-            "leavers",
-            "moving",
-        )
+            "head", "instances", "expiry", "machines", "counts", "clusters", "log", "ended", "queries", "leases",
+            "leavers", "moving",
+        )  # fmt: skip
         self._keys = tuple(names.ledger(part) for part in parts)
-        self.head, self.instances, self.expiry, self.machines, self.counts, _, self.log, self.ended = self._keys[:8]
-        self.clusters, self.queries = self._keys[5], self._keys[9]
+        self.head, self.instances, self.expiry, self.machines, self.counts, self.clusters = self._keys[:6]
+        self.log, self.ended, self.queries, _, self._leavers, self.moving = self._keys[6:]
         self.checked = names.ledger("checked")
         """String: what the last check found, JSON (`scorer.background.checker.LastCheck`)."""
 
     def is_open(self) -> bool:
         """Return whether there is a ledger of this format, so that `open` has nothing to do. Only reads."""
-        number, migrating = self.wire.one("HMGET", self.head, "format", "migrating")
-        return bool(number == _FORMAT) and migrating is None
+        (number,) = self.wire.one("HMGET", self.head, "format")
+        return bool(number == _FORMAT)
 
     def log_reads(self, change: int, most: int = 2000) -> list[Command]:
         """Return the commands that read the head and what changed after ``change``; `read_log` reads their answers."""
         return [
-            ("HMGET", self.head, "format", "epoch", "change", "migrating"),
+            ("HMGET", self.head, "format", "epoch", "change"),
             ("XRANGE", self.log, f"({change}-0", "+", "COUNT", most),
         ]
 
     def read_log(self, answers: Sequence[Any]) -> tuple[str, int, list[Instance]]:
         """Return epoch, number of the last change and the records after the asked one, oldest first.
 
-        Raises UnknownFormat, Migrating.
+        Raises UnknownFormat.
         """
         for answer in answers:
             if isinstance(answer, redis.ResponseError):
                 raise redis.ConnectionError(f"ledger: {answer}")
-        (number, epoch, change, migrating), entries = answers
+        (number, epoch, change), entries = answers
         if number is not None and number != _FORMAT:
             raise UnknownFormat(self.head, shortened(number.decode(errors="replace")))
-        if migrating is not None:
-            raise Migrating
         try:
             return (epoch or b"").decode("ascii"), int(change or 0), self._read([entry[1][1] for entry in entries])
         except ValueError:
@@ -137,7 +120,7 @@ class LedgerReader:
 
     def leavers(self) -> list[Instance]:
         """Return the leavers that can be read, the oldest first; none for a Redis user that may not read them."""
-        (found,) = self.wire.ask([("ZRANGEBYSCORE", self._keys[11], "-inf", "+inf")])
+        (found,) = self.wire.ask([("ZRANGEBYSCORE", self._leavers, "-inf", "+inf")])
         return [] if isinstance(found, redis.ResponseError) else [read_record(raw) for raw in found if _is_record(raw)]
 
     def _scan(self, batch: int = 2000) -> Iterator[Iterator[tuple[bytes, bytes]]]:
@@ -152,7 +135,7 @@ class LedgerReader:
     def rows(self, machines: Sequence[str], counts: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
         """Return the rows of machines, and counts, as stored; b"" for one that is not there."""
         found = self.wire.one("HMGET", self.machines, *machines) if machines else []
-        counted = self.wire.one("HMGET", self._keys[4], *counts) if counts else []
+        counted = self.wire.one("HMGET", self.counts, *counts) if counts else []
         return [row or b"" for row in found], [count or b"" for count in counted]
 
     def cluster_rows(self, clusters: Sequence[str]) -> list[bytes]:
@@ -165,7 +148,7 @@ class LedgerReader:
 
     def ends(self) -> tuple[dict[str, float], dict[str, float]]:
         """Return when each reservation and each move ends by itself, by the sets that the scripts read; by id."""
-        read = [("ZRANGEBYSCORE", key, "-inf", "+inf", "WITHSCORES") for key in (self.expiry, self._keys[12])]
+        read = [("ZRANGEBYSCORE", key, "-inf", "+inf", "WITHSCORES") for key in (self.expiry, self.moving)]
         expiry, moving = self.wire.ask(read)
         return _scores(expiry), _scores(moving)
 
@@ -174,7 +157,7 @@ class LedgerReader:
         found: dict[str, set[str]] = {}
         cursor = b"0"
         while True:
-            cursor, flat = self.wire.one("HSCAN", self._keys[4], cursor, "COUNT", 2000)
+            cursor, flat = self.wire.one("HSCAN", self.counts, cursor, "COUNT", 2000)
             for name in flat[::2]:
                 machine, _, what = name.decode().partition(" ")
                 found.setdefault(machine, set()).add(what)

@@ -11,7 +11,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-SCRIPTS = ("reserve", "confirm", "update", "release", "expire", "correct", "migrate", "lease", "repair", "rename")
+SCRIPTS = ("reserve", "confirm", "update", "release", "expire", "correct", "lease", "repair", "rename")
 
 _LUA = Path(__file__).parent / "lua"
 _COMMENT = re.compile(r"--\[\[.*?\]\]|(?<!\S)--.*?$", re.DOTALL | re.MULTILINE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Any, Literal
 
 from scorer.ledger.record.arguments import candidates_in_script, given, in_call, reasons_in_words
@@ -181,8 +180,18 @@ class Ledger(ScriptRunner):
     def repair(self, number: int, wrong: Difference) -> str:
         """Replace the sums of a machine or cluster, or write an instance again (repair.lua); return the result."""
         some = ("", 0) if wrong.instance is None else (wrong.instance.id, wrong.instance.version)
-        arguments = (number, wrong.kind, wrong.name, wrong.row, wrong.sums, wrong.members, *some)
-        return self._run("repair", False, *arguments, *chain(*wrong.counts))[3]  # type: ignore[no-any-return]
+        arguments: list[str | bytes | float] = [
+            number,
+            wrong.kind,
+            wrong.name,
+            wrong.row,
+            wrong.sums,
+            wrong.members,
+            *some,
+        ]
+        for count in wrong.counts:
+            arguments += count
+        return self._run("repair", False, *arguments)[3]  # type: ignore[no-any-return]
 
     def rename(self, old: str, new: str, version: int, ids: Sequence[str]) -> bool:
         """Give a machine another name in the records of all instances that are on it or move to it.

@@ -33,11 +33,8 @@ acted: its own generation, or "gone" when that has ended; then by the state of t
 
 The first script that runs after expires_at expires a reservation; from that moment on the reservation has ended.
 
-KEYS[1] head       hash    format: 2; epoch: name of this ledger's life; change: number of its last change;
-                           leavers: how many there are (KEYS[12]);
-                           due: "<change> <time>": as of that change nothing is due before that time; another change:
-                           unknown, since a script of a release without `due` made it;
-                           migrating: records migrated so far, only while a ledger of format 1 is migrated
+KEYS[1] head       hash    format: 1; epoch: name of this ledger's life; change: number of its last change;
+                           leavers: how many there are (KEYS[11]); due: nothing is due before that time; "": unknown
 KEYS[2] instances  hash    id -> record of each live (reserved, confirmed) instance
 KEYS[3] expiry     zset    id of each reserved instance by expires_at
 KEYS[4] machines   hash    machine -> "version class:name=amount,name=amount class:...", absent without instances
@@ -46,16 +43,15 @@ KEYS[6] clusters   hash    cluster -> "version count", absent when it has no ins
 KEYS[7] log        stream  <change>-0: field i = the record after the change; then, where its machine was renamed, field
                            renamed = the name before; trimmed to about ARGV[2] entries
 KEYS[8] ended      prefix  <prefix>:<id> -> record of a released or expired instance, for ARGV[3] seconds
-                   list    "<version> <id>" of each, oldest first, at most as many as ARGV[3] says; the oldest are forgotten
-KEYS[9] closed     string  where format 1 had its head, a hash: text that every script of format 1 fails on at once
-KEYS[10] queries   prefix  <prefix>:<query> -> hash of "script id" -> generation acted on, until deadline + 60 s
-KEYS[11] leases   hash    "<name> number", "<name> holder", "<name> until" of each lease (lease.lua)
-KEYS[12] leavers  zset    record of each instance that was confirmed and ended or moved away, by the end, as it was on the
+                   list    "<version> <id>" of each, oldest first, at most ENDED_MOST; the oldest are forgotten
+KEYS[9] queries    prefix  <prefix>:<query> -> hash of "script id" -> generation acted on, until deadline + 60 s
+KEYS[10] leases    hash    "<name> number", "<name> holder", "<name> until" of each lease (lease.lua)
+KEYS[11] leavers   zset    record of each instance that was confirmed and ended or moved away, by the end, as it was on the
                            machine it left: what the windows still show of it; for LEAVERS_S, at most LEAVERS_MOST
-KEYS[13] moving   zset    id of each moving instance by the time its move ends by itself
+KEYS[12] moving    zset    id of each moving instance by the time its move ends by itself
 ARGV[1] "1": try only, write nothing but what has expired
 ARGV[2] log length
-ARGV[3] "<seconds> <count>": how long an ended id stays known, and how many of them
+ARGV[3] how long an ended id stays known, seconds
 ARGV[4...] as the script says
 
 A record is one JSON object in lines. The first is what the scripts write: version, generation, state, machine, times and,
@@ -87,8 +83,8 @@ names, and nothing reads a key it does not know.
 
 Every script returns {epoch, change before, {records changed, in order}, results}, packed by MessagePack (as one text,
 since the server is slow to send tables in tables); where a result has a record it is its number among the changed, or
-its text when it did not change. Or an error reply whose first word is LEDGERFORMAT: the number of the format that is
-there, or LEDGERMIGRATING. ]]
+its text when it did not change. Or an error reply, LEDGERFORMAT and the number of the format that is there: another than
+this one is neither read nor written. The first script on a server without a ledger begins one. ]]
 local HEAD = KEYS[1]
 local INSTANCES = KEYS[2]
 local EXPIRY = KEYS[3]
@@ -97,22 +93,22 @@ local COUNTS = KEYS[5]
 local CLUSTERS = KEYS[6]
 local LOG = KEYS[7]
 local ENDED = KEYS[8]
-local CLOSED = KEYS[9]
-local QUERIES = KEYS[10]
-local LEASES = KEYS[11]
-local LEAVERS = KEYS[12]
-local MOVING = KEYS[13]
+local QUERIES = KEYS[9]
+local LEASES = KEYS[10]
+local LEAVERS = KEYS[11]
+local MOVING = KEYS[12]
 local DRY = (ARGV[1] == '1')
 local LOG_LENGTH = ARGV[2]
-local FORMAT = '2'
+local ENDED_S = ARGV[3]
+local FORMAT = '1'
 -- How far ahead the next time at which something is due is said.
 local DUE_S = 3600
-local CLOSED_TEXT = 'This ledger has format 2, which this release cannot read: see docs/upgrading.md of the newer release.'
 local SWEEP_MAX = 200
 local FIELDS_MAX = 200
--- How long leavers are kept, the longest window twice, and how many at most (the scorer's setting stands here).
-local LEAVERS_S = 7200
+-- How many ended ids and leavers are kept at most (the scorer's settings stand here); leavers the longest window twice.
+local ENDED_MOST = 1000000
 local LEAVERS_MOST = 100000
+local LEAVERS_S = 7200
 -- How far ahead a deadline may be, what a query without one is given, and how much longer than it a query is remembered.
 local DEADLINE_MAX_S = 3600
 local DEADLINE_S = 60
@@ -123,20 +119,17 @@ local CLOCK = redis.call('TIME')
 local time = CLOCK
 local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
 local stamp = time[1] .. '.' .. string.format('%06d', tonumber(time[2]))
-local head = redis.call('HMGET', HEAD, 'format', 'epoch', 'change', 'migrating', 'due')
+local head = redis.call('HMGET', HEAD, 'format', 'epoch', 'change', 'due')
 if head[1] and head[1] ~= FORMAT then
   return redis.error_reply('LEDGERFORMAT ' .. head[1])
-elseif SCRIPT ~= 'migrate' and head[4] then
-  return redis.error_reply('LEDGERMIGRATING')
-elseif SCRIPT ~= 'migrate' and not head[1] and redis.call('TYPE', CLOSED).ok == 'hash' then
-  return redis.error_reply('LEDGERFORMAT 1')
+elseif not head[1] and not DRY then
+  redis.call('HSET', HEAD, 'format', FORMAT, 'epoch', stamp, 'change', '0')
 end
 local epoch = head[2] or stamp
 local before = tonumber(head[3] or '0')
 local change = before
 -- Nothing is due before this time, neither a reservation nor a move; nil: unknown.
-local due_change, due = string.match(head[5] or '', '^(%d+) (.+)$')
-due = due_change == head[3] and tonumber(due) or nil
+local due = tonumber(head[4] or '')
 
 -- Whether the ledger is another than its scorer saw; where a rule looks beyond one machine, no candidate will do then.
 local moved_on = false
@@ -430,10 +423,9 @@ end
 local function keep(record, value, old)
   local left, left_at
   if not is_live(record) then
-    local remember_s, ended_max = string.match(ARGV[3], '^(%d+) (%d+)$')
-    redis.call('SET', ENDED .. ':' .. record.id, value, 'EX', remember_s)
+    redis.call('SET', ENDED .. ':' .. record.id, value, 'EX', ENDED_S)
     local count = redis.call('RPUSH', ENDED, string.format('%.0f %s', record.version, record.id))
-    for _ = 1, math.min(count - tonumber(ended_max), 2) do
+    for _ = 1, math.min(count - ENDED_MOST, 2) do
       local version, id = string.match(redis.call('LPOP', ENDED), '^(%d+) (.*)$')
       local oldest = redis.call('GET', ENDED .. ':' .. id)
       local first = string.format('{"version":%s,', version)
@@ -519,13 +511,7 @@ local function commit(always)
   call_many('ZREM', MOVING, still)
   call_many('ZADD', MOVING, moving)
   write_sums()
-  local now_due = due and string.format('%.0f %.6f', change, due) or ''
-  if head[1] then
-    redis.call('HSET', HEAD, 'change', string.format('%.0f', change), 'due', now_due)
-  else
-    redis.call('HSET', HEAD, 'format', FORMAT, 'epoch', epoch, 'change', string.format('%.0f', change), 'due', now_due)
-    redis.call('SET', CLOSED, CLOSED_TEXT)
-  end
+  redis.call('HSET', HEAD, 'change', string.format('%.0f', change), 'due', due and string.format('%.6f', due) or '')
 end
 
 local function ended_record(id)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import read_request
-from scorer.ledger.record.instance import Instance, in_this_format, read_record, record_tail
+from scorer.ledger.record.instance import Instance, read_record, record_tail
 from scorer.ledger.record.units import in_units
 from scorer.ledger.view.view import instance_of
 
@@ -66,7 +66,6 @@ def test_a_record_is_put_together_again(record: Instance) -> None:
     else:  # nothing declared is as good as an empty tuple
         assert msgspec.structs.replace(read, expected=()) == msgspec.structs.replace(record, expected=())
     assert b"\n" not in record_tail(record)
-    assert in_this_format(joined) is None
 
 
 def test_amounts_are_by_name_and_not_given_is_not_zero() -> None:
@@ -80,27 +79,3 @@ def test_amounts_are_by_name_and_not_given_is_not_zero() -> None:
     }
     assert tail["maxmemory"] == 8_000_000_000
     assert in_units("memory", None) == 0
-
-
-FORMAT_1 = (
-    b'{"version":4,"state":"confirmed","machine":"m1","reserved_at":1.500000,"started_at":2.000000,'
-    b'"expires_at":0.000000,"ended_at":0.000000,\n'
-    b'"id":"a","amounts":[0.1,1e9,0.0],"limits":[2.0,-1.0,-1.0],"ports":[6379],"cluster":"shop","role":"master",'
-    b'"cluster_masters":3,"labels":{"app":"x"},"request":"d"}'
-)
-
-
-def test_a_record_of_format_1_is_read_and_rewritten() -> None:
-    """Lists in the order cpu, memory, nic are amounts in base units; what they do not name was not given."""
-    more = len(RESOURCES) - 3
-    read = read_record(FORMAT_1)
-    assert read == Instance(
-        id="a", machine="m1", state="confirmed", amounts=(0.1, 1e9, 0.0, *[None] * more),
-        limits=(2.0, -1.0, -1.0, *[-1.0] * more), ports=(6379,), cluster="shop", role="master", cluster_masters=3,
-        labels={"app": "x"}, request="d", version=4, reserved_at=1.5, started_at=2.0,
-    )  # fmt: skip
-    rewritten = in_this_format(FORMAT_1)
-    assert rewritten is not None
-    assert rewritten.partition(b"\n")[0] == FORMAT_1.partition(b"\n")[0]
-    assert read_record(rewritten) == read
-    assert msgspec.json.decode(rewritten)["counts"] == ["port 6379", "role 4 shop master"]

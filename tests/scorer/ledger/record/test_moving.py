@@ -27,7 +27,7 @@ def test_each_machine_has_its_own_amounts() -> None:
 def test_a_move_is_read_from_a_record() -> None:
     """The tail of what it becomes has fields that a move does not change: they are passed over."""
     raw = (
-        b'{"id":"a","machine":"m1","state":"confirmed","amounts":{"cpu":1000000},"moving_from":"m2","moving":{"to":"m2",'
+        b'{"id":"a","machine":"m1","state":"confirmed","amounts":{"cpu":1000000},"moving":{"to":"m2",'
         b'"since":1,"until":61,"number":7,"new":{"id":"a","amounts":{"cpu":4000000},"labels":{"app":"x"},"counts":[],'
         b'"maxmemory":5,"rules":{"selector":"disk=ssd"}}}}'
     )
