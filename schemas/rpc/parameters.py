@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -16,9 +16,9 @@ from schemas.rpc.request import (
     NAME_LENGTH_MAX,
     Affinities,
     ByResource,
+    Changeable,
     Labels,
     Name,
-    Ports,
     Preferences,
     Quantity,
     Request,
@@ -64,14 +64,16 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     dry_run: bool = False
 
 
-_Amounts: Any = msgspec.defstruct(
-    "_Amounts", [(name, Quantity | None, None) for name in RESOURCES], frozen=True, kw_only=True
+_kinds = dict.fromkeys(RESOURCES, Quantity) | get_type_hints(Changeable, include_extras=True)
+_Changes: Any = msgspec.defstruct(
+    "_Changes", [(name, kind | None, None) for name, kind in _kinds.items()], frozen=True, kw_only=True
 )
 
 
-class Update(_Amounts, frozen=True, forbid_unknown_fields=True, kw_only=True):  # type: ignore[misc, call-arg]
+class Update(_Changes, frozen=True, forbid_unknown_fields=True, kw_only=True):  # type: ignore[misc, call-arg]
     """The parameters of ``update``: the given fields change, the others stay. Each resource is a field."""
 
+    # the amount of each resource, the fields of `schemas.rpc.request.Changeable`, and these
     id: Id
     machine: Name | None = None
     """Where it goes; "" chooses the best machine."""
@@ -85,13 +87,9 @@ class Update(_Amounts, frozen=True, forbid_unknown_fields=True, kw_only=True):  
     maxmemory: Quantity | None = None
     limits: ByResource | None = None
     expected: ByResource | None = None
-    ports: Ports | None = None
-    role: Name | None = None
     swap_role_with: AnyId = ""
     """Another instance: the two exchange their roles in one step, as a failover does. The same call again is a repeat;
     the way back is the other's call, or this one with the ``role`` it is to have."""
-    cluster_masters: Annotated[int, Meta(ge=0)] | None = None
-    labels: Labels | None = None
     selector: Selector | None = None
     """This and the four below are rules: which machines a later move may choose, instead of what ``place`` said."""
     prefer: Preferences | None = None

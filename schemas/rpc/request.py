@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -67,21 +67,53 @@ Preferences = Annotated[tuple[Preference, ...], Meta(max_length=32)]
 Affinities = Annotated[tuple[Affinity, ...], Meta(max_length=32)]
 Tolerations = Annotated[tuple[Toleration, ...], Meta(max_length=128)]
 
-_Amounts: Any = msgspec.defstruct(
-    "_Amounts",
-    [
-        (name, Annotated[Quantity, Meta(description=f"{name} requested, {unit}; null: not said")] | None, None)
-        for name, unit in UNITS.items()
-    ],
-    frozen=True,
-    kw_only=True,
-)
+
+class Changeable(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """Fields that the ledger keeps as the request says them, and that an update changes.
+
+    A field that is declared here is one of a request, of an update and of a record: it is stored, compared with an
+    inventory and with what is wanted, and sent with a change. An answer (`schemas.rpc.results`) and a flag
+    (`scorer.commands.shared.request`, `.update`) name it once more, since they have words of their own for it.
+    """
+
+    ports: Ports = ()
+    role: Name = ""
+    cluster_masters: Annotated[int, Meta(ge=0, description="masters the whole cluster has or will have")] = 0
+    labels: Labels = {}
+
+
+class KeptFields(Changeable, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """All fields that the ledger keeps as the request says them; these here only a new instance can have otherwise."""
+
+    cluster: Name = ""
+    kind: Annotated[Name, Meta(description="what is learned from instances of the same kind")] = ""
+
+
+CHANGEABLE_FIELDS, KEPT_FIELDS = Changeable.__struct_fields__, KeptFields.__struct_fields__
+
+
+if TYPE_CHECKING:
+
+    class _Amounts(KeptFields, Any, frozen=True):  # type: ignore[misc]
+        """Any resource is a field."""
+
+else:
+    _Amounts = msgspec.defstruct(
+        "_Amounts",
+        [
+            (name, Annotated[Quantity, Meta(description=f"{name} requested, {unit}; null: not said")] | None, None)
+            for name, unit in UNITS.items()
+        ],
+        bases=(KeptFields,),
+        frozen=True,
+        kw_only=True,
+    )
 """One field a resource, in the order of `schemas.resources`. A given 0 differs from no amount: where a profile has a
 default for instances without an amount, an instance with a given 0 counts 0."""
 
 
 class Request(
-    _Amounts,  # type: ignore[misc]
+    _Amounts,
     msgspec.Struct,
     frozen=True,
     forbid_unknown_fields=True,
@@ -95,15 +127,9 @@ class Request(
     limits: Annotated[ByResource, Meta(description="limits by resource name")] = {}
     expected: Annotated[ByResource, Meta(description="expected usage by resource name, where known")] = {}
     maxmemory: Quantity = 0.0
-    ports: Ports = ()
-    # what it is
+    # what it is, beside the fields that are kept
     id: Annotated[Name, Meta(description="the deployer's id; repeating it repeats the answer")] = ""
     priority_class: Annotated[Literal["prod", "mid", "batch", "free"], Meta(description="class")] = "prod"
-    labels: Labels = {}
-    cluster: Name = ""
-    role: Name = ""
-    cluster_masters: Annotated[int, Meta(ge=0, description="masters the whole cluster has or will have")] = 0
-    kind: Annotated[Name, Meta(description="what is learned from instances of the same kind")] = ""
     data_labels: Annotated[tuple[DataLabel, ...], Meta(max_length=256, description="images or data sets it uses")] = ()
     # where it may go
     machine: Name = ""

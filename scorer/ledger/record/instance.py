@@ -16,12 +16,13 @@ machine that it moves to (`machines_of`, `arriving`), there perhaps with other a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter, truediv
-from typing import Any, Literal
+from operator import attrgetter, itemgetter, truediv
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 import msgspec
 
 from schemas.resources import RESOURCES
+from schemas.rpc.request import KEPT_FIELDS, KeptFields
 from scorer.ledger.record.moving import CHANGED_BY_A_MOVE, Amounts, Arrival, Declared, Moving
 from scorer.ledger.record.rules import Rules
 from scorer.ledger.record.units import RESOURCE_UNITS, UNITS, as_units
@@ -33,9 +34,18 @@ LIVE: tuple[State, ...] = ("reserved", "confirmed")
 _NOT_DECLARED = -1.0
 
 
-class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+# without a request's largest sizes: a record is read whatever they were for its writer
+_KINDS = [(name, kind, getattr(KeptFields(), name)) for name, kind in get_type_hints(KeptFields).items()]
+if TYPE_CHECKING:
+    _Kept = KeptFields
+else:
+    _Kept = msgspec.defstruct("_Kept", _KINDS, frozen=True, omit_defaults=True, kw_only=True, gc=False)
+
+
+class Instance(_Kept, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """One instance. Amounts are in base units, one for each resource in the order of `schemas.resources`.
 
+    Beside the fields here it has those of `schemas.rpc.request.KeptFields`, as its request said them.
     Reserved and confirmed instances hold their amounts; the others are remembered for a day so that a repeated call
     gets the same answer.
     """
@@ -50,13 +60,7 @@ class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc
     limits: Declared = ()
     """Declared limits by resource, -1 where not declared; empty: none."""
     maxmemory: float = 0.0
-    ports: tuple[int, ...] = ()
-    cluster: str = ""
-    role: str = ""
-    cluster_masters: int = 0
     priority_class: str = "prod"
-    labels: dict[str, str] = {}
-    kind: str = ""
     reserved_at: float = 0.0
     started_at: float = 0.0
     """When it was confirmed to run; 0 before: its credit is full until then."""
@@ -75,25 +79,31 @@ class Instance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc
     moving: Moving | None = None
 
 
-class _Tail(msgspec.Struct, omit_defaults=True):
-    """The part of a record that the scripts pass on; they read amounts, maxmemory, priority_class, counts, cluster."""
+_Tail: Any = msgspec.defstruct(
+    "_Tail",
+    [
+        ("id", str),
+        ("amounts", dict[str, int]),
+        ("priority_class", str),
+        ("counts", list[str], []),
+        ("expected", dict[str, int], {}),
+        ("limits", dict[str, int], {}),
+        ("maxmemory", int, 0),
+        ("request", str, ""),
+        ("swap", tuple[str, ...], ()),
+        ("rules", Rules | None, None),
+        *_KINDS,
+    ],
+    omit_defaults=True,
+)
+"""The part of a record that the scripts pass on; what they read of it is in the header of ledger.lua."""
 
-    id: str
-    amounts: dict[str, int]
-    priority_class: str
-    counts: list[str] = []
-    expected: dict[str, int] = {}
-    limits: dict[str, int] = {}
-    maxmemory: int = 0
-    ports: tuple[int, ...] = ()
-    cluster: str = ""
-    role: str = ""
-    cluster_masters: int = 0
-    labels: dict[str, str] = {}
-    kind: str = ""
-    request: str = ""
-    swap: tuple[str, ...] = ()
-    rules: Rules | None = None
+_kept = attrgetter(*KEPT_FIELDS)
+
+
+def kept_of(request: KeptFields) -> dict[str, Any]:
+    """Return the fields of a request that a record has as they were said."""
+    return dict(zip(KEPT_FIELDS, _kept(request), strict=True))
 
 
 _NAMED = tuple(zip(RESOURCES, RESOURCE_UNITS, strict=True))
@@ -127,15 +137,10 @@ def record_tail(instance: Instance) -> bytes:
             _by_name(instance.expected) if instance.expected else {},
             _by_name(instance.limits) if instance.limits else {},
             as_units(instance.maxmemory, _MAXMEMORY_UNITS),
-            instance.ports,
-            instance.cluster,
-            instance.role,
-            instance.cluster_masters,
-            instance.labels,
-            instance.kind,
             instance.request,
             instance.swap,
             instance.rules,
+            *_kept(instance),
         )
     )[1:-1]
 

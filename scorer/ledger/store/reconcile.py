@@ -10,16 +10,13 @@ from typing import Any
 import msgspec
 
 from schemas.messages.sample import Rejected, check_machine_id
-from schemas.rpc.request import InvalidRequest, read_request
+from schemas.rpc.request import KEPT_FIELDS, InvalidRequest, read_request
 from scorer.ledger.record.instance import LIVE, Instance
 from scorer.ledger.record.units import too_large
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 
-_COMPARED = (
-    "machine", "amounts", "expected", "limits", "maxmemory", "ports", "cluster", "role", "cluster_masters",
-    "priority_class", "labels", "kind",
-)  # fmt: skip
+_COMPARED = ("machine", "amounts", "expected", "limits", "maxmemory", "priority_class", *KEPT_FIELDS)
 _STEP = 200
 """Instances a script: the server serves no other client meanwhile."""
 

@@ -18,7 +18,7 @@ import numpy as np
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from scorer.ledger.record.facets import Facet, facets_of
-from scorer.ledger.record.instance import LIVE, Instance, arriving, machines_of
+from scorer.ledger.record.instance import LIVE, Instance, arriving, kept_of, machines_of
 from scorer.ledger.record.rules import rules_of
 from scorer.ledger.view.leavers import MOST, Leavers, left_behind
 from scorer.ledger.view.slots import PlacedInstances, Slots
@@ -34,8 +34,10 @@ Change = tuple[str, int, frozenset[Facet]]
 """A machine, the slot that an instance on it came into (or `GONE`), and what the instance is counted by."""
 
 
-def instance_of(request: Request, machine: str, now_s: float, instance_id: str | None = None) -> Instance:
-    """Return the record that a reservation of this request on this machine gets."""
+def instance_of(
+    request: Request, machine: str, now_s: float, instance_id: str | None = None, digest: str = ""
+) -> Instance:
+    """Return the record that a reservation of this request, with its ``digest``, on this machine gets."""
     return Instance(
         id=request.id if instance_id is None else instance_id,
         machine=machine,
@@ -44,16 +46,12 @@ def instance_of(request: Request, machine: str, now_s: float, instance_id: str |
         expected=tuple(float(request.expected.get(name, -1.0)) for name in RESOURCES) if request.expected else (),
         limits=tuple(float(request.limits.get(name, -1.0)) for name in RESOURCES) if request.limits else (),
         maxmemory=float(request.maxmemory),
-        ports=request.ports,
-        cluster=request.cluster,
-        role=request.role,
-        cluster_masters=request.cluster_masters,
         priority_class=request.priority_class,
-        labels=request.labels,
-        kind=request.kind,
         reserved_at=now_s,
         expires_at=now_s + request.ttl_s,
+        request=digest,
         rules=rules_of(request),
+        **kept_of(request),
     )
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.ledger.record.transition import Call, Candidate, Wanted
 from scorer.ledger.record.units import too_large
@@ -16,8 +14,7 @@ from scorer.ranking.ranking import Ranking
 
 def wanted(request: Request, digest: str, call: Call, now_s: float, candidates: Sequence[Candidate]) -> Wanted:
     """Return the instance that the script is to reserve; ``digest``: that of its request."""
-    record = msgspec.structs.replace(instance_of(request, "", now_s), request=digest)
-    return Wanted(record, request.ttl_s, candidates, call)
+    return Wanted(instance_of(request, "", now_s, digest=digest), request.ttl_s, candidates, call)
 
 
 def candidates(version: Callable[[str], int], ranking: Ranking, rows: list[int], request: Request) -> list[Candidate]:

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 
 from schemas.resources import RESOURCES
-from schemas.rpc.request import Request
+from schemas.rpc.request import CHANGEABLE_FIELDS, KEPT_FIELDS, Request
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.rules import RULES, Rules
 from scorer.ledger.view.view import instance_of
 
-CHANGEABLE = ("amounts", "maxmemory", "ports", "role", "cluster_masters", "labels", "limits", "expected", "rules")
+NOT_MOVED = CHANGEABLE_FIELDS
+"""Fields that a move leaves as they are: they change where the instance is, before it moves or while it does."""
+CHANGEABLE = ("amounts", "maxmemory", *NOT_MOVED, "limits", "expected", "rules")
 """Fields that an update changes."""
-NOT_MOVED = ("ports", "role", "cluster_masters", "labels")
-"""Those that a move leaves as they are: they change where the instance is, before it moves or while it does."""
-FIXED = ("cluster", "priority_class", "kind")
+FIXED = ("priority_class", *(name for name in KEPT_FIELDS if name not in CHANGEABLE_FIELDS))
 """Fields that only a new instance can have otherwise."""
 
 _ONLY_NAMED = ("limits", "expected", "prefer", "affinity", "anti_affinity", "tolerations")

@@ -9,7 +9,7 @@ import msgspec
 
 from schemas.resources import RESOURCES
 from schemas.rpc.parameters import Update
-from schemas.rpc.request import InvalidRequest, Quantity, Request, check_rules, read_amount
+from schemas.rpc.request import CHANGEABLE_FIELDS, InvalidRequest, Quantity, Request, check_rules, read_amount
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.rules import RULES, as_fields, rules_of
 from scorer.ledger.record.units import too_large
@@ -31,7 +31,7 @@ def changed(old: Instance, asked: Update) -> Instance:
     given: dict[str, Any] = {"amounts": amounts}
     if asked.maxmemory is not None:
         given["maxmemory"] = read_amount("maxmemory", asked.maxmemory)
-    for name in ("ports", "role", "cluster_masters", "labels"):
+    for name in CHANGEABLE_FIELDS:
         if getattr(asked, name) is not None:
             given[name] = getattr(asked, name)
     for name in ("limits", "expected"):
