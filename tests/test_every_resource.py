@@ -165,7 +165,7 @@ def test_one_more_resource_needs_nothing_but_its_entry() -> None:
         "tests/streams/fold/test_batch.py",
         "tests/schemas/test_golden.py",
         "tests/scorer/snapshot/test_builder.py",
-        "tests/scorer/ledger/record/test_moving.py",
+        "tests/scorer/ledger/test_moving.py",
         "tests/scorer/planning/capacity/test_mix.py",
         "tests/scorer/classes/test_capacity.py",
         "tests/scorer/rpc/methods/test_changes.py",

@@ -15,7 +15,7 @@ import redis
 
 from schemas.rpc.request import Request
 from scorer.classes.class_usage import ClassUsage, class_usage
-from scorer.ledger.store.reader import UnknownFormat
+from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.view.view import LedgerView
 from scorer.live.live_fleet import LiveFleet
 from scorer.ranking.class_sums import ClassSums, class_sums

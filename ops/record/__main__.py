@@ -21,7 +21,7 @@ from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.version import product_version
-from scorer.ledger.store.reader import LedgerReader
+from scorer.ledger.store.scripts import Ledger
 from scorer.live.live_fleet import refuse_modes
 from scorer.wire import Wire
 from streams.agent.__main__ import check_connection_settings, stop_event
@@ -50,7 +50,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     recorder = Recorder(
         folder,
         lambda: Samples(settings, recorder.position, recorder.last_entry_s or at, time.time()),
-        LedgerLog(LedgerReader(ledger_wire, settings.names), position.epoch, position.change, at),
+        LedgerLog(Ledger(ledger_wire, settings.names), position.epoch, position.change, at),
         State(wire, settings.names, position.decision),
         Gathering(Admission()),
         metrics,

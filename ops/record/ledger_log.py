@@ -11,7 +11,7 @@ from typing import Any
 
 from ops.record.entry import Gap
 from scorer.ledger.record.instance import LIVE, read_record
-from scorer.ledger.store.reader import LedgerReader
+from scorer.ledger.store.scripts import Ledger
 
 _AT_ONCE = 2_000
 
@@ -29,7 +29,7 @@ class News:
 class LedgerLog:
     """``live``: the records of all live instances by id, as of change ``change`` of epoch ``epoch``."""
 
-    def __init__(self, reader: LedgerReader, epoch: str = "", change: int = 0, at: float = 0.0) -> None:
+    def __init__(self, reader: Ledger, epoch: str = "", change: int = 0, at: float = 0.0) -> None:
         self._reader = reader
         self.epoch, self.change = epoch, change
         self.at = at

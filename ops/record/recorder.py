@@ -25,7 +25,7 @@ from ops.record.metrics import Metrics
 from ops.record.samples import Samples
 from ops.record.state import State
 from schemas.resources import RESOURCES
-from scorer.ledger.store.reader import UnknownFormat
+from scorer.ledger.record.transition import UnknownFormat
 from scorer.wire import AWAY
 
 log = logging.getLogger("windward.record")

@@ -19,9 +19,9 @@ from typing import Any
 import msgspec
 import redis
 
+from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.check import Check, Checked
 from scorer.ledger.store.lease import Lease
-from scorer.ledger.store.reader import UnknownFormat
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
 from scorer.wire import AWAY, Command, Wire

@@ -18,9 +18,9 @@ import redis
 from schemas.names import Names
 from schemas.tables.learned import Learned, read_learned
 from scorer.background.predictor import LOOK_S, Predictor
+from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
-from scorer.ledger.store.reader import UnknownFormat
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.estimates.learning import KINDS_MAX, Observation, learn, observe

@@ -7,7 +7,7 @@ import threading
 
 import redis
 
-from scorer.ledger.store.reader import UnknownFormat
+from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
 from scorer.wire import AWAY

@@ -19,7 +19,7 @@ import redis
 
 from schemas.messages.proposal import write_proposal
 from scorer.ledger.store.lease import Lease
-from scorer.ledger.store.reader import UnknownFormat
+from scorer.ledger.record.transition import UnknownFormat
 from scorer.live.live_fleet import LiveFleet
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan

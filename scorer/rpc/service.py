@@ -15,7 +15,7 @@ from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.transition import Call
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.marker import Marker
-from scorer.ledger.store.reader import FORMAT, UnknownFormat
+from scorer.ledger.record.transition import FORMAT, UnknownFormat
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps, drain

@@ -33,8 +33,7 @@ from typing import Any, NamedTuple
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from scorer.client import Client, WindwardError
-from scorer.ledger.record.instance import LIVE, Instance, machines_of
-from scorer.ledger.record.moving import Moving
+from scorer.ledger.record.instance import LIVE, Instance, Moving, machines_of
 from scorer.ledger.record.units import in_units
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger

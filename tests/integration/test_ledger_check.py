@@ -15,12 +15,10 @@ from schemas.names import Names
 from scorer.background import checker
 from scorer.background.checker import Checker, LastCheck, PacedWire
 from scorer.ledger.record.instance import Instance, copy_with, machines_of
-from scorer.ledger.record.transition import Candidate
-from scorer.ledger.store.check import Check
+from scorer.ledger.record.transition import Candidate, Damaged
+from scorer.ledger.store.check import Check, mend
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
-from scorer.ledger.store.mend import mend
-from scorer.ledger.store.reader import Damaged
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
 from scorer.wire import Wire
@@ -290,7 +288,7 @@ import json, sys, time
 from schemas.names import Names
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.lease import Lease
-from scorer.ledger.store.reader import Damaged
+from scorer.ledger.record.transition import Damaged
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 url, prefix = sys.argv[1:]

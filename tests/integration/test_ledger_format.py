@@ -14,11 +14,10 @@ import pytest
 
 from schemas.names import Names
 from scorer.client import Client, WindwardError
-from scorer.ledger.record.transition import Candidate, Change
-from scorer.ledger.store import reader, runner
+from scorer.ledger.record.transition import FORMAT, Candidate, Change, UnknownFormat
+from scorer.ledger.store import scripts
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.follower import Follower
-from scorer.ledger.store.reader import FORMAT, UnknownFormat
 from scorer.ledger.store.script_text import script_text
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
@@ -96,8 +95,8 @@ def test_a_format_that_follows_is_read_and_written_by_its_release(
     of_format_2(tmp_path)
     with pytest.raises(UnknownFormat, match="has format 2, this release knows format 1"):
         goes_on(wire, Names(f"{names.prefix}-refused"), tmp_path)
-    monkeypatch.setattr(runner, "script_text", partial(script_text, FORMAT="'2'"))
-    monkeypatch.setattr(reader, "_FORMAT", b"2")
+    monkeypatch.setattr(scripts, "script_text", partial(script_text, FORMAT="'2'"))
+    monkeypatch.setattr(scripts, "_FORMAT", b"2")
     goes_on(wire, names, tmp_path)
     assert wire.one("HGET", names.ledger("head"), "newer") == b"x"
 

@@ -11,7 +11,7 @@ import redis
 
 from schemas.names import Names
 from schemas.rpc.request import Request
-from scorer.ledger.store.reader import FORMAT, UnknownFormat
+from scorer.ledger.record.transition import FORMAT, UnknownFormat
 from scorer.ledger.store.scripts import Candidate, Ledger, Wanted
 from scorer.ledger.view.view import instance_of
 from scorer.live.live_fleet import LiveFleet

@@ -28,7 +28,6 @@ from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import read_record
 from scorer.ledger.record.transition import Candidate, Wanted
-from scorer.ledger.store.reader import LedgerReader
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
@@ -196,7 +195,7 @@ def test_a_trimmed_change_log_is_a_gap(wire: Wire, names: Names) -> None:
     """What began and ended meanwhile is not known; what lives now is, and everything from then on."""
     ledger = Ledger(wire, names)
     reserve(ledger, "a")
-    before = LedgerLog(LedgerReader(wire, names))
+    before = LedgerLog(Ledger(wire, names))
     assert [read_record(raw).id for raw in before.read(10.0).records] == ["a"]
     assert before.read(11.0).records == []
     reserve(ledger, "b")
@@ -205,7 +204,7 @@ def test_a_trimmed_change_log_is_a_gap(wire: Wire, names: Names) -> None:
     reserve(ledger, "c", "d")
     ledger.release("d")
     wire.one("XTRIM", names.ledger("log"), "MAXLEN", 1)
-    following = LedgerLog(LedgerReader(wire, names), before.epoch, before.change, 12.0)
+    following = LedgerLog(Ledger(wire, names), before.epoch, before.change, 12.0)
     news = following.read(20.0)
     assert news.full
     assert news.gap is not None

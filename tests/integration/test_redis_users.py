@@ -21,7 +21,6 @@ from schemas.names import Names
 from schemas.process.connections import RedisSettings
 from scorer.client import Client
 from scorer.ledger.store.follower import Follower
-from scorer.ledger.store.reader import LedgerReader
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.loader import Loader
 from scorer.wire import Wire
@@ -230,7 +229,7 @@ def test_an_exporter_reads_windows_and_ledger(server: int, admin: redis.Redis) -
 def test_a_recorder_reads_ledger_facts_and_decisions(server: int, admin: redis.Redis) -> None:
     """With the parts that it is made of, from its start on."""
     wire = Wire({"url": url(server), "username": "record", "password": password("record")})
-    state, ledger_log = State(wire, NAMES), LedgerLog(LedgerReader(wire, NAMES))
+    state, ledger_log = State(wire, NAMES), LedgerLog(Ledger(wire, NAMES))
     assert state.read_decisions() == ([], None)
     with scorer(server), deployer(server) as client:
         client.place(id="a", cpu=1)

@@ -209,7 +209,7 @@ def _text(value: Any) -> str:
 def _import(settings: ImportSettings) -> int:
     import redis
 
-    from scorer.ledger.store.reader import UnknownFormat
+    from scorer.ledger.record.transition import UnknownFormat
     from scorer.ledger.store.reconcile import InventoryError, apply, difference, read_inventory
     from scorer.ledger.store.scripts import Ledger
     from scorer.wire import AWAY, Wire

@@ -14,12 +14,11 @@ from schemas.process.verbs import chosen
 from scorer.background.checker import LastCheck
 from scorer.client import WindwardError
 from scorer.commands.shared import ask
-from scorer.ledger.store.check import Check, Checked
+from scorer.ledger.record.transition import UnknownFormat
+from scorer.ledger.store.check import Check, Checked, mend
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.marker import Marker
-from scorer.ledger.store.mend import mend
-from scorer.ledger.store.reader import UnknownFormat
 from scorer.ledger.store.scripts import Ledger
 from scorer.settings import ClientSettings, LedgerSettings
 from scorer.wire import AWAY, Wire

@@ -46,7 +46,7 @@ def _of_file(path: str) -> FleetState:
 
 
 def _running(settings: LedgerSettings) -> FleetState:
-    from scorer.ledger.store.reader import UnknownFormat
+    from scorer.ledger.record.transition import UnknownFormat
     from scorer.live.live_fleet import LiveFleet
 
     fleet = LiveFleet.open(settings)

@@ -9,8 +9,11 @@ was not given, which counts as 0 and is not the same as a 0 that was given:
 The scripts write the first line, the scorer the rest (the tail). Unknown fields are ignored: a field that a later
 release adds goes into the tail and needs no new format.
 
-A moving instance has ``moving`` in the first line. It holds ``machine``, where it is confirmed, and the
-machine that it moves to (`machines_of`, `arriving`), there perhaps with other amounts (`scorer.ledger.record.moving`).
+A moving instance has ``moving`` in the first line. It holds ``machine``, where it is confirmed, and the machine that it
+moves to (`machines_of`, `arriving`). A move to another size has ``new``, the whole tail from the confirmation on. The
+machine that the instance leaves holds the old amounts meanwhile, the one it moves to the new ones:
+
+    "moving":{"to":"m2","since":1.0,"until":3601.0,"number":9,"new":{"id":"a","amounts":{"cpu":4000000},...}}
 """
 
 from __future__ import annotations
@@ -23,7 +26,6 @@ import msgspec
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import KEPT_FIELDS, KeptFields
-from scorer.ledger.record.moving import CHANGED_BY_A_MOVE, Amounts, Arrival, Declared, Moving
 from scorer.ledger.record.rules import Rules
 from scorer.ledger.record.units import RESOURCE_UNITS, UNITS, as_units
 
@@ -32,6 +34,48 @@ LIVE: tuple[State, ...] = ("reserved", "confirmed")
 """States that hold their amounts, ports and role; the scripts' `is_live`."""
 
 _NOT_DECLARED = -1.0
+
+if TYPE_CHECKING:
+    Amounts = tuple[float | None, ...]
+    Declared = tuple[float, ...]
+else:
+
+    class Amounts(tuple):
+        """Base units in the order of `schemas.resources`; None where not given. By name in a record."""
+
+        __slots__ = ()
+
+    class Declared(tuple):
+        """Base units in the order of `schemas.resources`; -1 where not declared. By name in a record."""
+
+        __slots__ = ()
+
+
+class Arrival(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """What an instance is where it moves to: the fields of its record that a move can change."""
+
+    amounts: Amounts
+    expected: Declared = ()
+    limits: Declared = ()
+    maxmemory: float = 0.0
+    rules: Rules | None = None
+
+
+class Moving(msgspec.Struct, frozen=True, gc=False):
+    """A move of a confirmed instance, which also holds the machine ``to`` until the move is confirmed or ends."""
+
+    to: str
+    since: float
+    until: float
+    """When it ends by itself, epoch seconds: the instance then stays where it is."""
+    number: int = 0
+    """The ledger's change that began it: which move it is."""
+    new: Arrival | None = None
+    """What it is there; None: the same as before."""
+
+
+CHANGED_BY_A_MOVE = Arrival.__struct_fields__
+"""The fields of a record that a move can change."""
 
 
 # without a request's largest sizes: a record is read whatever they were for its writer

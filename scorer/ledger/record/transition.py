@@ -1,4 +1,4 @@
-"""Arguments and results of the ledger's transitions, as values: the same for the scripts and the tests' model."""
+"""Arguments, results and errors of the ledger's transitions: the same for the scripts and the tests' model."""
 
 from __future__ import annotations
 
@@ -6,8 +6,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from schemas.values.errors import shortened
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.limits import Limit
+
+FORMAT = 1
+"""The format that this release reads and writes, as in ledger.lua."""
+
+
+class UnknownFormat(Exception):
+    """The ledger has another format than this release knows: a newer one."""
+
+    def __init__(self, key: str, found: str) -> None:
+        super().__init__(
+            f"the ledger {key!r} has format {found}, this release knows format {FORMAT}: "
+            "run the newer release here, or give this one another --prefix or --ledger-url (docs/upgrading.md)"
+        )
+
+
+class Damaged(UnknownFormat):
+    """Something in the ledger cannot be read."""
+
+    def __init__(self, key: str, what: str) -> None:
+        Exception.__init__(
+            self,
+            f"the ledger {key!r} is damaged: {shortened(what)}. Restore it from a copy of its server (docs/ledger.md)",
+        )
 
 
 class Candidate(NamedTuple):

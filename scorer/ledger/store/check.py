@@ -4,13 +4,17 @@ The instances are read, and kept current by the change log, as a scorer does. Th
 compared only with instances of the same version, so that others may write meanwhile. A row of another version is read
 again after the log; one that changed before every comparison counts as busy. A repair is one script a machine, which
 writes only when the machine is still as it was read.
+
+A repair writes one of the instances again, so that every scorer sees a new version. The instance, its other machine and
+its cluster are then not as they were read, and what is wrong of them is left to the next pass (`mend`). Each pass reads
+all of the ledger. There is one, unless two things are wrong that belong together.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scorer.ledger.record.instance import Instance, as_held, counts_of, sums_of
@@ -23,7 +27,8 @@ SLICE = 200
 """Machines read in one round trip."""
 ATTEMPTS_MAX = 20
 """How often a row is read while others change it."""
-
+PASSES_MAX = 5
+"""An instance may be wrong itself, on both machines of its move, and in its cluster."""
 TIME_S = 0.001
 """Times that differ by less are the same."""
 
@@ -203,6 +208,24 @@ class Check:
     def _version(self, name: str) -> int:
         one = self._follower.view.instances.get(name)
         return -1 if one is None else one.version
+
+
+def mend(ledger: Ledger, number: int) -> Checked:
+    """Check and repair under the lease `check`; return all that was found, and how much of it is repaired.
+
+    Raises PermissionError when the lease has passed to another, UnknownFormat where the ledger cannot be read.
+    """
+    differences: dict[tuple[str, str], Difference] = {}
+    for _ in range(PASSES_MAX):
+        check = Check(ledger)
+        found = check.run()
+        check.repair(found, number)
+        for one in found.differences:
+            differences.setdefault((one.kind, one.name), one)
+        left = len(found.differences) - found.repaired
+        if not left or not found.repaired:
+            break
+    return replace(found, differences=[*differences.values()], repaired=len(differences) - left)
 
 
 def _late(what: str, at_s: float, ends_s: float | None) -> str:

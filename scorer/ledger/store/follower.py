@@ -20,8 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scorer.ledger.record.instance import LIVE, Instance, machines_of
-from scorer.ledger.record.transition import CHANGED, Transition
-from scorer.ledger.store.reader import UnknownFormat
+from scorer.ledger.record.transition import CHANGED, Transition, UnknownFormat
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
 from scorer.wire import Command

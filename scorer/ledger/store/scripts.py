@@ -1,22 +1,209 @@
-"""Shell: the ledger's transitions, one Lua script each; the in-memory model in the tests has the same interface."""
+"""Shell: the ledger of one prefix on one server: what is read of it, and its transitions, one Lua script each.
+
+A script (`scorer.ledger.store.script_text`) is sent by its digest; a server that does not know it yet gets the text.
+Nothing is retried here; every transition may be repeated by its caller. The in-memory model in the tests has the same
+methods.
+
+The ledger has a format number. One of another format is neither read nor written: `UnknownFormat`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
+import msgspec
+import redis
+
+from schemas.names import Names
+from schemas.values.errors import shortened
 from scorer.ledger.record.arguments import candidates_in_script, given, in_call, reasons_in_words
 from scorer.ledger.record.instance import Instance, copy_with, read_record, record_tail, with_arrival
-from scorer.ledger.record.transition import NO_QUERY, Call, Candidate, Change, Difference, Outcome, Transition, Wanted
-from scorer.ledger.store.runner import ScriptRunner
+from scorer.ledger.record.transition import (
+    FORMAT,
+    NO_QUERY,
+    Call,
+    Candidate,
+    Change,
+    Damaged,
+    Difference,
+    Outcome,
+    Transition,
+    UnknownFormat,
+    Wanted,
+)
+from scorer.ledger.store.script_text import SCRIPTS, script_text
+from scorer.ledger.view.leavers import MOST
+from scorer.wire import Command, Wire
+
+_FORMAT = str(FORMAT).encode()
+ENDED_MAX = 1_000_000
+"""How many ended instances are kept by default."""
+
+_UNREADABLE = (msgspec.DecodeError, ValueError, TypeError)
+"""What `read_record` raises for bytes that are no record."""
+Arguments = list[str | bytes | float]
+_unpacked = msgspec.msgpack.Decoder().decode
 
 
-class Ledger(ScriptRunner):
+class Ledger:
     """The ledger of one prefix on one server."""
 
-    @staticmethod
-    def _transition(result: list[Any], outcomes: list[Outcome], changes: list[Instance] | None = None) -> Transition:
-        return Transition(result[0], result[1], _changes(result) if changes is None else changes, outcomes)
+    def __init__(
+        self,
+        wire: Wire,
+        names: Names,
+        *,
+        log_length: int = 50_000,
+        remember_s: float = 86_400.0,
+        leavers_most: int = MOST,
+        ended_max: int = ENDED_MAX,
+        time_source: str = "redis.call('TIME')",
+    ) -> None:
+        self.wire = wire
+        parts = "head instances expiry machines counts clusters log ended queries leases leavers moving"
+        self._keys = tuple(names.ledger(part) for part in parts.split())
+        self.head, self.instances, self.expiry, self.machines, self.counts, self.clusters = self._keys[:6]
+        self.log, self.ended, self.queries, _, self._leavers, self.moving = self._keys[6:]
+        self.checked = names.ledger("checked")
+        """String: what the last check found, JSON (`scorer.background.checker.LastCheck`)."""
+        self._common = (log_length, max(1, round(remember_s)))
+        self.leavers_most = leavers_most
+        """How many leavers are kept."""
+        constants = {"CLOCK": time_source, "LEAVERS_MOST": str(leavers_most), "ENDED_MOST": str(ended_max)}
+        self._scripts = {name: script_text(name, **constants) for name in SCRIPTS}
+        self._digests = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in self._scripts.items()}  # noqa: S324
+
+    def _run(
+        self, script: str, dry_run: bool, *arguments: str | bytes | float, meanwhile: Callable[[], None] | None = None
+    ) -> list[Any]:
+        call = (len(self._keys), *self._keys, int(dry_run), *self._common, *arguments)
+        (result,) = self.wire.ask([("EVALSHA", self._digests[script], *call)], meanwhile=meanwhile)
+        if isinstance(result, redis.exceptions.NoScriptError):
+            (result,) = self.wire.ask([("EVAL", self._scripts[script], *call)])
+        if isinstance(result, redis.ResponseError):
+            word, _, found = str(result).partition(" ")
+            raise UnknownFormat(self.head, found) if word == "LEDGERFORMAT" else result
+        return _unpacked(result)  # type: ignore[no-any-return]
+
+    def open(self) -> None:
+        """Begin the ledger where there is none, as any script does; raises UnknownFormat."""
+        self._run("expire", False, 0)
+
+    # ---- reading
+
+    def is_open(self) -> bool:
+        """Return whether there is a ledger of this format, so that `open` has nothing to do. Only reads."""
+        (number,) = self.wire.one("HMGET", self.head, "format")
+        return bool(number == _FORMAT)
+
+    def log_reads(self, change: int, most: int = 2000) -> list[Command]:
+        """Return the commands that read the head and what changed after ``change``; `read_log` reads their answers."""
+        return [
+            ("HMGET", self.head, "format", "epoch", "change"),
+            ("XRANGE", self.log, f"({change}-0", "+", "COUNT", most),
+        ]
+
+    def read_log(self, answers: Sequence[Any]) -> tuple[str, int, list[Instance]]:
+        """Return epoch, number of the last change and the records after the asked one, oldest first.
+
+        Raises UnknownFormat.
+        """
+        for answer in answers:
+            if isinstance(answer, redis.ResponseError):
+                raise redis.ConnectionError(f"ledger: {answer}")
+        (number, epoch, change), entries = answers
+        if number is not None and number != _FORMAT:
+            raise UnknownFormat(self.head, shortened(number.decode(errors="replace")))
+        try:
+            return (epoch or b"").decode("ascii"), int(change or 0), self._read([entry[1][1] for entry in entries])
+        except ValueError:
+            raise Damaged(self.head, f"epoch {epoch!r}, change {change!r}") from None
+
+    def _read(self, raws: Sequence[bytes]) -> list[Instance]:
+        """Return some records; raises Damaged naming the first that cannot be read."""
+        raws = list(raws)
+        try:
+            return [read_record(raw) for raw in raws]
+        except _UNREADABLE:
+            wrong = next(raw for raw in raws if not _is_record(raw))
+            raise Damaged(self.instances, f"{wrong!r} is no record of an instance") from None
+
+    def acted(self, step: str, instance_id: str, call: Call) -> bool:
+        """Say whether a query has taken a step (a name of `SCRIPTS`) on an id before."""
+        key = f"{self.queries}:{call.query}"
+        return bool(call.query) and bool(self.wire.one("HEXISTS", key, f"{step} {instance_id}"))
+
+    def find(self, instance_id: str) -> Instance | None:
+        """Return the record of an id, live or ended, or None when it is unknown."""
+        live, ended = self.wire.ask([("HGET", self.instances, instance_id), ("GET", f"{self.ended}:{instance_id}")])
+        raw = live or ended
+        if isinstance(raw, redis.ResponseError):
+            raise raw
+        return self._read([raw])[0] if raw else None
+
+    def all_instances(self, batch: int = 2000) -> dict[str, Instance]:
+        """Return every live record. Changes made meanwhile are in the log after the change that was read first."""
+        records: dict[str, Instance] = {}
+        for page in self._scan(self.instances, batch):
+            records.update((record.id, record) for record in self._read(page[1::2]))
+        return records
+
+    def leavers(self) -> list[Instance]:
+        """Return the leavers that can be read, the oldest first; none for a Redis user that may not read them."""
+        (found,) = self.wire.ask([("ZRANGEBYSCORE", self._leavers, "-inf", "+inf")])
+        return [] if isinstance(found, redis.ResponseError) else [read_record(raw) for raw in found if _is_record(raw)]
+
+    def _scan(self, key: str, batch: int = 2000) -> Iterator[list[bytes]]:
+        """Yield pages of a hash, each field before its value."""
+        cursor = b"0"
+        while True:
+            cursor, flat = self.wire.one("HSCAN", key, cursor, "COUNT", batch)
+            yield flat
+            if cursor == b"0":
+                return
+
+    def rows(self, machines: Sequence[str], counts: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
+        """Return the rows of machines, and counts, as stored; b"" for one that is not there."""
+        found = self.wire.one("HMGET", self.machines, *machines) if machines else []
+        counted = self.wire.one("HMGET", self.counts, *counts) if counts else []
+        return [row or b"" for row in found], [count or b"" for count in counted]
+
+    def cluster_rows(self, clusters: Sequence[str]) -> list[bytes]:
+        """Return the rows of clusters as stored; b"" for one that is not there."""
+        return [row or b"" for row in self.wire.one("HMGET", self.clusters, *clusters)]
+
+    def cluster_names(self) -> list[str]:
+        """Return the clusters that have a row."""
+        return [name.decode() for name in self.wire.one("HKEYS", self.clusters)]
+
+    def ends(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Return when each reservation and each move ends by itself, by the sets that the scripts read; by id."""
+        read = [("ZRANGEBYSCORE", key, "-inf", "+inf", "WITHSCORES") for key in (self.expiry, self.moving)]
+        expiry, moving = self.wire.ask(read)
+        return _scores(expiry), _scores(moving)
+
+    def counted(self) -> dict[str, set[str]]:
+        """Return the names of the counts of each machine, as ``port 6379``."""
+        found: dict[str, set[str]] = {}
+        for page in self._scan(self.counts):
+            for name in page[::2]:
+                machine, _, what = name.decode().partition(" ")
+                found.setdefault(machine, set()).add(what)
+        return found
+
+    def machine_versions(self) -> dict[str, int]:
+        """Return the version of every machine that holds something."""
+        flat = self.wire.one("HGETALL", self.machines)
+        rows = list(zip(flat[::2], flat[1::2], strict=True))
+        try:
+            return {name.decode(): int(row.split(b" ", 1)[0]) for name, row in rows}
+        except ValueError:
+            wrong = next((name, row) for name, row in rows if not _is_row(name, row))
+            raise Damaged(self.machines, f"the row of {wrong[0]!r} is {wrong[1]!r}") from None
+
+    # ---- transitions
 
     def reserve(
         self,
@@ -31,7 +218,7 @@ class Ledger(ScriptRunner):
 
         ``meanwhile`` is called while the server works.
         """
-        arguments: list[str | bytes | float] = [expected_change, int(all_or_nothing)]
+        arguments: Arguments = [expected_change, int(all_or_nothing)]
         for one in wanted:
             instance = one.instance
             tail, candidates = record_tail(instance), candidates_in_script(instance, one.candidates)
@@ -47,7 +234,7 @@ class Ledger(ScriptRunner):
                 outcomes.append(Outcome(kind, _record(rest[0], changes)))
             else:
                 outcomes.append(Outcome(kind, reasons=reasons_in_words(rest[0], one.candidates) if rest else ()))
-        return self._transition(result, outcomes, changes)
+        return Transition(result[0], result[1], changes, outcomes)
 
     def confirm(
         self,
@@ -95,7 +282,7 @@ class Ledger(ScriptRunner):
 
         They are moved at once. A moving instance stays so: each of its candidates, both its machines, must have room.
         """
-        arguments: list[str | bytes | float] = []
+        arguments: Arguments = [*in_call(call), given(generation), expected_change, "change", 0]
         for change in changes:
             tail, there, moving = b"", b"", change.old.moving
             if change.new is not change.old:
@@ -104,7 +291,7 @@ class Ledger(ScriptRunner):
                     there = record_tail(with_arrival(copy_with(change.new, moving=moving)))
             candidates = candidates_in_script(change.new, change.candidates)
             arguments += [change.old.id, change.old.version, tail, there, candidates]
-        return self._update("change", 0.0, changes, arguments, generation, expected_change, call, dry_run)
+        return self._update(changes, dry_run, *arguments)
 
     def begin_move(
         self,
@@ -124,53 +311,40 @@ class Ledger(ScriptRunner):
         ``new``: the record on the target, when the move changes amounts, limits, expected use or rules.
         """
         there = b"" if new is None else record_tail(new)
-        arguments = (old.id, old.version, b"", there, candidates_in_script(new or old, candidates))
-        change = Change(old, old, candidates)
-        return self._update(
-            "begin", max(lasts_s, 1e-6), [change], arguments, generation, expected_change, call, dry_run
-        )
+        asked = (*in_call(call), given(generation), expected_change, "begin", repr(max(lasts_s, 1e-6)))
+        begun = (old.id, old.version, b"", there, candidates_in_script(new or old, candidates))
+        return self._update([Change(old, old, candidates)], dry_run, *asked, *begun)
 
     def cancel_move(
         self, old: Instance, *, generation: int | None = None, call: Call = NO_QUERY, dry_run: bool = False
     ) -> Transition:
         """End a move: the instance stays where it is, and the machine that it was to move to is freed."""
-        arguments = (old.id, old.version, b"", b"", b"")
-        return self._update("cancel", 0.0, [Change(old, old, [])], arguments, generation, -1, call, dry_run)
+        asked = (*in_call(call), given(generation), -1, "cancel", 0)
+        return self._update([Change(old, old, [])], dry_run, *asked, old.id, old.version, b"", b"", b"")
 
-    def _update(
-        self,
-        what: Literal["change", "begin", "cancel"],
-        lasts_s: float,
-        changes: Sequence[Change],
-        arguments: Sequence[str | bytes | float],
-        generation: int | None,
-        expected_change: int,
-        call: Call,
-        dry_run: bool,
-    ) -> Transition:
-        asked = (*in_call(call), given(generation), expected_change, what, repr(lasts_s))
-        result = self._run("update", dry_run, *asked, *arguments)
+    def _update(self, changes: Sequence[Change], dry_run: bool, *arguments: str | bytes | float) -> Transition:
+        result = self._run("update", dry_run, *arguments)
         if result[3][0] == "conflict":
             _, number, reasons, *first = result[3]
             candidates = changes[int(number) - 1].candidates[int(first[0]) - 1 if first else 0 :]
-            return self._transition(result, [Outcome("conflict", reasons=reasons_in_words(reasons, candidates))])
+            outcome = Outcome("conflict", reasons=reasons_in_words(reasons, candidates))
+            return Transition(result[0], result[1], _changes(result), [outcome])
         return self._one(result)
 
     def expire(self, most: int = 1000) -> Transition:
         """Expire at most ``most`` reservations and moves that are due; ``count`` of the result says how many were."""
         result = self._run("expire", False, most)
-        transition = self._transition(result, [])
-        return Transition(transition.epoch, transition.before, transition.changes, [], result[3])
+        return Transition(result[0], result[1], _changes(result), count=result[3])
 
     def correct(self, found: Sequence[Instance], gone: Sequence[str] = (), *, dry_run: bool = False) -> Transition:
         """Write the instances of an inventory without comparing limits, and end the instances ``gone``."""
-        arguments: list[str | bytes | float] = []
+        arguments: Arguments = []
         for instance in found:
             arguments += ["set", instance.id, instance.machine, record_tail(instance)]
         for instance_id in gone:
             arguments += ["end", instance_id, "", ""]
         result = self._run("correct", dry_run, *arguments)
-        return self._transition(result, [Outcome(kind) for kind in result[3]])
+        return Transition(result[0], result[1], _changes(result), [Outcome(kind) for kind in result[3]])
 
     def lease(self, name: str, holder: str, lasts_s: float) -> tuple[int | None, str]:
         """Take or renew a lease, or give it up (0 s); return its number, or None and the name of its holder."""
@@ -180,15 +354,7 @@ class Ledger(ScriptRunner):
     def repair(self, number: int, wrong: Difference) -> str:
         """Replace the sums of a machine or cluster, or write an instance again (repair.lua); return the result."""
         some = ("", 0) if wrong.instance is None else (wrong.instance.id, wrong.instance.version)
-        arguments: list[str | bytes | float] = [
-            number,
-            wrong.kind,
-            wrong.name,
-            wrong.row,
-            wrong.sums,
-            wrong.members,
-            *some,
-        ]
+        arguments: Arguments = [number, wrong.kind, wrong.name, wrong.row, wrong.sums, wrong.members, *some]
         for count in wrong.counts:
             arguments += count
         return self._run("repair", False, *arguments)[3]  # type: ignore[no-any-return]
@@ -202,17 +368,37 @@ class Ledger(ScriptRunner):
         return bool(self._run("rename", False, old, new, version, *ids)[3] == "done")
 
     def _one(self, result: list[Any]) -> Transition:
-        kind, *rest = result[3]
+        (kind, *rest), changes = result[3], _changes(result)
         if kind in ("unknown", "stale", "gone", "late"):
-            return self._transition(result, [Outcome(kind)])
-        changes = _changes(result)
-        return self._transition(result, [Outcome(kind, _record(one, changes)) for one in rest], changes)
+            rest = [None]
+        return Transition(result[0], result[1], changes, [Outcome(kind, _record(one, changes)) for one in rest])
 
 
 def _changes(result: list[Any]) -> list[Instance]:
     return [read_record(text) for text in result[2]]
 
 
-def _record(shown: int | str, changes: Sequence[Instance]) -> Instance:
-    """Return a result's record: one of the changes by its number, or what its text says."""
-    return changes[shown - 1] if isinstance(shown, int) else read_record(shown)
+def _record(shown: int | str | None, changes: Sequence[Instance]) -> Instance | None:
+    """Return a result's record: one of the changes by its number, or what its text says; None: it has none."""
+    return None if shown is None else changes[shown - 1] if isinstance(shown, int) else read_record(shown)
+
+
+def _is_record(raw: bytes) -> bool:
+    try:
+        read_record(raw)
+    except _UNREADABLE:
+        return False
+    return True
+
+
+def _is_row(name: bytes, row: bytes) -> bool:
+    try:
+        name.decode()
+        int(row.split(b" ", 1)[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _scores(flat: list[bytes]) -> dict[str, float]:
+    return {name.decode(): float(score) for name, score in zip(flat[::2], flat[1::2], strict=True)}

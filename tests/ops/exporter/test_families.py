@@ -24,7 +24,7 @@ from schemas.messages.sample import MachineFacts
 from schemas.resources import RESOURCES
 from schemas.rpc.request import read_request
 from schemas.tables.window_table import decode_table
-from scorer.ledger.record.moving import Moving
+from scorer.ledger.record.instance import Moving
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing.steps import drain
 from scorer.ranking.profiles.catalogue import load_profiles

@@ -12,8 +12,7 @@ from ops.exporter.machines import MachineFamilies
 from ops.exporter.selection import Selection
 from ops.exporter.state import State
 from schemas.rpc.request import read_request
-from scorer.ledger.record.instance import copy_with
-from scorer.ledger.record.moving import Moving
+from scorer.ledger.record.instance import Moving, copy_with
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.ops.exporter.test_families import Page, at, names_in, read
 from tests.scorer.fleets import fleet as offline_fleet

@@ -9,8 +9,7 @@ from typing import Literal
 import msgspec
 
 from schemas.resources import RESOURCES
-from scorer.ledger.record.instance import LIVE, Instance, State
-from scorer.ledger.record.moving import Arrival, Moving
+from scorer.ledger.record.instance import LIVE, Arrival, Instance, Moving, State
 from scorer.ledger.record.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
 from scorer.ledger.record.units import UNITS, in_units
 

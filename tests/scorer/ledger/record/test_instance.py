@@ -8,8 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.resources import RESOURCES
-from schemas.rpc.request import read_request
-from scorer.ledger.record.instance import Instance, read_record, record_tail
+from schemas.rpc.request import Request, read_request
+from scorer.ledger.record.instance import (
+    CHANGED_BY_A_MOVE,
+    Arrival,
+    Instance,
+    Moving,
+    arrival,
+    as_held,
+    copy_with,
+    read_record,
+    record_tail,
+    with_arrival,
+)
+from scorer.ledger.record.rules import Rules
 from scorer.ledger.record.units import in_units
 from scorer.ledger.view.view import instance_of
 
@@ -79,3 +91,35 @@ def test_amounts_are_by_name_and_not_given_is_not_zero() -> None:
     }
     assert tail["maxmemory"] == 8_000_000_000
     assert in_units("memory", None) == 0
+
+
+# ---- a moving instance
+
+ONE = Instance(
+    id="a", machine="m1", state="confirmed", amounts=Request(cpu=1.0, memory=2e9).given_amounts(), labels={"app": "x"}
+)
+NEW = Arrival(amounts=Request(cpu=4.0).given_amounts(), maxmemory=5.0, rules=Rules(selector="disk=ssd"))
+
+
+def test_each_machine_has_its_own_amounts() -> None:
+    """Where it is those it had, where it moves to the new ones; labels are one."""
+    moves = copy_with(ONE, moving=Moving("m2", 1.0, 61.0, 7, NEW))
+    assert as_held(moves, "m1") is moves
+    there = as_held(moves, "m2")
+    assert (there.machine, there.state, there.amounts, there.labels) == ("m2", "reserved", NEW.amounts, ONE.labels)
+    assert arrival(with_arrival(moves)) == NEW
+    assert with_arrival(ONE) is ONE
+    assert as_held(copy_with(ONE, moving=Moving("m2", 1.0, 61.0)), "m2").amounts == ONE.amounts
+
+
+def test_a_move_is_read_from_a_record() -> None:
+    """The tail of what it becomes has fields that a move does not change: they are passed over."""
+    raw = (
+        b'{"id":"a","machine":"m1","state":"confirmed","amounts":{"cpu":1000000},"moving":{"to":"m2",'
+        b'"since":1,"until":61,"number":7,"new":{"id":"a","amounts":{"cpu":4000000},"labels":{"app":"x"},"counts":[],'
+        b'"maxmemory":5,"rules":{"selector":"disk=ssd"}}}}'
+    )
+    read = read_record(raw)
+    assert read.moving is not None
+    assert read.moving.new == NEW
+    assert set(CHANGED_BY_A_MOVE) < set(Instance.__struct_fields__)

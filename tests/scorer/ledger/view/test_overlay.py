@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scorer.ledger.record.instance import copy_with
-from scorer.ledger.record.moving import Moving
+from scorer.ledger.record.instance import Moving, copy_with
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.seats import Seats
 from scorer.ledger.view.view import LedgerView

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.facets import facets_of
-from scorer.ledger.record.instance import Instance, copy_with, machines_of
-from scorer.ledger.record.moving import Moving
+from scorer.ledger.record.instance import Instance, Moving, copy_with, machines_of
 from scorer.ledger.view.seats import Seats
 from scorer.ledger.view.view import LedgerView
 from scorer.snapshot.roster import Roster

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from schemas.messages.proposal import MoveProposal, read_proposal, write_proposal
-from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.moving import Moving
+from scorer.ledger.record.instance import Instance, Moving
 from scorer.planning.balance.proposals import OUTCOMES, Memory, Settled, settle
 
 NOW_S = 1_000.0

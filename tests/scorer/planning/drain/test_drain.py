@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.as_request import as_request
-from scorer.ledger.record.instance import copy_with
-from scorer.ledger.record.moving import Moving
+from scorer.ledger.record.instance import Moving, copy_with
 from scorer.ledger.view.overlay import Overlay
 from scorer.planning.anew import moved_to
 from scorer.planning.drain.drain import Drained, drain, with_cordon
