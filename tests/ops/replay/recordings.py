@@ -33,7 +33,7 @@ def raw(instance: Instance) -> bytes:
     """A record as the ledger stores it."""
     head = {
         name: getattr(instance, name)
-        for name in ("version", "state", "machine", "reserved_at", "started_at", "expires_at", "ended_at")
+        for name in ("version", "generation", "state", "machine", "reserved_at", "started_at", "expires_at", "ended_at")
     }
     return msgspec.json.encode(head)[:-1] + b"," + record_tail(instance) + b"}"
 
