@@ -11,8 +11,7 @@ from scorer.ledger.record.rules import as_fields
 def as_request(instance: Instance, machine: str = "") -> Request:
     """Return the request of an instance, for one machine ("": any).
 
-    Selector, affinity, anti-affinity, tolerations and preferences are those of its first request, unless it was placed
-    before records had them.
+    Selector, affinity, anti-affinity, tolerations and preferences are those of its first request, or of a later update.
     """
     fields = {name: getattr(instance, name) for name in IN_BOTH}
     fields |= {name: amount for name, amount in zip(RESOURCES, instance.amounts, strict=True) if amount is not None}
