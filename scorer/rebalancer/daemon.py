@@ -18,8 +18,8 @@ from collections.abc import Callable
 import redis
 
 from schemas.messages.proposal import write_proposal
-from scorer.ledger.store.lease import Lease
 from scorer.ledger.record.transition import UnknownFormat
+from scorer.ledger.store.lease import Lease
 from scorer.live.live_fleet import LiveFleet
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan

@@ -12,10 +12,9 @@ from schemas.names import Names
 from schemas.rpc import results
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest
-from scorer.ledger.record.transition import Call
+from scorer.ledger.record.transition import FORMAT, Call, UnknownFormat
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.marker import Marker
-from scorer.ledger.record.transition import FORMAT, UnknownFormat
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps, drain

@@ -9,8 +9,7 @@ import msgspec
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest, read_request
 from schemas.rpc.results import PlaceResult, RankResult
-from scorer.ledger.record.transition import Call
-from scorer.ledger.record.transition import UnknownFormat
+from scorer.ledger.record.transition import Call, UnknownFormat
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
 from scorer.placement.choosing.reasons import RANKED, REUSED, result

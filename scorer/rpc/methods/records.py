@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from schemas.rpc.results import ConfirmResult, RankResult, Record, UpdateResult
-from scorer.ledger.record.instance import LIVE, Instance
-from scorer.ledger.record.moving import Arrival
+from scorer.ledger.record.instance import LIVE, Arrival, Instance
 from scorer.ledger.record.transition import Transition
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger

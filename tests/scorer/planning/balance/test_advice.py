@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.commands.shared.fleet_file import FleetState
-from scorer.ledger.record.instance import copy_with
-from scorer.ledger.record.instance import Moving
+from scorer.ledger.record.instance import Moving, copy_with
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.tentative import NEGLIGIBLE
