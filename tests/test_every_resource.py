@@ -21,6 +21,7 @@ from schemas.tables.window_table import WindowTable, decode_table
 from scorer.commands.shared.in_words import answer_of
 from scorer.ledger.view.seats import Seats
 from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
@@ -95,7 +96,7 @@ def profile_of(name: str) -> Profile:
 
 def ranked(snapshot: Snapshot, ledger: LedgerView, name: str, amount: float) -> Ranking:
     """The ranking of a request of that much of one resource."""
-    return rank(read_request({name: amount}), snapshot, ledger, profile_of(name), NOW_S)
+    return rank(read_request({name: amount}), RankingInputs(snapshot, ledger, profile_of(name), NOW_S))
 
 
 @pytest.mark.parametrize("name", RESOURCES)

@@ -85,7 +85,7 @@ def _advice(prod: float) -> Advice:
     others = [{"id": name, "machine": "m", "cpu": cores, "memory": "4G", "priority_class": of, "usage": {"cpu": 0.5}}
               for name, (cores, of) in HELD.items()]  # fmt: skip
     fleet = _fleet(prod, others)
-    advice = evicting(fleet.snapshot, fleet.ledger, _profile(), fleet.now_s)
+    advice = evicting(fleet.inputs(_profile()))
     assert advice is not None
     return advice
 
@@ -108,6 +108,6 @@ def _profile() -> Profile:
 def _room(prod: float) -> float:
     """Return what batch may have while prod uses so many cores."""
     fleet = _fleet(prod)
-    sums = class_sums(fleet.snapshot, fleet.ledger, _profile(), fleet.now_s)
+    sums = class_sums(fleet.inputs(_profile()))
     assert sums is not None
     return float(sums.most[PRIORITY_CLASSES.index("batch"), CPU, 0])

@@ -48,7 +48,7 @@ def decided() -> Ranking:
     )
     fleet.ledger.apply(ran)
     fleet.ledger.apply(copy_with(ran, state="released", ended_at=ended_at))
-    return rank(read_request(REQUEST), fleet.snapshot, fleet.ledger, load_profiles().choose(), fleet.now_s)
+    return rank(read_request(REQUEST), fleet.inputs(load_profiles().choose()))
 
 
 def page() -> str:

@@ -33,4 +33,4 @@ def ranked(
 ) -> Ranking:
     """Return the ranking of this fleet for this request."""
     fleet = read_fleet({"machines": list(machines), "instances": list(instances)})
-    return rank(read_request(dict(request)), fleet.snapshot, fleet.ledger, profile, fleet.now_s)
+    return rank(read_request(dict(request)), fleet.inputs(profile))

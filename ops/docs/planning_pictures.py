@@ -10,6 +10,7 @@ from ops.docs.drawing import GREY, svg
 from ops.docs.fleet import CAPACITY, machine
 from schemas.rpc.request import read_request
 from scorer.commands.shared.fleet_file import read_fleet
+from scorer.placement.trial import Trial
 from scorer.planning.capacity.room import room
 from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import Drained, drain
@@ -56,7 +57,7 @@ def drained(axes: Any) -> None:
     machines = [machine(name, cpu=load) for name, load in MACHINES.items()]
     instances = [{"id": name, "machine": "a", "cpu": cpu, "memory": "4G"} for name, cpu in LEAVING.items()]
     fleet = read_fleet({"machines": machines, "instances": instances})
-    found = drain(["a"], fleet.snapshot, fleet.ledger, load_profiles().choose(), fleet.now_s)
+    found = drain(["a"], fleet.inputs(load_profiles().choose()))
     _moves(axes, found, {name: CORES * load for name, load in MACHINES.items()}, LEAVING)
 
 
@@ -72,7 +73,7 @@ def consolidated(axes: Any) -> None:
             for name, there in SPREAD.items() for one, cpu in there.items()
         ],
     })  # fmt: skip
-    found = consolidate(2, fleet.snapshot, fleet.ledger, load_profiles().choose(), fleet.now_s)
+    found = consolidate(2, fleet.inputs(load_profiles().choose()))
     _moves(axes, found.drained, use, cores)
     for one in found.machines:
         axes.text(list(use).index(one.machine), use[one.machine] + 1, "emptied", ha="center", color=ORANGE, fontsize=8)
@@ -108,7 +109,7 @@ def capacity(axes: Any) -> None:
     total = 0
     for place, (name, (promised, used)) in enumerate(ROOM.items()):
         fleet = _holding(name, promised, used)
-        found = room(request, fleet.snapshot, fleet.ledger, profile, fleet.now_s)
+        found = room(request, Trial(fleet.inputs(profile)))
         first = place == 0
         axes.bar(place, promised, color=BLUE, alpha=SOLID, label="promised" if first else None)
         for number in range(found.total):
@@ -140,7 +141,7 @@ def planned(axes: Any) -> None:
         ],
     })  # fmt: skip
     requests = [read_request(one) for one in WANTED]
-    found = compare(requests, fleet.snapshot, fleet.ledger, load_profiles().choose(), fleet.now_s, prune=True)
+    found = compare(requests, fleet.inputs(load_profiles().choose()), prune=True)
     steps, cores = {one.id: one for one in found.steps}, {one.id: float(one.cpu or 0) for one in requests}
     colours = {"release": GREY, "change": PURPLE, "update": BLUE, "move": GREEN, "place": GREEN}
     names = list(HERE)

@@ -143,7 +143,7 @@ def _probe(state: State, selection: Selection, tell: Callable[[str], None]) -> I
     Nothing when a plugin of another package fails: the rest of the page is served.
     """
     try:
-        ranking = rank(selection.probe, state.snapshot, state.ledger, state.profile, state.now_s, state.kept)
+        ranking = rank(selection.probe, state)
     except (PluginError, InvalidRequest) as error:
         tell(str(error))
         return

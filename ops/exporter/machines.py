@@ -159,8 +159,7 @@ def statistic(state: State, name: str, window_s: int) -> Floats:
 
 def risks(state: State) -> Floats:
     """Return [R, M]: the profile's risk of every resource for an empty request; NaN without data."""
-    scores = (each.score for each in state.profile.scores)
-    own = next((score for score in scores if isinstance(score, LoadVariationRisk)), LoadVariationRisk())
+    own = state.profile.find(LoadVariationRisk) or LoadVariationRisk()
     resources: Any = RESOURCES
     everything = dataclasses.replace(own, resources=resources, newcomer="request", rounding=False)
     return everything.risks(state.seen)
@@ -168,7 +167,7 @@ def risks(state: State) -> Floats:
 
 def thresholds(profile: Profile) -> dict[str, float]:
     """Return the usage thresholds of a profile by resource, those of the mean."""
-    own = next((each.filter for each in profile.filters if isinstance(each.filter, UsageThreshold)), None)
+    own = profile.find(UsageThreshold)
     return {name: value for name, value in own.thresholds.items() if value} if own else {}
 
 

@@ -16,17 +16,16 @@ import redis
 from schemas.rpc.request import Request
 from scorer.classes.class_usage import ClassUsage, class_usage
 from scorer.ledger.record.transition import UnknownFormat
-from scorer.ledger.view.view import LedgerView
 from scorer.live.live_fleet import LiveFleet
 from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.filters.fresh import Fresh
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.seen import fleet_of
 from scorer.settings import LedgerSettings
 from scorer.snapshot.arrays import Bools
-from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY, Wire
 
 
@@ -42,18 +41,12 @@ class Away(Exception):
     """A server that cannot be read; the message names the setting."""
 
 
-@dataclass(frozen=True, eq=False)
-class State:
+@dataclass(eq=False)
+class State(RankingInputs):
     """Windows, facts, ledger and the time, as a decision under the profile would see them."""
 
-    snapshot: Snapshot
-    ledger: LedgerView
-    profile: Profile
-    now_s: float
     memory: Mapping[str, Memory] = field(default_factory=dict)
     """By server: ``windows``, ``ledger``."""
-    kept: Kept = field(default_factory=Kept)
-    """Columns kept from one state to the next."""
 
     @cached_property
     def seen(self) -> Machines:
@@ -62,19 +55,19 @@ class State:
 
     def seen_by(self, window_s: int) -> Machines:
         """Return the machines by one window, 0 for the profile's; that of `scorer.rpc.methods.listings.machines`."""
-        fleet = fleet_of(self.snapshot, self.ledger, self.profile.load_model, window_s, kept=self.kept)
+        fleet = fleet_of(self, window_s=window_s)
         return Machines(fleet, Request(), self.now_s)
 
     @cached_property
     def fresh(self) -> Bools:
         """[M] Data recent enough for the profile's filter ``fresh``."""
-        own = next((each.filter for each in self.profile.filters if isinstance(each.filter, Fresh)), Fresh())
+        own = self.profile.find(Fresh) or Fresh()
         return self.seen.has_data & own(self.seen.request, self.seen)
 
     @cached_property
     def class_sums(self) -> ClassSums | None:
         """The sums by class, None where the profile counts all classes together."""
-        return class_sums(self.snapshot, self.ledger, self.profile, self.now_s, self.kept)
+        return class_sums(self)
 
     @cached_property
     def class_usage(self) -> ClassUsage | None:
@@ -104,7 +97,7 @@ class Reader:
             self._fleet.close()
             raise Away(f"{setting}: {error}") from None
         known = {name: each for name, each in memory.items() if each is not None}
-        return State(snapshot, ledger, profile, now_s, known, self._kept)
+        return State(snapshot, ledger, profile, now_s, self._kept, memory=known)
 
     @staticmethod
     def _memory(wire: Wire) -> Memory | None:

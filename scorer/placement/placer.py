@@ -1,39 +1,53 @@
-"""Shell: rank and reserve, again when another scorer was faster. One instance or many.
+"""Shell: rank or plan, and reserve; again when another scorer was faster. One instance or many.
 
 The view is current when a query is taken. The reserve script compares versions and limits once more. It gets the best
 few machines, so that the loss of one costs no second round trip. When all of them are lost, the log is read and the
 machines are ranked anew. When they are lost to limits and not to changed versions (for example a port that no filter
-looks at), the script gets more machines.
+looks at), the script gets more machines. Many instances are planned and reserved together, or a few at a time with
+other queries served between.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.ledger.record.digest import request_digest
-from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call
+from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
-from scorer.placement.batch_placer import BatchPlacing, together
+from scorer.placement.choosing.continuation import without_id
+from scorer.placement.choosing.plan import Plan
 from scorer.placement.choosing.reuse import Reuse
 from scorer.placement.choosing.steps import Steps, drain
-from scorer.placement.offers.offer import candidates, expected_change, wanted
-from scorer.placement.offers.outcomes import refused, settle
-from scorer.placement.offers.placement import Conflict, Placement
+from scorer.placement.offers.offer import as_of, candidates, expected_change, wanted
+from scorer.placement.offers.outcomes import hopeless, refused, replanned, settle
+from scorer.placement.offers.placement import Conflict, Late, Placement
 from scorer.ranking.explanation.explain import summary
-from scorer.ranking.profiles.profile import Profile
-from scorer.snapshot.snapshot import Snapshot
+from scorer.ranking.inputs import RankingInputs
 
 CANDIDATES = 4
 """Machines given to the reserve script at first."""
 TOGETHER_MAX = 1_000
 """Instances that can be reserved in one script, as all or none."""
+SCRIPT_INSTANCES_MAX = 64
+"""Instances reserved by one script, unless all or none are wanted: the server serves no other client meanwhile."""
+FIRST_STEP = 8
+"""Instances of a batch in its first step; the next ones follow from how long it took."""
+STEP_S = 0.008
+"""How long a step of a batch should last with its script, s: other queries wait meanwhile."""
+STEP_MIN = 4
+"""Fewest instances of a step: smaller steps would make the batch slower and the other queries no faster."""
+
+
+Inputs = Callable[[], RankingInputs]
+"""Returns the present inputs: the newest snapshot, the ledger as of now, and the time."""
 
 
 class Placing:
-    """Places requests on the snapshot given; ``attempts_max`` bounds the tries."""
+    """Places requests; ``attempts_max`` bounds the tries. Deadlines are compared with what ``clock`` returns."""
 
     def __init__(
         self,
@@ -48,13 +62,11 @@ class Placing:
         self._follower = follower
         self._attempts_max = attempts_max
         self._clock = clock
-        self._batches = BatchPlacing(ledger, follower, self._reuse, clock)
 
     def place(
         self,
         requests: Sequence[Request],
-        snapshot: Snapshot,
-        profile: Profile,
+        inputs: Inputs,
         *,
         digests: Sequence[str] = (),
         calls: Sequence[Call] = (),
@@ -67,54 +79,54 @@ class Placing:
 
         Raises IdTaken, Conflict, Late, InvalidRequest.
         """
-        return drain(self.steps(requests, lambda: snapshot, profile, digests=digests, calls=calls, deadline=deadline))
+        return drain(self.steps(requests, inputs, digests=digests, calls=calls, deadline=deadline))
 
     def steps(
         self,
         requests: Sequence[Request],
-        snapshot: Callable[[], Snapshot],
-        profile: Profile,
+        inputs: Inputs,
         *,
         digests: Sequence[str] = (),
         calls: Sequence[Call] = (),
         deadline: float = 0.0,
     ) -> Steps[Placement]:
-        """Do the same in steps of about `STEP_S`; each step uses the newest snapshot and the present ledger."""
-        digests = digests or [request_digest(request) for request in requests]
-        calls = calls or [NO_QUERY] * len(requests)
-        placement = Placement(list(requests), [None] * len(requests))
+        """Do the same in steps of about `STEP_S`; each step uses the present inputs."""
         if len(requests) > TOGETHER_MAX and (why := together(requests[0])):
             raise InvalidRequest(f"{why}: {len(requests)} instances, at most {TOGETHER_MAX} are reserved in one step")
+        placement = Placement(
+            list(requests),
+            [None] * len(requests),
+            digests or [request_digest(request) for request in requests],
+            calls or [NO_QUERY] * len(requests),
+            deadline,
+        )
         pending = list(range(len(requests)))
         attempts, depth = 0, CANDIDATES
         while pending:
-            if attempts >= self._attempts_max or (attempts and self._late(deadline)):
+            if attempts >= self._attempts_max or (attempts and self._late(placement)):
                 raise Conflict(f"lost to other scorers {attempts} times")
             attempts += 1
             if len(requests) == 1:
-                pending, depth = self._try_one(placement, snapshot(), profile, digests[0], calls[0], depth)
+                pending, depth = self._try_one(placement, inputs(), depth)
             else:
-                pending = yield from self._batches.place(
-                    placement, pending, snapshot, profile, digests, calls, deadline
-                )
+                pending = yield from self._try_many(placement, pending, inputs)
         return placement
 
-    def _late(self, deadline: float) -> bool:
-        return bool(deadline) and self._clock() > deadline
+    def _late(self, placement: Placement) -> bool:
+        return bool(placement.deadline) and self._clock() > placement.deadline
 
-    def _try_one(
-        self, placement: Placement, snapshot: Snapshot, profile: Profile, digest: str, call: Call, depth: int
-    ) -> tuple[list[int], int]:
-        request, view = placement.asked[0], self._follower.view
-        now_s = self._clock()
-        if request.id in view.instances:
+    # ---- one instance
+
+    def _try_one(self, placement: Placement, inputs: RankingInputs, depth: int) -> tuple[list[int], int]:
+        request = placement.asked[0]
+        if request.id in inputs.ledger.instances:
             ranking, rows = None, []
         else:
-            ranking = self._reuse.rank(request, snapshot, view, profile, now_s, whole=depth > CANDIDATES)
+            ranking = self._reuse.rank(request, inputs, whole=depth > CANDIDATES)
             placement.ranking = ranking
             rows = [int(row) for row in ranking.best(depth)]
         offered = candidates(self._follower.version, ranking, rows, request) if ranking is not None else []
-        asked = wanted(request, digest, call, now_s, offered)
+        asked = wanted(request, placement.digests[0], placement.calls[0], inputs.now_s, offered)
         change = self._follower.change
         transition = self._ledger.reserve(
             [asked],
@@ -143,6 +155,143 @@ class Placing:
                 return [], depth
             depth *= 8
         return [0], depth
+
+    # ---- many
+
+    def _try_many(self, placement: Placement, pending: list[int], inputs: Inputs) -> Steps[list[int]]:
+        """Plan the pending instances and reserve them; return the positions to try again."""
+        head = placement.asked[0]
+        if together(head) or head.dry_run:
+            planned = yield from self._plan(placement, pending, inputs())
+            self._in_time(placement)
+            lost = yield from self._reserve(placement, planned)
+            if placement.missing and head.all_or_nothing:
+                return self._nothing(placement)
+            if lost and together(head):
+                lost = sorted({*lost, *placement.missing})
+                placement.missing.clear()
+            return lost
+        lost, first, size = [], 0, FIRST_STEP
+        while first < len(pending):
+            started = time.perf_counter()
+            part = pending[first : first + size]
+            planned = drain(self._plan(placement, part, inputs()))
+            self._in_time(placement)
+            lost += drain(self._reserve(placement, planned))
+            first += size
+            elapsed_s = time.perf_counter() - started
+            size = next_size(size, elapsed_s)
+            if first < len(pending):
+                yield
+        return lost
+
+    def _in_time(self, placement: Placement) -> None:
+        """Raise Late after the deadline: the caller no longer waits."""
+        if self._late(placement):
+            raise Late(sum(record is not None for record in placement.records), len(placement.asked))
+
+    def _reserve(self, placement: Placement, planned: Mapping[int, Wanted]) -> Steps[list[int]]:
+        """Reserve the planned instances; return the positions to plan again.
+
+        Their machine was lost to another scorer, or the script has ended what was due: what was refused may have room
+        now. It ends that without an instance, too.
+        """
+        head, positions = placement.asked[0], list(planned)
+        as_one = bool(together(head))
+        lost: list[int] = []
+        own: dict[str, int] = {}  # the versions after our own scripts
+        step = len(positions) if as_one else SCRIPT_INSTANCES_MAX
+        for first in range(0, max(1, len(positions)), max(1, step)):
+            part = positions[first : first + step]
+            change = self._follower.change
+            changes = [expected_change(change, placement.asked[position]) for position in part]
+            transition = self._ledger.reserve(
+                [as_of(own, planned[position]) for position in part],
+                expected_change=max(changes, default=-1),
+                all_or_nothing=as_one,
+                dry_run=head.dry_run,
+                meanwhile=None if placement.answer else placement.explain,
+            )
+            own |= {record.machine: record.version for record in transition.changes}
+            current = transition.before == change
+            self._follower.absorb(transition)
+            self._follower.doubt(transition, change)
+            for position, outcome in zip(part, transition.outcomes, strict=True):
+                if not settle(placement, position, outcome) and not hopeless(placement, position, outcome, current):
+                    lost.append(position)
+            if any(record.state != "reserved" for record in transition.changes):
+                lost += replanned(placement)
+            if first + step < len(positions):
+                yield
+        return lost
+
+    def _plan(self, placement: Placement, pending: list[int], inputs: RankingInputs) -> Steps[dict[int, Wanted]]:
+        """Return the instances to reserve, by position; one without a machine is noted as missing.
+
+        It is still sent to the script, without candidates: its id may be known to the ledger.
+        """
+        view = inputs.ledger
+        fresh = [position for position in pending if placement.asked[position].id not in view.instances]
+        held: list[str] = []
+        if together(placement.asked[0]):
+            held = [view.instances[one.id].machine for one in placement.asked if one.id in view.instances]
+        plan = None
+        if fresh:
+            asked = [placement.asked[p] for p in fresh]
+            plan = yield from self._reuse.plan_steps(asked, inputs, held)
+        machines = dict(zip(fresh, plan.machines, strict=True)) if plan else {}
+        reasons = {fresh[at]: why for at, why in plan.reasons.items()} if plan else {}
+        if plan and placement.ranking is None:
+            placement.ranking = plan.ranking
+        offers = self._offers(plan, machines, placement) if plan else {}
+        found: dict[int, Wanted] = {}
+        for position in pending:
+            request = placement.asked[position]
+            if machines.get(position, "") is None:
+                placement.missing[position] = reasons.get(position, "")
+                if request.machines_max or request.machines_min:
+                    continue  # the others are reserved together, and this one must not make that fail
+            found[position] = wanted(
+                request, placement.digests[position], placement.calls[position], inputs.now_s, offers.get(position, ())
+            )
+        return found
+
+    def _offers(
+        self, plan: Plan, machines: Mapping[int, str | None], placement: Placement
+    ) -> dict[int, Sequence[Candidate]]:
+        """Return the candidates of each position that has a machine; runs of alike requests are handled together."""
+        index, found = plan.ranking.machines.roster.index, dict[int, Sequence[Candidate]]()
+        chosen = ((position, machine) for position, machine in machines.items() if machine is not None)
+        for _, alike in groupby(chosen, lambda one: without_id(placement.asked[one[0]])):
+            run = list(alike)
+            rows = [index[machine] for _, machine in run]
+            offered = candidates(self._follower.version, plan.ranking, rows, placement.asked[run[0][0]])
+            found |= {position: (each,) for (position, _), each in zip(run, offered, strict=True)}
+        return found
+
+    @staticmethod
+    def _nothing(placement: Placement) -> list[int]:
+        """Note all instances of an all-or-nothing batch as missing."""
+        reason = next((why for why in placement.missing.values() if why), "")
+        for position, record in enumerate(placement.records):
+            if record is None:
+                placement.missing[position] = placement.missing.get(position) or f"all or nothing: {reason}"
+        return []
+
+
+def next_size(size: int, elapsed_s: float) -> int:
+    """Return the number of instances of the next step, when one of ``size`` took ``elapsed_s``.
+
+    >>> next_size(8, 0.001), next_size(32, 0.016), next_size(8, 1.0)
+    (16, 16, 4)
+    """
+    return max(STEP_MIN, min(SCRIPT_INSTANCES_MAX, 2 * size, int(size * STEP_S / elapsed_s)))
+
+
+def together(head: Request) -> str:
+    """Return the field that requires a batch to be reserved in one script; "" for none."""
+    fields = ("all_or_nothing", "machines_max", "machines_min")
+    return next((name for name in fields if getattr(head, name)), "")
 
 
 def _most_common(reasons: Sequence[str]) -> str:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from scorer.ledger.record.as_request import as_request
-from scorer.ledger.record.instance import Instance, copy_with
-from scorer.ledger.view.overlay import Overlay
+from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ledger.view.view import LedgerView
-from scorer.ranking.machines.kept import Kept
-from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.rank import run_filters, run_scores
-from scorer.ranking.seen import Seen
+from scorer.placement.trial import Trial
 from scorer.snapshot.arrays import Bools
 from scorer.snapshot.snapshot import Snapshot
 
@@ -61,58 +57,8 @@ def may_move(instances: list[Instance], wish: Wish, now_s: float) -> Bools:
     )
 
 
-class Taking:
-    """The targets that the profile allows an instance, on the ledger with the moves so far."""
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        ledger: LedgerView,
-        profile: Profile,
-        instances: list[Instance],
-        wish: Wish,
-        fresh: Bools,
-        now_s: float,
-        kept: Kept,
-    ) -> None:
-        self._snapshot, self._profile, self._instances = snapshot, profile, instances
-        self._now_s, self._kept = now_s, kept
-        self._overlay = Overlay(ledger)
-        self._wish, self._fresh = wish, fresh
-
-    def allowed(self, place: int) -> Bools:
-        """Return [M]: the machines that the filters allow an instance, with fresh data and the labels of ``same``."""
-        return self._allowed(place, self._seen(place))
-
-    def best(self, place: int, among: Bools | None = None) -> int | None:
-        """Return the machine that the profile would choose, of all or ``among`` [M] except its own; None: none."""
-        seen = self._seen(place)
-        allowed = self._allowed(place, seen) & (True if among is None else among)
-        if not allowed.any():
-            return None
-        total, _ = run_scores(as_request(self._instances[place]), seen, self._profile, allowed)
-        return int(np.where(allowed, total, -np.inf).argmax())
-
-    def moved(self, place: int, target: int) -> None:
-        """Put an instance on its target, for the moves after it."""
-        instance = self._instances[place]
-        self._overlay.take_out(instance.id)
-        there = copy_with(
-            instance, machine=self._snapshot.names[target], state="reserved", reserved_at=self._now_s, started_at=0.0
-        )
-        self._overlay.propose(there)
-
-    def _seen(self, place: int) -> Seen:
-        request = as_request(self._instances[place])
-        return Seen(request, self._snapshot, self._overlay, self._profile, self._now_s, self._kept)
-
-    def _allowed(self, place: int, seen: Seen) -> Bools:
-        instance = self._instances[place]
-        feasible, _ = run_filters(as_request(instance), seen, self._profile)
-        row = self._snapshot.roster.index[instance.machine]
-        allowed = feasible & self._fresh
-        for key in self._wish.same:
-            codes = seen.machines().label(key).codes
-            allowed &= codes == codes[row]
-        allowed[row] = False
-        return allowed
+def elsewhere(trial: Trial, instance: Instance, fresh: Bools, same: Iterable[str]) -> Bools:
+    """Return [M]: the machines with ``fresh`` data and the labels of ``same``, without the instance's own."""
+    there = fresh & trial.sharing(instance.machine, same)
+    there[trial.snapshot.roster.index[instance.machine]] = False
+    return there

@@ -9,14 +9,12 @@ import numpy as np
 from schemas.resources import PRIORITY_CLASSES
 from schemas.rpc.request import Request
 from scorer.classes.uses import ASKED, MEASURED
-from scorer.ledger.view.overlay import Readable
 from scorer.ranking.filters.fits import Fits
-from scorer.ranking.machines.kept import Kept
+from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.profiles.profile import PlacedFilter, Profile
+from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.seen import fleet_of
 from scorer.snapshot.arrays import Bools, Floats
-from scorer.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -37,35 +35,30 @@ class ClassSums:
     """The rows of the resource axis that are sold by class."""
 
 
-def by_class_filter(profile: Profile) -> PlacedFilter | None:
+def by_class_filter(profile: Profile) -> Fits | None:
     """Return the profile's filter that counts by class; None where all classes are one sum."""
-    for each in profile.filters:
-        if isinstance(each.filter, Fits) and each.filter.classes is not None:
-            return each
-    return None
+    return next((each for each in profile.all_of(Fits) if each.classes is not None), None)
 
 
-def class_sums(
-    snapshot: Snapshot, ledger: Readable, profile: Profile, now_s: float, kept: Kept | None = None
-) -> ClassSums | None:
+@quiet
+def class_sums(inputs: RankingInputs) -> ClassSums | None:
     """Return the sums as the profile counts them; None where it counts all classes together."""
-    placed = by_class_filter(profile)
-    if placed is None or not isinstance(placed.filter, Fits) or placed.filter.classes is None:
+    fits = by_class_filter(inputs.profile)
+    if fits is None or fits.classes is None:
         return None
-    fits, sold = placed.filter, placed.filter.classes.rows
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        fleet = fleet_of(snapshot, ledger, placed.load_model or profile.load_model, kept=kept)
-        machines = Machines(fleet, Request(), now_s, owner=placed.owner)
-        promised = machines.of_classes[ASKED]
-        counted = np.tile(promised.sum(axis=0), (len(PRIORITY_CLASSES), 1, 1))
-        most = np.full_like(promised, np.nan)
-        for code, name in enumerate(PRIORITY_CLASSES):
-            asked = Machines(fleet, Request(priority_class=name), now_s, owner=placed.owner)  # type: ignore[arg-type]
-            by_class = fits.by_class(asked)
-            assert by_class is not None
-            of = [PRIORITY_CLASSES.index(each) for each in by_class.counted]
-            counted[code][sold] = promised[of][:, sold].sum(axis=0)
-            most[code][sold] = by_class.most[sold]
-            old = by_class.old
-        used = np.where(machines.has_report, machines.of_classes[MEASURED], np.nan)
+    sold, placed = fits.classes.rows, next(each for each in inputs.profile.filters if each.filter is fits)
+    fleet = fleet_of(inputs, placed.load_model)
+    machines = Machines(fleet, Request(), inputs.now_s, owner=placed.owner)
+    promised = machines.of_classes[ASKED]
+    counted = np.tile(promised.sum(axis=0), (len(PRIORITY_CLASSES), 1, 1))
+    most = np.full_like(promised, np.nan)
+    for code, name in enumerate(PRIORITY_CLASSES):
+        asked = Machines(fleet, Request(priority_class=name), inputs.now_s, owner=placed.owner)  # type: ignore[arg-type]
+        by_class = fits.by_class(asked)
+        assert by_class is not None
+        of = [PRIORITY_CLASSES.index(each) for each in by_class.counted]
+        counted[code][sold] = promised[of][:, sold].sum(axis=0)
+        most[code][sold] = by_class.most[sold]
+        old = by_class.old
+    used = np.where(machines.has_report, machines.of_classes[MEASURED], np.nan)
     return ClassSums(promised, counted, most, used, old, tuple(sold))

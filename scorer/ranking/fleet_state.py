@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scorer.ledger.view.view import LedgerView
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.profile import Profile
 from scorer.snapshot.snapshot import Snapshot
 
 
@@ -15,3 +18,7 @@ class FleetState:
     snapshot: Snapshot
     ledger: LedgerView
     now_s: float
+
+    def inputs(self, profile: Profile, kept: Kept | None = None) -> RankingInputs:
+        """Return the inputs of a ranking by a profile; ``kept``: what earlier ones have left, None: nothing."""
+        return RankingInputs(self.snapshot, self.ledger, profile, self.now_s, Kept() if kept is None else kept)

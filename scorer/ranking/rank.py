@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from schemas.rpc.request import Request
-from scorer.ledger.view.overlay import Readable
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.formulas.selectors import check_selectors
+from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.normalise import Among, normalise, weighted_mean
 from scorer.ranking.profiles.profile import Profile
@@ -17,27 +15,25 @@ from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
 
 
-def rank(
-    request: Request, snapshot: Snapshot, ledger: Readable, profile: Profile, now_s: float, kept: Kept | None = None
-) -> Ranking:
+@quiet
+def rank(request: Request, inputs: RankingInputs) -> Ranking:
     """Return all machines filtered and scored for this request.
 
     Pure: nothing is reserved and no argument is changed, except that values for the next decision are stored in
-    ``kept`` (None: nothing is kept). The result does not depend on ``kept``. Raises InvalidRequest naming a field that
-    this fleet or profile cannot serve (a window that is not kept, a selector that cannot be parsed).
+    ``inputs.kept``. The result does not depend on them. Raises InvalidRequest naming a field that this fleet or profile
+    cannot serve (a window that is not kept, a selector that cannot be parsed).
     """
     check_selectors(request)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        seen = Seen(request, snapshot, ledger, profile, now_s, Kept() if kept is None else kept)
-        feasible, verdicts = run_filters(request, seen, profile)
-        total, terms = run_scores(request, seen, profile, feasible)
+    seen, profile = Seen(request, inputs), inputs.profile
+    feasible, verdicts = run_filters(request, seen, profile)
+    total, terms = run_scores(request, seen, profile, feasible)
     return Ranking(request, profile, seen.machines(), feasible, total, verdicts, terms)
 
 
-def see(request: Request, snapshot: Snapshot, ledger: Readable, profile: Profile, now_s: float, kept: Kept) -> None:
+def see(request: Request, inputs: RankingInputs) -> None:
     """Bring the kept columns up to date with the ledger, so that the next decision need not."""
     check_selectors(request)
-    seen = Seen(request, snapshot, ledger, profile, now_s, kept)
+    seen, profile = Seen(request, inputs), inputs.profile
     own = [each.load_model for each in profile.filters] + [each.load_model for each in profile.scores]
     for load_model in own:
         seen.machines(load_model)
@@ -48,9 +44,9 @@ def warm(snapshot: Snapshot, profile: Profile, now_s: float, kept: Kept) -> None
 
     May run on another thread than the decisions on another snapshot.
     """
-    beside = kept.beside()
+    inputs = RankingInputs(snapshot, LedgerView(), profile, now_s, kept.beside())
     for request in (Request(), Request(cpu=1.0, memory=1.0), Request(cpu=1.0, memory=1.0, nic=1.0)):
-        rank(request, snapshot, LedgerView(), profile, now_s, beside)
+        rank(request, inputs)
 
 
 def run_filters(request: Request, seen: Seen, profile: Profile) -> tuple[Bools, list[Verdict]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from schemas.rpc.request import InvalidRequest, Request
-from scorer.ledger.view.overlay import Readable
 from scorer.ranking.columns.table import COLUMNS
 from scorer.ranking.estimates.estimate import Estimate
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.fleet import Fleet
 from scorer.ranking.machines.kept import Kept, LoadModelKey
 from scorer.ranking.machines.kept_values import UNOWNED
@@ -24,17 +24,12 @@ class Seen:
     Raises InvalidRequest for a ``window_s`` that the snapshot does not have.
     """
 
-    def __init__(
-        self, request: Request, snapshot: Snapshot, ledger: Readable, profile: Profile, now_s: float, kept: Kept
-    ) -> None:
+    def __init__(self, request: Request, inputs: RankingInputs) -> None:
         self._request = request
-        self._profile = profile
-        self._snapshot = snapshot
-        self._ledger = ledger
-        self._now_s = now_s
-        self._kept = kept
+        self._inputs = inputs
+        snapshot, profile, now_s = inputs.snapshot, inputs.profile, inputs.now_s
         self._requests_alone = profile.stale == "requests" and not _any_fresh(snapshot, profile, now_s)
-        self._last_known = profile.stale == "last-known" and silent(snapshot, profile.stale_s, now_s, kept)
+        self._last_known = profile.stale == "last-known" and silent(snapshot, profile.stale_s, now_s, inputs.kept)
         self._machines: dict[int, Machines] = {}
 
     def machines(self, load_model: LoadModel | None = None, owner: Owner = UNOWNED) -> Machines:
@@ -42,13 +37,14 @@ class Seen:
 
         The request's own window is for the profile's load model.
         """
-        load_model = load_model or self._profile.load_model
+        own = self._inputs.profile.load_model
+        load_model = load_model or own
         machines = self._machines.get(id(load_model))
         if machines is None:
-            window_s = self._request.window_s if load_model is self._profile.load_model else 0
-            fleet = fleet_of(self._snapshot, self._ledger, load_model, window_s, self._requests_alone, self._kept)
+            window_s = self._request.window_s if load_model is own else 0
+            fleet = fleet_of(self._inputs, load_model, window_s, requests_alone=self._requests_alone)
             fleet.last_known = self._last_known
-            machines = self._machines[id(load_model)] = Machines(fleet, self._request, self._now_s)
+            machines = self._machines[id(load_model)] = Machines(fleet, self._request, self._inputs.now_s)
         machines.owner = owner
         return machines
 
@@ -60,40 +56,23 @@ def _any_fresh(snapshot: Snapshot, profile: Profile, now_s: float) -> bool:
 
 
 def fleet_of(
-    snapshot: Snapshot,
-    ledger: Readable,
-    load_model: LoadModel,
-    window_s: int = 0,
-    requests_alone: bool = False,
-    kept: Kept | None = None,
+    inputs: RankingInputs, load_model: LoadModel | None = None, window_s: int = 0, *, requests_alone: bool = False
 ) -> Fleet:
-    """Return the fleet under one load model, with its kept columns up to date with the ledger.
+    """Return the fleet under a load model (None: the profile's), its kept columns up to date with the ledger.
 
     Raises InvalidRequest for a ``window_s`` that the snapshot does not have.
     """
+    snapshot, load_model = inputs.snapshot, load_model or inputs.profile.load_model
     if window_s and snapshot.windows_s and window_s not in snapshot.windows_s:
         there = ", ".join(map(str, snapshot.windows_s))
         raise InvalidRequest(f"window_s: no window of {window_s} s is kept; there are {there}")
     wanted_s = window_s if window_s and snapshot.windows_s else load_model.window_s(snapshot.windows_s)
-    kept = Kept() if kept is None else kept
-    estimate = _estimate(snapshot, load_model, kept)
-    shelf, rows = kept.shelf(
-        snapshot,
-        ledger,
-        LoadModelKey(wanted_s, load_model.credits, load_model.debits, estimate.key, requests_alone, load_model.mean_of),
+    estimate = _estimate(snapshot, load_model, inputs.kept)
+    key = LoadModelKey(
+        wanted_s, load_model.credits, load_model.debits, estimate.key, requests_alone, load_model.mean_of
     )
-    windows = snapshot.windows(wanted_s)
-    fleet = Fleet(
-        snapshot,
-        windows,
-        load_model.credits,
-        estimate,
-        shelf,
-        COLUMNS,
-        requests_alone=requests_alone,
-        debits=load_model.debits,
-        mean_of=load_model.mean_of,
-    )
+    shelf, rows = inputs.kept.shelf(snapshot, inputs.seen_ledger, key)
+    fleet = Fleet(snapshot, key, estimate, shelf, COLUMNS)
     if rows is not None:
         shelf.renew(Machines(fleet, NOTHING, 0.0, rows=rows))
     return fleet

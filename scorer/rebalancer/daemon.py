@@ -98,9 +98,8 @@ class Daemon:
         condition = condition_of(profile.rebalance, settings.every)
         if self._rounds is None or self._rounds.condition != condition:
             self._rounds = Rounds(condition)
-        plan = advice(
-            seen.snapshot, seen.ledger, profile, now_s, self._kept, self._rounds, settled.pending, self._memory.resting
-        )
+        inputs = seen.inputs(profile, self._kept)
+        plan = advice(inputs, self._rounds, settled.pending, self._memory.resting)
         new = propose(plan, number, now_s, settings.proposal_s)
         if self._lease.take() != number:  # this process was suspended meanwhile, and another plans
             return

@@ -163,7 +163,7 @@ class ScorerService:
     def _machines(self, query: Query) -> Steps[results.MachinesResult]:
         inputs, params = self.inputs, read_object(query)
         profile = inputs.profiles.choose(str(params.get("profile", "")))
-        return listings.machines(params, inputs.snapshot, inputs.ledger, profile, inputs.clock(), inputs.kept)
+        return listings.machines(params, inputs.ranking(profile))
 
     def _instances(self, query: Query) -> Steps[results.InstancesResult]:
         return listings.instances(

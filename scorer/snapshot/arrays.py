@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,3 +31,15 @@ def picking(rows: Sequence[int]) -> slice | list[int]:
 def numbers(values: Floats, names: tuple[str, ...] = RESOURCES) -> Mapping[str, float | None]:
     """Return plain numbers by name for an explanation, None for one that is not finite."""
     return {name: finite(value) for name, value in zip(names, values.tolist(), strict=True)}
+
+
+def by_row(rows: Integers, count: int) -> Callable[[int], Integers]:
+    """Return a function from each of ``count`` rows to the positions in ``rows`` that have it, in their order.
+
+    >>> on = by_row(np.array([1, 0, 1]), 3)
+    >>> on(1).tolist(), on(2).tolist()
+    ([0, 2], [])
+    """
+    order = np.argsort(rows, kind="stable")
+    ends = np.searchsorted(rows[order], np.arange(count + 1))
+    return lambda row: order[ends[row] : ends[row + 1]]

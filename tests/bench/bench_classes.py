@@ -33,6 +33,7 @@ from schemas.tables.window_table import Header, WindowTable, decode_table, encod
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.class_sums import class_sums
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.snapshot.builder import build_snapshot
@@ -114,7 +115,7 @@ def main() -> int:
         snapshot.usages.columns.prepare()
         times["refresher"].append(time.process_time() - begin)
         begin = time.process_time()
-        class_sums(snapshot, ledger, profile, NOW_S, kept)
+        class_sums(RankingInputs(snapshot, ledger, profile, NOW_S, kept))
         times[case].append(time.process_time() - begin)
 
     sums("first", fleet.next())

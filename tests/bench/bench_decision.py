@@ -27,6 +27,7 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing import plan as batch
 from scorer.ranking.explanation.explain import answer
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
@@ -97,22 +98,24 @@ def measure(machines: int, seconds: float) -> dict[str, float]:
     numbers = iter(range(10**9))
 
     def place() -> None:
-        machine = rank(request, snapshot, growing, profile, NOW_S, kept_of_growing).chosen
+        machine = rank(request, RankingInputs(snapshot, growing, profile, NOW_S, kept_of_growing)).chosen
         growing.apply(instance_of(request, str(machine), NOW_S, f"placed-{next(numbers)}"))
 
     def refresh() -> None:
         operator: dict[str, Any] = snapshot.sources.operator
         again = build_snapshot([table], facts, operator, previous=snapshot)
-        rank(request, again, LedgerView(), profile, NOW_S, kept_of_new)
+        rank(request, RankingInputs(again, LedgerView(), profile, NOW_S, kept_of_new))
 
     growing = LedgerView()
     found = rounds(
         {
             "bare pass": bare_pass(snapshot),
-            "rank": lambda: rank(request, snapshot, empty, profile, NOW_S, kept).best(5),
-            "rank beside 200000 instances": lambda: rank(request, snapshot, full, profile, NOW_S, kept_of_full).best(5),
+            "rank": lambda: rank(request, RankingInputs(snapshot, empty, profile, NOW_S, kept)).best(5),
+            "rank beside 200000 instances": lambda: rank(
+                request, RankingInputs(snapshot, full, profile, NOW_S, kept_of_full)
+            ).best(5),
             "rank and place": place,
-            "answer": lambda: answer(rank(request, snapshot, empty, profile, NOW_S, kept)),
+            "answer": lambda: answer(rank(request, RankingInputs(snapshot, empty, profile, NOW_S, kept))),
             "first rank on a new snapshot": refresh,
         },
         seconds,
@@ -142,7 +145,7 @@ def measure_batch(machines: int = 5_000, count: int = 1_000) -> dict[str, float]
     together, singly = [], []
     for _ in range(3):
         begin = time.perf_counter()
-        planned = batch.plan([request] * count, snapshot, LedgerView(), profile, NOW_S).machines
+        planned = batch.plan([request] * count, RankingInputs(snapshot, LedgerView(), profile, NOW_S)).machines
         together.append(time.perf_counter() - begin)
         begin = time.perf_counter()
         placed = tuple(_one_by_one(request, count, snapshot))
@@ -155,7 +158,7 @@ def _one_by_one(request: Request, count: int, snapshot: Snapshot) -> list[str | 
     ledger, profile, kept = LedgerView(), load_profiles().choose(), Kept()
     found = []
     for number in range(count):
-        machine = rank(request, snapshot, ledger, profile, NOW_S, kept).chosen
+        machine = rank(request, RankingInputs(snapshot, ledger, profile, NOW_S, kept)).chosen
         ledger.apply(instance_of(request, str(machine), NOW_S, f"single-{number}"))
         found.append(machine)
     return found

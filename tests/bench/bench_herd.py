@@ -38,6 +38,7 @@ from schemas.tables.window_table import PERCENTILES, Header, decode_table, encod
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing.plan import plan
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
@@ -132,7 +133,7 @@ class Scorer:
     def choose(self, second: int, numbers: Sequence[int]) -> list[int]:
         """Return the machines' rows for these instances, and note them in the ledger as started."""
         now_s = float(EPOCH + second)
-        found = plan([self.request] * len(numbers), self._see(second), self.ledger, self.profile, now_s)
+        found = plan([self.request] * len(numbers), RankingInputs(self._see(second), self.ledger, self.profile, now_s))
         rows = []
         for number, machine in zip(numbers, found.machines, strict=True):
             if machine is None:

@@ -21,11 +21,13 @@ from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import LedgerView
+from scorer.placement.trial import Trial
 from scorer.planning.capacity.mix import mix_of
 from scorer.planning.capacity.mix_room import mix_room
 from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import drain
 from scorer.planning.wanted.wanted import compare
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.snapshot.builder import build_snapshot
 from tests.bench.bench_decision import NOW_S, bare_pass, fleet_table
@@ -60,11 +62,13 @@ def main() -> int:
     ledger, profile, bare = LedgerView(there), load_profiles().choose(), bare_pass(snapshot)
     names, requests = snapshot.names, wanted(there, 1000)
     actions: dict[str, Callable[[], object]] = {
-        "drain 1 machine": lambda: len(drain(names[:1], snapshot, ledger, profile, NOW_S).moves),
-        "drain 50 machines": lambda: len(drain(names[:50], snapshot, ledger, profile, NOW_S).moves),
-        "consolidate 10": lambda: len(consolidate(10, snapshot, ledger, profile, NOW_S).machines),
-        "plan of 1,000": lambda: len(compare(requests, snapshot, ledger, profile, NOW_S).steps),
-        "mix that fits": lambda: mix_room(mix_of(there, 0.0), snapshot, Overlay(ledger), profile, NOW_S).total,
+        "drain 1 machine": lambda: len(drain(names[:1], RankingInputs(snapshot, ledger, profile, NOW_S)).moves),
+        "drain 50 machines": lambda: len(drain(names[:50], RankingInputs(snapshot, ledger, profile, NOW_S)).moves),
+        "consolidate 10": lambda: len(consolidate(10, RankingInputs(snapshot, ledger, profile, NOW_S)).machines),
+        "plan of 1,000": lambda: len(compare(requests, RankingInputs(snapshot, ledger, profile, NOW_S)).steps),
+        "mix that fits": lambda: (
+            mix_room(mix_of(there, 0.0), Trial(RankingInputs(snapshot, Overlay(ledger), profile, NOW_S))).total
+        ),
     }
     found: dict[str, object] = {}
     missed = []

@@ -21,8 +21,9 @@ from schemas.tables.window_table import Header, WindowTable, decode_table, encod
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView
 from scorer.planning.balance.by_overload import rebalance
-from scorer.planning.balance.search import Bounds
+from scorer.planning.balance.moves import Bounds
 from scorer.planning.candidates import Wish
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.snapshot.builder import build_snapshot
@@ -75,7 +76,7 @@ def main() -> int:
     plans, bares, steps = [], [], 0
     for _ in range(3):
         begin = time.process_time()
-        steps = len(rebalance(snapshot, ledger, profile, Wish(), bounds, NOW_S, kept).steps)
+        steps = len(rebalance(RankingInputs(snapshot, ledger, profile, NOW_S, kept), Wish(), bounds).steps)
         plans.append(time.process_time() - begin)
         begin = time.process_time()
         for _ in range(100):

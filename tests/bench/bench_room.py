@@ -20,8 +20,10 @@ from schemas.resources import RESOURCES
 from schemas.rpc.request import read_request
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView
+from scorer.placement.trial import Trial
 from scorer.planning.capacity.loss import lose
 from scorer.planning.capacity.room import room
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.snapshot.builder import build_snapshot
 from tests.bench.bench_decision import NOW_S, bare_pass, fleet_table
@@ -66,9 +68,9 @@ def main() -> int:
     fit = placed = 0
     for _ in range(3):
         begin = time.process_time()
-        fit = room(request, snapshot, ledger, profile, NOW_S).total
+        fit = room(request, Trial(RankingInputs(snapshot, ledger, profile, NOW_S))).total
         counted = time.process_time()
-        placed = lose(gone, "zone!=z0", snapshot, ledger, profile, NOW_S).placed
+        placed = lose(gone, "zone!=z0", Trial(RankingInputs(snapshot, ledger, profile, NOW_S))).placed
         lost = time.process_time()
         for _ in range(100):
             bare()

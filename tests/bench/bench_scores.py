@@ -20,6 +20,7 @@ from statistics import median
 
 from schemas.rpc.request import Request, read_request
 from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import RECENT_MAX, Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import Profile
@@ -58,7 +59,7 @@ def alone(snapshot: Snapshot, name: str, profile: Profile, requests: Iterator[Re
     """Return the call of one score on all machines."""
     kept, ledger, calls = Kept(), LedgerView(), []
     for request in requests:
-        ranking = rank(request, snapshot, ledger, profile, NOW_S, kept)
+        ranking = rank(request, RankingInputs(snapshot, ledger, profile, NOW_S, kept))
         term = next(each for each in ranking.terms if each.weighted.score.name == name)
         calls.append((term.weighted.score, request, term.machines))
     turns = cycle(calls)
@@ -76,7 +77,7 @@ def ranked(snapshot: Snapshot, profile: Profile, requests: Iterator[Request], *,
 
     def once() -> None:
         request = next(requests)
-        chosen = rank(request, snapshot, ledger, profile, NOW_S, kept).chosen
+        chosen = rank(request, RankingInputs(snapshot, ledger, profile, NOW_S, kept)).chosen
         if placing:
             ledger.apply(instance_of(request, str(chosen), NOW_S, f"placed-{next(number)}"))
 

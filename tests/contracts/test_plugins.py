@@ -18,10 +18,11 @@ import scorer
 from schemas.rpc.request import Request, read_request
 from scorer.commands.shared.fleet_file import FleetState, read_fleet
 from scorer.ledger.view.view import instance_of
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles import plugins
-from scorer.ranking.profiles.profile import LoadModel
+from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.scope import SCOPES
 from scorer.ranking.seen import fleet_of
 
@@ -109,7 +110,13 @@ def fleet_file(numbers: tuple[int, ...]) -> FleetState:
 def see(numbers: list[int], request: Request, file: dict[str, Any] | None = None, kept: Kept | None = None) -> Machines:
     """Return these machines, or those of a fleet file, as a decision sees them."""
     fleet = read_fleet(file) if file else fleet_file(tuple(numbers))
-    return Machines(fleet_of(fleet.snapshot, fleet.ledger, LoadModel(), kept=kept), request, fleet.now_s)
+    return Machines(fleet_of(fleet.inputs(Profile("any"), kept)), request, fleet.now_s)
+
+
+def _inputs(machines: Machines, kept: Kept | None = None) -> RankingInputs:
+    """Return what these machines were made from."""
+    ledger: Any = machines.fleet.seats.ledger
+    return RankingInputs(machines.fleet.snapshot, ledger, Profile("any"), machines.now_s, kept or Kept())
 
 
 def build(kind: type[Any]) -> Any:
@@ -218,7 +225,7 @@ def test_what_a_decision_saw_stays(kind: type[Any], asked: dict[str, Any]) -> No
     if said is None or plugins.scope_for(plugin, machines.request, machines) not in ("machine", "means"):
         return
     place(machines, ["m0", "m1", "m14"])
-    fleet_of(machines.fleet.snapshot, machines.fleet.seats.ledger, LoadModel(), kept=kept)
+    fleet_of(_inputs(machines, kept))
     np.testing.assert_array_equal(ask(plugin, machines), said)
     rows = np.array([0, 1, 14, 20])
     np.testing.assert_allclose(ask(plugin, machines.take(rows)), said[rows], rtol=0, atol=1e-9)
@@ -249,7 +256,7 @@ def test_copies_change_the_machines_that_the_scope_names(kind: type[Any], asked:
         return
     filled = ["m0", "m1", "m14"]
     place(after, filled)
-    after = Machines(fleet_of(after.fleet.snapshot, after.fleet.seats.ledger, LoadModel()), after.request, after.now_s)
+    after = Machines(fleet_of(_inputs(after)), after.request, after.now_s)
     others = [number for number in NUMBERS if f"m{number}" not in filled]
     if scope != "means":
         np.testing.assert_array_equal(ask(plugin, after)[others], ask(plugin, before)[others])

@@ -16,6 +16,7 @@ from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.live.loader import Loader
 from scorer.live.usage_loader import UsageLoader
 from scorer.placement.choosing.steps import drain
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.rpc.methods.listings import instances, machines
 from scorer.wire import Command, Wire
@@ -179,7 +180,7 @@ def test_a_machine_in_two_partitions_has_one_row_and_its_later_facts(
     snapshot = Loader(wire, names).refresh()
     assert snapshot is not None
     assert snapshot.names == ("a", "both")
-    answer = drain(machines({}, snapshot, LedgerView(), load_profiles().choose(), now_s))
+    answer = drain(machines({}, RankingInputs(snapshot, LedgerView(), load_profiles().choose(), now_s)))
     listed = msgspec.json.decode(msgspec.json.encode(answer.machines))
     assert [(row["machine"], round(row["age_s"])) for row in listed] == [("a", 60), ("both", 5)]
     assert listed[1]["labels"] == {"zone": zone}

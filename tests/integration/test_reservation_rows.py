@@ -15,6 +15,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.placement.placer import Placing
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.wire import Wire
 from tests.integration.test_ledger import clocked_ledger
@@ -42,6 +43,10 @@ class World:
         self.follower = Follower(self.ledger)
         self.set_clock(inputs["now_unix_s"] - 100)
         self.placing = Placing(self.ledger, self.follower, clock=lambda: self.now_s)
+
+    def inputs(self) -> RankingInputs:
+        """Return what a ranking is made from now."""
+        return RankingInputs(self.fleet.snapshot, self.follower.view, FITS, self.now_s)
 
     def set_clock(self, now_s: float) -> None:
         """Move the time of the ledger and of the placer."""
@@ -78,7 +83,7 @@ def test_a_batch_gets_what_has_just_expired(
     world.reserve(request(id="before", ttl_s=50, cpu=4 - free, memory=1))
     world.set_clock(950)
     batch = [request(id=f"b{n}", cpu=2, memory=1, **more) for n in range(count)]
-    placement = world.placing.place(batch, world.fleet.snapshot, FITS)
+    placement = world.placing.place(batch, world.inputs)
     assert [record is not None for record in placement.records] == [n < 2 for n in range(count)]
     assert sorted(placement.missing) == list(range(2, count))
     assert placement.ranking is not None
@@ -102,7 +107,7 @@ def test_a_batch_is_planned_anew_once(wire: Wire, names: Names, monkeypatch: pyt
 
     monkeypatch.setattr(world.ledger, "reserve", reserve)
     batch = [request(id=f"b{n}", cpu=2, memory=1, all_or_nothing=True) for n in range(3)]
-    placement = world.placing.place(batch, world.fleet.snapshot, FITS)
+    placement = world.placing.place(batch, world.inputs)
     assert (placement.records, sorted(placement.missing), len(tries)) == ([None] * 3, [0, 1, 2], 2)
 
 
@@ -124,6 +129,6 @@ def test_reservations_of_others_are_kept(wire: Wire, names: Names, row: dict[str
     amounts = {"cpu": need["cpu_millicores"] / 1000, "memory": need["memory_bytes"]}
     asked = own or request(id=inputs["pod"]["name"], **amounts)
     assert asked.amounts()[:2] == (amounts["cpu"], amounts["memory"])
-    (record,) = world.placing.place([asked], world.fleet.snapshot, FITS).records
+    (record,) = world.placing.place([asked], world.inputs).records
     intended = row["expected"]["intended_verdict"] == "pass"
     assert (record is not None) == (intended != (row["name"] in DIFFERENT))

@@ -12,7 +12,10 @@ import numpy as np
 
 from schemas.rpc.request import Request, read_request
 from scorer.commands.shared.fleet_file import FleetState, read_fleet
+from scorer.ledger.view.overlay import Overlay, Readable
 from scorer.ranking.explanation import explain
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.machines.kept import Kept
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -88,7 +91,7 @@ def ranked(offline: FleetState, profile: HowRanked, asked: Request | None = None
         profile = load_profiles().choose(profile)
     elif not isinstance(profile, Profile):
         profile = parse_profile(toml(profile), "test")
-    return rank(asked or request(), offline.snapshot, offline.ledger, profile, offline.now_s)
+    return rank(asked or request(), offline.inputs(profile))
 
 
 def told(offline: FleetState, profile: HowRanked, asked: Request | None = None) -> dict[str, dict[str, Any]]:
@@ -121,9 +124,16 @@ def verdicts(
     return {name: next(iter(each["filters"]), {"allowed": True}) for name, each in answer.items()}
 
 
+def inputs_on(offline: FleetState, ledger: Readable, profile: Profile, kept: Kept | None = None) -> RankingInputs:
+    """What a ranking of these machines is made from on another ledger, or on an overlay."""
+    overlay = ledger if isinstance(ledger, Overlay) else None
+    live = ledger.base if isinstance(ledger, Overlay) else ledger
+    return RankingInputs(offline.snapshot, live, profile, offline.now_s, kept or Kept(), overlay)
+
+
 def see(offline: FleetState, asked: Request | None = None, load_model: LoadModel | None = None) -> Machines:
     """Return the machines as a decision sees them."""
-    seen = fleet_of(offline.snapshot, offline.ledger, load_model or LoadModel())
+    seen = fleet_of(offline.inputs(Profile("any")), load_model)
     return Machines(seen, asked or request(), offline.now_s)
 
 

@@ -97,8 +97,8 @@ def read_profile(rng: random.Random, offline: FleetState) -> str:
         profile: Profile = parse_profile(text, "fuzzed", "fuzzed.toml")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            rank(Request(cpu=1.0, memory=1e9), offline.snapshot, offline.ledger, profile, offline.now_s)
-            advice(offline.snapshot, offline.ledger, profile, offline.now_s)
+            rank(Request(cpu=1.0, memory=1e9), offline.inputs(profile))
+            advice(offline.inputs(profile))
             by_class(rng, offline, profile)
     except ProfileError as error:
         assert len(str(error)) < MESSAGE_MAX, str(error)
@@ -111,8 +111,8 @@ def read_profile(rng: random.Random, offline: FleetState) -> str:
 def by_class(rng: random.Random, offline: FleetState, profile: Profile) -> None:
     """Rank an instance of any class, and look for what no longer fits."""
     asked = Request(cpu=1.0, memory=1e9, priority_class=rng.choice(PRIORITY_CLASSES))  # type: ignore[arg-type]
-    answer(rank(asked, offline.snapshot, offline.ledger, profile, offline.now_s), explain_all=True)
-    evicting(offline.snapshot, offline.ledger, profile, offline.now_s)
+    answer(rank(asked, offline.inputs(profile)), explain_all=True)
+    evicting(offline.inputs(profile))
 
 
 def read_file(rng: random.Random, profile: Profile) -> str:
@@ -122,7 +122,7 @@ def read_file(rng: random.Random, profile: Profile) -> str:
         found = read_fleet(value)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            rank(Request(cpu=1.0, memory=1e9), found.snapshot, found.ledger, profile, found.now_s)
+            rank(Request(cpu=1.0, memory=1e9), found.inputs(profile))
             by_class(rng, found, BY_CLASS)
     except (InvalidFleet, InvalidRequest, ProfileError) as error:
         assert len(str(error)) < MESSAGE_MAX, str(error)
@@ -157,7 +157,7 @@ def read_wanted_file(rng: random.Random, profile: Profile, offline: FleetState) 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compare(read_wanted(text)[:20], offline.snapshot, offline.ledger, profile, offline.now_s, prune=True)
+            compare(read_wanted(text)[:20], offline.inputs(profile), prune=True)
     except (InvalidWanted, InvalidRequest) as error:
         assert len(str(error)) < MESSAGE_MAX, str(error)
         return "wanted refused"

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from ops.replay.play.policies import Moment
 from ops.replay.workload import Workload
 from scorer.planning.drain.evicting import evicting
+from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
 
 
@@ -59,5 +60,5 @@ class ByAdvice:
     def evictions(self, moment: Moment) -> list[int]:
         """Return all advised evictions."""
         most = max(len(moment.ledger.instances), 1)
-        advice = evicting(moment.snapshot, moment.ledger, self._profile, moment.now_s, evictions_max=most)
+        advice = evicting(moment.inputs(self._profile, Kept()), evictions_max=most)
         return [] if advice is None else [self._number[one.instance.id] for one in advice.evicted]

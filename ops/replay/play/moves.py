@@ -70,7 +70,7 @@ class Rebalancer:
             return []
         bounds = replace(self._bounds, moves_max=int(self._left))
         snapshot = moment.snapshot
-        plan = rebalance(snapshot, moment.ledger, self._profile, self._wish, bounds, moment.now_s, self._kept)
+        plan = rebalance(moment.inputs(self._profile, self._kept), self._wish, bounds)
         self._left -= len(plan.steps)
         found = []
         for instance, step in zip(plan.instances, plan.steps, strict=True):

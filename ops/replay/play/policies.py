@@ -19,6 +19,8 @@ from scorer.placement.offers.limits import limits
 from scorer.placement.placer import CANDIDATES
 from scorer.ranking.class_sums import by_class_filter
 from scorer.ranking.explanation.explain import summary
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
 from scorer.snapshot.snapshot import Snapshot
 
@@ -44,6 +46,10 @@ class Moment:
     def snapshot(self) -> Snapshot:
         """The measurements until now."""
         return self.measuring.snapshot(self.minute)
+
+    def inputs(self, profile: Profile, kept: Kept) -> RankingInputs:
+        """Return the inputs of a ranking by a profile."""
+        return RankingInputs(self.snapshot, self.ledger, profile, self.now_s, kept)
 
 
 class Policy(Protocol):
@@ -101,18 +107,19 @@ class ProfilePolicy:
             model.mean_of == "instances" for model in load_models(profile)
         )
         self._known: set[int] = set()
-        self._reuse = Reuse()
+        self._reuse, self._kept = Reuse(), Kept()
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
         """Rank one request, plan several; candidates that the ledger's limits refuse are skipped."""
-        snapshot, ledger = moment.snapshot, moment.ledger
+        inputs = moment.inputs(self.profile, self._kept)
+        snapshot, ledger = inputs.snapshot, inputs.ledger
         if len(requests) > 1:
-            plan = self._reuse.plan(requests, snapshot, ledger, self.profile, moment.now_s)
+            plan = self._reuse.plan(requests, inputs)
             for position, why in plan.reasons.items():
                 self._refused(instances[position], lambda why=why: why)  # type: ignore[misc]
             return [None if machine is None else snapshot.roster.index[machine] for machine in plan.machines]
         request = requests[0]
-        ranking = self._reuse.rank(request, snapshot, ledger, self.profile, moment.now_s)
+        ranking = self._reuse.rank(request, inputs)
         rows = [int(row) for row in ranking.best(CANDIDATES)]
         record = instance_of(request, "", moment.now_s)
         for row, allowed in zip(rows, limits(ranking, rows, request), strict=True):

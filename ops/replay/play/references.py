@@ -26,6 +26,7 @@ from ops.replay.play.policies import Moment
 from schemas.resources import CPU
 from schemas.rpc.request import Request
 from scorer.ranking.filters.fits import Fits
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.rank import rank
@@ -57,7 +58,9 @@ class Reference:
         """Choose for the first only."""
         if self._snapshot is None:
             self._snapshot = moment.measuring.empty_snapshot()
-        ranking = rank(requests[0], self._snapshot, moment.ledger, _BY_REQUESTS, moment.now_s, self._kept)
+        ranking = rank(
+            requests[0], RankingInputs(self._snapshot, moment.ledger, _BY_REQUESTS, moment.now_s, self._kept)
+        )
         rows = np.flatnonzero(ranking.feasible)
         if not rows.size:
             if instances[0] not in self._known:

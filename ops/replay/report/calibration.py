@@ -55,8 +55,9 @@ class Stated:
         if moment.minute < self._next:
             return
         self._next = moment.minute + EVERY_MINUTES
-        ranking = rank(Request(), moment.snapshot, moment.ledger, self._profile, moment.now_s, self._kept)
-        term = next(one for one in ranking.terms if isinstance(one.weighted.score, ExpectedOverload))
+        ranking = rank(Request(), moment.inputs(self._profile, self._kept))
+        stated = self._profile.find(ExpectedOverload)
+        term = next(one for one in ranking.terms if one.weighted.score is stated)
         self.minutes.append(moment.minute)
         self.chances.append(np.array([_chance(term, row) for row in range(len(ranking.machines))]))
 
@@ -70,8 +71,8 @@ def _chance(term: ScoreTerm, row: int) -> float:
 
 def limit_of(profile: Profile) -> float | None:
     """Return the limit of the profile's expected overload; None without that score."""
-    scores = (one.score for one in profile.scores)
-    return next((one.limit for one in scores if isinstance(one, ExpectedOverload)), None)
+    score = profile.find(ExpectedOverload)
+    return None if score is None else score.limit
 
 
 def cases(stated: Stated, outcome: Outcome, limit: float) -> tuple[Floats, Floats]:

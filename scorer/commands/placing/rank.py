@@ -115,7 +115,7 @@ def _of_file(settings: RankSettings, params: dict[str, Any]) -> RankResult:
         fleet = read_fleet(read_json(settings.machines or "-", "machines"))
         name = request.profile
         profile = read_profile(Path(name)) if name.endswith(".toml") else load_profiles(settings.profiles).choose(name)
-        return answer_of(rank(request, fleet.snapshot, fleet.ledger, profile, fleet.now_s))
+        return answer_of(rank(request, fleet.inputs(profile)))
     except InvalidRequest as error:
         raise SettingsError(f"query: {error}") from None
     except InvalidFleet as error:

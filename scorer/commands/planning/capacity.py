@@ -27,9 +27,7 @@ from scorer.settings import LedgerSettings
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
-    from scorer.ledger.view.overlay import Overlay
-    from scorer.ledger.view.view import LedgerView
-    from scorer.planning.capacity.loss import Loss
+    from scorer.placement.trial import Trial
     from scorer.planning.capacity.mix import Kind
     from scorer.ranking.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
@@ -97,15 +95,15 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 def _answer(settings: CapacitySettings, request: Request, fleet: FleetState, profile: Profile) -> dict[str, Any]:
     import msgspec
 
+    from scorer.placement.trial import Trial
     from scorer.planning.capacity.room import room
 
-    answer, wanted = _about(fleet, profile), request
-    ledger: LedgerView | Overlay = fleet.ledger
+    answer, wanted, trial = _about(fleet, profile), request, Trial(fleet.inputs(profile))
     for key, value in settings.if_lost.items():
-        _, loss, answer["lost"] = _lost(key, value, fleet, profile)
+        _, answer["lost"] = _lost(key, value, trial)
         selector = ",".join(filter(None, (request.selector, f"{key}!={value}")))
-        wanted, ledger = msgspec.structs.replace(request, selector=selector), loss.overlay
-    here = room(wanted, fleet.snapshot, ledger, profile, fleet.now_s)
+        wanted = msgspec.structs.replace(request, selector=selector)
+    here = room(wanted, trial)
     copies = dict(zip(here.machines, here.copies.tolist(), strict=True))
     return answer | {
         "fit": here.total,
@@ -119,7 +117,7 @@ def _answer(settings: CapacitySettings, request: Request, fleet: FleetState, pro
 
 def _mix_answer(settings: CapacitySettings, fleet: FleetState, profile: Profile) -> dict[str, Any]:
     """Return the answer of ``--mix``; raises SettingsError when nothing was placed lately."""
-    from scorer.ledger.view.overlay import Overlay
+    from scorer.placement.trial import Trial
     from scorer.planning.capacity.mix import mix_of
     from scorer.planning.capacity.mix_room import mix_room
     from scorer.planning.drain.drain import with_cordon
@@ -127,11 +125,12 @@ def _mix_answer(settings: CapacitySettings, fleet: FleetState, profile: Profile)
     mix = mix_of(fleet.ledger.instances.values(), fleet.now_s - settings.mix_since)
     if not mix.kinds:
         raise SettingsError(f"mix_since: no instance was placed within {duration(settings.mix_since)}")
-    answer, snapshot, overlay = _about(fleet, profile), fleet.snapshot, Overlay(fleet.ledger)
+    answer, trial = _about(fleet, profile), Trial(fleet.inputs(profile))
     for key, value in settings.if_lost.items():
-        names, loss, answer["lost"] = _lost(key, value, fleet, profile)
-        snapshot, overlay, profile = snapshot.with_cordon(names), loss.overlay, with_cordon(profile)
-    found = mix_room(mix, snapshot, overlay, profile, fleet.now_s)
+        names, answer["lost"] = _lost(key, value, trial)
+        trial.inputs = trial.inputs.by(with_cordon(profile))
+        trial.cordon(names)
+    found = mix_room(mix, trial)
     return answer | {
         "fit": found.total,
         "at_least": found.first is None,
@@ -153,18 +152,18 @@ def _about(fleet: FleetState, profile: Profile) -> dict[str, Any]:
     return {"profile": profile.name, "machines": len(fleet.snapshot), "instances": len(fleet.ledger)}
 
 
-def _lost(key: str, value: str, fleet: FleetState, profile: Profile) -> tuple[list[str], Loss, dict[str, Any]]:
-    """Return the machines with a label, the fleet without them, and what becomes of their instances."""
+def _lost(key: str, value: str, trial: Trial) -> tuple[list[str], dict[str, Any]]:
+    """Place the instances of the machines with a label elsewhere; return these machines, and what became of it."""
     from scorer.planning.capacity.loss import lose
 
-    snapshot = fleet.snapshot
+    snapshot = trial.snapshot
     names = [name for row, name in enumerate(snapshot.names) if snapshot.rules.labels(row).get(key) == value]
     if not names:
         raise SettingsError(f"if_lost: no machine has the label {key}={value}")
-    loss = lose(names, f"{key}!={value}", snapshot, fleet.ledger, profile, fleet.now_s)
+    loss = lose(names, f"{key}!={value}", trial)
     told = {"machines": len(names), "placed": loss.placed, "homeless": list(loss.homeless[:100]),
             "homeless_count": len(loss.homeless)}  # fmt: skip
-    return names, loss, told
+    return names, told
 
 
 def _kind(kind: Kind) -> dict[str, Any]:
@@ -188,6 +187,7 @@ def _one_more(request: Request, fleet: FleetState, profile: Profile) -> list[dic
     import numpy as np
 
     from scorer.commands.shared.fleet_file import read_fleet
+    from scorer.placement.trial import Trial
     from scorer.planning.capacity.room import room
 
     sizes = fleet.snapshot.allocatable.T
@@ -203,7 +203,7 @@ def _one_more(request: Request, fleet: FleetState, profile: Profile) -> list[dic
         labels = dict(fleet.snapshot.rules.labels(row))
         idle = {"name": "one more", "capacity": capacity, "labels": labels, "usage": dict.fromkeys(capacity, 0.0)}
         new = read_fleet([idle])
-        copies = room(request, new.snapshot, new.ledger, profile, new.now_s).total
+        copies = room(request, Trial(new.inputs(profile))).total
         found.append({"capacity": capacity, "machines": int(counts[place]), "copies": copies})
     return found
 

@@ -161,12 +161,12 @@ def _answer(
     from scorer.planning.drain.drain import drain
 
     profile = profile or chosen_profile(settings.profile, settings.profiles)
-    how = (fleet.snapshot, fleet.ledger, profile, fleet.now_s)
+    inputs = fleet.inputs(profile)
     try:
         if not settings.consolidate:
-            drained = drain(machines, *how, same=settings.same, force=settings.force)
+            drained = drain(machines, inputs, same=settings.same, force=settings.force)
             return drain_answer(drained, profile, fleet)
-        found = consolidate(settings.consolidate, *how, same=settings.same, force=settings.force)
+        found = consolidate(settings.consolidate, inputs, same=settings.same, force=settings.force)
     except InvalidRequest as error:
         raise SettingsError(str(error)) from None
     return drain_answer(found.drained, profile, fleet) | consolidate_answer(found, settings.consolidate)

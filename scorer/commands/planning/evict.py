@@ -68,7 +68,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 def _answer(settings: EvictSettings, fleet: FleetState, profile: Profile) -> dict[str, Any]:
     from scorer.planning.drain.evicting import evicting
 
-    advice = evicting(fleet.snapshot, fleet.ledger, profile, fleet.now_s, settings.evictions_max, settings.same)
+    advice = evicting(fleet.inputs(profile), settings.evictions_max, settings.same)
     if advice is None:
         raise SettingsError(
             f"profile: {profile.name} counts all classes together; give `fits` a table `classes` "

@@ -117,10 +117,7 @@ def _found(settings: PlanSettings, profile: Profile) -> tuple[FleetState, Wanted
     except InvalidWanted as error:
         raise SettingsError(f"file: {settings.file}: {error}") from None
     fleet = whole_fleet(settings, settings.machines)
-    find = partial(
-        compare, requests, fleet.snapshot, fleet.ledger, profile, fleet.now_s,
-        prune=settings.prune, prune_labels=settings.prune_labels,
-    )  # fmt: skip
+    find = partial(compare, requests, fleet.inputs(profile), prune=settings.prune, prune_labels=settings.prune_labels)
     try:
         found = find()
         if settings.all_or_nothing and found.count("release"):  # releases come last: none has to be undone

@@ -113,7 +113,7 @@ def planned(settings: RebalanceSettings, profile: Profile) -> tuple[Plan, FleetS
     rounds = Rounds(condition_of(profile.rebalance, settings.every)) if settings.rounds > 1 else None
     for left in range(settings.rounds, 0, -1):
         fleet = whole_fleet(settings, settings.machines)
-        plan = advice(fleet.snapshot, fleet.ledger, profile, fleet.now_s, rounds=rounds)
+        plan = advice(fleet.inputs(profile), rounds=rounds)
         if left > 1:
             time.sleep(settings.every)
     return plan, fleet

@@ -45,6 +45,11 @@ class Overlay:
         """The slot of each proposed instance."""
         self._by_machine: dict[str, list[int]] = {}
 
+    def __contains__(self, instance_id: str) -> bool:
+        return instance_id in self._proposed or (
+            instance_id in self.base.instances and instance_id not in self._without
+        )
+
     def take_out(self, instance_id: str) -> None:
         """Leave out an instance of the view, so that it can be proposed elsewhere; KeyError where there is none.
 
@@ -58,7 +63,7 @@ class Overlay:
 
     def propose(self, instance: Instance) -> None:
         """Add an instance; its id must not be in the ledger."""
-        if instance.id in self._proposed or (instance.id in self.base.instances and instance.id not in self._without):
+        if instance.id in self:
             raise ValueError(f"{instance.id!r} is already in the ledger")
         slot = self._slots.next()
         known = self.base.numbers

@@ -13,12 +13,11 @@ import msgspec
 
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance
-from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.copies import Copies
 from scorer.placement.choosing.reasons import Reason
-from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.ranking import ContinuedRanking, Ranking
-from scorer.snapshot.snapshot import Snapshot
 
 AGE_S_MAX = 0.25
 """A ranking older than this is made anew even on the same snapshot, since its data have aged, s."""
@@ -37,9 +36,7 @@ class Continuation:
     def __init__(
         self,
         ranking: Ranking,
-        snapshot: Snapshot,
-        ledger: LedgerView,
-        now_s: float,
+        inputs: RankingInputs,
         *,
         count: int = 1,
         ended: Reason | None = None,
@@ -49,40 +46,39 @@ class Continuation:
         """How many instances of its request came into the ledger in a row."""
         self.fresh = True
         """True while nothing was placed since the ranking."""
-        self._ranking, self._snapshot, self._ledger, self._now_s = ranking, snapshot, ledger, now_s
+        self._ranking, self._inputs = ranking, inputs
         self._request = without_id(ranking.request)
         self._record = _plain(instance_of(ranking.request, "", 0.0))
         self._ended = ended
         self._copies = None if ended else Copies(ranking, max(count, COUNT_MIN), while_reserved=True)
         self._next: list[int] = []
         """Rows chosen and not placed yet, in order."""
-        self._version, self._position = ledger.version, ledger.position
+        self._version, self._position = inputs.ledger.version, inputs.ledger.position
 
-    def outdated(
-        self, request: Request, snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float
-    ) -> Reason | None:
+    def outdated(self, request: Request, inputs: RankingInputs) -> Reason | None:
         """Return why it does not hold for this request, given without its id; None: it holds.
 
         Instances placed since on the chosen machines are taken into account.
         """
         if self._request != request:
             return "other_request"
-        if self._ranking.profile is not profile:
+        if self._inputs.profile is not inputs.profile:
             return "profile_changed"
-        if self._snapshot is not snapshot:
+        if self._inputs.snapshot is not inputs.snapshot:
             return "snapshot_changed"
-        if self._ledger is not ledger:
+        if self._inputs.ledger is not inputs.ledger:
             return "ledger_reloaded"
-        if not 0.0 <= now_s - self._now_s <= AGE_S_MAX:
+        if not 0.0 <= inputs.now_s - self._inputs.now_s <= AGE_S_MAX:
             return "expired"
         return self._follow()
 
     def _follow(self) -> Reason | None:
         """Return None when only such instances came since, on the chosen machines; else the reason."""
-        many = self._ledger.version - self._version
+        ledger = self._inputs.ledger
+        many = ledger.version - self._version
         if many == 0:
             return None
-        chosen, came = Counter(self._next[:many]), self._ledger.came_since(self._position)
+        chosen, came = Counter(self._next[:many]), ledger.came_since(self._position)
         names = self._ranking.machines.roster.names
         there = {names[row]: count for row, count in chosen.items()}
         if came is None or Counter(came) != there or not self._are_alike(chosen):
@@ -91,13 +87,13 @@ class Continuation:
         del self._next[:many]
         self.placed += many
         self.fresh = False
-        self._version, self._position = self._ledger.version, self._ledger.position
+        self._version, self._position = ledger.version, ledger.position
         return None
 
     def _are_alike(self, came: Mapping[int, int]) -> bool:
         """Return whether the newest instances of these rows are of this request."""
         names = self._ranking.machines.roster.names
-        newest = (record for row, count in came.items() for record in self._ledger.newest(names[row], count))
+        newest = (record for row, count in came.items() for record in self._inputs.ledger.newest(names[row], count))
         return all(_plain(record) == self._record for record in newest)
 
     def extend(self, count: int) -> Reason | None:

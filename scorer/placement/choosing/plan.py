@@ -7,23 +7,24 @@ about as long as 50 single ones.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+import numpy as np
 
 from schemas.rpc.request import InvalidRequest, Request
-from scorer.ledger.view.overlay import Overlay
-from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing.copies import identical_steps
-from scorer.placement.choosing.draft import Draft, proposed_id
 from scorer.placement.choosing.steps import Steps, drain
-from scorer.ranking.explanation.explain import summary
-from scorer.ranking.machines.kept import Kept
-from scorer.ranking.profiles.profile import Profile
+from scorer.placement.trial import Trial, best_in
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
-from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.arrays import Bools
+
+_TOGETHER_MAX = 8
+"""The most instances that are chosen again in one step, so that the plan fits the ledger at one moment."""
 
 
 @dataclass(frozen=True)
@@ -39,61 +40,47 @@ class Plan:
 
 
 def plan(
-    requests: Sequence[Request],
-    snapshot: Snapshot,
-    ledger: LedgerView,
-    profile: Profile,
-    now_s: float,
-    held: Sequence[str] = (),
-    first: Ranking | None = None,
-    kept: Kept | None = None,
+    requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = (), first: Ranking | None = None
 ) -> Plan:
     """Return the plan of `plan_steps`, made without pauses between its steps."""
-    return drain(plan_steps(requests, snapshot, ledger, profile, now_s, held, first, kept))
+    return drain(plan_steps(requests, inputs, held, first))
 
 
 def plan_steps(
-    requests: Sequence[Request],
-    snapshot: Snapshot,
-    ledger: LedgerView,
-    profile: Profile,
-    now_s: float,
-    held: Sequence[str] = (),
-    first: Ranking | None = None,
-    kept: Kept | None = None,
+    requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = (), first: Ranking | None = None
 ) -> Steps[Plan]:
     """Return the plan of a batch; ``requests`` has one for each instance (``count`` is expanded by `expand`).
 
     ``all_or_nothing``, ``machines_max`` and ``machines_min`` are those of the first request: at most, or at least, so
     many different machines. ``held`` has the machine of each instance of the same batch that an earlier call or try has
     placed: those machines count. ``first``: the ranking of the first request on this ledger, if it exists. Nothing is
-    reserved and the ledger is not changed; ``kept`` as for `scorer.ranking.rank.rank`.
+    reserved and the ledger is not changed.
 
     The ledger may change between two steps: an instance whose chosen machine changed since gets a new choice.
 
     Raises InvalidRequest where `rank` does, or for more different machines than instances.
     """
-    wanted = requests[0]
+    wanted, ledger = requests[0], inputs.ledger
     many = len(requests) + len(held)
     if wanted.machines_min > many:
         raise InvalidRequest(f"machines_min: {wanted.machines_min} different machines for {many} instances")
     if wanted.machines_max and wanted.machines_min > wanted.machines_max:
         raise InvalidRequest(f"machines_min: {wanted.machines_min} is more than machines_max {wanted.machines_max}")
-    kept = Kept() if kept is None else kept
-    first = first or rank(wanted, snapshot, ledger, profile, now_s, kept)
+    first = first or rank(wanted, inputs)
     found: list[str | None] | None = None
     start = ledger.position
     if len(requests) > 1 and not (wanted.machines_max or wanted.machines_min) and identical(requests):
         found = yield from identical_steps(first, len(requests))
     reasons: dict[int, str] = {}
     if found is None or ledger.position != start:
-        draft = Draft(requests, first, snapshot, ledger, profile, now_s, held, kept)
+        batch = _Batch(requests, first, inputs, held)
         if found is not None:
-            draft.take(found, start)
-        yield from draft.steps()
-        found, reasons = draft.found, draft.reasons
-    elif None in found:
-        reasons = _why_missing(requests, found, snapshot, ledger, profile, now_s, kept)
+            batch.take(found, start)
+        yield from batch.steps()
+        found, reasons = batch.found, batch.reasons
+    elif None in found:  # the last ones: no machine is feasible after all that were placed
+        why = _with(requests, found, inputs).best(wanted).why
+        reasons = {position: why for position, machine in enumerate(found) if machine is None}
     if reasons and wanted.all_or_nothing:
         found = [None] * len(requests)
     return Plan(tuple(found), first, reasons)
@@ -116,19 +103,110 @@ def identical(requests: Sequence[Request]) -> bool:
     return all(request is first or msgspec.structs.replace(request, id="") == plain for request in requests)
 
 
-def _why_missing(
-    requests: Sequence[Request],
-    found: Sequence[str | None],
-    snapshot: Snapshot,
-    ledger: LedgerView,
-    profile: Profile,
-    now_s: float,
-    kept: Kept,
-) -> dict[int, str]:
-    """Return why the last ones have no machine: the summary of a ranking after all that were placed."""
-    proposed = Overlay(ledger)
+class _Batch:
+    """A plan that is being made: a machine for each instance in turn, chosen again when that machine has changed.
+
+    Each request is ranked on the ledger plus the proposed instances before it.
+    """
+
+    def __init__(self, requests: Sequence[Request], first: Ranking, inputs: RankingInputs, held: Sequence[str]) -> None:
+        self.found: list[str | None] = [None] * len(requests)
+        self.reasons: dict[int, str] = {}
+        self._requests, self._inputs = requests, inputs
+        self._first: Ranking | None = first
+        self._used = Counter(machine for machine in held if machine in inputs.snapshot.roster.index)
+        self._chosen_at = [inputs.ledger.position] * len(requests)
+        """By instance, the ledger's position when its machine was chosen."""
+        self._trial, self._trial_at = Trial(inputs), inputs.ledger.position
+        self._next = list(range(len(requests)))
+
+    def take(self, found: Sequence[str | None], position: int) -> None:
+        """Begin with machines chosen at this position of the ledger."""
+        self.found, self._chosen_at = list(found), [position] * len(found)
+        self._used.update(machine for machine in found if machine is not None)
+        self._first, self._next = None, self._outdated()
+
+    def steps(self) -> Steps[None]:
+        """Choose a machine for each, and again for those whose machine has changed since."""
+        while self._next:
+            few = len(self._next) <= _TOGETHER_MAX
+            for position in self._next:
+                self._withdraw(position)
+            for done, position in enumerate(self._next):
+                self._choose(position, len(self._next) - done)
+                if not few:
+                    yield
+            self._next = self._outdated()
+
+    def _withdraw(self, position: int) -> None:
+        machine = self.found[position]
+        self.reasons.pop(position, None)
+        if machine is not None:
+            self._used -= Counter([machine])
+            self.found[position], self._trial_at = None, -1
+
+    def _choose(self, position: int, left: int) -> None:
+        request, trial = self._requests[position], self._proposed()
+        bound = self._bound(left)
+        if self._first is not None and not position:
+            found = best_in(self._first, *bound)
+        else:
+            found = trial.best(request, *bound)
+        self._first = None
+        self._chosen_at[position] = self._trial_at
+        self.found[position] = found.machine
+        if found.machine is None:
+            self.reasons[position] = found.why
+            return
+        self._used[found.machine] += 1
+        trial.propose(request, found.machine, proposed_id(position))
+
+    def _bound(self, left: int) -> tuple[Bools, str] | tuple[()]:
+        """Return which machines may be chosen so that the batch has as many different ones as asked for, in words."""
+        wanted, used = self._requests[0], self._used
+        if wanted.machines_max and len(used) >= wanted.machines_max:
+            return self._among_used(), f"among the {wanted.machines_max} machines of the batch"
+        if wanted.machines_min - len(used) >= left:
+            return ~self._among_used(), f"beside the {len(used)} machines of the batch"
+        return ()
+
+    def _among_used(self) -> Bools:
+        index = self._inputs.snapshot.roster.index
+        only = np.zeros(len(self._inputs.snapshot), np.bool_)
+        only[[index[machine] for machine in self._used]] = True
+        return only
+
+    def _proposed(self) -> Trial:
+        """Return the present ledger with the chosen instances."""
+        if self._trial_at != self._inputs.ledger.position:
+            self._trial, self._trial_at = _with(self._requests, self.found, self._inputs), self._inputs.ledger.position
+        return self._trial
+
+    def _outdated(self) -> list[int]:
+        """Return the positions whose machine changed after it was chosen."""
+        ledger, start = self._inputs.ledger, min(self._chosen_at)
+        if start == ledger.position:
+            return []
+        changes = ledger.changes_since(start)
+        if changes is None:
+            return [position for position, machine in enumerate(self.found) if machine is not None]
+        changed_at = {machine: start + number for number, (machine, _, _) in enumerate(changes, 1)}
+        return [
+            position
+            for position, machine in enumerate(self.found)
+            if machine is not None and changed_at.get(machine, 0) > self._chosen_at[position]
+        ]
+
+
+def proposed_id(position: int) -> str:
+    """Return the id of the proposed instance at a position of the batch; no real instance can have it."""
+    return f"\0batch-{position}"
+
+
+def _with(requests: Sequence[Request], found: Sequence[str | None], inputs: RankingInputs) -> Trial:
+    """Return the ledger with those instances of a batch that have a machine."""
+    trial = Trial(inputs)
     for position, (request, machine) in enumerate(zip(requests, found, strict=True)):
         if machine is not None:
-            proposed.propose(instance_of(request, machine, now_s, proposed_id(position)))
-    line = summary(rank(requests[0], snapshot, proposed, profile, now_s, kept))
-    return {position: line for position, machine in enumerate(found) if machine is None}
+            trial.propose(request, machine, proposed_id(position))
+    return trial

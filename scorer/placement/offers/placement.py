@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from schemas.rpc.request import Request
 from schemas.rpc.results import RankResult
 from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.transition import Call
 from scorer.ranking.explanation.explain import answer, best_first, told, with_candidates_in_json
 from scorer.ranking.ranking import Ranking
 
@@ -45,6 +47,12 @@ class Placement:
     asked: list[Request]
     records: list[Instance | None]
     """By position; None where nothing was reserved."""
+    digests: Sequence[str] = ()
+    """By position, those that an equal request's record may have."""
+    calls: Sequence[Call] = ()
+    """By position, the query that asks."""
+    deadline: float = 0.0
+    """When the caller no longer waits, epoch s; 0: never."""
     ranking: Ranking | None = None
     """The ranking of the first instance, when one was made."""
     answer: RankResult | None = None

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from schemas.resources import RESOURCES
+from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
-from scorer.ledger.view.view import LedgerView
+from scorer.placement.trial import Trial
 from scorer.planning.balance.cost import COPY_CORES, copy_rates, memory_of
 from scorer.planning.balance.gates import ceiling_of, over_and_under
 from scorer.planning.balance.history import moved_lately
+from scorer.planning.balance.moves import Bounds, Hosts, Movable, Step
 from scorer.planning.balance.rounds import Rounds
 from scorer.planning.balance.scene import Scene, scene_of
-from scorer.planning.balance.search import Bounds, Hosts, Movable, Step, plan
+from scorer.planning.balance.search import plan
+from scorer.planning.balance.tentative import Draft
 from scorer.planning.balance.totals import spread, totals
-from scorer.planning.candidates import Taking, Wish, may_move
-from scorer.ranking.machines.kept import Kept
-from scorer.ranking.profiles.profile import Profile
+from scorer.planning.candidates import Wish, elsewhere, may_move
+from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools, Floats
-from scorer.snapshot.snapshot import Snapshot
 
 _CPU, _MEMORY, _NIC = (RESOURCES.index(name) for name in ("cpu", "memory", "nic"))
 
@@ -65,9 +66,10 @@ def bounds_of(settings: Rebalancing, instances: int) -> Bounds:
     )  # fmt: skip
 
 
+@quiet
 def rebalance(
-    snapshot: Snapshot, ledger: LedgerView, profile: Profile, wish: Wish, bounds: Bounds, now_s: float,
-    kept: Kept | None = None, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
+    inputs: RankingInputs, wish: Wish, bounds: Bounds, rounds: Rounds | None = None,
+    pending: Mapping[str, str] | None = None,
 ) -> Plan:  # fmt: skip
     """Return the moves that cut the fleet's expected overload, or its variance, the most.
 
@@ -77,40 +79,70 @@ def rebalance(
     remembered of earlier rounds; None: a machine gives as soon as it is over. ``pending``: instance id to target, moves
     that are on their way: the plan sees them as made.
     """
-    kept = Kept() if kept is None else kept
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        scene = scene_of(snapshot, ledger, profile, now_s, kept)
-        movable = movable_of(scene, wish, now_s)
-        hosts, in_hour = hosts_of(scene, ledger, profile.rebalance, bounds, now_s, rounds)
-        taking = Taking(snapshot, ledger, profile, scene.instances, wish, scene.fresh, now_s, kept)
-        left = bounds.moves_max if bounds.hour_max is None else min(bounds.moves_max, bounds.hour_max - in_hour)
-        on_way = on_way_in(scene, pending or {})
-        steps, before, after = plan(
-            scene.loads,
-            movable,
-            bounds,
-            taking.allowed,
-            taking.moved,
-            hosts,
-            on_way,
-            left - len(on_way),
-            leaving_in(scene),
+    balancing = Balancing(inputs, wish, bounds, rounds, pending or {})
+    plan(balancing.draft, balancing.allowed, balancing.left)
+    return balancing.plan()
+
+
+class Balancing:
+    """A plan of either rule while it is made: the moves so far as loads (`draft`) and in the ledger (`trial`)."""
+
+    def __init__(
+        self, inputs: RankingInputs, wish: Wish, bounds: Bounds, rounds: Rounds | None, pending: Mapping[str, str]
+    ) -> None:
+        self.trial, self.scene = Trial(inputs), scene_of(inputs)
+        self._wish, self._bounds = wish, bounds
+        scene = self.scene
+        self._movable = movable_of(scene, wish)
+        hosts, self._in_hour = hosts_of(scene, bounds, rounds)
+        self.draft = Draft(scene.loads.copy(), self._movable, bounds, hosts, self._moved)
+        self.on_way = on_way_in(scene, pending)
+        """Moves that count as made."""
+        self.leaving = leaving_in(scene)
+        """Instances whose target is reserved and so has their load already."""
+        for instance, target in self.on_way:
+            self.draft.take_as_made(instance, target)
+        for instance, at in self.leaving:
+            self.draft.see_leaving(instance, at)
+        self._before = self.draft.loads.copy()
+        hour_max = bounds.moves_max if bounds.hour_max is None else bounds.hour_max - self._in_hour
+        self.left = max(min(bounds.moves_max, hour_max) - len(self.on_way), 0)
+        """How many moves the plan may have."""
+
+    def allowed(self, place: int) -> Bools:
+        """Return [M]: the machines that an instance may go to, by the filters and the wish."""
+        return self.trial.allowed(as_request(self.scene.instances[place])) & self._elsewhere(place)
+
+    def best(self, place: int, among: Bools) -> int | None:
+        """Return the row of the machine that the profile chooses ``among`` [M] those allowed; None: there is none."""
+        found = self.trial.best(as_request(self.scene.instances[place]), among & self._elsewhere(place))
+        return None if found.machine is None else self.scene.snapshot.roster.index[found.machine]
+
+    def plan(self, unplaced: Iterable[tuple[Instance, str]] = ()) -> Plan:
+        """Return the plan with the steps of the draft."""
+        scene, before, after, steps = self.scene, self._before, self.draft.loads, self.draft.steps
+        return Plan(
+            tuple(scene.instances[step.instance] for step in steps),
+            scene.snapshot.names,
+            tuple(steps),
+            scene.resources,
+            totals(before, after),
+            int(self._movable.free.sum()),
+            int(scene.measured.sum()),
+            spread(scene.resources, before, after),
+            tuple(unplaced),
+            self._in_hour,
+            self._bounds.hour_max,
         )
-    return Plan(
-        tuple(scene.instances[step.instance] for step in steps),
-        snapshot.names,
-        tuple(steps),
-        scene.resources,
-        totals(before, after),
-        int(movable.free.sum()),
-        int(scene.measured.sum()),
-        spread(scene.resources, before, after),
-        in_hour=in_hour,
-        hour_max=bounds.hour_max,
-    )
+
+    def _elsewhere(self, place: int) -> Bools:
+        return elsewhere(self.trial, self.scene.instances[place], self.scene.fresh, self._wish.same)
+
+    def _moved(self, place: int, target: int) -> None:
+        self.trial.move(self.scene.instances[place], self.scene.snapshot.names[target])
 
 
-def movable_of(scene: Scene, wish: Wish, now_s: float) -> Movable:
+def movable_of(scene: Scene, wish: Wish) -> Movable:
     """Return the instances of a scene as columns."""
     clusters: dict[str, int] = {}
     cluster = [clusters.setdefault(one.cluster, len(clusters)) if one.cluster else -1 for one in scene.instances]
@@ -119,25 +151,23 @@ def movable_of(scene: Scene, wish: Wish, now_s: float) -> Movable:
         scene.placed.rows,
         scene.usage[rows],
         scene.variance[rows],
-        may_move(scene.instances, wish, now_s),
+        may_move(scene.instances, wish, scene.inputs.now_s),
         np.array(cluster, np.int64),
         memory_of(scene.usage[_MEMORY], scene.placed.amounts[_CPU]),
     )
 
 
-def hosts_of(
-    scene: Scene, ledger: LedgerView, settings: Rebalancing, bounds: Bounds, now_s: float, rounds: Rounds | None = None
-) -> tuple[Hosts, int]:
+def hosts_of(scene: Scene, bounds: Bounds, rounds: Rounds | None = None) -> tuple[Hosts, int]:
     """Return the machines as columns of a plan, and the number of moves in the last hour."""
-    utilization = scene.machines.utilization
+    utilization, settings, now_s = scene.machines.utilization, scene.inputs.profile.rebalance, scene.inputs.now_s
     gates = (settings.high, settings.low, settings.deviation) if settings.rule == "overload" else ({}, {}, False)
     over, under = over_and_under(utilization, scene.fresh, *gates)
-    if rounds is not None:
+    if rounds is not None and settings.rule == "overload":
         over = rounds.sources(scene.snapshot.names, over & _worth(scene, bounds), now_s)
     plain = Hosts.plain(len(over), len(scene.resources))
     given, taken, in_hour = plain.given, plain.taken, 0
     if bounds.hour_max is not None:
-        lately = moved_lately(scene.snapshot, ledger, scene.placed, now_s)
+        lately = moved_lately(scene.snapshot, scene.inputs.ledger, scene.placed, now_s)
         given, taken, in_hour = lately.given, lately.taken, lately.count
     ceiling = ceiling_of(scene.rows, utilization, scene.fresh, gates[0], gates[2])
     rates = copy_rates(_nic(scene), bounds.nic_share, bounds.nic_unknown)

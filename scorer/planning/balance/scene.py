@@ -9,13 +9,11 @@ import numpy as np
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.slots import PlacedInstances
-from scorer.ledger.view.view import LedgerView
 from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.measured import measured
 from scorer.planning.candidates import instances_on
-from scorer.ranking.machines.kept import Kept
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import NOTHING, Machines
-from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.scores.expected_overload import ExpectedOverload
 from scorer.ranking.seen import fleet_of
 from scorer.snapshot.arrays import Bools, Floats
@@ -29,7 +27,7 @@ VARIATION = 1.0
 class Scene:
     """R resources, K of them with a weight, M machines, N instances."""
 
-    snapshot: Snapshot
+    inputs: RankingInputs
     machines: Machines
     fresh: Bools
     """[M] Whether there is a fresh figure of the machine."""
@@ -46,26 +44,29 @@ class Scene:
     """[N] Whether the usage is measured."""
 
     @property
+    def snapshot(self) -> Snapshot:
+        """The machines."""
+        return self.inputs.snapshot
+
+    @property
     def rows(self) -> list[int]:
         """[K] Places of the resources with a weight."""
         return [RESOURCES.index(name) for name in self.resources]
 
 
-def scene_of(snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float, kept: Kept) -> Scene:
+def scene_of(inputs: RankingInputs) -> Scene:
     """Return the scene of a fleet at a moment.
 
     Weights, limit and floor of the loads are those of the profile's `ExpectedOverload`, or its defaults; its
     coefficient of variation, too, up to `VARIATION`. Machines without fresh data have no load.
     """
-    score = next(
-        (each.score for each in profile.scores if isinstance(each.score, ExpectedOverload)), ExpectedOverload()
-    )
+    score = inputs.profile.find(ExpectedOverload) or ExpectedOverload()
     resources = tuple(name for name in RESOURCES if score.weights.get(name, 0) > 0)
     rows = [RESOURCES.index(name) for name in resources]
     weights = np.array([score.weights[name] for name in resources])
-    fleet = fleet_of(snapshot, ledger, profile.load_model, kept=kept)
-    machines = Machines(fleet, NOTHING, now_s)
-    fresh = machines.has_data & (machines.age_s <= profile.stale_s)
+    fleet = fleet_of(inputs)
+    machines = Machines(fleet, NOTHING, inputs.now_s)
+    fresh = machines.has_data & (machines.age_s <= inputs.profile.stale_s)
     loads = Loads.of(
         np.where(fresh, machines.utilization[rows], np.nan),
         machines.deviation[rows] * score.std_factor,
@@ -74,9 +75,9 @@ def scene_of(snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: fl
         score.limit,
         score.floor,
     )
-    instances, placed = instances_on(snapshot, ledger)
+    instances, placed = instances_on(inputs.snapshot, inputs.ledger)
     expected = fleet.estimate.of_placed(placed)
     usage, variance, known = measured(
-        snapshot.usages, instances, expected, (min(score.variation, VARIATION) * expected) ** 2, now_s
+        inputs.snapshot.usages, instances, expected, (min(score.variation, VARIATION) * expected) ** 2, inputs.now_s
     )
-    return Scene(snapshot, machines, fresh, resources, loads, instances, placed, usage, variance, known)
+    return Scene(inputs, machines, fresh, resources, loads, instances, placed, usage, variance, known)

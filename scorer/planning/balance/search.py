@@ -15,18 +15,15 @@ than ``rest_s``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from scorer.planning.balance.cost import part_of_gain
-from scorer.planning.balance.loads import Loads
-from scorer.planning.balance.moves import Bounds, Hosts, Movable, Step
+from scorer.planning.balance.moves import Step
 from scorer.planning.balance.objective import OBJECTIVES
-from scorer.planning.balance.tentative import Draft, Moved
+from scorer.planning.balance.tentative import Draft
 from scorer.snapshot.arrays import Bools, Floats, Integers
-
-__all__ = ["Allowed", "Bounds", "Hosts", "Movable", "Moved", "Step", "plan"]
 
 CANDIDATES = 4
 """Instances of a source that are tried on all machines in one step: those that relieve it the most."""
@@ -39,26 +36,9 @@ Allowed = Callable[[int], Bools]
 """[M] Which machines the filters let an instance go to, on the ledger with the moves before."""
 
 
-def plan(
-    loads: Loads, movable: Movable, bounds: Bounds, allowed: Allowed, moved: Moved, hosts: Hosts | None = None,
-    pending: Sequence[tuple[int, int]] = (), moves_max: int | None = None,
-    leaving: Sequence[tuple[int, int | None]] = (),
-) -> tuple[list[Step], Loads, Loads]:  # fmt: skip
-    """Return the steps in their order, and the loads before and after them; ``loads`` stays as it is.
-
-    ``pending``: instances and their targets, moves under way that all steps count as made.
-    ``leaving``: instances whose target is reserved and so has their load already (target None: unknown machine).
-    ``moves_max``: the most steps, if not that of the bounds, since the last hour has moves already.
-    """
-    hosts = Hosts.plain(*reversed(loads.utilization.shape)) if hosts is None else hosts
-    draft = Draft(loads.copy(), movable, bounds, hosts, moved)
-    for instance, target in pending:
-        draft.take_as_made(instance, target)
-    for instance, at in leaving:
-        draft.see_leaving(instance, at)
-    before = draft.loads.copy()
-    _Search(draft, allowed).run(bounds.moves_max if moves_max is None else moves_max)
-    return draft.steps, before, draft.loads
+def plan(draft: Draft, allowed: Allowed, moves_max: int) -> None:
+    """Add the steps to a draft that has none yet, at most ``moves_max``."""
+    _Search(draft, allowed).run(moves_max)
 
 
 class _Search:

@@ -9,7 +9,7 @@ import numpy as np
 from scorer.planning.balance.cost import copy_seconds
 from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.moves import Bounds, Hosts, Movable, Step
-from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.arrays import Bools, Floats, Integers, by_row
 
 NEGLIGIBLE = 1e-6
 """Expected overload, in machines of mean size, that counts as none."""
@@ -21,7 +21,9 @@ Moved = Callable[[int, int], None]
 class Draft:
     """The steps so far; `keep` adds one and changes ``loads``."""
 
-    def __init__(self, loads: Loads, movable: Movable, bounds: Bounds, hosts: Hosts, moved: Moved) -> None:
+    def __init__(
+        self, loads: Loads, movable: Movable, bounds: Bounds, hosts: Hosts, moved: Moved = lambda *_: None
+    ) -> None:
         self.loads, self.movable, self.bounds, self.hosts = loads, movable, bounds, hosts
         self._moved = moved
         self.overload = loads.now()
@@ -30,9 +32,7 @@ class Draft:
         self._given, self._taken = hosts.given.copy(), hosts.taken.copy()
         self.open = hosts.gives & (self._given < bounds.from_machine_max)
         """[M] Whether a source may still give an instance away."""
-        order = np.argsort(movable.machine, kind="stable")
-        ends = np.searchsorted(movable.machine[order], np.arange(machines + 1))
-        self._on: Callable[[int], Integers] = lambda m: order[ends[m] : ends[m + 1]]
+        self._on = by_row(movable.machine, machines)
         self._holders = _holders(movable)
         self._in_cluster: dict[int, int] = {}
         self.steps: list[Step] = []

@@ -17,17 +17,13 @@ import numpy as np
 from schemas.rpc.request import Request
 from schemas.rpc.results import Refusal
 from scorer.ledger.record.instance import copy_with
-from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
-from scorer.placement.choosing.copies import place_identical
+from scorer.placement.trial import Trial
 from scorer.planning.capacity.mix import Kind, Mix, mean_of
 from scorer.planning.capacity.room import room
 from scorer.ranking.explanation.refusals import refusals
-from scorer.ranking.machines.kept import Kept
-from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank
 from scorer.snapshot.arrays import Integers
-from scorer.snapshot.snapshot import Snapshot
 
 GREEDY_MAX = 1_500
 """Instances placed by ranking; up to four times as many where the estimate was too low."""
@@ -57,16 +53,14 @@ class MixRoom:
         return sum(self.fit)
 
 
-def mix_room(
-    mix: Mix, snapshot: Snapshot, overlay: Overlay, profile: Profile, now_s: float, greedy_max: int = GREEDY_MAX
-) -> MixRoom:
+def mix_room(mix: Mix, trial: Trial, greedy_max: int = GREEDY_MAX) -> MixRoom:
     """Return how many more instances of a mix fit, and what limits the first kind that no longer does.
 
-    The overlay keeps them. Raises InvalidRequest where `rank` does.
+    The trial keeps them. Raises InvalidRequest where `rank` does.
     """
     if not mix.kinds:
         return MixRoom((), Counter(), 0, None, ())
-    filling = _Filling(mix.kinds, snapshot, overlay, profile, now_s, greedy_max)
+    filling = _Filling(mix.kinds, trial, greedy_max)
     filling.spread()
     spread = sum(filling.fit)
     filling.cycles()
@@ -76,13 +70,11 @@ def mix_room(
 
 @dataclass
 class _Filling:
+    """How many of each kind the trial has taken so far."""
+
     kinds: Sequence[Kind]
-    snapshot: Snapshot
-    overlay: Overlay
-    profile: Profile
-    now_s: float
+    trial: Trial
     greedy_max: int
-    kept: Kept = field(default_factory=Kept)
     fit: list[int] = field(default_factory=list)
     by_machine: Counter[str] = field(default_factory=Counter)
     number: int = 0
@@ -104,7 +96,7 @@ class _Filling:
             for places in classes.values():
                 mean = mean_of([self.kinds[at] for at in places])
                 share = sum(self.kinds[at].cycle for at in places) / copies
-                rooms.append((places, mean, share, room(mean, self.snapshot, self.overlay, self.profile, self.now_s)))
+                rooms.append((places, mean, share, room(mean, self.trial)))
             most = min(found.total / share for _, _, share, found in rooms)
             if most <= 1.2 * self.greedy_max:
                 return
@@ -117,15 +109,15 @@ class _Filling:
 
     def _spread(self, places: Sequence[int], mean: Request, copies: Integers) -> None:
         for row in np.flatnonzero(copies).tolist():
-            times, machine = int(copies[row]), self.snapshot.names[row]
-            one = instance_of(mean, machine, self.now_s, self._next())
+            times, machine = int(copies[row]), self.trial.snapshot.names[row]
+            one = instance_of(mean, machine, self.trial.inputs.now_s, self._next())
             many = copy_with(
                 one,
                 amounts=tuple(None if amount is None else amount * times for amount in one.amounts),
                 expected=tuple(amount * times if amount >= 0 else amount for amount in one.expected),
                 maxmemory=one.maxmemory * times,
             )
-            self.overlay.propose(many)
+            self.trial.put_back(many)
             self.by_machine[machine] += times
         total, of_all = int(copies.sum()), sum(self.kinds[at].cycle for at in places)
         before = 0
@@ -153,7 +145,7 @@ class _Filling:
             for target in targets:
                 if target is None:
                     for instance_id, _ in done:
-                        self.overlay.withdraw(instance_id)
+                        self.trial.leave(instance_id)
                     return False
                 done.append((self._propose(kind.request, target), target))
         self.by_machine.update(target for _, target in done)
@@ -163,34 +155,30 @@ class _Filling:
 
     def _identical(self, request: Request, count: int) -> Iterator[str | None]:
         """Yield the target of each copy: chosen together where possible, else by one ranking after another."""
-        ranking = rank(request, self.snapshot, self.overlay, self.profile, self.now_s, self.kept)
-        found = place_identical(ranking, count)
-        del ranking  # a held ranking makes the next change copy its columns
+        found = self.trial.together(request, count)
         if found is not None:
             yield from found
             return
         for _ in range(count):
-            yield rank(request, self.snapshot, self.overlay, self.profile, self.now_s, self.kept).chosen
+            yield self.trial.best(request).machine
 
     def one_by_one(self) -> tuple[Kind | None, list[Refusal]]:
         """Place one instance after the other until one finds no machine; return its kind and the refusals."""
         turns = in_turn([kind.cycle for kind in self.kinds])
         for at in islice(cycle(turns), ONE_BY_ONE_MAX):
             kind = self.kinds[at]
-            ranking = rank(kind.request, self.snapshot, self.overlay, self.profile, self.now_s, self.kept)
-            target = ranking.chosen
+            target = self.trial.best(kind.request).machine
             if target is None:
-                return kind, refusals(ranking)
-            del ranking
+                return kind, refusals(rank(kind.request, self.trial.inputs))
             self._propose(kind.request, target)
             self.by_machine[target] += 1
             self.fit[at] += 1
         return None, []
 
     def _propose(self, request: Request, target: str) -> str:
-        one = instance_of(request, target, self.now_s, self._next())
-        self.overlay.propose(one)
-        return one.id
+        instance_id = self._next()
+        self.trial.propose(request, target, instance_id)
+        return instance_id
 
     def _next(self) -> str:
         self.number += 1

@@ -15,18 +15,15 @@ import numpy as np
 
 from schemas.rpc.request import Request
 from schemas.rpc.results import Refusal
-from scorer.ledger.view.overlay import Overlay, Readable
-from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.placement.trial import Trial
 from scorer.ranking.explanation.refusals import refusals
-from scorer.ranking.machines.kept import Kept
+from scorer.ranking.inputs import quiet
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.plugins import scope_for
-from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking, Verdict
 from scorer.snapshot.arrays import Bools, Integers
-from scorer.snapshot.snapshot import Snapshot
 
 MACHINE_MAX = 4_096
 """The most copies counted on one machine."""
@@ -52,23 +49,23 @@ class Room:
         return int(self.copies.sum())
 
 
-def room(
-    request: Request, snapshot: Snapshot, ledger: Readable, profile: Profile, now_s: float, kept: Kept | None = None
-) -> Room:
+def room(request: Request, trial: Trial) -> Room:
     """Return how many copies of the requested instance fit, and what limits them.
 
-    Raises InvalidRequest where `rank` does.
+    Copies that are placed one by one stay in the trial. Raises InvalidRequest where `rank` does.
     """
-    kept = Kept() if kept is None else kept
-    ranking = rank(request, snapshot, ledger, profile, now_s, kept)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        scopes = {scope_for(verdict.filter, request, verdict.machines) for verdict in ranking.verdicts}
-        if "fleet" in scopes:
-            del ranking  # a held ranking makes the next change copy its columns
-            return _one_by_one(request, snapshot, ledger, profile, now_s, kept)
-        copies = _most(ranking)
-        at_least = bool((copies >= MACHINE_MAX).any())
-        return Room(snapshot.names, copies, tuple(_limits(ranking, copies)), at_least)
+    return _counted(request, trial) or _one_by_one(request, trial)
+
+
+@quiet
+def _counted(request: Request, trial: Trial) -> Room | None:
+    """Return the room by asking each filter about all machines; None where one looks at the whole fleet."""
+    ranking = rank(request, trial.inputs)
+    if any(scope_for(verdict.filter, request, verdict.machines) == "fleet" for verdict in ranking.verdicts):
+        return None
+    copies = _most(ranking)
+    at_least = bool((copies >= MACHINE_MAX).any())
+    return Room(trial.snapshot.names, copies, tuple(_limits(ranking, copies)), at_least)
 
 
 def _most(ranking: Ranking) -> Integers:
@@ -122,17 +119,14 @@ def _limits(ranking: Ranking, copies: Integers) -> list[Refusal]:
     return [Refusal(filter=name, reason=reason, machines=count) for (name, reason), count in order]
 
 
-def _one_by_one(
-    request: Request, snapshot: Snapshot, ledger: Readable, profile: Profile, now_s: float, kept: Kept
-) -> Room:
-    """Place copies until none fits; a given overlay keeps them."""
-    overlay = Overlay(ledger) if isinstance(ledger, LedgerView) else ledger
-    copies = np.zeros(len(snapshot), np.int64)
+def _one_by_one(request: Request, trial: Trial) -> Room:
+    """Place copies until none fits; the trial keeps them."""
+    names, index = trial.snapshot.names, trial.snapshot.roster.index
+    copies = np.zeros(len(names), np.int64)
     for number in range(ONE_BY_ONE_MAX):
-        ranking = rank(request, snapshot, overlay, profile, now_s, kept)
-        best = ranking.best(1)
-        if not len(best):
-            return Room(snapshot.names, copies, tuple(refusals(ranking)))
-        copies[best[0]] += 1
-        overlay.propose(instance_of(request, snapshot.names[int(best[0])], now_s, f"\0copy-{number}"))
-    return Room(snapshot.names, copies, (), at_least=True)
+        machine = trial.best(request).machine
+        if machine is None:
+            return Room(names, copies, tuple(refusals(rank(request, trial.inputs))))
+        copies[index[machine]] += 1
+        trial.propose(request, machine, f"\0copy-{number}")
+    return Room(names, copies, (), at_least=True)

@@ -14,7 +14,7 @@ as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -22,17 +22,14 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.as_request import as_request
-from scorer.ledger.view.overlay import Overlay
-from scorer.ledger.view.view import LedgerView
-from scorer.planning.anew import Anew, moved_to, size
+from scorer.placement.trial import Trial
+from scorer.planning.anew import Anew, size
 from scorer.planning.balance.scene import Scene, scene_of
 from scorer.planning.drain.drain import Apart, Drained, why_it_stays, with_cordon
 from scorer.ranking.formulas.rounding import known_or
-from scorer.ranking.machines.kept import Kept
-from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.rank import rank
-from scorer.snapshot.arrays import Bools, Floats, Integers
-from scorer.snapshot.snapshot import Snapshot
+from scorer.ranking.inputs import RankingInputs, quiet
+from scorer.ranking.machines.machines import Machines
+from scorer.snapshot.arrays import Bools, Floats, by_row
 
 MOVE_BYTES = 1e9
 """The cost of a move besides its memory, as bytes to copy: a small instance costs something, too."""
@@ -65,40 +62,29 @@ class Consolidated:
     """How many machines were not tried, by why."""
 
 
-def consolidate(
-    count: int,
-    snapshot: Snapshot,
-    ledger: LedgerView,
-    profile: Profile,
-    now_s: float,
-    *,
-    same: Collection[str] = (),
-    force: bool = False,
-    kept: Kept | None = None,
-) -> Consolidated:
+@quiet
+def consolidate(count: int, inputs: RankingInputs, *, same: Collection[str] = (), force: bool = False) -> Consolidated:
     """Return the moves that empty ``count`` machines; fewer when no more can be emptied.
 
     ``same``, ``force``: as for `scorer.planning.drain.drain.drain`.
     """
-    kept = Kept() if kept is None else kept
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        scene = scene_of(snapshot, ledger, profile, now_s, kept)
-        memory = np.bincount(
-            scene.placed.rows, known_or(scene.usage[RESOURCES.index("memory")], 0.0), minlength=len(snapshot)
-        )
-        counts = np.bincount(scene.placed.rows, minlength=len(snapshot))
-        cost = memory + MOVE_BYTES * counts
-        open_, left = np.ones(len(snapshot), np.bool_), dict[str, int]()
-        for why, kept_out in (
-            ("without instances", counts == 0), ("cordoned", snapshot.rules.cordon), ("with old data", ~scene.fresh),
-            ("with an instance that may not move", _stuck(scene, force=force)),
-        ):  # fmt: skip
-            if number := int((open_ & kept_out).sum()):
-                left[why] = number
-            open_ &= ~kept_out
-        order = np.lexsort((snapshot.roster.name_order, cost))
-        emptying = _Emptying(scene, Overlay(ledger), with_cordon(profile), now_s, kept, same)
-        emptying.run([row for row in order.tolist() if open_[row]], count)
+    snapshot, scene = inputs.snapshot, scene_of(inputs)
+    memory = np.bincount(
+        scene.placed.rows, known_or(scene.usage[RESOURCES.index("memory")], 0.0), minlength=len(snapshot)
+    )
+    counts = np.bincount(scene.placed.rows, minlength=len(snapshot))
+    cost = memory + MOVE_BYTES * counts
+    open_, left = np.ones(len(snapshot), np.bool_), dict[str, int]()
+    for why, kept_out in (
+        ("without instances", counts == 0), ("cordoned", snapshot.rules.cordon), ("with old data", ~scene.fresh),
+        ("with an instance that may not move", _stuck(scene, force=force)),
+    ):  # fmt: skip
+        if number := int((open_ & kept_out).sum()):
+            left[why] = number
+        open_ &= ~kept_out
+    order = np.lexsort((snapshot.roster.name_order, cost))
+    emptying = _Emptying(scene, Trial(inputs.by(with_cordon(inputs.profile))), same)
+    emptying.run([row for row in order.tolist() if open_[row]], count)
     machines = [Emptied(snapshot.names[row], float(memory[row]), int(counts[row])) for row in emptying.chosen]
     names = tuple(one.machine for one in machines)
     return Consolidated(tuple(machines), Drained(names, tuple(emptying.moves)), emptying.tried, left)
@@ -117,11 +103,10 @@ def _stuck(scene: Scene, *, force: bool) -> Bools:
 
 @dataclass
 class _Emptying:
+    """The machines emptied so far."""
+
     scene: Scene
-    overlay: Overlay
-    profile: Profile
-    now_s: float
-    kept: Kept
+    trial: Trial
     same: Collection[str]
     chosen: list[int] = field(default_factory=list)
     moves: list[Anew] = field(default_factory=list)
@@ -130,9 +115,8 @@ class _Emptying:
     def __post_init__(self) -> None:
         self.loads = self.scene.loads.copy()
         self.targets: set[int] = set()
-        order = np.argsort(self.scene.placed.rows, kind="stable")
-        ends = np.searchsorted(self.scene.placed.rows[order], np.arange(len(self.scene.snapshot) + 1))
-        self._on: Callable[[int], Integers] = lambda row: order[ends[row] : ends[row + 1]]
+        self._on = by_row(self.scene.placed.rows, len(self.scene.snapshot))
+        self._apart = Apart(self.trial, self.same)
 
     def run(self, candidates: list[int], count: int) -> None:
         """Empty machines, cheapest first; machines that are tried together are no targets of each other."""
@@ -147,46 +131,41 @@ class _Emptying:
             if not some:
                 return
             names = self.scene.snapshot.names
-            cordoned = self.scene.snapshot.with_cordon([names[row] for row in (*self.chosen, *some)])
+            self.trial.cordon([names[row] for row in (*self.chosen, *some)])
             for row in some:
                 self.tried += 1
-                if self._empty(row, cordoned):
+                if self._empty(row):
                     self.chosen.append(row)
 
-    def _empty(self, row: int, cordoned: Snapshot) -> bool:
+    def _empty(self, row: int) -> bool:
         """Move all instances of a machine, or none; return whether it is empty."""
         before, moves = self.loads.copy(), list[Anew]()
-        instances = self.scene.instances
+        instances, index = self.scene.instances, self.scene.snapshot.roster.index
         for place in sorted(self._on(row).tolist(), key=lambda place: size(instances[place]), reverse=True):
-            self.overlay.leave(instances[place].id)
-            target = self._target(place, row, cordoned)
+            self.trial.leave(instances[place].id)
+            target = self._target(place, row)
             if target is None:
-                self.overlay.propose(instances[place])
                 self.loads = before
-                for one in moves:
-                    self.overlay.withdraw(one.instance.id)
-                    self.overlay.propose(one.instance)
+                for one in (instances[place], *(move.instance for move in moves)):
+                    self.trial.put_back(one)
                 return False
-            name = cordoned.names[target]
-            self.overlay.propose(moved_to(instances[place], name, self.now_s))
-            self.loads.move(row, target, *self._use(place))
-            moves.append(Anew(instances[place], name))
-        self.targets.update(cordoned.roster.index[str(one.target)] for one in moves)
+            self.trial.move(instances[place], target)
+            self.loads.move(row, index[target], *self._use(place))
+            moves.append(Anew(instances[place], target))
+        self.targets.update(index[str(one.target)] for one in moves)
         self.moves += moves
         return True
 
-    def _target(self, place: int, row: int, cordoned: Snapshot) -> int | None:
+    def _target(self, place: int, row: int) -> str | None:
         instance = self.scene.instances[place]
         after, below = self.loads.with_one(*self._use(place))
-        allowed = below & (after <= OVERLOAD_MAX) & self.scene.fresh
-        allowed[row] = False
-        request = msgspec.structs.replace(as_request(instance), id="")
-        ranking = rank(request, cordoned, self.overlay, self.profile, self.now_s, self.kept)
-        apart = Apart(cordoned, self.same)
-        if apart.concerns(instance):
-            allowed &= apart.allowed(instance, ranking)
-        found: Integers = ranking.best_among(allowed, 1)
-        return int(found[0]) if found.size else None
+        cool = below & (after <= OVERLOAD_MAX) & self.scene.fresh
+        cool[row] = False
+
+        def among(machines: Machines) -> Bools:
+            return cool & self._apart.allowed(instance, machines) if self._apart.concerns(instance) else cool
+
+        return self.trial.best(msgspec.structs.replace(as_request(instance), id=""), among).machine
 
     def _use(self, place: int) -> tuple[Floats, Floats]:
         rows = self.scene.rows

@@ -11,19 +11,15 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from scorer.ledger.record.instance import Instance
-from scorer.ledger.view.overlay import Overlay
-from scorer.ledger.view.view import LedgerView
+from scorer.placement.trial import Trial
 from scorer.planning.anew import Anew, place_anew
 from scorer.planning.candidates import MOVABLE
 from scorer.ranking.filters.cordon import Cordon
-from scorer.ranking.machines.kept import Kept
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
-from scorer.ranking.ranking import Ranking
 from scorer.snapshot.arrays import Bools
-from scorer.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -48,29 +44,20 @@ class Drained:
 
 
 def drain(
-    machines: Sequence[str],
-    snapshot: Snapshot,
-    ledger: LedgerView,
-    profile: Profile,
-    now_s: float,
-    *,
-    same: Collection[str] = (),
-    force: bool = False,
-    kept: Kept | None = None,
+    machines: Sequence[str], inputs: RankingInputs, *, same: Collection[str] = (), force: bool = False
 ) -> Drained:
     """Return the targets of the instances of these machines, each seeing the moves before it.
 
     ``same``: labels whose value source and target must share. ``force``: instances that are labelled to stay move, too.
     """
-    held = {one.id: one for machine in machines for one in ledger.held_on(machine)}
+    held = {one.id: one for machine in machines for one in inputs.ledger.held_on(machine)}
     leaving = [one for one in held.values() if one.moving and one.machine in machines and one.moving.to not in machines]
     instances = [one for one in held.values() if one not in leaving]
     stays = {one.id: why for one in instances if (why := why_it_stays(one, force=force))}
-    cordoned = snapshot.with_cordon(machines)
     free = [one for one in instances if one.id not in stays]
-    kept = Kept() if kept is None else kept
-    condition = Apart(cordoned, same, _together(instances))
-    found = place_anew(free, cordoned, Overlay(ledger), with_cordon(profile), now_s, kept, condition=condition)
+    trial = Trial(inputs.by(with_cordon(inputs.profile)))
+    trial.cordon(machines)
+    found = place_anew(free, trial, condition=Apart(trial, same, _together(instances)))
     found += [Anew(one, None, stays[one.id]) for one in instances if one.id in stays]
     return Drained(tuple(machines), tuple(found), tuple(leaving))
 
@@ -88,7 +75,7 @@ def why_it_stays(instance: Instance, *, force: bool = False) -> str:
 
 def with_cordon(profile: Profile) -> Profile:
     """Return the profile with the filter that keeps instances from cordoned machines."""
-    if any(isinstance(each.filter, Cordon) for each in profile.filters):
+    if profile.find(Cordon) is not None:
         return profile
     return dataclasses.replace(profile, filters=(PlacedFilter(Cordon()), *profile.filters))
 
@@ -106,7 +93,7 @@ class Apart:
     An instance that shares its machine with another of its cluster may do so again when no other target is feasible.
     """
 
-    snapshot: Snapshot
+    trial: Trial
     same: Collection[str] = ()
     together: Collection[str] = ()
     """Ids of those that share their machine with another of their cluster."""
@@ -115,16 +102,12 @@ class Apart:
         """Return whether the instance has a cluster, or ``same`` names labels."""
         return bool(self.same or instance.cluster)
 
-    def allowed(self, instance: Instance, ranking: Ranking) -> Bools:
+    def allowed(self, instance: Instance, machines: Machines) -> Bools:
         """Return [M]."""
-        allowed = np.ones(len(self.snapshot), np.bool_)
-        row = self.snapshot.roster.index.get(instance.machine)
-        for key in self.same:
-            codes = ranking.machines.label(key).codes
-            allowed &= codes == (-1 if row is None else codes[row])
+        allowed = self.trial.sharing(instance.machine, self.same)
         if instance.cluster:
-            apart = allowed & (ranking.machines.tally(frozenset([("cluster", instance.cluster)])) == 0)
-            if instance.id not in self.together or (apart & ranking.feasible).any():
+            apart = allowed & (machines.tally(frozenset([("cluster", instance.cluster)])) == 0)
+            if instance.id not in self.together or (apart & machines.feasible).any():
                 allowed = apart
         return allowed
 

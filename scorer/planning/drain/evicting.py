@@ -10,22 +10,21 @@ labelled ``movable=false`` stay, too. Nothing is reserved and nothing is changed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.classes.reclaimed import GROUPS
+from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
-from scorer.ledger.view.view import LedgerView
-from scorer.planning.candidates import MOVABLE, Taking, Wish, instances_on
+from scorer.placement.trial import Trial
+from scorer.planning.candidates import MOVABLE, elsewhere, instances_on
 from scorer.planning.thresholds.eviction_order import OrderColumns, eviction_order, usefulness
 from scorer.ranking.class_sums import ClassSums, class_sums
-from scorer.ranking.machines.kept import Kept
-from scorer.ranking.profiles.profile import Profile
-from scorer.snapshot.arrays import Floats, Integers
-from scorer.snapshot.snapshot import Snapshot
+from scorer.ranking.inputs import RankingInputs
+from scorer.snapshot.arrays import Floats, Integers, by_row
 
 _NEAR = 1e-9
 """An excess below this part of a resource's unit is rounding."""
@@ -58,35 +57,27 @@ class Advice:
     """Machines without advice, since their data is too old."""
 
 
-def evicting(
-    snapshot: Snapshot,
-    ledger: LedgerView,
-    profile: Profile,
-    now_s: float,
-    evictions_max: int = 100,
-    same: tuple[str, ...] = (),
-) -> Advice | None:
+def evicting(inputs: RankingInputs, evictions_max: int = 100, same: tuple[str, ...] = ()) -> Advice | None:
     """Return the advice, None when the profile counts all classes together.
 
     ``evictions_max``: so many at most, of the machines that are furthest above their sums. ``same``: labels whose value
     a target must share with the machine that is left.
     """
-    kept = Kept()
-    sums = class_sums(snapshot, ledger, profile, now_s, kept)
+    sums = class_sums(inputs)
     if sums is None:
         return None
-    instances, placed = instances_on(snapshot, ledger)
-    fresh = snapshot.has_data & (now_s - snapshot.seen_at <= profile.stale_s)
-    taking = Taking(snapshot, ledger, profile, instances, Wish(0.0, same), fresh, now_s, kept)
+    instances, placed = instances_on(inputs.snapshot, inputs.ledger)
+    names = inputs.snapshot.names
+    fresh = inputs.snapshot.has_data & (inputs.now_s - inputs.snapshot.seen_at <= inputs.profile.stale_s)
+    trial = Trial(inputs)
     leaving = _Leaving(sums, instances, placed.rows, placed.amounts)
     found = []
     for at, counted, resource, excess in leaving.run(evictions_max):
-        target = taking.best(at)
+        one = instances[at]
+        target = trial.best(as_request(one), elsewhere(trial, one, fresh, same)).machine
         if target is not None:
-            taking.moved(at, target)
-        name = None if target is None else snapshot.names[target]
-        found.append(Evicted(instances[at], name, counted, resource, excess))
-    names = snapshot.names
+            trial.move(one, target)
+        found.append(Evicted(one, target, counted, resource, excess))
     return Advice(
         tuple(found),
         tuple(names[row] for row in sorted(leaving.above)),
@@ -106,9 +97,7 @@ class _Leaving:
         self.above: set[int] = set()
         self.stay: set[int] = set()
         self._sums, self._amounts = sums, amounts
-        order = np.argsort(rows, kind="stable")
-        ends = np.searchsorted(rows[order], np.arange(sums.old.size + 1))
-        self._on: Callable[[int], Integers] = lambda row: order[ends[row] : ends[row + 1]]
+        self._on = by_row(rows, sums.old.size)
         free = np.array([one.labels.get(MOVABLE) != "false" for one in instances], np.bool_)
         classes = np.array([PRIORITY_CLASSES.index(one.priority_class) for one in instances], np.int64)
         self._classes = np.where(free, classes, -1)

@@ -28,20 +28,13 @@ from scorer.ledger.record.limits import (
     one_to_a_port,
     scales_in_script,
 )
-from scorer.ledger.view.overlay import Overlay
-from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.offers.limits import of_growth
-from scorer.planning.anew import moved_to
+from scorer.placement.trial import Trial
 from scorer.planning.wanted.differences import NOT_MOVED, as_wanted, changes, fixed, grows, in_words, only_rules
 from scorer.planning.wanted.steps import Action, Step, Wanted
-from scorer.ranking.explanation.explain import summary
-from scorer.ranking.machines.kept import Kept
+from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles import plugins
-from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.rank import rank
-from scorer.ranking.ranking import Ranking
 from scorer.ranking.seen import Seen
-from scorer.snapshot.snapshot import Snapshot
 
 NEW_ONLY = frozenset({"cordon", "fresh", "warming", "usage_threshold", "daily_peak", "memory_pressure"})
 """Filters that keep new instances away for now; instances that are there stay."""
@@ -50,17 +43,14 @@ _ARRIVING = "\n"
 """The end of the id under which the draft has a moving instance on its target; no instance's id ends so."""
 
 
+@quiet
 def compare(
     requests: Sequence[Request],
-    snapshot: Snapshot,
-    ledger: LedgerView,
-    profile: Profile,
-    now_s: float,
+    inputs: RankingInputs,
     *,
     prune: bool = False,
     prune_labels: Mapping[str, str] | None = None,
     release_last: bool = False,
-    kept: Kept | None = None,
 ) -> Wanted:
     """Return the steps that give the ledger the instances of these requests, each of which has an id of its own.
 
@@ -68,19 +58,18 @@ def compare(
     ``release_last``: releases come after all other steps, which then do not have the room of the released ones.
     Raises InvalidRequest where `rank` does.
     """
-    draft = _Draft(snapshot, Overlay(ledger), profile, now_s, Kept() if kept is None else kept)
+    comparison, ledger = _Comparison(Trial(inputs)), inputs.ledger
     ids = {request.id for request in requests}
     others = [one for one in ledger.instances.values() if one.id not in ids]
     released = [one for one in others if prune and _pruned(one, prune_labels or {})]
-    steps = [] if release_last else [draft.release(one) for one in released]
+    steps = [] if release_last else [comparison.release(one) for one in released]
     left = [(ledger.instances[one.id], one) for one in requests if one.id in ledger.instances]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for phase in (draft.shrunk, draft.grown, draft.moved):
-            done = [(pair, phase(*pair)) for pair in left]
-            left = [pair for pair, step in done if step is None]
-            steps += [step for _, step in done if step is not None]
-    steps += [draft.placed(one) for one in requests if one.id not in ledger.instances]
-    steps += [draft.release(one) for one in released if release_last]
+    for phase in (comparison.shrunk, comparison.grown, comparison.moved):
+        done = [(pair, phase(*pair)) for pair in left]
+        left = [pair for pair, step in done if step is None]
+        steps += [step for _, step in done if step is not None]
+    steps += [comparison.placed(one) for one in requests if one.id not in ledger.instances]
+    steps += [comparison.release(one) for one in released if release_last]
     found = tuple(step for step in steps if step.action != "same")
     return Wanted(found, len(steps) - len(found), len(others) - len(released))
 
@@ -90,18 +79,14 @@ def _pruned(instance: Instance, labels: Mapping[str, str]) -> bool:
 
 
 @dataclass
-class _Draft:
+class _Comparison:
     """The ledger with the steps so far."""
 
-    snapshot: Snapshot
-    overlay: Overlay
-    profile: Profile
-    now_s: float
-    kept: Kept
+    trial: Trial
 
     def release(self, old: Instance) -> Step:
         """Take an instance out."""
-        self.overlay.leave(old.id)
+        self.trial.leave(old.id)
         return Step("release", old.id, old.machine, None, "not in the file", old.generation, old=old)
 
     def shrunk(self, old: Instance, request: Request) -> Step | None:
@@ -142,37 +127,29 @@ class _Draft:
     def moved(self, old: Instance, request: Request) -> Step:
         """Return the step of an instance that moves, or finds no machine."""
         new = as_wanted(old, request)
-        self.overlay.leave(old.id)
-        ranking = rank(msgspec.structs.replace(request, id=""), self.snapshot, self.overlay, self.profile, self.now_s,
-                       self.kept)  # fmt: skip
-        target, why = ranking.chosen, self._why(ranking, request)
-        del ranking  # a held ranking makes the next change copy its columns
+        self.trial.leave(old.id)
+        target, why = self._best(msgspec.structs.replace(request, id=""))
         because = "the file names the machine" if request.machine else self._refusal(old, new, request)
+        self.trial.put_back(old)
         if target is None or target == old.machine:
-            self.overlay.propose(old)
             return self._refused(old, f"{because}; {why}" if because else why)
-        self.overlay.propose(old)
-        self.overlay.propose(copy_with(moved_to(new, target, self.now_s), id=f"{old.id}{_ARRIVING}"))
+        self.trial.move(copy_with(new, id=f"{old.id}{_ARRIVING}"), target)
         words = "; ".join(filter(None, (because, in_words(old, new))))
         return Step("move", old.id, old.machine, target, words, old.generation, changes(old, new), old=old)
 
     def placed(self, request: Request) -> Step:
         """Return the step of a new instance."""
-        ranking = rank(request, self.snapshot, self.overlay, self.profile, self.now_s, self.kept)
-        target, why = ranking.chosen, self._why(ranking, request)
-        del ranking
+        target, why = self._best(request)
         if target is None:
             return Step("refuse", request.id, None, None, why, request=request)
-        self.overlay.propose(instance_of(request, target, self.now_s))
+        self.trial.propose(request, target)
         return Step("place", request.id, None, target, "", request=request)
 
     def _in_place(self, old: Instance, new: Instance, request: Request) -> Step | None:
-        self.overlay.leave(old.id)
-        if self._refusal(old, new, request):
-            self.overlay.propose(old)
-            return None
-        self.overlay.propose(new)
-        return self._changed(old, new)
+        self.trial.leave(old.id)
+        refused = self._refusal(old, new, request)
+        self.trial.put_back(old if refused else new)
+        return None if refused else self._changed(old, new)
 
     def _changed(self, old: Instance, new: Instance) -> Step:
         """Return the step of an instance that stays on its machine."""
@@ -180,23 +157,25 @@ class _Draft:
         action: Action = "update" if only_rules(differs) else "change" if differs else "same"
         return Step(action, old.id, old.machine, old.machine, in_words(old, new), old.generation, differs, old=old)
 
-    def _why(self, ranking: Ranking, request: Request) -> str:
-        """Return why no machine takes a request; "" where one does."""
-        if request.machine and request.machine not in self.snapshot.roster.index:
-            return f"there is no machine {request.machine!r}"
-        return "" if ranking.feasible_count else summary(ranking)
+    def _best(self, request: Request) -> tuple[str | None, str]:
+        """Return the machine that takes a request, or None and why none does."""
+        found = self.trial.best(request)
+        if request.machine and request.machine not in self.trial.snapshot.roster.index:
+            return found.machine, f"there is no machine {request.machine!r}"
+        return found.machine, found.why
 
     def _refused(self, old: Instance, why: str) -> Step:
         return Step("refuse", old.id, old.machine, old.machine, why, old.generation)
 
     def _refusal(self, old: Instance, new: Instance, request: Request) -> str:
-        """Return why an instance, which the overlay does not have now, may not stay on its machine; "": it may."""
-        row = self.snapshot.roster.index.get(old.machine)
+        """Return why an instance, which the trial does not have now, may not stay on its machine; "": it may."""
+        inputs = self.trial.inputs
+        row = inputs.snapshot.roster.index.get(old.machine)
         if row is None:
             return f"{old.machine} is not known"
-        seen = Seen(request, self.snapshot, self.overlay, self.profile, self.now_s, self.kept)
+        seen = Seen(request, inputs)
         limits: list[Limit] = one_to_a_port(request.ports)
-        for each in self.profile.filters:
+        for each in inputs.profile.filters:
             machines = seen.machines(each.load_model, each.owner)
             if each.filter.name in NEW_ONLY or not plugins.wanted(each.filter, request, machines):
                 continue
@@ -210,7 +189,7 @@ class _Draft:
 
     def _exceeded(self, limits: Sequence[Limit], new: Instance) -> str:
         """Return the reason of the first limit that an instance exceeds together with the others of its machine."""
-        others = [as_held(one, new.machine) for one in self.overlay.held_on(new.machine)] if limits else []
+        others = [as_held(one, new.machine) for one in self.trial.overlay.held_on(new.machine)] if limits else []
         measures = measures_in_script(new, limits)
         for limit, most in zip(limits, mosts_in_script(limits, scales_in_script(measures)), strict=True):
             if sum(adds(one, limit.measure) for one in (*others, new)) > most:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from scorer.ledger.view.seats import Seats
 from scorer.ledger.view.slots import PlacedInstances
-from scorer.ranking.estimates.credits import CreditModel
 from scorer.ranking.estimates.estimate import Estimate
-from scorer.ranking.machines.kept import Shelf
+from scorer.ranking.machines.kept import LoadModelKey, Shelf
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.windows import ChosenWindows
-
-MeanOf = Literal["window", "instances"]
 
 
 class Column(Protocol):
@@ -28,29 +25,19 @@ class Fleet:
     """The part that all `Machines` of one decision and load model share. While in use, its shelf is not changed."""
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        windows: ChosenWindows,
-        credit_model: CreditModel,
-        estimate: Estimate,
-        shelf: Shelf,
-        columns: Mapping[str, Column],
-        *,
-        requests_alone: bool = False,
-        debits: bool = False,
-        mean_of: MeanOf = "window",
+        self, snapshot: Snapshot, key: LoadModelKey, estimate: Estimate, shelf: Shelf, columns: Mapping[str, Column]
     ) -> None:
         self.snapshot = snapshot
-        self.windows = windows
-        self.credit_model = credit_model
+        self.windows: ChosenWindows = snapshot.windows(key.window_s)
+        self.credit_model = key.credits
         self.estimate = estimate
         self.shelf = shelf
         self.columns = columns
-        self.requests_alone = requests_alone
+        self.requests_alone = key.requests_alone
         """Whether the ranking is by requests alone, since no data is fresh."""
-        self.debits = debits and not requests_alone
+        self.debits = key.debits and not key.requests_alone
         """Whether debits are subtracted from the windows."""
-        self.mean_of = mean_of
+        self.mean_of = key.mean_of
         """``window``: the mean is the window's. ``instances``: the sum over instances, where enough is measured."""
         self.last_known = False
         """Whether the pipeline is silent and the ranking is by each machine's last known load, however old."""

@@ -23,13 +23,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scorer.ledger.view.overlay import Overlay, Readable
 from scorer.ledger.view.seats import RowSums, Seats
+from scorer.ranking.estimates.credits import CreditModel
 from scorer.ranking.machines.owner import Owner
 from scorer.snapshot.arrays import Integers
 from scorer.snapshot.snapshot import Snapshot
@@ -45,15 +46,18 @@ Compute = Callable[[Any], Any]
 """From machines (`scorer.ranking.machines.machines`) to a value or a column [..., n] of theirs."""
 
 
+MeanOf = Literal["window", "instances"]
+
+
 class LoadModelKey(NamedTuple):
     """Identifies a load model: the settings that the columns of a `Shelf` depend on."""
 
     window_s: int
-    credits: str
+    credits: CreditModel
     debits: bool
     estimate: Hashable
     requests_alone: bool
-    mean_of: str = "window"
+    mean_of: MeanOf = "window"
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -17,7 +17,7 @@ from schemas.tables.learned import Learned
 from scorer.ranking.estimates.credits import CreditModel
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.estimates.learned_estimate import LearnedEstimate
-from scorer.ranking.machines.fleet import MeanOf
+from scorer.ranking.machines.kept import MeanOf
 from scorer.ranking.machines.owner import Owner, owner_of
 from scorer.ranking.profiles.plugins import Filter, Score, Wanted, wanted_of
 from scorer.ranking.profiles.rebalance_section import Rebalancing
@@ -26,6 +26,7 @@ from scorer.snapshot.windows import LONGEST_COVERED
 StalePolicy = Literal["last-known", "refuse", "requests"]
 Ties = Literal["name", "draw"]
 Normalisation = Literal["none", "min-max", "rank"]
+Plugin = TypeVar("Plugin")
 
 
 class ProfileError(ValueError):
@@ -114,6 +115,15 @@ class Profile:
     filters: tuple[PlacedFilter, ...] = ()
     scores: tuple[WeightedScore, ...] = ()
     rebalance: Rebalancing = field(default_factory=Rebalancing)
+
+    def all_of(self, kind: type[Plugin]) -> list[Plugin]:
+        """Return the filters and scores of one class, with their settings."""
+        own = (*(each.filter for each in self.filters), *(each.score for each in self.scores))
+        return [plugin for plugin in own if isinstance(plugin, kind)]
+
+    def find(self, kind: type[Plugin]) -> Plugin | None:
+        """Return the first filter or score of one class; None where the profile does not use it."""
+        return next(iter(self.all_of(kind)), None)
 
     def effective(self) -> dict[str, Any]:
         """Return every setting in force, JSON-ready."""

@@ -47,7 +47,7 @@ import msgspec
 from schemas.values.errors import in_words, shortened, split_path
 from scorer.ranking.estimates.credits import CreditModel
 from scorer.ranking.estimates.estimate import Estimate
-from scorer.ranking.machines.fleet import MeanOf
+from scorer.ranking.machines.kept import MeanOf
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import (
     LoadModel,

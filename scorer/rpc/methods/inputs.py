@@ -9,8 +9,10 @@ from typing import Any, Protocol
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import Profiles
+from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.staleness import degraded
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
@@ -57,6 +59,10 @@ class Inputs:
     def ledger(self) -> LedgerView:
         """The ledger view, as of the last change read."""
         return self.follower.view
+
+    def ranking(self, profile: Profile) -> RankingInputs:
+        """Return what a ranking by a profile is made from now."""
+        return RankingInputs(self.snapshot, self.ledger, profile, self.clock(), self.kept)
 
     @property
     def ready(self) -> bool:

@@ -21,13 +21,11 @@ from scorer.ledger.record.instance import LIVE, Instance, machines_of
 from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.steps import Steps
 from scorer.ranking.class_sums import ClassSums, class_sums
-from scorer.ranking.machines.kept import Kept
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.seen import fleet_of
 from scorer.rpc.methods.records import amounts_of, shown_record
 from scorer.rpc.query import read_params
-from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.usages import Usages
 
 _encode = msgspec.json.Encoder().encode
@@ -109,18 +107,11 @@ def _shown(record: Instance, usages: Usages | None) -> InstanceRow:
     return shown_record(InstanceRow, record, usage=usage, **dict(zip(RESOURCES, amounts_of(record), strict=True)))
 
 
-def machines(
-    params: dict[str, Any],
-    snapshot: Snapshot,
-    view: LedgerView,
-    profile: Profile,
-    now_s: float,
-    kept: Kept | None = None,
-) -> Steps[MachinesResult]:
+def machines(params: dict[str, Any], inputs: RankingInputs) -> Steps[MachinesResult]:
     """Return machines by name with their load, allocated amounts and age, as a decision would see them."""
     asked: MachineList = read_params(MachineList, params)
-    seen = Machines(fleet_of(snapshot, view, profile.load_model, asked.window_s, kept=kept), Request(), now_s)
-    sums = class_sums(snapshot, view, profile, now_s, kept)
+    seen = Machines(fleet_of(inputs, window_s=asked.window_s), Request(), inputs.now_s)
+    sums, snapshot = class_sums(inputs), inputs.snapshot
     names = snapshot.names
     rows = list(range(len(names)))
     if asked.names:

@@ -13,6 +13,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.view.overlay import Overlay
 from scorer.placement.offers.limits import limits, of_growth
 from scorer.ranking.explanation import explain
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import Profiles
 from scorer.ranking.rank import rank
@@ -39,7 +40,10 @@ def limits_of_growth(
     if row is None:
         raise CallError("RESOURCE_EXHAUSTED", f"machine {machine!r} is not known: its limits cannot be checked")
     request = as_request(new, machine)
-    ranking = rank(request, snapshot, follower.view, profiles.choose(profile), now_s, kept)
+    ranking = rank(
+        request,
+        RankingInputs(snapshot, follower.view, profiles.choose(profile), now_s, Kept() if kept is None else kept),
+    )
     return of_growth(limits(ranking, [row], request)[0], old, new)
 
 
@@ -61,7 +65,8 @@ def targets(
     CallError when there is none.
     """
     request = as_request(new, machine)
-    ranking = rank(request, snapshot, Overlay(follower.view, without=[old.id]), profiles.choose(profile), now_s, kept)
+    inputs = RankingInputs(snapshot, follower.view, profiles.choose(profile), now_s, Kept() if kept is None else kept)
+    ranking = rank(request, inputs.on(Overlay(follower.view, without=[old.id])))
     rows = [int(row) for row in ranking.best(8)]
     terms = explain.answer(ranking)
     candidates = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -42,7 +43,7 @@ class Placements:
         self._decisions = decisions
         self._metrics = metrics
         self._placed_count, self._missing_count = map(metrics.placements.labels, ("placed", "missing"))
-        self._reuse = Reuse(inputs.kept)
+        self._reuse = Reuse()
         self._reuse_counts = {why: metrics.reuse.labels(result(why), why) for why in (*REUSED, *RANKED)}
         self._placing = Placing(ledger, inputs.follower, attempts_max, inputs.clock, self._reuse)
         self._read: dict[Key, Batch] = {}
@@ -53,7 +54,7 @@ class Placements:
 
     def prepare(self) -> None:
         """Compute in advance what the next decision needs, while no query waits."""
-        self._reuse.prepare(self._inputs.snapshot, self._inputs.ledger, self._inputs.clock())
+        self._reuse.prepare(self._inputs.ranking)
 
     def taken(self, queries: Sequence[Query]) -> None:
         """Read the queries taken together, and note which of them can be placed together."""
@@ -109,7 +110,7 @@ class Placements:
                 batch = read_batch(params, query.id)
         profile = self._inputs.profiles.choose(batch.requests[0].profile)
         placement = yield from self._placing.steps(
-            batch.requests, lambda: self._inputs.snapshot, profile, digests=batch.digests,
+            batch.requests, partial(self._inputs.ranking, profile), digests=batch.digests,
             calls=[Call(query.id, query.deadline)] * len(batch.requests), deadline=query.deadline,
         )  # fmt: skip
         if placement.lost:
@@ -132,7 +133,8 @@ class Placements:
         try:
             profile = self._inputs.profiles.choose(requests[0].profile)
             calls = [Call(one.query.id, one.query.deadline) for one in run]
-            placement = self._placing.place(requests, self._inputs.snapshot, profile, digests=digests, calls=calls)
+            inputs = partial(self._inputs.ranking, profile)
+            placement = self._placing.place(requests, inputs, digests=digests, calls=calls)
         except (ProfileError, InvalidRequest, IdTaken, Conflict, UnknownFormat):
             return
         if placement.lost:
@@ -159,9 +161,8 @@ class Placements:
         Raises InvalidRequest, ProfileError.
         """
         request = read_request(read_object(query))
-        inputs = self._inputs
-        profile = inputs.profiles.choose(request.profile)
-        found = self._reuse.rank(request, inputs.snapshot, inputs.ledger, profile, inputs.clock(), whole=True)
+        inputs = self._inputs.ranking(self._inputs.profiles.choose(request.profile))
+        found = self._reuse.rank(request, inputs, whole=True)
         result = with_candidates_in_json(found, answer(found, explain_all=False))
         if not request.explain:
             return result

@@ -27,6 +27,7 @@ from schemas.tables.window_table import decode_table
 from scorer.ledger.record.instance import Moving
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing.steps import drain
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.profiles.third_party import guarded
@@ -106,7 +107,7 @@ def test_values_are_those_of_machines_show() -> None:
     )
     found = of_machines(seen, statistics=ALL)
     for window_s in WINDOWS_S:
-        answer = drain(shown_by_scorer({"window_s": window_s}, seen.snapshot, seen.ledger, PROFILE, NOW_S))
+        answer = drain(shown_by_scorer({"window_s": window_s}, seen))
         listing = msgspec.json.decode(msgspec.json.encode(answer.machines))
         assert len(listing) == len(names)
         for one in listing:
@@ -122,7 +123,7 @@ def test_values_are_those_of_machines_show() -> None:
                 found["windward_machine_coverage_ratio"], machine=one["machine"], window=window_name(window_s)
             )
             assert coverage == pytest.approx(one["coverage"], abs=6e-8)
-    answer = drain(shown_by_scorer({}, seen.snapshot, seen.ledger, PROFILE, NOW_S))
+    answer = drain(shown_by_scorer({}, seen))
     listing = msgspec.json.decode(msgspec.json.encode(answer.machines))
     for one in listing:
         machine = {"machine": one["machine"]}
@@ -148,7 +149,7 @@ def test_values_are_those_of_machines_show() -> None:
 def test_risk_is_what_an_explained_ranking_tells() -> None:
     """Of a request that wants nothing, by the profile's own load variation risk."""
     seen = state([table(["a", "b", "c"])])
-    ranking = rank(read_request({"explain": True}), seen.snapshot, seen.ledger, PROFILE, NOW_S)
+    ranking = rank(read_request({"explain": True}), RankingInputs(seen.snapshot, seen.ledger, PROFILE, NOW_S))
     found = of_machines(seen)
     (term,) = [term for term in ranking.terms if term.weighted.score.name == "load_variation_risk"]
     told = term.weighted.score.risks(term.machines)
@@ -222,7 +223,7 @@ def test_the_probe_meets_what_a_query_meets() -> None:
     """Refusals by filter add up with the feasible to all machines; every filter of the profile is there, from 0 on."""
     seen = state([table([f"m{n}" for n in range(30)])], operator={"m3": OperatorFacts(cordon=True)})
     found = of_fleet(seen)
-    ranking = rank(read_request({"cpu": "1"}), seen.snapshot, seen.ledger, PROFILE, NOW_S)
+    ranking = rank(read_request({"cpu": "1"}), RankingInputs(seen.snapshot, seen.ledger, PROFILE, NOW_S))
     refusals = {dict(labels)["filter"]: value for labels, value in found["windward_fleet_probe_refusals"].items()}
     assert refusals.keys() == {each.filter.name for each in PROFILE.filters}
     assert refusals["cordon"] == 1

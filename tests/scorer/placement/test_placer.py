@@ -14,6 +14,8 @@ from scorer.placement.choosing.reuse import Reuse
 from scorer.placement.offers import offer
 from scorer.placement.offers.placement import Placement
 from scorer.placement.placer import Placing
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.ranking import Ranking
 from tests.scorer.fleets import fleet, machine, request
@@ -34,18 +36,21 @@ class World:
         ledger = cast("Ledger", LedgerModel(lambda: self.now_s))
         self.follower = Follower(ledger)
         self.follower.loaded = True
-        self.prepared, self.reuse = prepared, Reuse()
+        self.prepared, self.reuse, self.kept = prepared, Reuse(), Kept()
         self.placing = Placing(ledger, self.follower, 20, lambda: self.now_s, self.reuse)
 
     def place(self, count: int, **asked: Any) -> list[Placement]:
         """Place instances one by one, as the service does."""
         return [self._place(request(id=f"i{n}", expected={"cpu": 0.1, "memory": 1e8}, **asked)) for n in range(count)]
 
+    def _inputs(self) -> RankingInputs:
+        return RankingInputs(self.fleet.snapshot, self.follower.view, PROFILE, self.now_s, self.kept)
+
     def _place(self, wanted: Request) -> Placement:
-        found = self.placing.place([wanted], self.fleet.snapshot, PROFILE)
+        found = self.placing.place([wanted], self._inputs)
         self.now_s += 0.001
         if self.prepared:
-            self.reuse.prepare(self.fleet.snapshot, self.follower.view, self.now_s)
+            self.reuse.prepare(lambda _: self._inputs())
         return found
 
 

@@ -18,7 +18,7 @@ PROFILES = load_profiles()
 def ranked(offline: FleetState, profile: str | Profile = "windward", kept: Kept | None = None, **asked: Any) -> Ranking:
     """Return the ranking of a fleet under a profile."""
     chosen = PROFILES.choose(profile) if isinstance(profile, str) else profile
-    return rank(request(**asked), offline.snapshot, offline.ledger, chosen, offline.now_s, kept)
+    return rank(request(**asked), offline.inputs(chosen, kept))
 
 
 def mixed() -> FleetState:

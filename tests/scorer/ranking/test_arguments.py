@@ -25,7 +25,7 @@ from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank, see
 from scorer.snapshot.snapshot import Snapshot
-from tests.scorer.fleets import fleet, machine, request
+from tests.scorer.fleets import fleet, inputs_on, machine, request
 
 PROFILES = load_profiles()
 DERIVED = " (cached property)"
@@ -146,8 +146,8 @@ def test_a_ranking_changes_no_argument(profile: str, shape: str) -> None:
 
     def decide(keep: Kept | None) -> None:
         for ledger in (offline.ledger, overlay):
-            answer(rank(wanted, offline.snapshot, ledger, chosen, offline.now_s, keep), explain_all=True)
-            see(wanted, offline.snapshot, ledger, chosen, offline.now_s, kept)
+            answer(rank(wanted, inputs_on(offline, ledger, chosen, keep)), explain_all=True)
+            see(wanted, inputs_on(offline, ledger, chosen, kept))
 
     before, read_before = dict(held(arguments, "")), dict(held(offline.snapshot, ""))
     assert min(len(before), len(read_before)) > 100

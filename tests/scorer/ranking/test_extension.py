@@ -63,7 +63,7 @@ def test_the_documented_example_is_short_and_works(folder: Path) -> None:
     install(folder, code)
     profile = parse_profile('[[scores]]\nuse = "least_crowded"\nfull = 4', "mine")
     offline = fleet(machine("a"), machine("b"), instances=[{"id": str(n), "machine": "a"} for n in range(3)])
-    found = rank(request(), offline.snapshot, offline.ledger, profile, offline.now_s)
+    found = rank(request(), offline.inputs(profile))
     assert found.chosen == "b"
     assert found.total.tolist() == [25, 100]
 
@@ -84,7 +84,7 @@ def test_the_package_of_the_page_works(folder: Path) -> None:
     usage = {"cpu": 1, "memory": 1, "nic": 0}
     batch = {"id": "1", "machine": "a", "cpu": 1, "priority_class": "batch"}
     offline = fleet(*(machine(name, 32, usage=usage) for name in "ab"), instances=[batch])
-    found = rank(request(cpu=9, priority_class="batch"), offline.snapshot, offline.ledger, profile, offline.now_s)
+    found = rank(request(cpu=9, priority_class="batch"), offline.inputs(profile))
     assert (found.chosen, summary(found)) == ("b", "1/2 feasible: 1 batch has its cores")
     (limit,) = [one for one in limits(found, [1], found.request)[0] if one.reason == "batch has its cores"]
     assert (limit.measure, limit.most) == (total("cpu", "batch", "free"), pytest.approx(9.6))

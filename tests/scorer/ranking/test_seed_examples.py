@@ -68,13 +68,7 @@ def test_the_studys_instances_go_where_it_puts_them(row: dict[str, Any]) -> None
 def test_the_two_instances_as_one_batch() -> None:
     """Asked for together, the second sees the first just the same."""
     offline = three_machines()
-    found = plan(
-        [request(**FIRST), request(**SECOND)],
-        offline.snapshot,
-        offline.ledger,
-        parse_profile(toml(TWO_SCORES), "study"),
-        offline.now_s,
-    )
+    found = plan([request(**FIRST), request(**SECOND)], offline.inputs(parse_profile(toml(TWO_SCORES), "study")))
     assert found.machines == ("machine2", "machine2")
 
 

@@ -12,6 +12,7 @@ from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import plan
 from scorer.placement.choosing.reuse import Reuse
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
@@ -32,15 +33,15 @@ def test_without_the_setting_the_first_by_name_is_taken() -> None:
     """As it was."""
     offline = fleet(*hosts(5))
     for n in range(9):
-        assert rank(request(id=f"i{n}"), offline.snapshot, offline.ledger, NAME, offline.now_s).chosen == "m00"
+        assert rank(request(id=f"i{n}"), offline.inputs(NAME)).chosen == "m00"
 
 
 def test_the_lot_is_the_instances_and_falls_evenly() -> None:
     """The same id always goes to the same of the equals, whatever order they are listed in; ids are spread."""
     offline, turned = fleet(*hosts(8)), fleet(*reversed(hosts(8)))
     ids = [f"i{n}" for n in range(400)]
-    chosen = [rank(request(id=i), offline.snapshot, offline.ledger, DRAW, offline.now_s).chosen for i in ids]
-    again = [rank(request(id=i), turned.snapshot, turned.ledger, DRAW, turned.now_s).chosen for i in ids]
+    chosen = [rank(request(id=i), offline.inputs(DRAW)).chosen for i in ids]
+    again = [rank(request(id=i), turned.inputs(DRAW)).chosen for i in ids]
     assert chosen == again
     counts = Counter(chosen)
     assert len(counts) == 8
@@ -52,7 +53,7 @@ def test_a_better_machine_is_taken_whatever_the_lot() -> None:
     offline = fleet(*hosts(5), instances=[{"id": f"x{n}", "machine": f"m{n:02}", "cpu": 1} for n in range(4)])
     for n in range(20):
         asked = request(id=f"i{n}", cpu=1)
-        assert rank(asked, offline.snapshot, offline.ledger, DRAW, offline.now_s).chosen == "m04"
+        assert rank(asked, offline.inputs(DRAW)).chosen == "m04"
 
 
 @settings(max_examples=effort(10, 100), deadline=None)
@@ -61,18 +62,18 @@ def test_a_batch_and_reuse_draw_as_one_after_the_other(count: int, machines: int
     """Identical instances but for their ids, planned together, by a kept ranking, or each by itself."""
     offline = fleet(*hosts(machines))
     asked = [request(id=f"i{salt}-{n}", cpu=1) for n in range(count)]
-    together = plan(asked, offline.snapshot, offline.ledger, DRAW, offline.now_s).machines
+    together = plan(asked, offline.inputs(DRAW)).machines
     reuse = Reuse()
-    kept = reuse.plan(asked, offline.snapshot, offline.ledger, DRAW, offline.now_s).machines
+    kept = reuse.plan(asked, offline.inputs(DRAW)).machines
     overlay, singly = Overlay(offline.ledger), []
     for one in asked:
-        chosen = rank(one, offline.snapshot, overlay, DRAW, offline.now_s).chosen
+        chosen = rank(one, RankingInputs(offline.snapshot, overlay.base, DRAW, offline.now_s).on(overlay)).chosen
         assert chosen is not None
         singly.append(chosen)
         overlay.propose(instance_of(one, chosen, offline.now_s))
     assert list(together) == list(kept) == singly
     for one, machine_name in zip(asked, singly, strict=True):
-        assert reuse.rank(one, offline.snapshot, offline.ledger, DRAW, offline.now_s).chosen == machine_name
+        assert reuse.rank(one, offline.inputs(DRAW)).chosen == machine_name
         offline.ledger.apply(instance_of(one, machine_name, offline.now_s))
 
 

@@ -14,6 +14,7 @@ from ops.replay.play.simulation import simulate
 from ops.replay.workload import Workload
 from schemas.resources import CPU
 from schemas.rpc.results import InstanceUsage
+from scorer.ranking.machines.kept import Kept
 from scorer.ranking.machines.machines import NOTHING, Machines
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.seen import fleet_of
@@ -83,8 +84,6 @@ def test_a_profile_that_wants_them_gets_sums_over_instances() -> None:
     simulate(small, policy, observer=lambda moment: seen.append(moment) if moment.minute == 120 else None)
     assert policy.looks_at_instances
     (moment,) = seen
-    machines = Machines(fleet_of(moment.snapshot, moment.ledger, model), NOTHING, moment.now_s)
+    machines = Machines(fleet_of(moment.inputs(profile, Kept()), model), NOTHING, moment.now_s)
     assert machines.of_instances[CPU].tolist() == [1.0, 1.0]
-    assert not Machines(
-        fleet_of(moment.snapshot, moment.ledger, profile.load_model), NOTHING, moment.now_s
-    ).of_instances.any()
+    assert not Machines(fleet_of(moment.inputs(profile, Kept())), NOTHING, moment.now_s).of_instances.any()

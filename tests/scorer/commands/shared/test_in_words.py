@@ -24,7 +24,7 @@ def answer(**asked: Any) -> RankResult:
     """The answer for one machine of 32 cores with an instance placed a minute ago."""
     offline = fleet(machine("m", cpu=32, memory=128, usage=USAGE), instances=PLACED)
     profile = load_profiles().choose("windward")
-    return answer_of(rank(request(**asked), offline.snapshot, offline.ledger, profile, offline.now_s))
+    return answer_of(rank(request(**asked), offline.inputs(profile)))
 
 
 def test_a_deployer_reads_what_is_expected_and_how_likely_it_is_too_full() -> None:

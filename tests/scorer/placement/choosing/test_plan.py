@@ -32,7 +32,7 @@ def one_at_a_time(requests: list[Request], offline: FleetState, profile: Profile
     found: list[str | None] = []
     kept = Kept()
     for number, asked in enumerate(requests):
-        chosen = rank(asked, offline.snapshot, offline.ledger, profile, offline.now_s, kept).chosen
+        chosen = rank(asked, offline.inputs(profile, kept)).chosen
         found.append(chosen)
         if chosen is not None:
             offline.ledger.apply(instance_of(asked, chosen, offline.now_s, f"single-{number}"))
@@ -41,7 +41,7 @@ def one_at_a_time(requests: list[Request], offline: FleetState, profile: Profile
 
 def planned(requests: list[Request], offline: FleetState, profile: Profile) -> list[str | None]:
     """Return where the batch goes."""
-    return list(plan(requests, offline.snapshot, offline.ledger, profile, offline.now_s).machines)
+    return list(plan(requests, offline.inputs(profile)).machines)
 
 
 @st.composite
@@ -142,7 +142,7 @@ def test_a_shortlist_shorter_than_the_fleet_misses_nothing(
     """The short way and the ranking of every single instance agree when most of the fleet is not on the shortlist."""
     requests = [request(**asked)] * count
     offline = read_fleet(described)
-    first = rank(requests[0], offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s)
+    first = rank(requests[0], offline.inputs(PROFILES.choose()))
     with (
         mock.patch.object(shortlist, "SHORTLIST", 3),
         mock.patch.object(shortlist, "ENDS", 1),
@@ -157,7 +157,7 @@ def test_a_machine_that_marks_an_end_does_not_precede_its_equals() -> None:
     described = {"machines": [machine(f"m{n:02}", 4, 8e9, usage={"cpu": 0, "memory": 0}) for n in range(5)]}
     requests = [request(cpu=0, memory=1e9)] * 5
     offline = read_fleet(described)
-    first = rank(requests[0], offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s)
+    first = rank(requests[0], offline.inputs(PROFILES.choose()))
     with mock.patch.object(shortlist, "SHORTLIST", 3), mock.patch.object(shortlist, "ENDS", 1):
         short = place_identical(first, 5)
     assert short == [f"m{n:02}" for n in range(5)]
@@ -176,7 +176,7 @@ def four(**more: Any) -> FleetState:
 def test_a_partial_answer_says_what_is_missing_and_why() -> None:
     """What fits is placed; the rest has no machine, with the reason of its own ranking."""
     offline = four()
-    found = plan([request(cpu=3)] * 6, offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s)
+    found = plan([request(cpu=3)] * 6, offline.inputs(PROFILES.choose()))
     assert sorted(filter(None, found.machines)) == ["m0", "m1", "m2", "m3"]
     assert found.machines[4:] == (None, None)
     assert found.reasons == {4: "0/4 feasible: 4 cpu too full", 5: "0/4 feasible: 4 cpu too full"}
@@ -186,10 +186,10 @@ def test_all_or_nothing_places_nothing_when_one_is_missing() -> None:
     """With all_or_nothing one missing instance leaves all of them without a machine."""
     offline = four()
     asked = request(cpu=3, all_or_nothing=True)
-    found = plan([asked] * 5, offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s)
+    found = plan([asked] * 5, offline.inputs(PROFILES.choose()))
     assert set(found.machines) == {None}
     assert found.reasons
-    assert None not in plan([asked] * 4, offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s).machines
+    assert None not in plan([asked] * 4, offline.inputs(PROFILES.choose())).machines
 
 
 @pytest.mark.parametrize(
@@ -217,16 +217,14 @@ def test_machines_of_instances_placed_before_count(limits: dict[str, int], held:
     """The rest of a batch that is repeated or tried again keeps to the number of machines of the whole."""
     offline = four()
     requests = [request(cpu=0.5, memory=1e9, **limits)] * 2
-    found = plan(requests, offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s, held)
+    found = plan(requests, offline.inputs(PROFILES.choose()), held)
     assert sorted(found.machines, key=str) == wanted
 
 
 def test_machines_max_leaves_the_rest_unplaced_when_they_are_full() -> None:
     """With one machine allowed, what does not fit there has no machine, and says so."""
     offline = four()
-    found = plan(
-        [request(cpu=2, machines_max=1)] * 2, offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s
-    )
+    found = plan([request(cpu=2, machines_max=1)] * 2, offline.inputs(PROFILES.choose()))
     assert found.machines == ("m0", None)
     assert "none of them among the 1 machines of the batch" in found.reasons[1]
 
@@ -235,7 +233,7 @@ def test_more_different_machines_than_instances_is_an_error() -> None:
     """A wish that cannot be met whatever the fleet is refused, naming the field."""
     offline = four()
     with pytest.raises(InvalidRequest, match="machines_min"):
-        plan([request(machines_min=3)] * 2, offline.snapshot, offline.ledger, PROFILES.choose(), offline.now_s)
+        plan([request(machines_min=3)] * 2, offline.inputs(PROFILES.choose()))
 
 
 def test_anti_affinity_by_rack_inside_the_batch() -> None:

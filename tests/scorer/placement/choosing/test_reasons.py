@@ -11,12 +11,14 @@ import pytest
 
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.placement.choosing import draft as draft_module
+from scorer.placement import trial as trial_module
 from scorer.placement.choosing import plan as plan_module
 from scorer.placement.choosing import reuse as reuse_module
 from scorer.placement.choosing.continuation import AGE_S_MAX
 from scorer.placement.choosing.reasons import LASTING, RANKED, REUSED, Reason, result
 from scorer.placement.choosing.reuse import Reuse
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
@@ -35,18 +37,22 @@ class Deployer:
         self.build()
         self.ledger, self.reuse, self.profile = self.offline.ledger, Reuse(), load_profiles().choose()
         self.now_s, self.placed = self.offline.now_s, 0
-        self.ranked = 0
+        self.ranked, self.kept = 0, Kept()
 
     def build(self, **more: Any) -> None:
         """Read the load of the machines."""
         usage = {"cpu": 1, "memory": 1} | more
         self.offline = fleet(*(machine(f"m{n}", usage={name: n * of for name, of in usage.items()}) for n in range(6)))
 
+    def inputs(self) -> RankingInputs:
+        """Return what a ranking is made from now."""
+        return RankingInputs(self.offline.snapshot, self.ledger, self.profile, self.now_s, self.kept)
+
     def rank(self, *, whole: bool = False, **more: Any) -> Ranking:
         """Ask for a machine."""
         wanted = request(**self.asked | more)
         with self.counting():
-            return self.reuse.rank(wanted, self.offline.snapshot, self.ledger, self.profile, self.now_s, whole=whole)
+            return self.reuse.rank(wanted, self.inputs(), whole=whole)
 
     @contextmanager
     def counting(self) -> Iterator[None]:
@@ -55,7 +61,7 @@ class Deployer:
         with (
             mock.patch.object(reuse_module, "rank", wraps=rank) as single,
             mock.patch.object(plan_module, "rank", wraps=rank) as batch,
-            mock.patch.object(draft_module, "rank", wraps=rank) as unlike,
+            mock.patch.object(trial_module, "rank", wraps=rank) as unlike,
         ):
             yield
         self.ranked = single.call_count + batch.call_count + unlike.call_count
@@ -63,7 +69,7 @@ class Deployer:
     def plan(self, *requests: Request, held: tuple[str, ...] = ()) -> None:
         """Ask for the machines of a batch, and place it."""
         with self.counting():
-            found = self.reuse.plan(requests, self.offline.snapshot, self.ledger, self.profile, self.now_s, held)
+            found = self.reuse.plan(requests, self.inputs(), held)
         for one, name in zip(requests, found.machines, strict=True):
             if name is not None:
                 self.apply(one, name)
@@ -80,7 +86,7 @@ class Deployer:
             assert chosen is not None
             self.apply(request(**self.asked), chosen)
             if prepare_last or number < count - 1:
-                self.reuse.prepare(self.offline.snapshot, self.ledger, self.now_s)
+                self.reuse.prepare(lambda _: self.inputs())
 
     def batch(self, count: int, **more: Any) -> list[Request]:
         """Return identical requests."""

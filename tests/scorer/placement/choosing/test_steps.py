@@ -15,6 +15,8 @@ from scorer.placement.choosing.plan import plan, plan_steps
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Late, Placement
 from scorer.placement.placer import TOGETHER_MAX, Placing
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.ledger.ledger_model import LedgerModel
@@ -36,11 +38,16 @@ class Scorer:
         ledger = cast("Ledger", LedgerModel(lambda: self.now_s))
         self.follower = Follower(ledger)
         self.follower.loaded = True
+        self.kept = Kept()
         self.placing = Placing(ledger, self.follower, 20, lambda: self.now_s)
+
+    def inputs(self) -> RankingInputs:
+        """Return what a ranking is made from now."""
+        return RankingInputs(FLEET.snapshot, self.follower.view, PROFILE, self.now_s, self.kept)
 
     def steps(self, requests: list[Request], deadline: float = 0.0) -> Steps[Placement]:
         """Return the steps of placing them."""
-        return self.placing.steps(requests, lambda: FLEET.snapshot, PROFILE, deadline=deadline)
+        return self.placing.steps(requests, self.inputs, deadline=deadline)
 
 
 def finish(steps: Steps[Any]) -> tuple[int, Any]:
@@ -60,7 +67,7 @@ def test_another_query_is_answered_within_a_batch() -> None:
     steps = scorer.steps(unlike(40))
     next(steps)
     assert 0 < len(scorer.follower.view) < 40
-    single = scorer.placing.place([request(id="single", cpu=1)], FLEET.snapshot, PROFILE)
+    single = scorer.placing.place([request(id="single", cpu=1)], scorer.inputs)
     assert single.records[0] is not None
     left, placement = finish(steps)
     assert left >= 1
@@ -93,9 +100,9 @@ def test_what_one_script_reserves_has_a_largest_size(more: dict[str, Any]) -> No
 def test_a_plan_in_steps_is_the_plan(alike: bool) -> None:
     """While nothing else happens, it makes no difference that it could be left."""
     asked = [request(id=f"i{n}", cpu=1) for n in range(100)] if alike else unlike(20)
-    left, found = finish(plan_steps(asked, FLEET.snapshot, LedgerView(), PROFILE, FLEET.now_s))
+    left, found = finish(plan_steps(asked, RankingInputs(FLEET.snapshot, LedgerView(), PROFILE, FLEET.now_s)))
     assert left >= 1
-    assert found.machines == plan(asked, FLEET.snapshot, LedgerView(), PROFILE, FLEET.now_s).machines
+    assert found.machines == plan(asked, RankingInputs(FLEET.snapshot, LedgerView(), PROFILE, FLEET.now_s)).machines
 
 
 @pytest.mark.parametrize("alike", [False, True])
@@ -104,7 +111,7 @@ def test_a_machine_that_was_taken_meanwhile_is_chosen_again(alike: bool) -> None
     small = fleet(*(machine(f"m{n}", cpu=100.0, memory=1e12, usage={"cpu": 0, "memory": 0}) for n in range(4)))
     view = LedgerView()
     asked = [request(id=f"i{n}", cpu=0.1) for n in range(100)] if alike else unlike(20)
-    steps = plan_steps(asked, small.snapshot, view, PROFILE, small.now_s)
+    steps = plan_steps(asked, RankingInputs(small.snapshot, view, PROFILE, small.now_s))
     next(steps)
     view.apply(instance_of(request(id="large", cpu=100.0, expected={"cpu": 100.0}), "m0", small.now_s))
     _, found = finish(steps)

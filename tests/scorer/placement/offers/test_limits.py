@@ -49,7 +49,7 @@ def found(asked: Request, *more: FewInstances) -> list[dict[tuple[str, ...], flo
     """Return the limits on machine a and on machine b, by measure."""
     offline = fleet(*MACHINES)
     profile = replace(PROFILE, filters=(*PROFILE.filters, *[PlacedFilter(one) for one in more]))
-    ranking = rank(asked, offline.snapshot, offline.ledger, profile, offline.now_s)
+    ranking = rank(asked, offline.inputs(profile))
     return [{limit.measure: float(limit.most) for limit in of} for of in limits(ranking, [0, 1], asked)]
 
 
@@ -72,7 +72,7 @@ def test_a_filter_of_another_package_gives_its_limit() -> None:
 def test_a_request_that_is_not_the_rankings_has_limits_of_its_own() -> None:
     """Of a batch of unlike instances one ranking is made; what the second asks for is limited, too."""
     offline = fleet(*MACHINES)
-    ranking = rank(request(cpu=1), offline.snapshot, offline.ledger, PROFILE, offline.now_s)
+    ranking = rank(request(cpu=1), offline.inputs(PROFILE))
     asked = [request(cpu=1), request(memory=1e9), request(), request(cpu=1)]
     measures = [[limit.measure for limit in limits(ranking, [0], one)[0]] for one in asked]
     assert measures == [[total("cpu")], [total("memory")], [], [total("cpu")]]
@@ -81,7 +81,7 @@ def test_a_request_that_is_not_the_rankings_has_limits_of_its_own() -> None:
 def test_a_ranking_asks_its_filters_once() -> None:
     """All placements that it serves have the same limits."""
     offline, asked = fleet(*MACHINES), request(cpu=1)
-    ranking = rank(asked, offline.snapshot, offline.ledger, PROFILE, offline.now_s)
+    ranking = rank(asked, offline.inputs(PROFILE))
     first = limits(ranking, [1], asked)
     ranking.profile = replace(PROFILE, filters=())
     assert limits(ranking, [1], msgspec.structs.replace(asked, id="another")) == first != []

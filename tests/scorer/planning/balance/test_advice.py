@@ -48,7 +48,7 @@ LIMITS = st.fixed_dictionaries(
 def advised(of: FleetState, pending: dict[str, str] | None = None, **rebalance: Any) -> Plan:
     """The plan of a fleet by these settings."""
     profile = replace(load_profiles().choose("windward"), rebalance=Rebalancing(**rebalance))
-    return advice(of.snapshot, of.ledger, profile, of.now_s, pending=pending)
+    return advice(of.inputs(profile), pending=pending)
 
 
 def any_fleet(seed: int) -> FleetState:
@@ -162,7 +162,7 @@ def test_what_is_said_to_stay_stays() -> None:
     instances = [{"id": f"i{n}", "machine": "hot", "cpu": 1, "memory": 2} for n in range(3)]
     of = fleet(*loaded(hot=9.8, cold=1), instances=instances)
     profile = load_profiles().choose("windward")
-    plan = advice(of.snapshot, of.ledger, profile, of.now_s, stay={"i0", "i2"})
+    plan = advice(of.inputs(profile), stay={"i0", "i2"})
     assert [one.id for one in plan.instances] == ["i1"]
 
 

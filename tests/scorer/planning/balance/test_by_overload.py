@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.planning.balance.by_overload import Plan, rebalance
-from scorer.planning.balance.search import Bounds
+from scorer.planning.balance.moves import Bounds
 from scorer.planning.candidates import Wish
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.scorer.fleets import fleet, machine
@@ -28,14 +28,7 @@ def hot_and_cold(**more: object) -> FleetState:
 def planned(of: FleetState, profile: str = "windward", **wish: object) -> Plan:
     """The plan of a fleet; names of `Bounds` go there."""
     bounds = {name: wish.pop(name) for name in Bounds.__dataclass_fields__ if name in wish}
-    return rebalance(
-        of.snapshot,
-        of.ledger,
-        load_profiles().choose(profile),
-        Wish(**wish),
-        Bounds(**bounds),
-        of.now_s,  # type: ignore[arg-type]
-    )
+    return rebalance(of.inputs(load_profiles().choose(profile)), Wish(**wish), Bounds(**bounds))
 
 
 def moves(plan: Plan) -> list[tuple[str, str, str]]:

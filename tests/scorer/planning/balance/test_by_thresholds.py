@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.by_thresholds import leaving
 from scorer.planning.balance.rounds import Rounds, condition_of
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from tests.scorer.fleets import fleet, machine
@@ -32,7 +34,8 @@ def planned(of: FleetState, now_s: float = 0.0, **more: Any) -> Plan:
     """The plan by thresholds; the rest are settings."""
     state = {name: more.pop(name) for name in ("rounds", "pending") if name in more}
     settings = Rebalancing(rule="thresholds", **{**THRESHOLDS, **more})
-    return leaving(of.snapshot, of.ledger, load_profiles().choose("windward"), settings, of.now_s + now_s, **state)
+    profile = replace(load_profiles().choose("windward"), rebalance=settings)
+    return leaving(RankingInputs(of.snapshot, of.ledger, profile, of.now_s + now_s), **state)
 
 
 def test_what_leaves_has_a_target_that_stays_below() -> None:

@@ -15,6 +15,7 @@ from scorer.planning.balance.cost import LASTS_S
 from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.moves import Bounds, Hosts, Movable
 from scorer.planning.balance.search import plan
+from scorer.planning.balance.tentative import Draft
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.planning.balance.test_by_overload import moves, planned
 
@@ -86,7 +87,9 @@ def test_the_mean_over_the_time_for_which_it_counts(
     capacity = np.array([[10.0, 20.0], [2.0, 2.0]])
     loads = Loads.of(shares, np.full((2, 2), 0.05), capacity, np.array([0.5, 0.5]), 0.9, 0.05)
     movable, hosts = one_instance(loads, usage, memory_min * 60 * rate, rate)
-    steps, _, _ = plan(loads, movable, Bounds(gain_min=0.0), lambda _: np.ones(2, np.bool_), lambda *_: None, hosts)
+    draft = Draft(loads.copy(), movable, Bounds(gain_min=0.0), hosts)
+    plan(draft, lambda _: np.ones(2, np.bool_), draft.bounds.moves_max)
+    steps = draft.steps
     copying = np.array([1.0, rate])
     used, variance = movable.usage[:, 0], movable.variance[:, 0]
     stays, seconds = loads.now().sum(), memory_min * 60

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.view.overlay import Overlay
+from scorer.placement.trial import Trial
 from scorer.planning.capacity.mix import Mix, mix_of
 from scorer.planning.capacity.mix_room import GREEDY_MAX, MixRoom, mix_room
 from scorer.planning.capacity.room import room
@@ -29,9 +30,8 @@ def of_sizes(*cpus: float, machines: tuple[float, ...] = (8, 8), **more: object)
 
 def fits(of: FleetState, profile: str = "kubernetes", greedy_max: int = GREEDY_MAX) -> tuple[Mix, MixRoom, Overlay]:
     """The mix, and how many more of it fit."""
-    mix, overlay = mix_of(of.ledger.instances.values(), 0.0), Overlay(of.ledger)
-    found = mix_room(mix, of.snapshot, overlay, load_profiles().choose(profile), of.now_s, greedy_max)
-    return mix, found, overlay
+    mix, trial = mix_of(of.ledger.instances.values(), 0.0), Trial(of.inputs(load_profiles().choose(profile)))
+    return mix, mix_room(mix, trial, greedy_max), trial.overlay
 
 
 def test_until_the_first_kind_no_longer_fits() -> None:
@@ -50,7 +50,7 @@ def test_one_kind_is_a_count_of_copies(profile: str) -> None:
     """The same number as without a mix."""
     of = of_sizes(1.5, machines=(8, 4, 20))
     mix, found, _ = fits(of, profile)
-    alone = room(mix.kinds[0].request, of.snapshot, of.ledger, load_profiles().choose(profile), of.now_s)
+    alone = room(mix.kinds[0].request, Trial(of.inputs(load_profiles().choose(profile))))
     assert found.total == alone.total > 0
     assert found.spread == 0
 

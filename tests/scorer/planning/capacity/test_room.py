@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
+from scorer.placement.trial import Trial
 from scorer.planning.capacity.room import MACHINE_MAX, Room, room
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from tests.scorer.fleets import fleet, machine, request
@@ -20,14 +22,16 @@ from tests.scorer.fleets import fleet, machine, request
 
 def found(of: FleetState, profile: str = "windward", **params: Any) -> Room:
     """The room of a fleet."""
-    return room(request(**params), of.snapshot, of.ledger, load_profiles().choose(profile), of.now_s)
+    return room(request(**params), Trial(of.inputs(load_profiles().choose(profile))))
 
 
 def one_by_one(of: FleetState, profile: str, **params: Any) -> list[int]:
     """Copies by machine when they are placed one after the other until none fits."""
     asked, overlay, counts = request(**params), Overlay(of.ledger), [0] * len(of.snapshot)
     while (
-        chosen := rank(asked, of.snapshot, overlay, load_profiles().choose(profile), of.now_s).chosen
+        chosen := rank(
+            asked, RankingInputs(of.snapshot, overlay.base, load_profiles().choose(profile), of.now_s).on(overlay)
+        ).chosen
     ) is not None and sum(counts) < 500:
         overlay.propose(instance_of(asked, chosen, of.now_s, f"copy {sum(counts)}"))
         counts[of.snapshot.names.index(chosen)] += 1

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.view.overlay import Overlay
-from scorer.planning.anew import moved_to
+from scorer.placement.trial import moved_to
 from scorer.planning.balance.scene import scene_of
 from scorer.planning.drain.consolidate import OVERLOAD_MAX, Consolidated, consolidate
 from scorer.planning.drain.drain import with_cordon
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
@@ -25,7 +26,7 @@ from tests.scorer.fleets import fleet, machine
 
 def emptied(of: FleetState, count: int, profile: str = "windward", **how: Any) -> Consolidated:
     """What a consolidation would do."""
-    return consolidate(count, of.snapshot, of.ledger, load_profiles().choose(profile), of.now_s, **how)
+    return consolidate(count, of.inputs(load_profiles().choose(profile)), **how)
 
 
 def names(found: Consolidated) -> list[str]:
@@ -114,18 +115,18 @@ def test_a_consolidation_overloads_nothing_and_upholds_every_filter(data: st.Dat
     ]  # fmt: skip
     of = fleet(*machines, instances=instances)
     wanted = data.draw(st.integers(1, 4))
-    found = consolidate(wanted, of.snapshot, of.ledger, profile, of.now_s)
+    found = consolidate(wanted, of.inputs(profile))
     gone = names(found)
     assert len(gone) <= wanted
     moved = [one.instance.id for one in found.drained.moves]
     assert sorted(moved) == sorted(one.id for name in gone for one in of.ledger.on_machine(name))
     overlay, cordoned = Overlay(of.ledger), of.snapshot.with_cordon(gone)
-    scene = scene_of(of.snapshot, of.ledger, profile, of.now_s, Kept())
+    scene = scene_of(of.inputs(profile, Kept()))
     place = {one.id: at for at, one in enumerate(scene.instances)}
     for one in found.drained.moves:
         overlay.leave(one.instance.id)
         request = msgspec.structs.replace(as_request(one.instance), id="")
-        ranking = rank(request, cordoned, overlay, with_cordon(profile), of.now_s)
+        ranking = rank(request, RankingInputs(cordoned, of.ledger, with_cordon(profile), of.now_s).on(overlay))
         row = of.snapshot.roster.index[str(one.target)]
         assert ranking.feasible[row]
         overlay.propose(moved_to(one.instance, str(one.target), of.now_s))

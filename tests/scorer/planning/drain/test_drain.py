@@ -14,8 +14,9 @@ from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Moving, copy_with
 from scorer.ledger.view.overlay import Overlay
-from scorer.planning.anew import moved_to
+from scorer.placement.trial import moved_to
 from scorer.planning.drain.drain import Drained, drain, with_cordon
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank
@@ -26,7 +27,7 @@ IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
 
 def drained(of: FleetState, *machines: str, profile: str = "windward", **how: Any) -> Drained:
     """What a drain of these machines would do."""
-    return drain(machines or ("gone",), of.snapshot, of.ledger, load_profiles().choose(profile), of.now_s, **how)
+    return drain(machines or ("gone",), of.inputs(load_profiles().choose(profile)), **how)
 
 
 def small(*instances: dict[str, Any], **more: Any) -> FleetState:
@@ -66,7 +67,7 @@ def test_a_profile_without_the_filter_gets_it() -> None:
     assert [each.filter.name for each in found.filters] == ["cordon"]
     assert with_cordon(found) is found
     of = small({"id": "i", "cpu": 1})
-    assert drain(["gone"], of.snapshot, of.ledger, Profile("bare"), of.now_s).moves[0].target in ("a", "b")
+    assert drain(["gone"], of.inputs(Profile("bare"))).moves[0].target in ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_a_drain_upholds_every_filter(data: st.DataObject) -> None:
     ]  # fmt: skip
     of = fleet(*machines, instances=instances)
     gone = [f"m{n}" for n in range(data.draw(st.integers(1, len(machines))))]
-    found = drain(gone, of.snapshot, of.ledger, profile, of.now_s)
+    found = drain(gone, of.inputs(profile))
     cordoned, overlay = of.snapshot.with_cordon(gone), Overlay(of.ledger)
     held = {one["name"]: 0.0 for one in machines}
     for one in of.ledger.instances.values():
@@ -199,7 +200,7 @@ def test_a_drain_upholds_every_filter(data: st.DataObject) -> None:
         assert one.target not in gone
         overlay.leave(one.instance.id)
         request = msgspec.structs.replace(as_request(one.instance), id="")
-        ranking = rank(request, cordoned, overlay, with_cordon(profile), of.now_s)
+        ranking = rank(request, RankingInputs(cordoned, of.ledger, with_cordon(profile), of.now_s).on(overlay))
         assert ranking.feasible[of.snapshot.roster.index[str(one.target)]]
         overlay.propose(moved_to(one.instance, str(one.target), of.now_s))
         held[one.instance.machine] -= one.instance.amounts[0] or 0.0

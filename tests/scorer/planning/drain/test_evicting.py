@@ -31,13 +31,9 @@ def advice(*instances: dict[str, Any], machines: Any = (), **more: Any) -> Advic
     """What is advised of machine `m`, of 10 cores and no load beside its instances."""
     used = sum(each.get("usage", {}).get("cpu", 0) for each in instances if each["machine"] == "m")
     there = machine("m", **({"usage": {"cpu": used, "memory": 0}} | more))
-    found = evicting(*_parts(fleet(there, *machines, instances=list(instances))))
+    found = evicting(fleet(there, *machines, instances=list(instances)).inputs(PROFILE))
     assert found is not None
     return found
-
-
-def _parts(offline: Any) -> tuple[Any, Any, Any, float]:
-    return offline.snapshot, offline.ledger, PROFILE, offline.now_s
 
 
 @pytest.mark.parametrize(
@@ -88,7 +84,7 @@ def test_a_profile_with_one_sum_has_no_advice() -> None:
     """It is told apart from nothing to do."""
     offline = fleet(machine("m"))
     plain = parse_profile('[[filters]]\nuse = "fits"', "plain")
-    assert evicting(offline.snapshot, offline.ledger, plain, offline.now_s) is None
+    assert evicting(offline.inputs(plain)) is None
 
 
 INSTANCE = st.tuples(st.sampled_from(("prod", "mid", "batch", "free")), st.integers(1, 6), st.integers(0, 6))
@@ -101,10 +97,10 @@ def test_what_stays_fits_and_each_that_leaves_is_needed(placed: list[tuple[str, 
     instances = [one(f"i{n}", cpu, use, of) for n, (of, cpu, use) in enumerate(placed)]
     usage = {"cpu": system + sum(use for _, _, use in placed), "memory": 0}
     offline = fleet(machine("m", cpu=20, usage=usage, system={"cpu": system}), instances=instances)
-    found = evicting(*_parts(offline))
+    found = evicting(offline.inputs(PROFILE))
     assert found is not None
     gone = {each.instance.id for each in found.evicted}
-    sums = class_sums(offline.snapshot, offline.ledger, PROFILE, offline.now_s)
+    sums = class_sums(offline.inputs(PROFILE))
     assert sums is not None
     for of, counted in (("free", ("batch", "free")), ("mid", ("mid",))):
         code = ("prod", "mid", "batch", "free").index(of)

@@ -116,7 +116,7 @@ def read_pool(
     fleet: FleetState, names: Sequence[str], machines: Sequence[Mapping[str, Any]], pods: Mapping[str, Any]
 ) -> Pool:
     """The pool as the product reads it of a fleet; the row says the capacity of pods, and what the product has not."""
-    scene = scene_of(fleet.snapshot, fleet.ledger, KUBERNETES, fleet.now_s, Kept())
+    scene = scene_of(fleet.inputs(KUBERNETES, Kept()))
     movable = np.array([pods[one.id]["evictable"] for one in scene.instances])
     pool = pool_of(scene, [name for name in names if name in RESOURCES], movable, {})
     own = dict(zip(pool.resources, range(len(pool.resources)), strict=True))
@@ -167,7 +167,7 @@ def by_filters(fleet: FleetState, pool: Pool, pods: Mapping[str, Any]) -> Callab
         wanted = pods[one.id]["required_node_labels"]
         selector = ",".join(f"{key}={value}" for key, value in wanted.items())
         request = msgspec.structs.replace(as_request(one, ""), selector=selector)
-        ranking = rank(request, fleet.snapshot, fleet.ledger, KUBERNETES, fleet.now_s, kept)
+        ranking = rank(request, fleet.inputs(KUBERNETES, kept))
         index = fleet.snapshot.roster.index
         return np.array([m for m in places if ranking.feasible[index[pool.machines[m]]]], np.int64)
 
@@ -236,7 +236,7 @@ def test_the_machines_of_a_pool(case: dict[str, Any]) -> None:
     fleet = read_fleet([{"name": m["name"], "labels": m["labels"]} for m in case["inputs"]["machines"]])
     wanted = ",".join(f"{key}={value}" for key, value in case["inputs"]["match_labels"].items())
     request = read_request({"selector": wanted})
-    ranking = rank(request, fleet.snapshot, fleet.ledger, KUBERNETES, fleet.now_s)
+    ranking = rank(request, fleet.inputs(KUBERNETES))
     names = [name for name, taken in zip(fleet.snapshot.names, ranking.feasible, strict=True) if taken]
     assert names == case["expected"]["machines"]
 

@@ -18,6 +18,7 @@ from scorer.ledger.view.view import instance_of
 from scorer.planning.wanted.differences import as_wanted
 from scorer.planning.wanted.steps import Step, Wanted
 from scorer.planning.wanted.wanted import compare
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from tests.scorer.fleets import fleet, machine
@@ -35,7 +36,7 @@ def two(**more: Any) -> FleetState:
 def found(of: FleetState, *wanted: dict[str, Any], profile: str = "windward", **how: Any) -> Wanted:
     """The plan."""
     requests = [read_request(one) for one in wanted]
-    return compare(requests, of.snapshot, of.ledger, load_profiles().choose(profile), of.now_s, **how)
+    return compare(requests, of.inputs(load_profiles().choose(profile)), **how)
 
 
 def brief(plan: Wanted) -> list[tuple[str, str, str | None, str]]:
@@ -248,7 +249,7 @@ def test_a_plan_breaks_no_rule_and_leaves_nothing_to_do(data: st.DataObject) -> 
         some = {"selector": "disk=ssd"} if rng.random() < 0.2 else {}
         some |= {"machine": f"m{rng.integers(len(machines))}"} if rng.random() < 0.2 else {}
         requests.append(read_request({"id": request.id, "cpu": request.cpu, "memory": request.memory, **some}))
-    plan = compare(requests, of.snapshot, of.ledger, profile, of.now_s, prune=True)
+    plan = compare(requests, of.inputs(profile), prune=True)
     assert len({one.id for one in plan.steps}) == len(plan.steps)
     by_id = {one.id: one for one in requests}
     overlay = Overlay(of.ledger)
@@ -262,7 +263,9 @@ def test_a_plan_breaks_no_rule_and_leaves_nothing_to_do(data: st.DataObject) -> 
         elif one.id + ARRIVED not in there:
             after.ledger.apply(as_wanted(one, by_id[one.id]) if one.id in by_id else one)
     refused = {one.id for one in plan.steps if one.action == "refuse"}
-    again = compare([one for one in requests if one.id not in refused], of.snapshot, after.ledger, profile, of.now_s)
+    again = compare(
+        [one for one in requests if one.id not in refused], RankingInputs(of.snapshot, after.ledger, profile, of.now_s)
+    )
     assert [one for one in again.steps if one.action in ("release", "place", "change")] == []
     assert again.same + again.count("move") + again.count("refuse") == len(requests) - len(refused)
     kept = [one for one in of.ledger.instances.values() if one.id in by_id]
@@ -281,7 +284,7 @@ def _carry_out(step: Step, overlay: Overlay, by_id: dict[str, Request], of: Flee
         return
     request = by_id[step.id]
     if step.action in ("place", "move"):
-        ranking = rank(request, of.snapshot, overlay, profile, of.now_s)
+        ranking = rank(request, RankingInputs(of.snapshot, overlay.base, profile, of.now_s).on(overlay))
         assert ranking.feasible[of.snapshot.roster.index[str(step.target)]]
         new = instance_of(request, str(step.target), of.now_s)
         overlay.propose(new if old is None else copy_with(new, id=new.id + ARRIVED))

@@ -13,7 +13,7 @@ from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.view.leavers import KEPT_S, Leavers, left_behind
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.profiles.profile import LoadModel, ProfileError
+from scorer.ranking.profiles.profile import LoadModel, Profile, ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.seen import fleet_of
 from tests.scorer.fleets import fleet, machine, ranked, request, see
@@ -149,7 +149,7 @@ def test_a_release_takes_effect_at_the_next_decision() -> None:
     offline, kept = fleet(*hosts, instances=running, **HOUR), Kept()
 
     def means() -> list[float]:
-        seen = fleet_of(offline.snapshot, offline.ledger, MODEL, kept=kept)
+        seen = fleet_of(offline.inputs(Profile("any"), kept), MODEL)
         return Machines(seen, request(), offline.now_s).mean[0].tolist()
 
     assert means() == [8, 8, 8]

@@ -94,7 +94,7 @@ def test_a_score_used_twice_is_told_twice() -> None:
     offline = fleet(
         machine("a", usage={"cpu": 4, "memory": 0}), machine("b", usage={"cpu": 4}, operator={"cordon": True})
     )
-    found = rank(request(), offline.snapshot, offline.ledger, parse_profile(text, "twice"), offline.now_s)
+    found = rank(request(), offline.inputs(parse_profile(text, "twice")))
     told = {one.machine: one.scores for one in answer_of(found, explain_all=True).machines or ()}
     assert {name: score["value"] for name, score in told["a"].items()} == {
         "target_load_packing": 100,

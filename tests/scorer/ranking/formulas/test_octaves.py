@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ranking.formulas.octaves import KEPT_MAX, OFTEN, POINTS, Octaves
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
@@ -39,11 +40,17 @@ class Rankings:
     def score(self, asked: Request, *, anew: bool = False) -> Floats:
         """Return the score of all machines; ``anew``: with nothing kept."""
         kept = Kept() if anew else self.kept
-        return rank(asked, self.offline.snapshot, self.ledger, self.how, self.offline.now_s, kept).terms[0].raw
+        return (
+            rank(asked, RankingInputs(self.offline.snapshot, self.ledger, self.how, self.offline.now_s, kept))
+            .terms[0]
+            .raw
+        )
 
     def octaves(self) -> Octaves:
         """Return what is kept of octaves, which the last ranking read."""
-        ranking = rank(request(cpu=1), self.offline.snapshot, self.ledger, self.how, self.offline.now_s, self.kept)
+        ranking = rank(
+            request(cpu=1), RankingInputs(self.offline.snapshot, self.ledger, self.how, self.offline.now_s, self.kept)
+        )
         term = ranking.terms[0]
         found: Octaves = term.machines.of_fleet("octaves", lambda _: pytest.fail("nothing was counted"))
         return found

@@ -16,9 +16,10 @@ from scorer.commands.shared.in_words import answer_of
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.view import instance_of
 from scorer.ranking.estimates.estimate import Estimate
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.profiles.profile import LoadModel, ProfileError
+from scorer.ranking.profiles.profile import LoadModel, Profile, ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.seen import fleet_of
@@ -119,8 +120,8 @@ def test_kept_columns_are_those_made_anew(steps: list[str], rng: Any) -> None:
             how = {"state": "confirmed", "started_at": offline.now_s} if step == "confirm" else {
                 "state": "released", "ended_at": offline.now_s - rng.choice([0, 100])}  # fmt: skip
             ledger.apply(copy_with(record, **how))
-        found = fleet_of(offline.snapshot, ledger, MODEL, kept=kept)
-        fresh = fleet_of(offline.snapshot, ledger, MODEL)
+        found = fleet_of(RankingInputs(offline.snapshot, ledger, Profile("any"), offline.now_s, kept), MODEL)
+        fresh = fleet_of(RankingInputs(offline.snapshot, ledger, Profile("any"), offline.now_s), MODEL)
         for column in ("mean", "credit", "of_instances", "utilization"):
             mine, anew = (Machines(each, request(), offline.now_s).column(column) for each in (found, fresh))
             np.testing.assert_allclose(mine, anew, rtol=1e-9, atol=1e-9)
@@ -134,8 +135,8 @@ def test_both_means_know_the_load_of_the_same_machines() -> None:
     for mean_of in ("window", "instances"):
         for score in ("expected_overload", "global_variance"):
             profile = parse_profile(f'mean_of = "{mean_of}"\n[[scores]]\nuse = "{score}"', "mine")
-            found = rank(request(cpu=1), offline.snapshot, offline.ledger, profile, offline.now_s, kept)
-            anew = rank(request(cpu=1), offline.snapshot, offline.ledger, profile, offline.now_s)
+            found = rank(request(cpu=1), offline.inputs(profile, kept))
+            anew = rank(request(cpu=1), offline.inputs(profile))
             assert found.total.tolist() == anew.total.tolist()
             assert found.total[0] == 0.0 < found.total[1]
 

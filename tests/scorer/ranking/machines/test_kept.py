@@ -23,7 +23,7 @@ from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
 from scorer.ranking.rank import rank, warm
 from scorer.snapshot.arrays import Bools, Floats
 from tests.effort import effort
-from tests.scorer.fleets import fleet, machine, request
+from tests.scorer.fleets import fleet, inputs_on, machine, request
 from tests.scorer.placement.choosing.test_plan import asks, fleets
 from tests.scorer.ranking.test_arguments import held
 
@@ -84,7 +84,7 @@ def test_a_plugin_gets_what_it_keeps_itself() -> None:
     profile = Profile("mine", filters=(PlacedFilter(Refusing()),), scores=tuple(map(WeightedScore, plugins)))
     offline, kept = two_machines(), Kept()
     for extra in range(3):
-        found = rank(request(), offline.snapshot, offline.ledger, profile, offline.now_s, kept)
+        found = rank(request(), offline.inputs(profile, kept))
         there = [13.0 + extra, 10.0]
         twice = [2 * value for value in there]
         assert [term.raw.tolist() for term in found.terms] == [there, twice, twice, [77.0, 77.0], [77.0, 77.0]]
@@ -109,12 +109,12 @@ def test_ranking_a_random_fleet_changes_no_argument(
     ledgers = (offline.ledger, overlay)
     before = dict(held(ledgers, ""))
     for ledger in ledgers:
-        answer(rank(wanted, offline.snapshot, ledger, profile, offline.now_s, kept), explain_all=True)
+        answer(rank(wanted, inputs_on(offline, ledger, profile, kept)), explain_all=True)
     assert dict(held(ledgers, "")) == before
     snapshot, asked_before = dict(held(offline.snapshot, "")), copy.deepcopy(wanted)
     for ledger in ledgers:
         for keep in (kept, None):
-            answer(rank(wanted, offline.snapshot, ledger, profile, offline.now_s, keep), explain_all=True)
+            answer(rank(wanted, inputs_on(offline, ledger, profile, keep)), explain_all=True)
     assert dict(held(offline.snapshot, "")) == snapshot
     assert dict(held(ledgers, "")) == before
     assert (wanted, profile) == (asked_before, PROFILES.choose(name))
@@ -134,14 +134,14 @@ def test_an_overlay_is_ranked_as_a_ledger_that_holds_the_same(
     same = LedgerView(record for record in live.values() if record.id not in without)
     for number in range(data.draw(st.integers(0, 4))):
         if data.draw(st.booleans()):
-            rank(wanted, offline.snapshot, offline.ledger, profile, offline.now_s, kept)
+            rank(wanted, offline.inputs(profile, kept))
         where = data.draw(st.sampled_from(offline.snapshot.names))
         record = instance_of(wanted, where, offline.now_s, f"i{number}")
         overlay.propose(record)
         same.apply(record)
         for keep in (kept, None):
-            found = rank(wanted, offline.snapshot, overlay, profile, offline.now_s, keep)
-            real = rank(wanted, offline.snapshot, same, profile, offline.now_s)
+            found = rank(wanted, inputs_on(offline, overlay, profile, keep))
+            real = rank(wanted, inputs_on(offline, same, profile))
             assert found.feasible.tolist() == real.feasible.tolist()
             assert found.total.tolist() == pytest.approx(real.total.tolist(), abs=1e-9)
             assert found.machines.count.tolist() == real.machines.count.tolist()
@@ -172,7 +172,7 @@ def test_a_column_of_a_request_is_made_again_for_the_machines_that_changed() -> 
 
     def computed(cpu: float) -> list[int]:
         score.computed.clear()
-        found = rank(request(cpu=cpu), offline.snapshot, offline.ledger, profile, offline.now_s, kept)
+        found = rank(request(cpu=cpu), offline.inputs(profile, kept))
         assert found.terms[0].raw.tolist() == [count + cpu for count in found.machines.count.tolist()]
         return list(score.computed)
 
@@ -198,8 +198,8 @@ def test_rankings_of_several_requests_in_turn_are_those_made_anew(
     overlay = Overlay(ledger)
     for number in range(data.draw(st.integers(2, 8))):
         asked, on = data.draw(st.sampled_from(wanted)), data.draw(st.sampled_from((ledger, ledger, overlay)))
-        found = rank(asked, offline.snapshot, on, profile, offline.now_s, kept)
-        anew = rank(asked, offline.snapshot, on, profile, offline.now_s)
+        found = rank(asked, inputs_on(offline, on, profile, kept))
+        anew = rank(asked, inputs_on(offline, on, profile))
         for ours, theirs in zip(found.terms, anew.terms, strict=True):
             np.testing.assert_allclose(ours.raw, theirs.raw, atol=1e-9)
         if data.draw(st.booleans()):
@@ -223,12 +223,12 @@ def test_what_was_kept_of_an_empty_ledger_counts_parts_of_a_core(name: str) -> N
     offline, kept, profile = fleet(*map(machine, "abcdefgh")), Kept(), PROFILES.choose(name)
     asked = request(cpu=0.5, memory=6.5, limits={"cpu": 0.7}, expected={"cpu": 0.3})
     sums = {"requested_or": (0.1, 0.1), "limited": (), "estimated": (), "allocated_of": ("prod",)}
-    empty = rank(asked, offline.snapshot, offline.ledger, profile, offline.now_s, kept)
+    empty = rank(asked, offline.inputs(profile, kept))
     assert not any(empty.machines.column(column, *args).any() for column, args in sums.items())
     del empty
     offline.ledger.apply(instance_of(asked, "c", offline.now_s, "first"))
-    found = rank(asked, offline.snapshot, offline.ledger, profile, offline.now_s, kept)
-    anew = rank(asked, offline.snapshot, offline.ledger, profile, offline.now_s)
+    found = rank(asked, offline.inputs(profile, kept))
+    anew = rank(asked, offline.inputs(profile))
     assert found.total.tolist() == pytest.approx(anew.total.tolist(), abs=1e-9)
     for column, args in sums.items():
         assert found.machines.column(column, *args).tolist() == anew.machines.column(column, *args).tolist()
@@ -237,14 +237,12 @@ def test_what_was_kept_of_an_empty_ledger_counts_parts_of_a_core(name: str) -> N
 def test_an_overlay_leaves_nothing_behind() -> None:
     """A ranking on the ledger alone, after one on an overlay of it, is as before."""
     offline, kept, profile = two_machines(), Kept(), PROFILES.choose("kubernetes")
-    before = rank(
-        request(cpu=1), offline.snapshot, offline.ledger, profile, offline.now_s, kept
-    ).machines.count.tolist()
+    before = rank(request(cpu=1), offline.inputs(profile, kept)).machines.count.tolist()
     overlay = Overlay(offline.ledger, without=["0"])
     overlay.propose(instance_of(request(cpu=1), "b", offline.now_s, "new"))
-    seen = rank(request(cpu=1), offline.snapshot, overlay, profile, offline.now_s, kept)
+    seen = rank(request(cpu=1), inputs_on(offline, overlay, profile, kept))
     assert (before, seen.machines.count.tolist()) == ([3.0, 0.0], [2.0, 1.0])
-    after = rank(request(cpu=1), offline.snapshot, offline.ledger, profile, offline.now_s, kept)
+    after = rank(request(cpu=1), offline.inputs(profile, kept))
     assert after.machines.count.tolist() == before
 
 
@@ -252,7 +250,7 @@ def test_what_is_warmed_is_found() -> None:
     """What follows from a snapshot alone is made beside the decisions, and is there at the first of them."""
     offline, kept, profile = two_machines(), Kept(), PROFILES.choose()
     warm(offline.snapshot, profile, offline.now_s, kept)
-    load_model = rank(request(), offline.snapshot, offline.ledger, profile, offline.now_s, kept.beside()).machines.fleet
-    own = rank(request(), offline.snapshot, offline.ledger, profile, offline.now_s, kept).machines.fleet
+    load_model = rank(request(), offline.inputs(profile, kept.beside())).machines.fleet
+    own = rank(request(), offline.inputs(profile, kept)).machines.fleet
     assert own.shelf.fixed is load_model.shelf.fixed
     assert own.shelf.derived is not load_model.shelf.derived

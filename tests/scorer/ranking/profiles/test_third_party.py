@@ -63,7 +63,7 @@ def ranked(plugin: Any, kept: Kept | None = None) -> Ranking:
         profile = Profile("p", filters=(PlacedFilter(plugin),))
     else:
         profile = Profile("p", scores=(WeightedScore(plugin),))
-    return rank(request(cpu=1), FLEET.snapshot, FLEET.ledger, profile, FLEET.now_s, kept)
+    return rank(request(cpu=1), FLEET.inputs(profile, kept))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_score_need_not_know_of_machines_that_are_refused() -> None:
     profile = Profile(
         "p", filters=(PlacedFilter(only_a),), scores=(WeightedScore(score(lambda r, m: np.array([5.0, np.nan, 1.0]))),)
     )
-    found = rank(request(cpu=1), FLEET.snapshot, FLEET.ledger, profile, FLEET.now_s)
+    found = rank(request(cpu=1), FLEET.inputs(profile))
     assert found.order.tolist() == [0]
 
 

@@ -14,6 +14,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import plan
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.scores.expected_overload import ExpectedOverload
@@ -148,10 +149,10 @@ def test_a_batch_goes_where_one_after_the_other_would(seed: int, count: int, cpu
     offline = fleet(*hosts)
     profile = parse_profile(toml({"scores": [{"use": "expected_overload", "normalise": "min-max"}]}), "test")
     asked = request(cpu=cpu, memory=1)
-    together = plan([asked] * count, offline.snapshot, offline.ledger, profile, offline.now_s).machines
+    together = plan([asked] * count, offline.inputs(profile)).machines
     overlay, singly = Overlay(offline.ledger), []
     for number in range(count):
-        chosen = rank(asked, offline.snapshot, overlay, profile, offline.now_s).chosen
+        chosen = rank(asked, RankingInputs(offline.snapshot, overlay.base, profile, offline.now_s).on(overlay)).chosen
         assert chosen is not None
         overlay.propose(instance_of(asked, chosen, offline.now_s, f"i{number}"))
         singly.append(chosen)

@@ -15,7 +15,6 @@ from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Placement
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.rpc.methods import placements as placements_module
 from scorer.rpc.methods.decisions import DecisionLog
@@ -45,7 +44,12 @@ class Placing:
 def make(monkeypatch: pytest.MonkeyPatch) -> tuple[Placements, Placing, list[str]]:
     """Return placements on empty inputs, what places for them, and the ids of the queries that are read."""
     inputs = SimpleNamespace(
-        follower=None, ledger=LedgerView(), snapshot=None, clock=lambda: NOW_S, profiles=load_profiles(()), kept=Kept()
+        follower=None,
+        ledger=LedgerView(),
+        snapshot=None,
+        clock=lambda: NOW_S,
+        profiles=load_profiles(()),
+        ranking=lambda _: None,
     )
     decisions = DecisionLog(Names(), "s1", 100)
     placements = Placements(cast(Any, inputs), cast(Any, None), decisions, Metrics(), attempts_max=1)

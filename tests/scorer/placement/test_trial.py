@@ -1,0 +1,138 @@
+"""The what-if: what is proposed is seen, what is taken back leaves nothing, and the ledger stays as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.ledger.view.overlay import Overlay
+from scorer.placement.trial import Trial
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.rank import rank
+from tests.scorer.fleets import fleet, machine, request
+
+PROFILES = load_profiles()
+IDLE = {"cpu": 0, "memory": 0}
+
+
+def small(*instances: dict[str, Any], machines: int = 3) -> OfflineFleet:
+    """Idle machines of 8 cores, in two racks, with these instances."""
+    return fleet(
+        *(machine(f"m{n}", 8, 100, usage=IDLE, labels={"rack": str(n % 2)}) for n in range(machines)),
+        instances=[{"memory": 1, **one} for one in instances],
+    )
+
+
+def trial_of(of: OfflineFleet, profile: str = "kubernetes") -> Trial:
+    """A what-if on a fleet."""
+    return Trial(of.inputs(PROFILES.choose(profile)))
+
+
+def test_each_step_sees_those_before() -> None:
+    """Three instances of five cores go to three machines; there is none for the fourth, and why."""
+    of = small()
+    trial, asked = trial_of(of), request(cpu=5, memory=1)
+    found = []
+    for number in range(3):
+        found.append(str(trial.best(asked).machine))
+        trial.propose(asked, found[-1], f"i{number}")
+    assert sorted(found) == ["m0", "m1", "m2"]
+    assert trial.best(asked).machine is None
+    assert trial.best(asked).why.startswith("0/3 feasible: 3 ")
+    assert not len(of.ledger)
+    trial.leave("i1")
+    assert trial.best(asked).machine == found[1]
+
+
+def test_among_some_machines() -> None:
+    """As a column or as a function of the machines; the reason names the condition only where others are feasible."""
+    trial, asked = trial_of(small()), request(cpu=5, memory=1)
+    only = np.array([False, True, False])
+    assert trial.best(asked, only).machine == "m1"
+    assert (
+        trial.best(asked, lambda machines: machines.label("rack").codes == machines.label("rack").codes[1]).machine
+        == "m1"
+    )
+    none = np.zeros(3, np.bool_)
+    assert trial.best(asked, none, "in the cellar").why == "3/3 feasible, none of them in the cellar"
+    assert "cellar" not in trial.best(request(cpu=50), none, "in the cellar").why
+
+
+def test_labels_shared_with_a_machine() -> None:
+    """The values of all of them; by ``machine`` the machine alone; those of an unknown one are no labels."""
+    trial = trial_of(small())
+    assert trial.sharing("m0", []).tolist() == [True] * 3
+    assert trial.sharing("m0", ["rack"]).tolist() == [True, False, True]
+    assert trial.sharing("m0", ["rack", "machine"]).tolist() == [True, False, False]
+    assert trial.sharing("gone", ["rack"]).tolist() == [False] * 3
+
+
+def test_cordoned_machines_are_no_targets() -> None:
+    """Those named last; the fleet itself stays open."""
+    of = small()
+    trial = trial_of(of)
+    trial.cordon(["m0", "m1"])
+    assert trial.allowed(request(cpu=1)).tolist() == [False, False, True]
+    trial.cordon(["m2"])
+    assert trial.allowed(request(cpu=1)).tolist() == [True, True, False]
+    assert not of.snapshot.rules.has_cordon
+
+
+def test_an_overlay_that_is_there_is_gone_on_with() -> None:
+    """What was proposed before is seen, and what is proposed now is in it."""
+    of = small({"id": "a", "machine": "m0", "cpu": 8})
+    overlay = Overlay(of.ledger, without=["a"])
+    trial = Trial(of.inputs(PROFILES.choose("kubernetes")).on(overlay))
+    assert trial.allowed(request(cpu=8)).all()
+    trial.propose(request(cpu=8), "m1", "new")
+    assert [one.id for one in overlay.held_on("m1")] == ["new"]
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["move", "leave", "put back"]), st.integers(0, 3), st.integers(0, 2)), max_size=12
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS, st.sampled_from(sorted(PROFILES.by_name)))
+def test_what_is_put_back_is_as_before(steps: list[tuple[str, int, int]], profile: str) -> None:
+    """Whatever moved or left: with all put back a ranking is that of the ledger, and one is never there twice."""
+    of = small(*({"id": f"i{n}", "machine": f"m{n % 3}", "cpu": n} for n in range(4)))
+    trial, records = trial_of(of, profile), dict(of.ledger.instances)
+    for step, n, row in steps:
+        one = records[f"i{n}"]
+        if step == "move":
+            trial.move(one, f"m{row}")
+        elif step == "leave":
+            trial.leave(one.id)
+        else:
+            trial.put_back(one)
+        there = [held.id for name in of.snapshot.names for held in trial.overlay.held_on(name)]
+        assert len(there) == len({*there})
+        trial.best(request(cpu=1))
+    for one in records.values():
+        trial.put_back(one)
+    found, before = (
+        rank(request(cpu=1, memory=1), inputs) for inputs in (trial.inputs, of.inputs(trial.inputs.profile))
+    )
+    assert found.feasible.tolist() == before.feasible.tolist()
+    assert found.total.tolist() == pytest.approx(before.total.tolist(), abs=1e-9)
+    assert dict(of.ledger.instances) == records
+
+
+def test_identical_instances_go_where_one_by_one_would() -> None:
+    """Together as by one ranking after another; the last ones have none."""
+    of, asked = small(), request(cpu=3, memory=1)
+    together, single = trial_of(of), trial_of(of)
+    found: list[str | None] = []
+    for number in range(7):
+        found.append(single.best(asked).machine)
+        if found[-1] is not None:
+            single.propose(asked, found[-1], f"i{number}")
+    assert together.together(asked, 7) == found
+    assert found.count(None) == 1
