@@ -37,6 +37,9 @@ above; ``"instances"``, also which instances are on it (``machines.tally``); ``"
 a score that has ``parts`` (`Parts`); ``"fleet"``, anything else. The default is ``"instances"``. The narrower
 it is, the more placements need no ranking of their own.
 
+``momentary = True`` says that a filter refuses for a state that passes (a cordon, a high load): new instances are kept
+away, those that are there stay. Without it ``windward plan`` moves every instance that the filter refuses where it is.
+
 A filter on a sum or a count over a machine's instances gives its limit, too. Several scorers may reserve at once; the
 script that reserves compares the limit with the ledger's own sum. A limit of 50 instances:
 

@@ -2,8 +2,8 @@
 
 An instance of the ledger stays on its machine while the filters of the profile allow it there. It moves when the file
 names another machine, when a filter refuses it on its machine, or when it grows beyond a limit of its machine. Filters
-against new instances (`NEW_ONLY`: a cordon, old data, high load) do not make it move. Amounts that it holds already are
-not checked again, as in an update.
+that say that they are `momentary` (a cordon, old data, high load) do not make it move. Amounts that it holds already
+are not checked again, as in an update.
 
 Each step sees the ones before, in the order in which they are carried out: releases, instances that shrink, instances
 that grow on their machine, moves, new instances in the order of the file. A move holds both machines until it is
@@ -35,9 +35,6 @@ from scorer.planning.wanted.steps import Action, Step, Wanted
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles import plugins
 from scorer.ranking.seen import Seen
-
-NEW_ONLY = frozenset({"cordon", "fresh", "warming", "usage_threshold", "daily_peak", "memory_pressure"})
-"""Filters that keep new instances away for now; instances that are there stay."""
 
 _ARRIVING = "\n"
 """The end of the id under which the draft has a moving instance on its target; no instance's id ends so."""
@@ -177,7 +174,7 @@ class _Comparison:
         limits: list[Limit] = one_to_a_port(request.ports)
         for each in inputs.profile.filters:
             machines = seen.machines(each.load_model, each.owner)
-            if each.filter.name in NEW_ONLY or not plugins.wanted(each.filter, request, machines):
+            if plugins.momentary(each.filter) or not plugins.wanted(each.filter, request, machines):
                 continue
             here = machines.take(np.array([row]))
             if hasattr(each.filter, "limit"):  # amounts that it holds already are not checked: only what grows

@@ -18,6 +18,7 @@ class Cordon:
     name: ClassVar[str] = "cordon"
     reason: ClassVar[str] = "cordoned"
     scope: ClassVar[Scope] = "machine"
+    momentary: ClassVar[bool] = True
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip while no machine is cordoned."""

@@ -41,6 +41,7 @@ class DailyPeak:
     name: ClassVar[str] = "daily_peak"
     reason: ClassVar[str] = "daily peak over threshold"
     scope: ClassVar[Scope] = "machine"
+    momentary: ClassVar[bool] = True
 
     thresholds: Thresholds = field(default_factory=dict)
     days: tuple[Day, ...] = ("today", "yesterday")

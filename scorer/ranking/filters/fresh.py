@@ -28,6 +28,7 @@ class Fresh:
     name: ClassVar[str] = "fresh"
     reason: ClassVar[str] = "stale"
     scope: ClassVar[Scope] = "machine"
+    momentary: ClassVar[bool] = True
 
     age_s_max: float = 60.0
     intervals_max: float = 3.0

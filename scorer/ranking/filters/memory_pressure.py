@@ -27,6 +27,7 @@ class MemoryPressure:
     name: ClassVar[str] = "memory_pressure"
     reason: ClassVar[str] = "under memory pressure"
     scope: ClassVar[Scope] = "machine"
+    momentary: ClassVar[bool] = True
 
     available_min: float = 0.05
     best_effort_only: bool = False

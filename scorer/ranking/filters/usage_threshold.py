@@ -54,6 +54,7 @@ class UsageThreshold:
     name: ClassVar[str] = "usage_threshold"
     reason: ClassVar[str] = "over threshold"
     scope: ClassVar[Scope] = "machine"
+    momentary: ClassVar[bool] = True
 
     thresholds: Thresholds = field(default_factory=dict)
     percentile_thresholds: Thresholds = field(default_factory=dict)

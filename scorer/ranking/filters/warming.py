@@ -22,6 +22,7 @@ class Warming:
     name: ClassVar[str] = "warming"
     reason: ClassVar[str] = "warming"
     scope: ClassVar[Scope] = "machine"
+    momentary: ClassVar[bool] = True
 
     coverage_min: float = 0.0
 

@@ -30,7 +30,9 @@ class Filter(Protocol):
     machines by reason, the first that holds counts. ``detail(request, machines, position) -> Mapping[str, Any]``: the
     numbers that were compared for one machine. ``limit(request, machines) -> Iterable[Limit]``: what must hold against
     other scorers, too. Between the ranking and the reservation another scorer may reserve; the reserve script compares
-    these sums and counts once more (`scorer.ledger.record.limits`). Asked only where ``wanted`` is True.
+    these sums and counts once more (`scorer.ledger.record.limits`). Asked only where ``wanted`` is True. ``momentary: ClassVar[bool]``:
+    whether it refuses for a state that passes, as a cordon or a high load: new instances are kept away, those that are
+    there stay. Without it False: ``windward plan`` moves an instance that the filter refuses where it is.
     """
 
     name: ClassVar[str]
@@ -91,6 +93,11 @@ def limits(plugin: Filter, request: Request, machines: Machines) -> Iterable[Lim
     """Return the limits of a filter that the ledger must uphold for this request."""
     ask: Callable[[Request, Machines], Iterable[Limit]] | None = getattr(plugin, "limit", None)
     return () if ask is None or not wanted(plugin, request, machines) else ask(request, machines)
+
+
+def momentary(plugin: Filter) -> bool:
+    """Return whether a filter refuses for a state that passes: instances that are there stay."""
+    return bool(getattr(plugin, "momentary", False))
 
 
 def declared_scope(plugin: Filter | Score | type[Filter] | type[Score]) -> Scope:
@@ -157,6 +164,7 @@ def _wrong(plugin: Any, group: str, found: Mapping[str, Any]) -> str:
         f": the name {name!r} is taken": name not in found,
         ": expected @dataclass(frozen=True)": getattr(getattr(plugin, "__dataclass_params__", None), "frozen", False),
         ": expected a method __call__": any("__call__" in vars(kind) for kind in plugin.__mro__),
+        ": expected momentary to be True or False": isinstance(getattr(plugin, "momentary", False), bool),
         ": expected a text `reason`": group.endswith("scores") or isinstance(reason, str),
     }
     return next((why for why, holds in checks.items() if not holds), "")

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from schemas.rpc.request import read_request
 from scorer import plugins
 from scorer.ledger.record.limits import total
 from scorer.placement.offers.limits import limits
+from scorer.planning.wanted.wanted import compare
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
@@ -66,6 +68,49 @@ def test_the_documented_example_is_short_and_works(folder: Path) -> None:
     found = rank(request(), offline.inputs(profile))
     assert found.chosen == "b"
     assert found.total.tolist() == [25, 100]
+
+
+MAINTENANCE = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    name: ClassVar[str] = "maintenance"
+    reason: ClassVar[str] = "in maintenance"
+
+    def __call__(self, request, machines):
+        return np.array([machines.name(position) != "a" for position in range(len(machines))])
+
+
+@dataclass(frozen=True)
+class Soon(Maintenance):
+    name: ClassVar[str] = "soon"
+    momentary: ClassVar[bool] = True
+"""
+
+
+@pytest.mark.parametrize(("use", "actions"), [("maintenance", ["move"]), ("soon", [])])
+def test_a_filter_says_whether_what_it_refuses_stays(folder: Path, use: str, actions: list[str]) -> None:
+    """Of a momentary state: the plan of wanted instances leaves those that are there, and places no new one there."""
+    points = ("maintenance = your_package:Maintenance", "soon = your_package:Soon")
+    install(folder, MAINTENANCE, "[windward.filters]", *points)
+    profile = parse_profile(f'[[filters]]\nuse = "{use}"', "mine")
+    offline = fleet(machine("a"), machine("b"), instances=[{"id": "there", "machine": "a", "cpu": 1, "memory": 1}])
+    asked = read_request({"id": "there", "cpu": 1, "memory": 1})
+    assert [step.action for step in compare([asked], offline.inputs(profile)).steps] == actions
+    (step,) = compare([read_request({"id": "new", "cpu": 1})], offline.inputs(profile)).steps
+    assert (step.action, step.target) == ("place", "b")
+
+
+def test_momentary_is_yes_or_no(folder: Path) -> None:
+    """Anything else is refused when the entry point is loaded."""
+    install(folder, MAINTENANCE.replace("= True", '= "yes"'), "[windward.filters]", "soon = your_package:Soon")
+    with pytest.raises(plugins.PluginError, match="expected momentary to be True or False"):
+        plugins.filters()
 
 
 def test_the_package_of_the_page_works(folder: Path) -> None:
