@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.commands.shared.fleet_file import OfflineFleet
+from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.view.overlay import Overlay
 from scorer.placement.trial import Trial
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -20,7 +20,7 @@ PROFILES = load_profiles()
 IDLE = {"cpu": 0, "memory": 0}
 
 
-def small(*instances: dict[str, Any], machines: int = 3) -> OfflineFleet:
+def small(*instances: dict[str, Any], machines: int = 3) -> FleetState:
     """Idle machines of 8 cores, in two racks, with these instances."""
     return fleet(
         *(machine(f"m{n}", 8, 100, usage=IDLE, labels={"rack": str(n % 2)}) for n in range(machines)),
@@ -28,7 +28,7 @@ def small(*instances: dict[str, Any], machines: int = 3) -> OfflineFleet:
     )
 
 
-def trial_of(of: OfflineFleet, profile: str = "kubernetes") -> Trial:
+def trial_of(of: FleetState, profile: str = "kubernetes") -> Trial:
     """A what-if on a fleet."""
     return Trial(of.inputs(PROFILES.choose(profile)))
 
