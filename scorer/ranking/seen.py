@@ -6,10 +6,8 @@ from schemas.rpc.request import InvalidRequest, Request
 from scorer.ranking.columns.table import COLUMNS
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.fleet import Fleet
 from scorer.ranking.machines.kept import Kept, LoadModelKey
-from scorer.ranking.machines.kept_values import UNOWNED
-from scorer.ranking.machines.machines import NOTHING, Machines
+from scorer.ranking.machines.machines import NOTHING, UNOWNED, Fleet, Machines
 from scorer.ranking.machines.owner import Owner
 from scorer.ranking.profiles.profile import LoadModel, Profile
 from scorer.ranking.staleness import silent

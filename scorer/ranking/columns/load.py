@@ -13,9 +13,8 @@ from scorer.ledger.view.slots import PlacedInstances
 from scorer.ranking.columns.promises import placed_sum, with_placed_sum
 from scorer.ranking.estimates.credits import mean_credit, peak_credit, percentile_credit
 from scorer.ranking.estimates.debits import mean_debit, percentile_debit
-from scorer.ranking.machines.fleet import Fleet
 from scorer.ranking.machines.instance_mean import instance_mean
-from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines.machines import Fleet, Machines
 from scorer.ranking.machines.remaining import Credit, without_leavers
 from scorer.snapshot.arrays import Floats
 from scorer.snapshot.usage_columns import AGE_MAX_S

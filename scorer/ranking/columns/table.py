@@ -19,8 +19,7 @@ from scorer.classes.class_usage import reported
 from scorer.ranking.columns import load, promises
 from scorer.ranking.columns.kinds import Fixed, Made, Overall, Part, Placed
 from scorer.ranking.machines import instance_mean
-from scorer.ranking.machines.fleet import Column
-from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines.machines import Column, Machines
 
 
 def _all_true(machines: Machines) -> NDArray[np.bool_]:

@@ -27,7 +27,7 @@ import numpy as np
 from schemas.resources import RESOURCES
 from scorer.classes.class_usage import ENDED_S, system_usage
 from scorer.ledger.view.slots import PlacedInstances
-from scorer.ranking.machines.fleet import Fleet
+from scorer.ranking.machines.machines import Fleet
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 

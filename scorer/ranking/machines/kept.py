@@ -23,7 +23,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,20 @@ SNAPSHOTS_MAX = 3
 Key = tuple[Owner, Hashable]
 Compute = Callable[[Any], Any]
 """From machines (`scorer.ranking.machines.machines`) to a value or a column [..., n] of theirs."""
+
+
+class Rows(Protocol):
+    """Some machines of a fleet, or all: what `Machines` has for its kept columns."""
+
+    owner: Owner
+    picked: Integers | slice | None
+
+    @property
+    def whole(self) -> Rows:
+        """All machines of the fleet."""
+
+    def take(self, rows: Integers) -> Rows:
+        """Return some machines of the fleet."""
 
 
 MeanOf = Literal["window", "instances"]
@@ -79,7 +93,7 @@ class Shelf:
     viewers: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
     """The fleets that read the columns as they are now."""
 
-    def column(self, key: Key, compute: Compute, machines: Any) -> Any:
+    def column(self, key: Key, compute: Compute, machines: Rows) -> Any:
         """Return [..., M]: ``compute(all machines)``, kept current under the key; ``machines`` are any of the fleet.
 
         A machine's value must depend on that machine alone, and on no request. After a placement it is computed again
@@ -93,7 +107,7 @@ class Shelf:
             entry = self.derived[key] = (values, compute)
         return entry[0]
 
-    def recent_column(self, key: Key, compute: Compute, machines: Any) -> Any:
+    def recent_column(self, key: Key, compute: Compute, machines: Rows) -> Any:
         """Return [..., M]: as `column`, for one of the latest requests; made current in a copy when asked for."""
         position, values = self.recent.pop(key, (-1, None))
         rows = None if values is None or position > self.position else self.seats.changed_since(position)
@@ -107,7 +121,7 @@ class Shelf:
             del self.recent[next(iter(self.recent))]
         return values
 
-    def renew(self, machines: Any) -> None:
+    def renew(self, machines: Rows) -> None:
         """Compute the rows of these machines again, in the order in which the columns were first made."""
         before, rows = list(self.derived.items()), machines.picked
         for key, (values, compute) in before:

@@ -1,13 +1,15 @@
 """`Machines`: the argument of filters and scores, all machines as one decision sees them.
 
 The columns are defined in one table, `scorer.ranking.columns.table`. `Machines` reads them for all machines or for some
-rows, with a number of copies of the requested instance on each.
+rows, with a number of copies of the requested instance on each. What all `Machines` of one decision and load model
+share is their `Fleet`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +17,74 @@ from numpy.typing import NDArray
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from scorer.ledger.record.facets import Facet
+from scorer.ledger.view.seats import Seats
+from scorer.ledger.view.slots import PlacedInstances
+from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.machines.days import day_start_s
-from scorer.ranking.machines.fleet import Fleet
-from scorer.ranking.machines.kept_values import UNOWNED, KeptValues
+from scorer.ranking.machines.kept import Compute, LoadModelKey, Shelf
 from scorer.ranking.machines.owner import Owner
 from scorer.ranking.machines.requested_instance import RequestedInstance
 from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.roster import Roster
+from scorer.snapshot.rules import LabelColumn, MachineRules
+from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.windows import ChosenWindows
 
 _R = len(RESOURCES)
 NOTHING = Request()
+UNOWNED = Owner("unowned")
+"""The owner of values kept by a plugin that was not called by `scorer.ranking.rank`."""
+Array = TypeVar("Array", bound=NDArray[Any])
 
 
-class Machines(KeptValues):
+class Column(Protocol):
+    """An entry of the table of columns (`scorer.ranking.columns.table`)."""
+
+    def read(self, machines: Machines, key: Hashable, args: tuple[Any, ...]) -> Any:
+        """Return the column of some machines, kept under the key; ``args`` are those of a column that takes some."""
+
+
+class Fleet:
+    """The part that all `Machines` of one decision and load model share. While in use, its shelf is not changed."""
+
+    def __init__(
+        self, snapshot: Snapshot, key: LoadModelKey, estimate: Estimate, shelf: Shelf, columns: Mapping[str, Column]
+    ) -> None:
+        self.snapshot = snapshot
+        self.windows: ChosenWindows = snapshot.windows(key.window_s)
+        self.credit_model = key.credits
+        self.estimate = estimate
+        self.shelf = shelf
+        self.columns = columns
+        self.requests_alone = key.requests_alone
+        """Whether the ranking is by requests alone, since no data is fresh."""
+        self.debits = key.debits and not key.requests_alone
+        """Whether debits are subtracted from the windows."""
+        self.mean_of = key.mean_of
+        """``window``: the mean is the window's. ``instances``: the sum over instances, where enough is measured."""
+        self.last_known = False
+        """Whether the pipeline is silent and the ranking is by each machine's last known load, however old."""
+        shelf.viewers.add(self)
+
+    def __len__(self) -> int:
+        return len(self.snapshot)
+
+    @property
+    def seats(self) -> Seats:
+        """The ledger's sums by machine."""
+        return self.shelf.seats
+
+    @property
+    def credited(self) -> bool:
+        """Whether credits are counted."""
+        return self.credit_model != "none" and not self.requests_alone
+
+    def sums(self, key: Hashable, compute: Callable[[PlacedInstances], Floats], rows: Integers | None) -> Floats:
+        """Return [R, M], or [R, len(rows)]: the sum over each machine's instances of ``compute(placed) -> [R, K]``."""
+        return self.shelf.seats.sums(key, compute, self.shelf.row_sums, rows)
+
+
+class Machines:
     """All machines, or some rows of them, as one decision sees them. Read-only.
 
     Columns that plugins use, by name: ``allocatable``, ``capacity``, ``allocated``, ``mean``, ``std``, ``max``,
@@ -44,25 +102,79 @@ class Machines(KeptValues):
     """
 
     def __init__(
-        self,
-        fleet: Fleet,
-        request: Request,
-        now_s: float,
-        *,
-        rows: Integers | None = None,
-        copies: Integers | None = None,
-        feasible: Bools | None = None,
-        owner: Owner = UNOWNED,
-        requested_instance: RequestedInstance | None = None,
+        self, fleet: Fleet, request: Request, now_s: float, rows: Integers | None = None, owner: Owner = UNOWNED
     ) -> None:
-        super().__init__(fleet, rows, copies, owner)
+        self.fleet = fleet
         self.request = request
         self.now_s = now_s
-        self.requested_instance = (
-            RequestedInstance(request, fleet.estimate) if requested_instance is None else requested_instance
-        )
-        self._feasible = feasible
+        self.rows = rows
+        self.picked: Integers | slice | None = rows
+        """What picks these rows of a column: for a single row a slice, which takes a fifth of the time."""
+        if rows is not None and rows.size == 1:
+            row = int(rows[0])
+            self.picked = slice(row, row + 1)
+        self.copies: Integers | None = None
+        """[n] How many copies of the requested instance are on each already; None: none."""
+        self.owner = owner
+        """The owner of the values kept through these machines."""
+        self._made: dict[Hashable, Any] = {}
+        """Values made for this request and these rows; shared by all owners."""
+        self._feasible: Bools | None = None
         self._whole: Machines | None = None
+
+    @cached_property
+    def requested_instance(self) -> RequestedInstance:
+        """What one more instance of the request adds to a machine."""
+        return RequestedInstance(self.request, self.fleet.estimate)
+
+    # ---- facts
+
+    def __len__(self) -> int:
+        return len(self.fleet) if self.rows is None else self.rows.size
+
+    @property
+    def roster(self) -> Roster:
+        """Names and rows of the whole fleet."""
+        return self.fleet.snapshot.roster
+
+    def row_of(self, position: int) -> int:
+        """Return the row in the fleet of the machine at a position of these."""
+        return position if self.rows is None else int(self.rows[position])
+
+    def name(self, position: int) -> str:
+        """Return the machine's name."""
+        return self.roster.names[self.row_of(position)]
+
+    @property
+    def requests_alone(self) -> bool:
+        """Whether the ranking is by requests alone, since no data is fresh."""
+        return self.fleet.requests_alone
+
+    @property
+    def last_known(self) -> bool:
+        """Whether the pipeline is silent and the ranking is by each machine's last known load, however old."""
+        return self.fleet.last_known
+
+    @property
+    def rules(self) -> MachineRules:
+        """The rules of all machines of the fleet, not only of these."""
+        return self.fleet.snapshot.rules
+
+    def label(self, key: str) -> LabelColumn:
+        """Return one label of these machines; the key ``machine`` is the machine's name."""
+        if key == "machine":
+            rows = np.arange(len(self.fleet)) if self.rows is None else self.rows
+            return LabelColumn(self.roster.names, rows)
+        column = self.rules.label(key)
+        return column if self.rows is None else LabelColumn(column.values, column.codes[self.picked])
+
+    def rule(self, name: str) -> NDArray[Any]:
+        """Return an operator's column: ``thresholds``, ``prod_thresholds``, ``percentile_thresholds``, ``power``."""
+        column: NDArray[Any] = getattr(self.rules, name)
+        return self._pick(column)
+
+    def _pick(self, column: Array) -> Array:
+        return column if self.rows is None else cast(Array, column[..., self.picked])
 
     # ---- columns
 
@@ -135,6 +247,60 @@ class Machines(KeptValues):
         found: list[float] = self._made[key][position]
         return found
 
+    # ---- values kept between decisions
+
+    def derived(self, key: Hashable, compute: Compute) -> Any:
+        """Return [..., n]: ``compute(machines)``, kept for the whole fleet between decisions.
+
+        A machine's value must depend on that machine alone, and on no request. After a placement it is computed again
+        only for the machines that changed.
+        """
+        own, shelf = (self.owner, key), self.fleet.shelf
+        if self.rows is None:
+            return shelf.column(own, compute, self)
+        kept = None if self.copies is not None else shelf.derived.get(own)
+        return compute(self) if kept is None else kept[0][..., self.picked]
+
+    def recent(self, key: Hashable, compute: Compute) -> Any:
+        """Return [..., n]: ``compute(machines)``, kept for the keys asked for last.
+
+        For values that depend on the request: what they take of it is in the key, and a machine's value depends on
+        that and on the machine alone: the machines that ``compute`` is given may be without the request. After
+        placements it is computed again for the machines that changed.
+        """
+        if self.rows is not None:
+            return compute(self)
+        return self.fleet.shelf.recent_column((self.owner, key), compute, self)
+
+    def constant(self, key: Hashable, compute: Compute) -> Any:
+        """Return [..., n]: the same as `derived`, for values that no placement changes."""
+        values = self.of_snapshot(key, compute)
+        return values if self.rows is None else values[..., self.picked]
+
+    def of_snapshot(self, key: Hashable, compute: Compute) -> Any:
+        """Return ``compute(all machines)``: any value of the whole fleet that no placement changes.
+
+        Load models of the same window share it: it must not depend on credits, debits or estimates.
+        """
+        fixed, own = self.fleet.shelf.fixed, (self.owner, key)
+        if own not in fixed:
+            fixed[own] = compute(self.whole)
+        return fixed[own]
+
+    def of_fleet(self, key: Hashable, compute: Compute) -> Any:
+        """Return ``compute(all machines)``: any value of the whole fleet, kept until the next placement."""
+        overall, own = self.fleet.shelf.overall, (self.owner, key)
+        if own not in overall:
+            overall[own] = compute(self.whole)
+        return overall[own]
+
+    def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """Return ``compute()``, made once for this request and these rows: for `detail`, called for many positions."""
+        own = (self.owner, key)
+        if own not in self._made:
+            self._made[own] = compute()
+        return self._made[own]
+
     # ---- which machines
 
     @property
@@ -148,20 +314,18 @@ class Machines(KeptValues):
 
     def take(self, rows: Integers, copies: Integers | None = None) -> Machines:
         """Return [len(rows)] machines: row ``rows[i]`` with ``copies[i]`` copies of the instance on it already."""
-        return Machines(
-            self.fleet, self.request, self.now_s,
-            rows=rows, copies=copies, feasible=self._feasible, owner=self.owner,
-            requested_instance=self.requested_instance,
-        )  # fmt: skip
+        return self._with(rows, copies, self.owner)
 
     def owned_by(self, owner: Owner) -> Machines:
         """Return the same machines for another owner, with the values that it keeps."""
-        machines = Machines(
-            self.fleet, self.request, self.now_s,
-            rows=self.rows, copies=self.copies, feasible=self._feasible, owner=owner,
-            requested_instance=self.requested_instance,
-        )  # fmt: skip
+        machines = self._with(self.rows, self.copies, owner)
         machines._made = self._made
+        return machines
+
+    def _with(self, rows: Integers | None, copies: Integers | None, owner: Owner) -> Machines:
+        machines = Machines(self.fleet, self.request, self.now_s, rows, owner)
+        machines.copies, machines._feasible = copies, self._feasible
+        machines.requested_instance = self.requested_instance
         return machines
 
     @property
