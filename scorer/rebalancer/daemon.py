@@ -23,7 +23,7 @@ from scorer.ledger.store.lease import Lease
 from scorer.live.live_fleet import LiveFleet
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan
-from scorer.planning.balance.proposals import Memory, propose, settle
+from scorer.planning.balance.proposals import Memory, propose
 from scorer.planning.balance.rounds import Rounds, condition_of
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
@@ -83,7 +83,7 @@ class Daemon:
             self._round(number, now_s)
 
     def _forget(self) -> None:
-        self._memory, self._kept = Memory(), Kept()
+        self._memory, self._kept = Memory(self._number or 0, self._settings.ack_s), Kept()
         self._rounds: Rounds | None = None
         self._due_s = -math.inf
 
@@ -91,10 +91,7 @@ class Daemon:
         settings, profile = self._settings, self._profile()
         seen = self._fleet.read(now_s)
         waiting, taken = self._queue.read()
-        settled = settle(
-            waiting, taken, seen.ledger.instances, self._memory, number, now_s,
-            ack_s=settings.ack_s, rest_s=profile.rebalance.rest_s,
-        )  # fmt: skip
+        settled = self._memory.settle(waiting, taken, seen.ledger.instances, now_s, profile.rebalance.rest_s)
         condition = condition_of(profile.rebalance, settings.every)
         if self._rounds is None or self._rounds.condition != condition:
             self._rounds = Rounds(condition)
@@ -111,23 +108,14 @@ class Daemon:
             log.warning("rebalancer.overtaken", extra={"values": {"error": str(error)}})
             return
         self._memory.opened |= {one.id: one for one in new}
-        self._tell(plan, settled.outcomes, len(new), len(waiting), len(taken), returned, now_s)
+        self._metrics.open.labels("waiting").set(len(waiting) + len(new) + returned)
+        self._metrics.open.labels("taken").set(len(taken) - returned)
+        self._tell(plan, settled.outcomes, len(new), now_s)
 
-    def _tell(
-        self,
-        plan: Plan,
-        outcomes: tuple[str, ...],
-        proposed: int,
-        waiting: int,
-        taken: int,
-        returned: int,
-        now_s: float,
-    ) -> None:
+    def _tell(self, plan: Plan, outcomes: tuple[str, ...], proposed: int, now_s: float) -> None:
         for outcome in (*outcomes, *["proposed"] * proposed):
             self._metrics.proposals.labels(outcome).inc()
         self._metrics.rounds.labels("planned").inc()
-        self._metrics.open.labels("waiting").set(waiting + proposed + returned)
-        self._metrics.open.labels("taken").set(taken - returned)
         self._metrics.overload.set(plan.totals["overload"][0])
         self._metrics.planned_at.set(now_s)
         if outcomes or proposed:

@@ -26,21 +26,9 @@ OUTCOMES: tuple[Outcome, ...] = (
 )  # fmt: skip
 
 
-@dataclass
-class Memory:
-    """What the daemon remembers while it holds the lease; it ends with the lease, as its proposals do."""
-
-    taken_since: dict[str, float] = field(default_factory=dict)
-    """By the proposal's id: when it was first seen on the list of those taken."""
-    opened: dict[str, MoveProposal] = field(default_factory=dict)
-    """By the proposal's id: what was open after the last round."""
-    resting: dict[str, float] = field(default_factory=dict)
-    """By the instance's id: until when it is not proposed again, epoch s."""
-
-
 @dataclass(frozen=True)
 class Settled:
-    """The result of `settle`: what to write, and which proposals stay open."""
+    """The result of `Memory.settle`: what to write, and which proposals stay open."""
 
     withdrawn: tuple[bytes, ...]
     """Messages to take off both lists."""
@@ -51,51 +39,65 @@ class Settled:
     outcomes: tuple[Outcome, ...]
 
 
-def settle(
-    waiting: Sequence[bytes],
-    taken: Sequence[bytes],
-    instances: Mapping[str, Instance],
-    memory: Memory,
-    fence: int,
-    now_s: float,
-    *,
-    ack_s: float,
-    rest_s: float,
-) -> Settled:
-    """Return the outcomes of the open proposals, and update ``memory``.
+@dataclass
+class Memory:
+    """What the daemon remembers while it holds the lease; it ends with the lease, as its proposals do."""
 
-    ``ack_s``: how long a taken proposal may stay without acknowledgement. An acknowledged one whose instance is still
-    where it was counts as declined: that instance is not proposed again for ``rest_s``.
-    """
-    withdrawn, returned, outcomes, pending = [], [], [], {}
-    opened: dict[str, MoveProposal] = {}
-    for raw, is_taken in [*((raw, False) for raw in waiting), *((raw, True) for raw in taken)]:
-        proposal = read_proposal(raw)
-        ended = "malformed" if proposal is None else _ended(proposal, instances, fence, now_s)
-        if proposal is None or ended:
-            withdrawn.append(raw)
-            outcomes.append(ended)
-            continue
-        opened[proposal.id] = proposal
-        if instances[proposal.instance].moving is not None:  # the plan sees it in the ledger; its time is the move's
-            memory.taken_since.pop(proposal.id, None)
-            continue
-        pending[proposal.instance] = proposal.target
-        if is_taken and now_s - memory.taken_since.setdefault(proposal.id, now_s) >= ack_s:
-            again = msgspec.structs.replace(proposal, attempt=proposal.attempt + 1)
-            returned.append((raw, write_proposal(again)))
-            outcomes.append("redelivered")
-            del memory.taken_since[proposal.id]
-    gone = {read.id for raw in withdrawn if (read := read_proposal(raw)) is not None}
-    for name, proposal in memory.opened.items():
-        if name not in opened and name not in gone:  # acknowledged
-            outcomes.append(_acknowledged(proposal, instances))
-            if outcomes[-1] == "declined":
-                memory.resting[proposal.instance] = now_s + rest_s
-    memory.opened = opened
-    memory.taken_since = {name: at for name, at in memory.taken_since.items() if name in opened}
-    memory.resting = {name: until for name, until in memory.resting.items() if until > now_s}
-    return Settled(tuple(withdrawn), tuple(returned), pending, tuple(outcomes))
+    fence: int
+    """The number of the lease."""
+    ack_s: float
+    """How long a taken proposal may stay without acknowledgement, s."""
+    taken_since: dict[str, float] = field(default_factory=dict)
+    """By the proposal's id: when it was first seen on the list of those taken."""
+    opened: dict[str, MoveProposal] = field(default_factory=dict)
+    """By the proposal's id: what was open after the last round."""
+    resting: dict[str, float] = field(default_factory=dict)
+    """By the instance's id: until when it is not proposed again, epoch s."""
+
+    def settle(
+        self,
+        waiting: Sequence[bytes],
+        taken: Sequence[bytes],
+        instances: Mapping[str, Instance],
+        now_s: float,
+        rest_s: float,
+    ) -> Settled:
+        """Return the outcomes of the open proposals, and update what is remembered.
+
+        An acknowledged proposal whose instance is still where it was counts as declined: that instance is not proposed
+        again for ``rest_s``.
+        """
+        withdrawn, returned, outcomes, pending = [], [], [], {}
+        opened: dict[str, MoveProposal] = {}
+        for raw, is_taken in [*((raw, False) for raw in waiting), *((raw, True) for raw in taken)]:
+            proposal = read_proposal(raw)
+            ended = "malformed" if proposal is None else _ended(proposal, instances, self.fence, now_s)
+            if proposal is None or ended:
+                withdrawn.append(raw)
+                outcomes.append(ended)
+                continue
+            opened[proposal.id] = proposal
+            if (
+                instances[proposal.instance].moving is not None
+            ):  # the plan sees it in the ledger; its time is the move's
+                self.taken_since.pop(proposal.id, None)
+                continue
+            pending[proposal.instance] = proposal.target
+            if is_taken and now_s - self.taken_since.setdefault(proposal.id, now_s) >= self.ack_s:
+                again = msgspec.structs.replace(proposal, attempt=proposal.attempt + 1)
+                returned.append((raw, write_proposal(again)))
+                outcomes.append("redelivered")
+                del self.taken_since[proposal.id]
+        gone = {read.id for raw in withdrawn if (read := read_proposal(raw)) is not None}
+        for name, proposal in self.opened.items():
+            if name not in opened and name not in gone:  # acknowledged
+                outcomes.append(_acknowledged(proposal, instances))
+                if outcomes[-1] == "declined":
+                    self.resting[proposal.instance] = now_s + rest_s
+        self.opened = opened
+        self.taken_since = {name: at for name, at in self.taken_since.items() if name in opened}
+        self.resting = {name: until for name, until in self.resting.items() if until > now_s}
+        return Settled(tuple(withdrawn), tuple(returned), pending, tuple(outcomes))
 
 
 def _ended(proposal: MoveProposal, instances: Mapping[str, Instance], fence: int, now_s: float) -> Outcome:
