@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.rpc.request import Request
-from scorer.ledger.record.limits import Limit
+from scorer.ledger.record.limits import Limit, one_to_a_port
 from scorer.ranking.machines.machines import Machines
+from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.plugins import Filter
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
 from scorer.snapshot.arrays import Bools, Floats, Integers
@@ -93,14 +94,23 @@ class Ranking:
     terms: list[ScoreTerm] = field(repr=False)
     said: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
     """Parts of the explanation that `scorer.ranking.explanation.explain` has made already."""
-    limits: list[Limit] | None = field(default=None, init=False, repr=False)
-    """The limits that the ledger must uphold for its request, set by `scorer.placement.offers.limits`."""
     _best_rows: Integers = field(default_factory=lambda: NO_ROWS, init=False, repr=False)
 
     @cached_property
     def feasible_count(self) -> int:
         """How many machines all filters allow."""
         return int(np.count_nonzero(self.feasible))
+
+    @cached_property
+    def limits(self) -> list[Limit]:
+        """The limits that the ledger must uphold for its request, each for all machines."""
+        return self.limits_for(self.request, self.machines)
+
+    def limits_for(self, request: Request, machines: Machines) -> list[Limit]:
+        """Return the limits of the profile's filters for a request, and one instance a port."""
+        found = [limit for placed in self.profile.filters for limit in plugins.limits(placed.filter, request, machines)]
+        known = {limit.measure for limit in found}
+        return found + [limit for limit in one_to_a_port(request.ports) if limit.measure not in known]
 
     @property
     def chosen(self) -> str | None:

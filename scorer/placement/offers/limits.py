@@ -8,10 +8,9 @@ import numpy as np
 
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.limits import Limit, adds, in_role, one_to_a_port
+from scorer.ledger.record.limits import Limit, adds, in_role
 from scorer.placement.choosing.continuation import without_id
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.profiles import plugins
 from scorer.ranking.ranking import ContinuedRanking, Ranking
 
 
@@ -24,19 +23,10 @@ def limits(ranking: Ranking, rows: Sequence[int], request: Request) -> list[tupl
     made = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
     asked = without_id(request)
     if asked != without_id(made.request):
-        found = _found(made, asked, Machines(made.machines.fleet, asked, made.machines.now_s))
-    elif made.limits is None:
-        found = made.limits = _found(made, asked, made.machines)
+        found = made.limits_for(asked, Machines(made.machines.fleet, asked, made.machines.now_s))
     else:
         found = made.limits
     return [tuple([_at(limit, row) for limit in found]) for row in rows]
-
-
-def _found(ranking: Ranking, request: Request, machines: Machines) -> list[Limit]:
-    """Return the limits of the profile's filters and of the ports, each for all machines."""
-    found = [limit for placed in ranking.profile.filters for limit in plugins.limits(placed.filter, request, machines)]
-    known = {limit.measure for limit in found}
-    return found + [limit for limit in one_to_a_port(request.ports) if limit.measure not in known]
 
 
 def _at(limit: Limit, row: int) -> Limit:
