@@ -10,7 +10,7 @@ from ops.docs.drawing import GREY, svg
 from ops.docs.fleet import CAPACITY, machine
 from schemas.rpc.request import read_request
 from scorer.commands.shared.fleet_file import read_fleet
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.planning.capacity.room import room
 from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import Drained, drain

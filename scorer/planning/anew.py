@@ -16,7 +16,7 @@ import msgspec
 from schemas.rpc.request import Request
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Bools
 

@@ -10,7 +10,7 @@ import numpy as np
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ledger.view.view import LedgerView
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.snapshot.arrays import Bools
 from scorer.snapshot.snapshot import Snapshot
 

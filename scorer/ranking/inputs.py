@@ -1,6 +1,6 @@
 """The inputs of a ranking besides the request: one value for live queries, files, replays and what-ifs.
 
-A what-if (`scorer.placement.trial`) has the same value with an overlay: proposed changes of the ledger.
+A what-if (`scorer.placement.choosing.trial`) has the same value with an overlay: proposed changes of the ledger.
 """
 
 from __future__ import annotations

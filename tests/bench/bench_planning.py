@@ -21,7 +21,7 @@ from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import LedgerView
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.planning.capacity.mix import mix_of
 from scorer.planning.capacity.mix_room import mix_room
 from scorer.planning.drain.consolidate import consolidate

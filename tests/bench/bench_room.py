@@ -20,7 +20,7 @@ from schemas.resources import RESOURCES
 from schemas.rpc.request import read_request
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.planning.capacity.loss import lose
 from scorer.planning.capacity.room import room
 from scorer.ranking.inputs import RankingInputs

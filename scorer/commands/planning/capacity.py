@@ -27,7 +27,7 @@ from scorer.settings import LedgerSettings
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
-    from scorer.placement.trial import Trial
+    from scorer.placement.choosing.trial import Trial
     from scorer.planning.capacity.mix import Kind
     from scorer.ranking.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
@@ -95,7 +95,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 def _answer(settings: CapacitySettings, request: Request, fleet: FleetState, profile: Profile) -> dict[str, Any]:
     import msgspec
 
-    from scorer.placement.trial import Trial
+    from scorer.placement.choosing.trial import Trial
     from scorer.planning.capacity.room import room
 
     answer, wanted, trial = _about(fleet, profile), request, Trial(fleet.inputs(profile))
@@ -117,7 +117,7 @@ def _answer(settings: CapacitySettings, request: Request, fleet: FleetState, pro
 
 def _mix_answer(settings: CapacitySettings, fleet: FleetState, profile: Profile) -> dict[str, Any]:
     """Return the answer of ``--mix``; raises SettingsError when nothing was placed lately."""
-    from scorer.placement.trial import Trial
+    from scorer.placement.choosing.trial import Trial
     from scorer.planning.capacity.mix import mix_of
     from scorer.planning.capacity.mix_room import mix_room
     from scorer.planning.drain.drain import with_cordon
@@ -187,7 +187,7 @@ def _one_more(request: Request, fleet: FleetState, profile: Profile) -> list[dic
     import numpy as np
 
     from scorer.commands.shared.fleet_file import read_fleet
-    from scorer.placement.trial import Trial
+    from scorer.placement.choosing.trial import Trial
     from scorer.planning.capacity.room import room
 
     sizes = fleet.snapshot.allocatable.T

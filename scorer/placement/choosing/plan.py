@@ -17,7 +17,7 @@ import numpy as np
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.placement.choosing.copies import identical_steps
 from scorer.placement.choosing.steps import Steps, drain
-from scorer.placement.trial import Trial, best_in
+from scorer.placement.choosing.trial import Trial, best_in
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking

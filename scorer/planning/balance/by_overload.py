@@ -10,7 +10,7 @@ import numpy as np
 from schemas.resources import RESOURCES
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.cost import COPY_CORES, copy_rates, memory_of
 from scorer.planning.balance.gates import ceiling_of, over_and_under
 from scorer.planning.balance.history import moved_lately

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.planning.anew import place_anew
 
 

@@ -18,7 +18,7 @@ from schemas.rpc.request import Request
 from schemas.rpc.results import Refusal
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.view import instance_of
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.planning.capacity.mix import Kind, Mix, mean_of
 from scorer.planning.capacity.room import room
 from scorer.ranking.explanation.refusals import refusals

@@ -15,7 +15,7 @@ import numpy as np
 
 from schemas.rpc.request import Request
 from schemas.rpc.results import Refusal
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.ranking.explanation.refusals import refusals
 from scorer.ranking.inputs import quiet
 from scorer.ranking.machines.machines import Machines

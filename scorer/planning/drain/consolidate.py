@@ -22,7 +22,7 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.as_request import as_request
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.planning.anew import Anew, size
 from scorer.planning.balance.scene import Scene, scene_of
 from scorer.planning.drain.drain import Apart, Drained, why_it_stays, with_cordon

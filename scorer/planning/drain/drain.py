@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from scorer.ledger.record.instance import Instance
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.planning.anew import Anew, place_anew
 from scorer.planning.candidates import MOVABLE
 from scorer.ranking.filters.cordon import Cordon

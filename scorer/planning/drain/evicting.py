@@ -19,7 +19,7 @@ from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.classes.reclaimed import GROUPS
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.planning.candidates import MOVABLE, elsewhere, instances_on
 from scorer.planning.thresholds.eviction_order import OrderColumns, eviction_order, usefulness
 from scorer.ranking.class_sums import ClassSums, class_sums

@@ -28,8 +28,8 @@ from scorer.ledger.record.limits import (
     one_to_a_port,
     scales_in_script,
 )
+from scorer.placement.choosing.trial import Trial
 from scorer.placement.offers.limits import of_growth
-from scorer.placement.trial import Trial
 from scorer.planning.wanted.differences import NOT_MOVED, as_wanted, changes, fixed, grows, in_words, only_rules
 from scorer.planning.wanted.steps import Action, Step, Wanted
 from scorer.ranking.inputs import RankingInputs, quiet

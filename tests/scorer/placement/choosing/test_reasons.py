@@ -11,9 +11,9 @@ import pytest
 
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.placement import trial as trial_module
 from scorer.placement.choosing import plan as plan_module
 from scorer.placement.choosing import reuse as reuse_module
+from scorer.placement.choosing import trial as trial_module
 from scorer.placement.choosing.continuation import AGE_S_MAX
 from scorer.placement.choosing.reasons import LASTING, RANKED, REUSED, Reason, result
 from scorer.placement.choosing.reuse import Reuse

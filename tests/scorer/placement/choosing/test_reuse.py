@@ -14,9 +14,9 @@ from scorer.commands.shared.fleet_file import read_fleet
 from scorer.commands.shared.in_words import answer_of
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.view import instance_of
-from scorer.placement import trial as trial_module
 from scorer.placement.choosing import plan as plan_module
 from scorer.placement.choosing import reuse as reuse_module
+from scorer.placement.choosing import trial as trial_module
 from scorer.placement.choosing.continuation import AGE_S_MAX, ContinuedRanking
 from scorer.placement.choosing.plan import plan
 from scorer.placement.choosing.reuse import Reuse

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.planning.capacity.loss import Loss, lose
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.scorer.fleets import fleet, machine

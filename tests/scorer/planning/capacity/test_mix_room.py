@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.view.overlay import Overlay
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.planning.capacity.mix import Mix, mix_of
 from scorer.planning.capacity.mix_room import GREEDY_MAX, MixRoom, mix_room
 from scorer.planning.capacity.room import room

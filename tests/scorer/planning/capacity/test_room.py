@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.planning.capacity.room import MACHINE_MAX, Room, room
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles

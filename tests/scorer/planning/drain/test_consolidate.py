@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.view.overlay import Overlay
-from scorer.placement.trial import moved_to
+from scorer.placement.choosing.trial import moved_to
 from scorer.planning.balance.scene import scene_of
 from scorer.planning.drain.consolidate import OVERLOAD_MAX, Consolidated, consolidate
 from scorer.planning.drain.drain import with_cordon

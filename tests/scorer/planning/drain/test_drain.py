@@ -14,7 +14,7 @@ from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Moving, copy_with
 from scorer.ledger.view.overlay import Overlay
-from scorer.placement.trial import moved_to
+from scorer.placement.choosing.trial import moved_to
 from scorer.planning.drain.drain import Drained, drain, with_cordon
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.view.overlay import Overlay
-from scorer.placement.trial import Trial
+from scorer.placement.choosing.trial import Trial
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from tests.scorer.fleets import fleet, machine, request
