@@ -16,24 +16,18 @@ from scorer.ledger.record.instance import Instance
 from scorer.planning.balance.by_overload import Balancing, Plan, bounds_of, wish_of
 from scorer.planning.balance.rounds import Rounds
 from scorer.planning.balance.scene import Scene
-from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS, OrderColumns
+from scorer.planning.thresholds.anomaly import Memory
+from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS
 from scorer.planning.thresholds.low_node_load import Rules, low_node_load
-from scorer.planning.thresholds.pool import INSTANCES, Pool
-from scorer.planning.thresholds.sides import Memory
-from scorer.planning.thresholds.thresholds import Settings
+from scorer.planning.thresholds.pool import Pool
+from scorer.planning.thresholds.thresholds import compared
 from scorer.ranking.formulas.rounding import known_or
 from scorer.ranking.inputs import RankingInputs, quiet
-from scorer.ranking.profiles.rebalance_section import Rebalancing
+from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 _UNITS: Mapping[str, float] = {resource.name: 10.0 ** min(resource.decimals, 3) for resource in ALL}
 """Whole units of an amount, thousandths at the finest: thresholds are cut to them."""
-
-
-def rules_of(settings: Rebalancing, moves_max: int, rounds: Rounds | None) -> Rules:
-    """Return the rules of a profile's settings; without ``rounds`` a machine that is over is a source."""
-    thresholds = Settings(settings.low, settings.high, settings.prod_low, settings.prod_high, settings.deviation)
-    return Rules(thresholds, condition=None if rounds is None else rounds.condition, moves_max=moves_max)
 
 
 @quiet
@@ -50,10 +44,10 @@ def leaving(
     bounds = bounds_of(settings, len(inputs.ledger))
     balancing = Balancing(inputs, wish_of(settings, stay), bounds, rounds, pending or {})
     scene, draft = balancing.scene, balancing.draft
-    rules = rules_of(settings, balancing.left, rounds)
+    rules = Rules(settings, None if rounds is None else rounds.condition, balancing.left)
     memory = Memory() if rounds is None else rounds.thresholds
     gone = dict(balancing.on_way) | {n: at for n, at in balancing.leaving if at is not None}
-    pool = pool_of(scene, rules.thresholds.resources(), draft.free, gone)
+    pool = pool_of(scene, settings, draft.free, gone)
     place = {one.id: n for n, one in enumerate(scene.instances)}
     rows = np.array([snapshot.roster.index[name] for name in pool.machines], np.int64)
 
@@ -73,8 +67,9 @@ def leaving(
     return balancing.plan(unplaced)
 
 
-def pool_of(scene: Scene, names: Sequence[str], movable: Bools, on_way: Mapping[int, int]) -> Pool:
+def pool_of(scene: Scene, settings: Rebalancing, movable: Bools, on_way: Mapping[int, int]) -> Pool:
     """Return the machines and instances as columns of the rules; instances under way are on their targets."""
+    names = compared(settings)
     usage = _amounts(names, scene.usage)
     of_instances = np.array([np.bincount(scene.placed.rows, each, len(scene.snapshot)) for each in usage])
     machine = scene.placed.rows.copy()
@@ -83,34 +78,25 @@ def pool_of(scene: Scene, names: Sequence[str], movable: Bools, on_way: Mapping[
     whole = Pool(
         resources=tuple(names),
         machines=scene.snapshot.names,
-        capacity=_amounts(names, scene.machines.allocatable),
+        capacity=_amounts(names, scene.machines.allocatable, settings.instances_full),
         schedulable=~scene.machines.cordon,
         system=_amounts(names, scene.machines.mean) - of_instances,
         instances=tuple(one.id for one in scene.instances),
         machine=machine,
         usage=usage,
-        measured=np.ones(len(scene.instances), np.bool_),
         prod=np.array([one.priority_class == "prod" for one in scene.instances], np.bool_),
         movable=movable,
-        order=_order(scene.instances),
+        class_rank=np.array([CLASS_RANK.get(one.priority_class, NO_CLASS) for one in scene.instances], np.int64),
+        since=np.array([max(one.reserved_at, one.started_at) for one in scene.instances]),
         known=scene.fresh,
     )
     return whole.fresh()
 
 
-def _amounts(names: Sequence[str], columns: Floats) -> Floats:
-    """Return [K, n] in whole units of columns [R, n]; 0 where unknown, and for the number of instances."""
-    found = np.zeros((len(names), columns.shape[1]))
+def _amounts(names: Sequence[str], columns: Floats, instances: float = 0.0) -> Floats:
+    """Return [K, n] in whole units of columns [R, n]; 0 where unknown, ``instances`` for the number of instances."""
+    found = np.full((len(names), columns.shape[1]), instances)
     for k, name in enumerate(names):
         if name != INSTANCES:
             found[k] = known_or(columns[RESOURCES.index(name)], 0.0) * _UNITS.get(name, 1.0)
     return found
-
-
-def _order(instances: Sequence[Instance]) -> OrderColumns:
-    plain = OrderColumns.plain(len(instances))
-    return OrderColumns(
-        np.array([CLASS_RANK.get(one.priority_class, NO_CLASS) for one in instances], np.int64),
-        *(plain.priority, plain.guarantee, plain.service, plain.deletion_cost, plain.move_cost),
-        np.array([max(one.reserved_at, one.started_at) for one in instances]),
-    )

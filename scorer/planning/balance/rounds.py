@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scorer.planning.thresholds.anomaly import FORGOTTEN_S, Condition, Detectors
-from scorer.planning.thresholds.sides import Memory
+from scorer.planning.thresholds.anomaly import FORGOTTEN_S, Condition, Detectors, Memory
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools
 

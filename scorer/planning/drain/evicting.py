@@ -21,7 +21,7 @@ from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.candidates import MOVABLE, elsewhere, instances_on
-from scorer.planning.thresholds.eviction_order import OrderColumns, eviction_order, usefulness
+from scorer.planning.thresholds.eviction_order import eviction_order, usefulness
 from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.inputs import RankingInputs
 from scorer.snapshot.arrays import Floats, Integers, by_row
@@ -101,9 +101,7 @@ class _Leaving:
         free = np.array([one.labels.get(MOVABLE) != "false" for one in instances], np.bool_)
         classes = np.array([PRIORITY_CLASSES.index(one.priority_class) for one in instances], np.int64)
         self._classes = np.where(free, classes, -1)
-        plain = OrderColumns.plain(len(instances))
-        since = np.array([max(one.reserved_at, one.started_at) for one in instances])
-        self._order = replace(plain, started_at=since)
+        self._since = np.array([max(one.reserved_at, one.started_at) for one in instances])
         self._found: dict[str, list[_Left]] = {"free": [], "batch": [], "mid": []}
 
     def run(self, most: int) -> list[_Left]:
@@ -134,11 +132,9 @@ class _Leaving:
                 here = here[(self._amounts[over > _NEAR][:, here] > 0).any(axis=0)]
                 if not here.size:
                     break
-                first = eviction_order(
-                    self._order.take(here),
-                    np.ones(here.size, np.bool_),
-                    usefulness(self._amounts[:, here], np.where(over > _NEAR, over, 0.0), np.ones(len(RESOURCES))),
-                )[0]
+                excess = np.where(over > _NEAR, over, 0.0)
+                useful = usefulness(self._amounts[:, here], excess, np.ones(len(RESOURCES)))
+                first = eviction_order(self._classes[here], useful, self._since[here])[0]
                 worst = int(np.argmax(over / np.maximum(held, _NEAR)))
                 self._found[name].append((int(here[first]), counted, RESOURCES[worst], float(over[worst])))
                 over -= self._amounts[:, here[first]]

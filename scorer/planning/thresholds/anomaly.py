@@ -97,3 +97,11 @@ class Detectors:
         for machine in machines:
             if (detector := self.by_machine.get(machine)) is not None:
                 detector.mark(True, now_s)
+
+
+@dataclass
+class Memory:
+    """The states that balancing by thresholds keeps: for the usage of all instances, and for that of production."""
+
+    machines: Detectors = field(default_factory=Detectors)
+    prod: Detectors = field(default_factory=Detectors)

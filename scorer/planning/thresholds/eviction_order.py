@@ -1,44 +1,20 @@
-"""The order in which instances leave a machine: the cheapest to move first, of equal ones the most useful."""
+"""The order in which instances leave a machine: the least important class first, then the most useful.
+
+Koordinator orders by more: priority within a class, two qualities of service, two costs that a pod's annotations say.
+No instance has any of these here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 
 import numpy as np
 
-from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.arrays import Floats, Integers
 
 CLASS_RANK: Mapping[str, int] = {"free": 1, "batch": 2, "mid": 3, "prod": 4}
 """A lower rank leaves first; an instance of no class leaves last."""
 NO_CLASS = 5
-
-
-@dataclass(frozen=True)
-class OrderColumns:
-    """[N] each; a lower value leaves first, and each column decides only among equals in those before it."""
-
-    priority_class: Integers
-    """By `CLASS_RANK`."""
-    priority: Integers
-    guarantee: Integers
-    """kube-scheduler's quality of service, from 1 (best effort) to 3 (guaranteed)."""
-    service: Integers
-    """Koordinator's quality of service, from 1 (BE) to 5 (none)."""
-    deletion_cost: Integers
-    move_cost: Integers
-    started_at: Floats
-    """Among equals the newest goes first."""
-
-    def take(self, chosen: Integers) -> OrderColumns:
-        """Return the columns of some instances."""
-        return OrderColumns(*(getattr(self, field.name)[chosen] for field in fields(self)))
-
-    @classmethod
-    def plain(cls, count: int) -> OrderColumns:
-        """Return the columns of instances that are all alike."""
-        whole = np.zeros(count, np.int64)
-        return cls(whole, whole, whole, whole, whole, whole, np.zeros(count))
 
 
 def usefulness(usage: Floats, excess: Floats, weights: Floats) -> Floats:
@@ -60,22 +36,9 @@ def usefulness(usage: Floats, excess: Floats, weights: Floats) -> Floats:
     return score
 
 
-def eviction_order(order: OrderColumns, measured: Bools, score: Floats) -> Integers:
-    """Return the positions of instances, in the order in which they leave.
+def eviction_order(class_rank: Integers, score: Floats, since: Floats) -> Integers:
+    """Return the positions of instances [n] in the order in which they leave.
 
-    By class, priority, the two qualities of service, cost of deletion, cost of a move; then those with a known usage,
-    the most useful first; then the newest.
+    By class, then by `usefulness`, then the newest; ``since`` is when each came.
     """
-    return np.lexsort(
-        (
-            -order.started_at,
-            -np.where(measured, score, 0.0),
-            ~measured,
-            order.move_cost,
-            order.deletion_cost,
-            order.service,
-            order.guarantee,
-            order.priority,
-            order.priority_class,
-        )
-    )
+    return np.lexsort((-since, -score, class_rank))

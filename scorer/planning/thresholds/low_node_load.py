@@ -9,16 +9,16 @@ Reference: koordinator-sh/koordinator, pkg/descheduler/framework/plugins/loadawa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from scorer.planning.thresholds.anomaly import Condition
+from scorer.planning.thresholds.anomaly import Condition, Memory
 from scorer.planning.thresholds.eviction_order import eviction_order, usefulness
-from scorer.planning.thresholds.pool import INSTANCES, Pool
-from scorer.planning.thresholds.sides import Classes, Memory, Side, classify, reason, usage_score
-from scorer.planning.thresholds.thresholds import Settings, limits
+from scorer.planning.thresholds.pool import Pool
+from scorer.planning.thresholds.thresholds import Classes, Side, classify, reason, sides
+from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
 from scorer.snapshot.arrays import Floats, Integers
 
 Fits = Callable[[int, Integers], Integers]
@@ -36,61 +36,60 @@ class Eviction:
 
 @dataclass(frozen=True)
 class Rules:
-    """The plugin's settings, with its defaults; thresholds have none."""
+    """The settings of a profile, and what a round has besides them."""
 
-    thresholds: Settings
-    weights: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1, "memory": 1})
-    condition: Condition | None = field(default_factory=Condition)
-    machines_min: int = 0
-    """Nothing is done unless more machines than these are under."""
-    must_fit: bool = True
-    moves_max: int | None = None
+    settings: Rebalancing
+    condition: Condition | None
+    """How many rounds in a row make a machine a source; None: each that is over is one."""
+    moves_max: int
+    """Of this round; the profile's, less what the last hour and moves under way leave of it."""
 
 
 def low_node_load(pool: Pool, rules: Rules, fits: Fits, memory: Memory, now_s: float) -> list[Eviction]:
     """Return the evictions of a round; ``memory`` is updated.
 
-    The pool has only machines with fresh data; its resources are ``rules.thresholds.resources()``.
+    The pool has only machines with fresh data; its resources are those `compared` by the settings.
     """
-    sides = _sides(pool, rules, memory)
-    found = classify(pool, *sides)
+    both = sides(pool, rules.settings, memory)
+    found = classify(pool, *both)
     if not len(found.high) and not len(found.prod_high):
         return []
     sources = [
         _places(pool, side.detectors.abnormal(_names(pool, places), rules.condition, now_s))
-        for side, places in zip(sides, (found.high, found.prod_high), strict=True)
+        for side, places in zip(both, (found.high, found.prod_high), strict=True)
     ]
     targets = len(found.low) + len(found.prod_low) + len(found.both_low)
     if not any(map(len, sources)) or not targets:
         return []
     memory.machines.reset(_names(pool, np.r_[found.low, found.both_low]), now_s)
     memory.prod.reset(_names(pool, found.prod_low), now_s)
-    if targets <= rules.machines_min or targets == len(pool.machines):
+    if targets <= rules.settings.machines_min or targets == len(pool.machines):
         return []
-    round_ = _Round(pool, rules, fits, sides, now_s)
+    round_ = _Round(pool, rules, fits, both, now_s)
     round_.run(found, *sources)
-    for side, places in zip(sides, sources, strict=True):
+    for side, places in zip(both, sources, strict=True):
         side.detectors.mark_normal(_names(pool, places), now_s)
     return round_.evictions
 
 
-def _sides(pool: Pool, rules: Rules, memory: Memory) -> tuple[Side, Side]:
-    low, high, prod_low, prod_high = rules.thresholds.completed()
-    deviation = rules.thresholds.deviation
-    used, prod = pool.used(), pool.used(pool.prod)
-    return (
-        Side("node", used, limits(pool, used, low, high, deviation), high, memory.machines),
-        Side("prod", prod, limits(pool, prod, prod_low, prod_high, deviation), prod_high, memory.prod),
-    )
+def usage_score(used: Sequence[float], capacity: Sequence[float], weights: Sequence[int]) -> int:
+    """Return the sort key of sources: ``sum(min(used, cap) * 1000 // cap * w) // sum(w)``; 0 without weight.
+
+    >>> usage_score([500, 1024], [1000, 2048], [2, 3])
+    500
+    """
+    total = sum(weights)
+    score = sum(int(min(u, c)) * 1000 // int(c) * w for u, c, w in zip(used, capacity, weights, strict=True) if c > 0)
+    return score // total if total else 0
 
 
 class _Round:
     """A round under way: usage of machines and room change as instances leave."""
 
-    def __init__(self, pool: Pool, rules: Rules, fits: Fits, sides: tuple[Side, Side], now_s: float) -> None:
+    def __init__(self, pool: Pool, rules: Rules, fits: Fits, both: tuple[Side, Side], now_s: float) -> None:
         self.pool, self.rules, self.fits, self.now_s = pool, rules, fits, now_s
-        self.node, self.prod = sides
-        self.weights = np.array([float(rules.weights.get(name, 0)) for name in pool.resources])
+        self.node, self.prod = both
+        self.weights = [rules.settings.weights.get(name, 0) for name in pool.resources]
         self.counted = np.array([name == INSTANCES for name in pool.resources])
         self.gone: set[int] = set()
         self.evictions: list[Eviction] = []
@@ -108,8 +107,8 @@ class _Round:
         self._balance(prod_sources, np.r_[found.prod_low, found.both_low], prod, prod_room)
 
     def _by_usage(self, places: Integers, side: Side) -> Integers:
-        weights = self.weights.tolist()
-        scores = [usage_score(side.used[:, m].tolist(), self.pool.capacity[:, m].tolist(), weights) for m in places]
+        used, capacity = side.used.T.tolist(), self.pool.capacity.T.tolist()
+        scores = [usage_score(used[m], capacity[m], self.weights) for m in places]
         return places[np.argsort([-score for score in scores], kind="stable")]
 
     @staticmethod
@@ -131,26 +130,19 @@ class _Round:
 
     def _fits(self, instance: int, targets: Integers, side: Side) -> bool:
         """Return whether a target would take it and stay below its threshold; its usage is then added there."""
-        if not self.rules.must_fit:
-            return True
-        if not self.pool.measured[instance]:
-            return False
         able = self.fits(instance, targets)
-        added = self._looked_at(instance)[:, None]
+        added = np.where(self.counted, 0.0, self.pool.usage[:, instance])[:, None]
         stays = able[(side.used[:, able] + added <= side.limits.high[:, able]).all(axis=0)]
         if not len(stays):
             return False
         side.used[:, stays[0]] += added[:, 0]
         return True
 
-    def _looked_at(self, instance: int) -> Floats:
-        return np.where(self.counted, 0.0, self.pool.usage[:, instance])
-
     def _ordered(self, removable: Integers, machine: int, side: Side) -> Integers:
         excess = (side.used - side.limits.high)[:, machine]
         usage = np.where(self.counted[:, None], 0.0, self.pool.usage[:, removable])
-        score = usefulness(usage, excess, self.weights)
-        return removable[eviction_order(self.pool.order.take(removable), self.pool.measured[removable], score)]
+        score = usefulness(usage, excess, np.array(self.weights, float))
+        return removable[eviction_order(self.pool.class_rank[removable], score, self.pool.since[removable])]
 
     def _evict(self, instances: Integers, machine: int, side: Side, room: Floats) -> None:
         for instance in instances.tolist():
@@ -159,20 +151,11 @@ class _Round:
                 return
             if (room <= 0).any():
                 return
-            if self.rules.moves_max is not None and len(self.evictions) >= self.rules.moves_max:
+            if len(self.evictions) >= self.rules.moves_max:
                 return
             self.gone.add(instance)
-            why = reason(
-                self.pool.resources,
-                side.name,
-                side.used[:, machine],
-                self.pool.capacity[:, machine],
-                side.limits.high[:, machine],
-                side.percents,
-            )
+            why = reason(self.pool.resources, side, self.pool.capacity, machine)
             self.evictions.append(Eviction(self.pool.instances[instance], self.pool.machines[machine], why))
-            if not self.pool.measured[instance]:
-                continue
             amounts = np.where(self.counted, 1.0, self.pool.usage[:, instance])
             room -= amounts
             self.node.used[:, machine] -= amounts

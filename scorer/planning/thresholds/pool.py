@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scorer.planning.thresholds.eviction_order import OrderColumns
+from scorer.ranking.profiles.rebalance_section import INSTANCES
 from scorer.snapshot.arrays import Bools, Floats, Integers
-
-INSTANCES = "instances"
-"""The resource that counts instances: each is 1 of it on its machine, and 0 on a target that is tried."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """K resources, M machines, N instances. Amounts are whole units, cpu in thousandths of a core."""
+    """K resources, M machines, N instances. Amounts are whole units, cpu in thousandths of a core.
+
+    Of `INSTANCES` each instance is 1 on its machine, and 0 on a target that is tried.
+    """
 
     resources: tuple[str, ...]
     machines: tuple[str, ...]
@@ -29,14 +29,15 @@ class Pool:
     machine: Integers
     """[N] Place of each instance's machine."""
     usage: Floats
-    """[K, N] 0 where nothing is known."""
-    measured: Bools
-    """[N] Whether anything is known of its usage."""
+    """[K, N]"""
     prod: Bools
     """[N] Whether it counts for the thresholds of production."""
     movable: Bools
     """[N]"""
-    order: OrderColumns
+    class_rank: Integers
+    """[N] By `scorer.planning.thresholds.eviction_order.CLASS_RANK`."""
+    since: Floats
+    """[N] When each instance came."""
     known: Bools | None = None
     """[M] Whether there is a fresh figure of the machine; None: of all."""
 
@@ -57,17 +58,17 @@ class Pool:
             instances=tuple(self.instances[n] for n in chosen),
             machine=place[self.machine[chosen]],
             usage=self.usage[:, chosen],
-            measured=self.measured[chosen],
             prod=self.prod[chosen],
             movable=self.movable[chosen],
-            order=self.order.take(chosen),
+            class_rank=self.class_rank[chosen],
+            since=self.since[chosen],
             known=None,
         )
 
     def used(self, members: Bools | None = None) -> Floats:
         """Return [K, M]: the usage of system and instances; with ``members``, theirs only, without the system's.
 
-        `INSTANCES` is how many there are, measured or not.
+        Of `INSTANCES` it is how many there are.
         """
         chosen = np.arange(len(self.instances)) if members is None else np.flatnonzero(members)
         total = np.zeros_like(self.system) if members is not None else self.system.copy()

@@ -1,48 +1,22 @@
-"""When a machine is over, and when it is under: thresholds in per cent of capacity, fixed or around the mean."""
+"""When a machine is over, and when it is under: thresholds in per cent of capacity, fixed or around the mean.
+
+Koordinator's LowNodeLoad compares twice: the usage of all instances, and that of production.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from scorer.planning.thresholds.anomaly import Detectors, Memory
 from scorer.planning.thresholds.pool import Pool
-from scorer.snapshot.arrays import Bools, Floats
-
-Percents = Mapping[str, float]
+from scorer.ranking.profiles.rebalance_section import Percents, Rebalancing
+from scorer.snapshot.arrays import Bools, Floats, Integers
 
 ALWAYS = "memory"
 """A resource that is always compared, whether a threshold names it or not."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Thresholds by resource, in per cent. ``deviation``: distances from the mean of the pool, below and above."""
-
-    low: Percents
-    high: Percents
-    prod_low: Percents | None = None
-    prod_high: Percents | None = None
-    deviation: bool = False
-
-    def resources(self) -> list[str]:
-        """Return the compared resources: each that some threshold names, and memory."""
-        maps = (self.low, self.high, self.prod_low or {}, self.prod_high or {})
-        return list(dict.fromkeys([name for each in maps for name in each] + [ALWAYS]))
-
-    def completed(self) -> tuple[Percents, Percents, Percents, Percents]:
-        """Return low, high, and those of production, for every compared resource.
-
-        One that ``low`` leaves out has no threshold, even where ``high`` names it. Both are 100 then, which no machine
-        exceeds. With ``deviation`` both are 0, which says that it is ignored.
-        """
-        none = 0.0 if self.deviation else 100.0
-        found: list[Percents] = []
-        for low, high in ((self.low, self.high), (self.prod_low or {}, self.prod_high or {})):
-            found.append({name: low.get(name, none) for name in self.resources()})
-            found.append({name: high.get(name, 0.0) if name in low else none for name in self.resources()})
-        return found[0], found[1], found[2], found[3]
 
 
 @dataclass(frozen=True)
@@ -51,6 +25,62 @@ class Limits:
 
     low: Floats
     high: Floats
+
+
+@dataclass
+class Side:
+    """One of the two comparisons: all instances, or those of production."""
+
+    name: str
+    used: Floats
+    limits: Limits
+    percents: Percents
+    """The high ones."""
+    detectors: Detectors
+
+    def over(self) -> Bools:
+        """Return [M]: whether any resource is above its high threshold."""
+        return np.asarray((self.used > self.limits.high).any(axis=0))
+
+    def under(self) -> Bools:
+        """Return [M]: whether no resource is above its low threshold."""
+        return np.asarray((self.used <= self.limits.low).all(axis=0))
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Positions of machines in the pool, by their part in the round."""
+
+    low: Integers
+    high: Integers
+    prod_low: Integers
+    prod_high: Integers
+    both_low: Integers
+
+
+def compared(settings: Rebalancing) -> list[str]:
+    """Return the compared resources: each that some threshold names, and memory."""
+    maps = (settings.low, settings.high, settings.prod_low, settings.prod_high)
+    return list(dict.fromkeys([name for each in maps for name in each] + [ALWAYS]))
+
+
+def sides(pool: Pool, settings: Rebalancing, memory: Memory) -> tuple[Side, Side]:
+    """Return both comparisons of a pool: all instances, those of production.
+
+    A resource without a low threshold has none, even where ``high`` names it. Both are 100 then, which no machine
+    exceeds. With ``deviation`` both are 0, which says that it is ignored.
+    """
+    none = 0.0 if settings.deviation else 100.0
+
+    def side(name: str, used: Floats, low: Percents, high: Percents, detectors: Detectors) -> Side:
+        lows = {each: low.get(each, none) for each in pool.resources}
+        highs = {each: high.get(each, 0.0) if each in low else none for each in pool.resources}
+        return Side(name, used, limits(pool, used, lows, highs, settings.deviation), highs, detectors)
+
+    return (
+        side("node", pool.used(), settings.low, settings.high, memory.machines),
+        side("prod", pool.used(pool.prod), settings.prod_low, settings.prod_high, memory.prod),
+    )
 
 
 def limits(pool: Pool, used: Floats, low: Percents, high: Percents, deviation: bool) -> Limits:
@@ -78,11 +108,27 @@ def _share(percent: Floats, capacity: Floats) -> Floats:
     return found
 
 
-def over(used: Floats, high: Floats) -> Bools:
-    """Return [M]: whether any resource is above its threshold."""
-    return np.asarray((used > high).any(axis=0))
+def classify(pool: Pool, node: Side, prod: Side) -> Classes:
+    """Return the targets and sources; a machine that is not schedulable is never under."""
+    is_under = pool.schedulable & node.under()
+    is_over = ~is_under & node.over()
+    prod_over = ~is_over & prod.over()
+    prod_under = ~is_over & ~prod_over & pool.schedulable & prod.under()
+    return Classes(
+        low=np.flatnonzero(is_under & ~prod_over & ~prod_under),
+        high=np.flatnonzero(is_over),
+        prod_low=np.flatnonzero(prod_under & ~is_under),
+        prod_high=np.flatnonzero(prod_over),
+        both_low=np.flatnonzero(prod_under & is_under),
+    )
 
 
-def under(used: Floats, low: Floats) -> Bools:
-    """Return [M]: whether no resource is above its threshold."""
-    return np.asarray((used <= low).all(axis=0))
+def reason(resources: Sequence[str], side: Side, capacity: Floats, machine: int) -> str:
+    """Return the reason why a machine is a source, as text; ``capacity`` [K, M]."""
+    used, high, whole = side.used[:, machine], side.limits.high[:, machine], capacity[:, machine]
+    parts = [
+        f"{side.name} {resources[k]} usage({used[k] / whole[k] * 100 if whole[k] else 0:.2f}%)"
+        f">threshold({side.percents[resources[k]]:.2f}%)"
+        for k in sorted(np.flatnonzero(used > high).tolist(), key=lambda k: resources[k])
+    ]
+    return "node is overutilized, " + ", ".join(parts)

@@ -8,6 +8,9 @@ high = { cpu = 65 }           # only a machine above any of these gives, in per 
 low = { cpu = 45 }            # only a machine below all of these takes; {}: any machine
 prod_high = {}                # the same for the usage by instances of class prod (rule "thresholds")
 prod_low = {}
+instances_full = 110          # so many are 100 % where a threshold names "instances" (rule "thresholds")
+weights = { cpu = 1, memory = 1 }   # whole numbers: which machines and instances go first (rule "thresholds")
+machines_min = 0              # nothing moves unless more machines than these are below low (rule "thresholds")
 deviation = false             # true: distances from the mean of the fleet
 rounds_over = 1               # a machine gives after more rounds in a row above than these; 1: at once
 rounds_under = 3              # it stops after more rounds in a row below than these,
@@ -35,10 +38,15 @@ Rule = Literal["overload", "thresholds"]
 Objective = Literal["overload", "variance"]
 Percents = Mapping[str, float]
 
+INSTANCES = "instances"
+"""What a threshold names for the number of instances on a machine."""
 HOUR_MIN = 10
 """So many moves an hour are allowed in a fleet of any size."""
 _COUNT_MAX = 10_000
 _TIME_MAX_S = 31 * 86_400.0
+_COUNTS = ("moves_max", "from_machine_max", "to_machine_max", "cluster_max", "rounds_over", "instances_full")
+"""Whole numbers of at least 1."""
+_COUNTS_FROM_0 = ("rounds_under", "machines_min")
 _THRESHOLDS = ("high", "low", "prod_high", "prod_low")
 
 
@@ -55,6 +63,9 @@ class Rebalancing:
     low: Percents = field(default_factory=dict)
     prod_high: Percents = field(default_factory=dict)
     prod_low: Percents = field(default_factory=dict)
+    instances_full: int = 110
+    weights: Mapping[str, int] = field(default_factory=lambda: {"cpu": 1, "memory": 1})
+    machines_min: int = 0
     deviation: bool = False
     rounds_over: int = 1
     rounds_under: int = 3
@@ -70,11 +81,10 @@ class Rebalancing:
     nic_share: float = 0.5
 
     def __post_init__(self) -> None:
-        for name in ("moves_max", "from_machine_max", "to_machine_max", "cluster_max", "rounds_over"):
-            if not 1 <= getattr(self, name) <= _COUNT_MAX:
-                raise ValueError(f"{name}: expected a whole number from 1 to {_COUNT_MAX}, got {getattr(self, name)}")
-        if not 0 <= self.rounds_under <= _COUNT_MAX:
-            raise ValueError(f"rounds_under: expected a whole number from 0 to {_COUNT_MAX}, got {self.rounds_under}")
+        for name in (*_COUNTS, *_COUNTS_FROM_0):
+            least, value = int(name in _COUNTS), getattr(self, name)
+            if not least <= value <= _COUNT_MAX:
+                raise ValueError(f"{name}: expected a whole number from {least} to {_COUNT_MAX}, got {value}")
         for name in ("gain_min", "hour_max"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}: expected a number from 0 to 1, got {getattr(self, name)}")
@@ -88,15 +98,21 @@ class Rebalancing:
                 raise ValueError(f"classes: no class {name!r}; there are {', '.join(PRIORITY_CLASSES)}")
         if not all(self.same):
             raise ValueError("same: expected names of labels, got an empty one")
+        self._check_resources()
         self._check_thresholds()
 
+    def _check_resources(self) -> None:
+        known = (*RESOURCES, INSTANCES) if self.rule == "thresholds" else RESOURCES
+        for field_name in (*_THRESHOLDS, "weights"):
+            for name, value in getattr(self, field_name).items():
+                if name not in known:
+                    raise ValueError(f"{field_name}: no resource {name!r}; there are {', '.join(known)}")
+                if field_name != "weights" and not 0 <= value <= 100:
+                    raise ValueError(f"{field_name}.{name}: expected a percentage from 0 to 100, got {value:g}")
+                if not 0 <= value <= _COUNT_MAX:
+                    raise ValueError(f"weights.{name}: expected a whole number from 0 to {_COUNT_MAX}, got {value}")
+
     def _check_thresholds(self) -> None:
-        for field_name in _THRESHOLDS:
-            for name, percent in getattr(self, field_name).items():
-                if name not in RESOURCES:
-                    raise ValueError(f"{field_name}: no resource {name!r}; there are {', '.join(RESOURCES)}")
-                if not 0 <= percent <= 100:
-                    raise ValueError(f"{field_name}.{name}: expected a percentage from 0 to 100, got {percent:g}")
         for high, low in (("high", "low"), ("prod_high", "prod_low")):
             highs, lows = getattr(self, high), getattr(self, low)
             if self.rule == "thresholds" and highs.keys() != lows.keys():
@@ -108,6 +124,8 @@ class Rebalancing:
             raise ValueError('high: rule "thresholds" needs high and low, in per cent by resource')
         if self.rule == "overload" and (self.prod_high or self.prod_low):
             raise ValueError('prod_high: prod_high and prod_low are of rule "thresholds"')
+        if self.rule == "overload" and self.machines_min:
+            raise ValueError('machines_min: it is of rule "thresholds"')
         if self.rule == "thresholds" and self.objective != "overload":
             raise ValueError('objective: "variance" is of rule "overload"')
 
@@ -117,7 +135,8 @@ class Rebalancing:
         Another rule without thresholds of its own drops those of the rule before.
         """
         if given.get("rule", self.rule) != self.rule:
-            given = {**{name: {} for name in _THRESHOLDS}, "deviation": False, "objective": "overload", **given}
+            left = {"deviation": False, "objective": "overload", "machines_min": 0}
+            given = {**{name: {} for name in _THRESHOLDS}, **left, **given}
         return replace(self, **given)
 
     def in_hour(self, instances: int) -> int | None:

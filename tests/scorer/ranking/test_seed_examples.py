@@ -10,12 +10,11 @@ import pytest
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.commands.shared.in_words import answer_of
 from scorer.placement.choosing.plan import plan
-from scorer.planning.thresholds.eviction_order import OrderColumns
+from scorer.planning.thresholds.anomaly import Memory
 from scorer.planning.thresholds.low_node_load import Rules, low_node_load
 from scorer.planning.thresholds.pool import Pool
-from scorer.planning.thresholds.sides import Memory
-from scorer.planning.thresholds.thresholds import Settings
 from scorer.ranking.profiles.profile_file import parse_profile
+from scorer.ranking.profiles.rebalance_section import Rebalancing
 from tests.scorer.fleets import by_name, cases, fleet, machine, ranked, raw_scores, request, told, toml
 
 CASES = "seed_examples"
@@ -107,7 +106,8 @@ def test_what_a_machine_under_its_threshold_takes_from_one_over_it(row: dict[str
         ("cpu", "memory"), ("busy", "idle"), capacity, np.ones(2, bool),
         np.array([[0.0, inputs["load_percent"] / 100 * capacity[0, 1]], [0.0, 0.0]]),
         tuple(map(str, range(busy))), on_busy, np.array([[1000.0] * busy, [0.0] * busy]),
-        on_busy == 0, on_busy == 1, on_busy == 0, OrderColumns.plain(busy),
+        on_busy == 1, on_busy == 0, on_busy, on_busy * 1.0,
     )  # fmt: skip
-    rules = Rules(Settings({"cpu": 45}, {"cpu": inputs["high_percent"]}), condition=None)
+    settings = Rebalancing(rule="thresholds", low={"cpu": 45}, high={"cpu": inputs["high_percent"]})
+    rules = Rules(settings, condition=None, moves_max=busy)
     assert len(low_node_load(pool, rules, lambda _, places: places, Memory(), 0.0)) == row["expected"]["cores"]

@@ -47,6 +47,33 @@ def test_what_leaves_has_a_target_that_stays_below() -> None:
     assert all("node cpu usage" in step.reason for step in plan.steps)
 
 
+def test_the_number_of_instances_has_a_threshold() -> None:
+    """A machine with more than 60 % of five instances gives one, whatever they use."""
+    counted = {"high": {"instances": 60.0}, "low": {"instances": 40.0}, "instances_full": 5}
+    plan = planned(hot(), **counted)
+    assert len(plan.steps) == 1
+    assert "node instances usage(80.00%)>threshold(60.00%)" in plan.steps[0].reason
+    assert planned(hot(), **counted | {"instances_full": 7}).steps == ()
+
+
+def test_nothing_moves_with_too_few_machines_below() -> None:
+    """There are three with room: more than two, not more than three."""
+    assert [len(planned(hot(), machines_min=most).steps) for most in (2, 3)] == [2, 0]
+
+
+def test_weights_say_what_goes_first() -> None:
+    """Both resources are above; by cpu the one that uses cores goes, by memory the one that uses bytes."""
+    machines = [machine("hot", usage={"cpu": 8, "memory": 80}), *(machine(f"cold{n}", **usage(1)) for n in range(3))]
+    instances = [
+        {"id": "cores", "machine": "hot", "cpu": 1.9, "memory": 1},
+        {"id": "bytes", "machine": "hot", "cpu": 0.1, "memory": 19},
+    ]
+    more = {"high": {"cpu": 65.0, "memory": 65.0}, "low": {"cpu": 45.0, "memory": 45.0}, "moves_max": 1}
+    for weights, first in (({"cpu": 1}, "cores"), ({"memory": 1}, "bytes")):
+        plan = planned(fleet(*machines, instances=instances), weights=weights, **more)
+        assert [one.id for one in plan.instances] == [first]
+
+
 def test_only_after_several_rounds() -> None:
     """With rounds remembered, the machine gives in the round after as many as the setting says."""
     rounds = Rounds(condition_of(Rebalancing(rounds_over=2), 60.0))

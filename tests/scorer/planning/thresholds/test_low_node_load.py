@@ -1,8 +1,8 @@
 """Koordinator's LowNodeLoad, row by row: what leaves, in which order, from which round on, for which reason.
 
-The rows speak of pods: class and quality of service are read from them as the peer does, requests, labels and
-schedulability go through the product's own filters. Not covered, since nothing here has such a thing: a selector of
-another type than text (``filterNodes/invalid selector``), the annotation with a node's raw allocatable.
+The rows speak of pods: their class is read from them as the peer does; requests, labels and schedulability go through
+the product's own filters. The settings of a row are those of a profile's ``[rebalance]``. What nothing here has is
+listed in `NOT_COVERED`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +18,32 @@ import msgspec
 import numpy as np
 import pytest
 
-from schemas.resources import RESOURCES
 from schemas.rpc.request import read_request
 from scorer.commands.shared.fleet_file import FleetState, read_fleet
 from scorer.ledger.record.as_request import as_request
 from scorer.planning.balance.by_thresholds import pool_of
+from scorer.planning.balance.rounds import condition_of
 from scorer.planning.balance.scene import scene_of
-from scorer.planning.thresholds.anomaly import Condition, Detector, Detectors
-from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS, OrderColumns, eviction_order, usefulness
-from scorer.planning.thresholds.low_node_load import Eviction, Rules, low_node_load
-from scorer.planning.thresholds.pool import INSTANCES, Pool
-from scorer.planning.thresholds.sides import Memory, reason, usage_score
-from scorer.planning.thresholds.thresholds import Settings, limits
+from scorer.planning.thresholds.anomaly import Condition, Detector, Detectors, Memory
+from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS, eviction_order, usefulness
+from scorer.planning.thresholds.low_node_load import Eviction, Rules, low_node_load, usage_score
+from scorer.planning.thresholds.pool import Pool
+from scorer.planning.thresholds.thresholds import Limits, Side, limits, reason
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
 from scorer.ranking.rank import rank
-from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.arrays import Integers
 
 FILE = json.loads((Path(__file__).parent / "cases" / "koordinator_low_node_load.json").read_text())
-NAMES = {"cpu_millicores": "cpu", "memory_bytes": "memory", "pods": INSTANCES}
+NAMES = {"cpu_millicores": "cpu", "memory_bytes": "memory", "pods": INSTANCES, "example.com/foo": "nic"}
+"""A peer's extended resource is one that not every machine has."""
 NOT_COVERED = {
     "filterNodes/invalid selector": "selectors are text: what cannot be read is refused when the request is read",
     "GetNodeRawAllocatable/node has no annotation - use allocatable": "no annotations: allocatable is one figure",
     "GetNodeRawAllocatable/node has invalid raw allocatable annotation - fallback to allocatable": "likewise",
+    "TestSortPods": "an instance has a class, and no priority in it, quality of service or cost of its own; "
+    "its usage is always known, measured or expected: `test_the_order_of_pods_that_differ_in_what_is_here`",
 }
 MANUAL_S = 1_000.0
 KUBERNETES = load_profiles().choose("kubernetes")
@@ -53,11 +57,7 @@ def rows(*kinds: str) -> list[Any]:
 
 def renamed(amounts: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Amounts by the product's names of resources."""
-    return (
-        None
-        if amounts is None
-        else {NAMES.get(name, {"pods": INSTANCES}.get(name, name)): amounts[name] for name in amounts}
-    )
+    return None if amounts is None else {NAMES.get(name, name): amounts[name] for name in amounts}
 
 
 def class_rank(pod: Mapping[str, Any]) -> int:
@@ -70,37 +70,19 @@ def class_rank(pod: Mapping[str, Any]) -> int:
     return CLASS_RANK["batch" if pod["kube_qos"] == "BestEffort" else "prod"]
 
 
-def order_of(pods: Sequence[Mapping[str, Any]]) -> OrderColumns:
-    """The columns by which pods are ordered."""
-    guarantee = {"BestEffort": 1, "Burstable": 2, "Guaranteed": 3}
-    service = {"BE": 1, "LS": 2, "LSR": 3, "LSE": 4, "SYSTEM": 4}
-
-    def column(value: Callable[[Mapping[str, Any]], float]) -> Any:
-        return np.array([value(pod) for pod in pods])
-
-    return OrderColumns(
-        column(class_rank),
-        column(lambda pod: pod.get("priority", pod.get("priority_value")) or 0),
-        column(lambda pod: guarantee.get(pod.get("kube_qos", ""), 0)),
-        column(lambda pod: service.get(pod.get("koordinator_qos") or "", 5)),
-        column(lambda pod: pod.get("deletion_cost", 0)),
-        column(lambda pod: pod.get("eviction_cost", 0)),
-        column(lambda pod: float(pod.get("created_s", 0))),
-    )
-
-
 def fleet_file(machines: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> FleetState:
     """The machines and pods of a row as a fleet file has them: cores and bytes, usage of machines and of instances."""
 
     def amounts(of: Mapping[str, Any]) -> dict[str, float]:
-        return {"cpu": of["cpu_millicores"] / 1000, "memory": of["memory_bytes"]}
+        found = renamed(of) or {}
+        return {**{n: found[n] for n in ("memory", "nic") if n in found}, "cpu": found["cpu"] / 1000}
 
-    def used(machine: str) -> dict[str, float]:
-        each = [amounts(pod["usage"]) for pod in pods if pod["machine"] == machine]
-        return {name: sum(one[name] for one in each) for name in ("cpu", "memory")}
+    def used(machine: Mapping[str, Any]) -> dict[str, float]:
+        each = [amounts(pod["usage"]) for pod in pods if pod["machine"] == machine["name"]]
+        return {name: sum(one.get(name, 0.0) for one in each) for name in amounts(machine["allocatable"])}
 
     described = [
-        {"name": machine["name"], "capacity": amounts(machine["allocatable"]), "usage": used(machine["name"]),
+        {"name": machine["name"], "capacity": amounts(machine["allocatable"]), "usage": used(machine),
          "labels": machine["labels"], "operator": {"cordon": machine["unschedulable"]}}
         for machine in machines
     ]  # fmt: skip
@@ -112,49 +94,38 @@ def fleet_file(machines: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str
     return read_fleet({"machines": described, "instances": instances})
 
 
-def read_pool(
-    fleet: FleetState, names: Sequence[str], machines: Sequence[Mapping[str, Any]], pods: Mapping[str, Any]
-) -> Pool:
-    """The pool as the product reads it of a fleet; the row says the capacity of pods, and what the product has not."""
+def read_pool(fleet: FleetState, settings: Rebalancing, inputs: Mapping[str, Any]) -> Pool:
+    """The pool as the product reads it; a row has a capacity of pods for each machine, a profile one for all."""
     scene = scene_of(fleet.inputs(KUBERNETES, Kept()))
-    movable = np.array([pods[one.id]["evictable"] for one in scene.instances])
-    pool = pool_of(scene, [name for name in names if name in RESOURCES], movable, {})
-    own = dict(zip(pool.resources, range(len(pool.resources)), strict=True))
-    allocatable = {machine["name"]: renamed(machine["allocatable"]) or {} for machine in machines}
-
-    def column(name: str, of: Floats, other: Sequence[float]) -> Any:
-        return of[own[name]] if name in own else np.array(other, float)
-
-    def stacked(of: Floats, other: Callable[[str], Sequence[float]]) -> Floats:
-        return np.array([column(name, of, other(name)) for name in names])
-
-    return replace(
-        pool,
-        resources=tuple(names),
-        capacity=stacked(pool.capacity, lambda name: [allocatable[machine].get(name, 0) for machine in pool.machines]),
-        system=stacked(pool.system, lambda _: [0.0] * len(pool.machines)),
-        usage=stacked(pool.usage, lambda name: [pods[one]["usage"].get(name, 0) for one in pool.instances]),
-    )
+    pods = {pod["name"]: pod for pod in inputs["pods"]}
+    pool = pool_of(scene, settings, np.array([pods[one.id]["evictable"] for one in scene.instances]), {})
+    capacity, row = pool.capacity.copy(), pool.resources.index(INSTANCES)
+    assert set(capacity[row]) == {settings.instances_full}
+    most = {machine["name"]: machine["allocatable"]["pods"] for machine in inputs["machines"]}
+    capacity[row] = [most[machine] for machine in pool.machines]
+    return replace(pool, capacity=capacity)
 
 
 def balance(inputs: Mapping[str, Any]) -> list[Eviction]:
     """What leaves the machines of a row."""
-    params, machines, pods = inputs["params"], inputs["machines"], inputs["pods"]
+    params = inputs["params"]
     thresholds = {
-        name: renamed(params[f"{name}_thresholds_percent"]) for name in ("low", "high", "prod_low", "prod_high")
+        name: renamed(params[f"{name}_thresholds_percent"]) or {} for name in ("low", "high", "prod_low", "prod_high")
     }
-    settings = Settings(**thresholds, deviation=params["use_deviation_thresholds"])  # type: ignore[arg-type]
-    fleet, named = fleet_file(machines, pods), {pod["name"]: pod for pod in pods}
-    pool = read_pool(fleet, settings.resources(), machines, named)
-    condition = Condition(params["consecutive_abnormalities"], params["consecutive_normalities"])
-    rules = Rules(
-        settings,
+    settings = Rebalancing(
+        rule="thresholds",
+        **thresholds,
+        deviation=params["use_deviation_thresholds"],
+        rounds_over=params["consecutive_abnormalities"],
+        rounds_under=params["consecutive_normalities"],
         weights=renamed(params["resource_weights"]) or {},
-        condition=condition,
         machines_min=params["number_of_nodes"],
-        must_fit=params["node_fit"],
-        moves_max=params["max_evictions_total"],
+        moves_max=params["max_evictions_total"] or 10_000,
     )
+    assert params["node_fit"], "what leaves always has a target here"
+    fleet = fleet_file(inputs["machines"], inputs["pods"])
+    pool, named = read_pool(fleet, settings, inputs), {pod["name"]: pod for pod in inputs["pods"]}
+    rules = Rules(settings, condition_of(settings, 60.0), settings.moves_max)
     return low_node_load(pool, rules, by_filters(fleet, pool, named), Memory(), MANUAL_S)
 
 
@@ -192,10 +163,11 @@ def test_the_reason(case: dict[str, Any]) -> None:
     none = np.zeros(0, np.int64)
     pool = Pool(
         resources, ("m",), capacity[:, None], np.ones(1, bool), used[:, None], (), none,
-        np.zeros((len(resources), 0)), none > 0, none > 0, none > 0, OrderColumns.plain(0),
+        np.zeros((len(resources), 0)), none > 0, none > 0, none, none * 1.0,
     )  # fmt: skip
-    high = limits(pool, used[:, None], percents, percents, False).high[:, 0]
-    assert reason(resources, side, used, capacity, high, percents) == case["expected"]["reason"]
+    high = limits(pool, used[:, None], percents, percents, False).high
+    compared = Side(side, used[:, None], Limits(high, high), percents, Detectors())
+    assert reason(resources, compared, pool.capacity, 0) == case["expected"]["reason"]
 
 
 @pytest.mark.parametrize("case", rows("anomaly_detection"))
@@ -264,25 +236,45 @@ def test_the_score_of_a_source(case: dict[str, Any]) -> None:
     assert score == case["expected"]["score"]
 
 
-@pytest.mark.parametrize("case", rows("sort_pods", "eviction_order"))
-def test_the_order_of_instances(case: dict[str, Any]) -> None:
-    """The first to go first; ties in any order."""
-    inputs = case["inputs"]
-    pods = inputs["pods"]
-    names = list(inputs["weights"])
+def ordered(inputs: Mapping[str, Any]) -> list[str]:
+    """The names of a row's pods, the first to leave first."""
+    names, pods = list(inputs["weights"]), inputs["pods"]
+    excess = np.zeros(len(names))
     if "node_usage" in inputs:
         used, high = ([inputs[key].get(name, 0) for name in names] for key in ("node_usage", "high_thresholds"))
         excess = np.array(used, float) - high
         pods = [{"priority_class": "koord-prod"} | pod for pod in pods]
-    else:
-        excess = np.zeros(len(names))
     usage = np.array([[(pod["usage"] or {}).get(name, 0) for pod in pods] for name in names], float)
     weights = np.array([inputs["weights"][name] for name in names], float)
-    measured = np.array([pod["usage"] is not None for pod in pods])
-    order = eviction_order(order_of(pods), measured, usefulness(usage, excess, weights))
-    found = [pods[n]["name"] for n in order]
-    tied = {name: min(group) for group in case["expected"].get("tied", []) for name in group}
-    assert [tied.get(name, name) for name in found] == [tied.get(name, name) for name in case["expected"]["order"]]
+    ranks, since = ([of(pod) for pod in pods] for of in (class_rank, lambda pod: float(pod.get("created_s", 0))))
+    order = eviction_order(np.array(ranks), usefulness(usage, excess, weights), np.array(since))
+    return [pods[n]["name"] for n in order]
+
+
+@pytest.mark.parametrize("case", rows("eviction_order", "sort_pods"))
+def test_the_order_of_instances(case: dict[str, Any]) -> None:
+    """The first to go first."""
+    assert ordered(case["inputs"]) == case["expected"]["order"]
+
+
+def test_the_order_of_pods_that_differ_in_what_is_here() -> None:
+    """Of the peer's table of 23 pods every two of unlike class, and every two that differ in their age alone."""
+    case = next(case for case in FILE["cases"] if case["name"] == "TestSortPods")
+    pods = {pod["name"]: pod for pod in case["inputs"]["pods"]}
+    tied = [set(group) for group in case["expected"]["tied"]]
+    missing = ("priority", "kube_qos", "koordinator_qos", "deletion_cost", "eviction_cost")
+
+    def told_apart(one: str, other: str) -> bool:
+        if class_rank(pods[one]) != class_rank(pods[other]):
+            return True
+        alike = all(pods[one][key] == pods[other][key] for key in missing)
+        measured = {pods[name]["usage"] is not None for name in (one, other)}
+        return alike and len(measured) == 1 and {one, other} not in tied
+
+    expected = [pair for pair in combinations(case["expected"]["order"], 2) if told_apart(*pair)]
+    assert len(expected) > 100
+    found = ordered(case["inputs"])
+    assert [pair for pair in expected if found.index(pair[0]) > found.index(pair[1])] == []
 
 
 @pytest.mark.parametrize("case", rows("no_targets"))
@@ -293,9 +285,9 @@ def test_without_a_target_nothing_is_looked_at(case: dict[str, Any]) -> None:
     one = np.zeros(1, np.int64)
     pool = Pool(
         ("cpu", "memory"), ("m",), np.full((2, 1), 100.0), np.ones(1, bool), np.zeros((2, 1)), ("i",), one,
-        np.full((2, 1), 90.0), one == 0, one == 0, one == 0, OrderColumns.plain(1),
+        np.full((2, 1), 90.0), one == 0, one == 0, one, one * 1.0,
     )  # fmt: skip
-    rules = Rules(Settings({"cpu": 10}, {"cpu": 50}), condition=Condition(abnormal=1))
+    rules = Rules(Rebalancing(rule="thresholds", low={"cpu": 10}, high={"cpu": 50}), None, 10)
     found = low_node_load(pool, rules, lambda n, _: asked.append(n) or one, Memory(), MANUAL_S)  # type: ignore[func-returns-value]
     assert (found, asked) == ([], [])
 

@@ -20,6 +20,13 @@ from scorer.ranking.profiles.rebalance_section import Rebalancing
         ("moves = 3", "rebalance.moves: no such setting of rebalance; there are rule, objective"),
         ("moves_max = 0", "rebalance.moves_max: expected a whole number from 1 to 10000, got 0"),
         ("rounds_under = -1", "rebalance.rounds_under: expected a whole number from 0"),
+        ("machines_min = -1", "rebalance.machines_min: expected a whole number from 0 to 10000, got -1"),
+        ("machines_min = 1", 'rebalance.machines_min: it is of rule "thresholds"'),
+        ("instances_full = 0", "rebalance.instances_full: expected a whole number from 1 to 10000, got 0"),
+        ("weights = { gpu = 1 }", "rebalance.weights: no resource 'gpu'; there are cpu, memory, nic, disk"),
+        ("weights = { cpu = -1 }", "rebalance.weights.cpu: expected a whole number from 0 to 10000, got -1"),
+        ("weights = { cpu = 0.5 }", "rebalance.weights.cpu: expected a whole number, got a number"),
+        ("high = { instances = 9 }", "rebalance.high: no resource 'instances'; there are cpu, memory, nic, disk"),
         ("hour_max = 1.5", "rebalance.hour_max: expected a number from 0 to 1, got 1.5"),
         ("gain_min = nan", "rebalance.gain_min: expected a number from 0 to 1, got nan"),
         ("nic_share = 0.0", "rebalance.nic_share: expected a share above 0"),
@@ -54,6 +61,7 @@ def test_what_is_given_replaces() -> None:
     assert koordinator.with_given({"moves_max": 3}) == koordinator.with_given({}).with_given({"moves_max": 3})
     assert koordinator.with_given({"moves_max": 3}).high == koordinator.high
     assert koordinator.with_given({"rule": "overload"}).high == {}
+    assert koordinator.with_given({"machines_min": 3}).with_given({"rule": "overload"}).machines_min == 0
     given: dict[str, Any] = {"rule": "thresholds", "prod_high": {"cpu": 50.0}, "prod_low": {"cpu": 30.0}}
     assert Rebalancing().with_given(given).prod_high == {"cpu": 50.0}
 
