@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from scorer.ranking.formulas.rounding import known_or, round_half_away
 from scorer.ranking.formulas.statistics import ResourceName
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools, Floats, picking
+from scorer.snapshot.arrays import Floats, picking
 
 WHOLE = 1.0 - 1e-9
 """From this quotient on a deviation counts as large as the capacity: division may give slightly less than 1."""
@@ -28,7 +28,15 @@ def risk_of(mu: Floats, sigma: Floats, margin: float = 1.0, sensitivity: float =
     ``sigma = clip(clip(sigma) ** (1 / sensitivity) * margin)``, ``risk = (clip(mu) + sigma) / 2``. Sensitivity 0 leaves
     only a sigma of 1; a negative one means no root.
     """
-    return (np.clip(mu, 0.0, 1.0) + spread_of(sigma, margin, sensitivity)) * 0.5
+    return 0.5 * twice_risk(np.maximum(mu, 0.0), spread_of(sigma, margin, sensitivity))
+
+
+def twice_risk(mu: Floats, spread: Floats, below_1: bool = False) -> Floats:
+    """Return twice the risk, in the place of mu; ``spread`` from `spread_of`; ``below_1``: no mu has to be cut."""
+    if not below_1:
+        np.minimum(mu, 1.0, out=mu)
+    mu += spread
+    return mu
 
 
 def spread_of(sigma: Floats, margin: float = 1.0, sensitivity: float = 1.0) -> Floats:
@@ -41,11 +49,6 @@ def spread_of(sigma: Floats, margin: float = 1.0, sensitivity: float = 1.0) -> F
     elif sensitivity > 0 and sensitivity != 1.0:
         sigma = sigma ** (1.0 / sensitivity)
     return np.clip(sigma * margin, 0.0, 1.0)
-
-
-def reduced_risk_of(mu: Floats, sigma: Floats) -> Floats:
-    """Return ``min(mu + sigma, 1)``: the form of the study and of Trimaran's proposal; it saturates."""
-    return np.clip(mu, 0.0, None) + np.clip(sigma, 0.0, None)
 
 
 @dataclass(frozen=True)
@@ -91,132 +94,75 @@ class LoadVariationRisk:
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
         """Return [n]."""
-        if self.rounding or self.form != "trimaran":
-            worst = np.nan_to_num(np.fmax.reduce(self.risks(machines), axis=0), nan=1.0)
-            total = 100.0 * (1.0 - worst)
-            return round_half_away(total) if self.rounding else total
-        total = self._worst(machines)
-        total *= -50.0
+        total: Floats
+        total, *others = self._multiples(machines)
+        for each in others:
+            np.maximum(total, each, out=total)
+        total *= -100.0 * self._unit
         total += 100.0
-        if machines.of_snapshot("all_data", lambda m: bool(self._any_data(m).all())):
-            return total
-        return np.where(machines.constant("any_data", self._any_data), total, 0.0)
+        if math.isnan(machines.busiest[self._rows[0]]):  # else each machine has a figure
+            total = np.where(total < np.inf, total, 0.0)
+        return round_half_away(total) if self.rounding else total
 
     @cached_property
     def _rows(self) -> tuple[int, ...]:
         return tuple(RESOURCES.index(name) for name in self.resources)
 
-    def _any_data(self, machines: Machines) -> Bools:
-        """Return [n]: whether any of the resources was measured."""
-        known: Bools = np.isfinite(machines.mean[picking(self._rows)]).any(axis=0)
-        return known
+    @cached_property
+    def _picked(self) -> slice | list[int]:
+        return picking(self._rows)
 
-    def _worst(self, machines: Machines) -> Floats:
-        """Return [n]: twice the largest risk; -inf without data."""
+    @cached_property
+    def _unit(self) -> float:
+        """What the risks of `_multiples` are multiples of."""
+        return 0.5 if self.form == "trimaran" else 1.0
+
+    def risks(self, machines: Machines) -> Floats:
+        """Return [resources, n]: the risk by resource; -inf without data, 1 without capacity."""
+        return np.array(self._multiples(machines)) * self._unit
+
+    def _multiples(self, machines: Machines) -> list[Floats]:
+        """Return [n] of each resource; row by row, since arrays of all of them together take longer to allocate."""
         added = (machines.amounts if self.newcomer == "request" else machines.expected).tolist()
-        sigma, inverse = machines.constant("sigma", self._sigma), machines.constant("inverse", self._inverse)
-        worst: Floats | None = None
+        inverse, sigma = machines.constant("inverse", self._inverse), machines.constant("sigma", self._sigma)
+        busiest, smallest, found = machines.busiest, machines.smallest, []
         for place, row in enumerate(self._rows):
-            mu = self._mu(machines, row)
-            if added[row] > 0:
-                risk: Floats = inverse[place] * added[row]
-                risk += mu
+            most = busiest[row] + added[row] * smallest[row]
+            if self.rounding:  # divide as the peer does: a half must stay a half
+                mu = _quotient(machines, row, added[row])
             else:
-                risk = mu.copy()
-            if self._may_exceed(machines, row, added[row]):
-                np.minimum(risk, 1.0, out=risk)
-            risk += sigma[place]
-            worst = risk if worst is None else np.maximum(worst, risk, out=worst)
-        assert worst is not None
-        return worst
-
-    @staticmethod
-    def _may_exceed(machines: Machines, row: int, added: float) -> bool:
-        """Return whether any mu could be over 1 and must be clipped; usually none can."""
-        return machines.copies is not None or not machines.busiest[row] + added * machines.smallest[row] <= WHOLE
-
-    def _mu(self, machines: Machines, row: int) -> Floats:
-        """Return [n] mean / allocatable; -inf without data, inf without allocatable."""
-        if not math.isnan(machines.busiest[row]):
-            found: Floats = machines.utilization[row]
-            return found
-
-        def known(m: Machines) -> Floats:
-            mu = m.utilization[row]
-            empty = (m.allocatable[row] <= 0) & np.isfinite(m.mean[row])
-            return np.where(empty, np.inf, np.where(np.isnan(mu), -np.inf, mu))
-
-        column: Floats = machines.derived(("mu", row), known)
-        return column
+                mu = inverse[place] * added[row]
+                load = machines.derived(("mu", row), partial(_quotient, row=row)) if math.isnan(most) else None
+                mu += machines.utilization[row] if load is None else load
+            if self.form == "trimaran":
+                found.append(twice_risk(mu, sigma[place], machines.copies is None and most <= WHOLE))
+            else:
+                found.append(np.minimum(mu + sigma[place], 1.0))
+        return found
 
     def _inverse(self, machines: Machines) -> Floats:
         """Return [resources, n]: 1 / allocatable; 0 where unknown."""
-        return known_or(machines.inverse_allocatable[picking(self._rows)], 0.0)
+        return known_or(machines.inverse_allocatable[self._picked], 0.0)
 
     def _sigma(self, machines: Machines) -> Floats:
-        """Return [resources, n]: the deviation after margin and sensitivity; 1 without allocatable."""
-        rows = picking(self._rows)
-        deviation = machines.deviation[rows]
+        """Return [resources, n]: the part of the deviation in the risk; 1 without allocatable."""
+        deviation, limit = machines.deviation[self._picked], machines.allocatable[self._picked]
         known = known_or(deviation, 0.0)
-        sigma = spread_of(known, self.margin, self.sensitivity)
-        if known is not deviation:
-            sigma = np.where((machines.allocatable[rows] <= 0) & np.isfinite(machines.mean[rows]), 1.0, sigma)
-        return sigma
-
-    def risks(self, machines: Machines) -> Floats:
-        """Return [resources, n]: the risk by resource; NaN without data, 1 without capacity."""
-        rows = list(self._rows)
-        added = machines.amounts if self.newcomer == "request" else machines.expected
-        part = slice(rows[0], rows[-1] + 1) if rows == list(range(rows[0], rows[-1] + 1)) else rows
-        if self.rounding:  # divide as the peer does: a half must stay a half
-            limit = np.where(machines.allocatable[part] > 0, machines.allocatable[part], np.nan)
-            mu = (machines.mean[part] + added[part, None]) / limit
-        else:
-            mu = machines.utilization[part] + added[part, None] * machines.inverse_allocatable[part]
-        sigma = np.nan_to_num(machines.deviation[part]) if self._std_missing(machines) else machines.deviation[part]
-        risk = self._risk(mu, sigma)
-        without = np.isnan(risk)
-        if without.any():
-            no_capacity = without & (machines.allocatable[part] <= 0) & np.isfinite(machines.mean[part])
-            risk[no_capacity] = 1.0
-        return risk
-
-    def _risk(self, mu: Floats, sigma: Floats) -> Floats:
-        if self.form == "reduced":
-            return np.minimum(reduced_risk_of(mu, sigma), 1.0)
-        return risk_of(mu, sigma, self.margin, self.sensitivity)
-
-    @staticmethod
-    def _std_missing(machines: Machines) -> bool:
-        return bool(np.isnan(machines.deviation).any())
+        reduced = self.form == "reduced"
+        sigma = np.maximum(known, 0.0) if reduced else spread_of(known, self.margin, self.sensitivity)
+        if known is deviation:
+            return sigma
+        return np.where((limit <= 0) & np.isfinite(machines.mean[self._picked]), 1.0, sigma)
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show the risk by resource."""
-        if self.rounding:
-            risks = machines.once("risks", lambda: self.risks(machines))[:, position].tolist()
-        else:
-            risks = self._risks_at(machines, position)
+        risks = machines.once("risks", lambda: self.risks(machines))[:, position].tolist()
         shown = {name: risk if math.isfinite(risk) else None for name, risk in zip(self.resources, risks, strict=True)}
         return {"risk": max((risk for risk in shown.values() if risk is not None), default=None), "risks": shown}
 
-    def _risks_at(self, machines: Machines, position: int) -> list[float]:
-        """Return `risks` of one machine as plain numbers, which for a few machines is faster than arrays."""
-        added = (machines.amounts if self.newcomer == "request" else machines.expected).tolist()
-        utilization, deviation = machines.plain("utilization", position), machines.plain("deviation", position)
-        inverse, found = machines.plain("inverse_allocatable", position), []
-        for row in self._rows:
-            mu, sigma = utilization[row] + added[row] * inverse[row], deviation[row]
-            sigma = 0.0 if math.isnan(sigma) else sigma
-            if math.isnan(mu):
-                empty = machines.allocatable[row, position] <= 0 and math.isfinite(machines.mean[row, position])
-                found.append(1.0 if empty else math.nan)
-            elif self.form == "reduced":
-                found.append(min(max(mu, 0.0) + max(sigma, 0.0), 1.0))
-            else:
-                sigma = min(max(sigma, 0.0), 1.0)
-                if self.sensitivity == 0:
-                    sigma = float(sigma >= WHOLE)
-                elif self.sensitivity != 1.0:
-                    sigma = sigma ** (1.0 / self.sensitivity)
-                found.append((min(max(mu, 0.0), 1.0) + min(sigma * self.margin, 1.0)) / 2)
-        return found
+
+def _quotient(machines: Machines, row: int, added: float = 0.0) -> Floats:
+    """Return [n]: (mean + added) / allocatable; -inf without data, inf without allocatable."""
+    limit, mean = machines.allocatable[row], machines.mean[row]
+    mu = (mean + added) / np.where(limit > 0, limit, np.nan)
+    return np.where((limit <= 0) & np.isfinite(mean), np.inf, np.where(np.isnan(mu), -np.inf, mu))
