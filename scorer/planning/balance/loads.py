@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scorer.ranking.formulas.normal import expected_excess
+from scorer.ranking.formulas.overload import expected_excess
 from scorer.ranking.formulas.rounding import known_or
 from scorer.snapshot.arrays import Bools, Floats
 

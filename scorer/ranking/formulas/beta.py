@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from scorer.ranking.formulas import normal
 from scorer.snapshot.arrays import Bools, Floats
 
 _LANCZOS_G = 7.0
@@ -12,6 +11,13 @@ _LANCZOS = (
     0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
     12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7,
 )  # fmt: skip
+_MILLS = (
+    (0.0033315286809597893, 0.03912353209862956, 0.22100990682699798, 0.7244148619124923, 1.3759453335931793,
+     1.2533141360165734),
+    (0.003331528684763353, 0.039123529476814516, 0.22434173124348017, 0.7635256553646191, 1.590574292419883,
+     1.8957300120467193, 1.0),
+)  # fmt: skip
+"""Numerator and denominator, the highest power first; fitted over 0 to 10,000 to a relative error of 1.1e-9."""
 _TINY = 1e-300
 _STEPS = 300
 _PRECISION = 1e-14
@@ -30,6 +36,18 @@ def log_gamma(x: Floats) -> Floats:
     t = z + _LANCZOS_G + 0.5
     found: Floats = 0.5 * np.log(2.0 * np.pi) + (z + 0.5) * np.log(t) - t + np.log(series)
     return found
+
+
+def mills_ratio(z: Floats) -> Floats:
+    """Return [...] ``Q(z) / phi(z)`` for z of 0 and more: upper tail and density of the standard normal distribution.
+
+    It falls slowly, so one quotient of polynomials does; a tail as a difference from 1 is lost beyond 8 deviations.
+
+    >>> mills_ratio(np.array([0.0, 40.0])).round(6).tolist()
+    [1.253314, 0.024984]
+    """
+    ratio: Floats = np.polyval(_MILLS[0], z) / np.polyval(_MILLS[1], z)
+    return ratio
 
 
 def match(mean: Floats, variance: Floats) -> tuple[Floats, Floats, Bools]:
@@ -109,6 +127,6 @@ def _normal_tail(x: Floats, a: Floats, b: Floats) -> Floats:
     correction = np.where(near, (1.0 - 2.0 * mean) / (3.0 * deviation), 1.0 / safe_root - deviation / safe_away)
     z = np.clip(root * np.sqrt(n), -1e4, 1e4)
     density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
-    tail = density * normal.mills_ratio(np.abs(z))
+    tail = density * mills_ratio(np.abs(z))
     found: Floats = np.where(z < 0, tail, 1.0 - tail) + density * correction / np.sqrt(n)
     return found

@@ -10,25 +10,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from scorer.ranking.scope import Parts
 from scorer.snapshot.arrays import Floats
 
-Mean = tuple[float, float]
-"""The mean utilization of a resource, and 1/n of the n machines that it is known of."""
-Added = tuple[int, float, float]
-"""A resource's place among K, the factor of its growth, and the amount that is added."""
+
+class Mean(NamedTuple):
+    """The mean utilization of a resource."""
+
+    mean: float
+    share: float
+    """1/n of the n machines that it is known of."""
 
 
-def variance_growth(utilization: float, added: float, mean: float, share: float) -> float:
-    """Return the growth on one machine; ``added``: what the instance adds to its utilization; ``share``: 1/n.
+class Added(NamedTuple):
+    """What an instance adds to one resource of a machine."""
 
-    >>> round(variance_growth(0.1, 0.2, 0.3, 0.5), 9)
+    place: int
+    """Of the resource, among the K that are looked at."""
+    factor: float
+    """Of the growth that it makes, in a sum over the resources."""
+    amount: float
+    deviation: float = 0.0
+    """The standard deviation of the amount."""
+
+
+def variance_growth(utilization: float, added: float, mean: Mean) -> float:
+    """Return the growth on one machine; ``added``: what the instance adds to its utilization.
+
+    >>> round(variance_growth(0.1, 0.2, Mean(0.3, 0.5)), 9)
     -0.06
     """
-    return added * (2.0 * (utilization - mean) + added * (1.0 - share))
+    return added * (2.0 * (utilization - mean.mean) + added * (1.0 - mean.share))
 
 
 def means_of(utilization: Floats) -> list[Mean]:
@@ -41,7 +57,7 @@ def _mean_of(utilization: Floats, total: float) -> Mean:
     if math.isnan(total):
         known = utilization[~np.isnan(utilization)]
         total, count = float(known.sum()), known.size
-    return total / max(count, 1), 1.0 / max(count, 1)
+    return Mean(total / max(count, 1), 1.0 / max(count, 1))
 
 
 def variance_columns(utilization: Floats, inverses: Floats) -> Floats:
@@ -53,32 +69,37 @@ def variance_columns(utilization: Floats, inverses: Floats) -> Floats:
     return found
 
 
-def weighted_variance_growth(columns: Floats, means: Sequence[Mean], asked: Sequence[Added]) -> Floats:
+def weighted_variance_growth(
+    columns: Floats, means: Sequence[Mean], asked: Sequence[Added], scale: float = 1.0
+) -> Floats:
     """Return [n]: the growth of each resource times its factor, added up; ``columns`` from `variance_columns`.
 
+    ``scale`` is one more factor, of all.
+
     >>> columns = variance_columns(np.array([[0.1, 0.5]]), np.array([[0.1, 0.1]]))
-    >>> weighted_variance_growth(columns, [(0.3, 0.5)], [(0, 1.0, 2.0)]).round(9).tolist()
+    >>> weighted_variance_growth(columns, [Mean(0.3, 0.5)], [Added(0, 1.0, 2.0)]).round(9).tolist()
     [-0.06, 0.1]
     """
     if not asked:
         return np.zeros(columns.shape[2])
-    first, last = asked[0][0], asked[-1][0] + 1
+    first, last = asked[0].place, asked[-1].place + 1
     factors = [0.0] * (3 * (last - first))  # a resource in between that is not asked for counts nothing
-    for place, factor, expected in asked:
-        (mean, share), at, each = means[place], 3 * (place - first), factor * expected
-        factors[at : at + 3] = 2.0 * each, -2.0 * each * mean, each * expected * (1.0 - share)
+    for place, factor, amount, _ in asked:
+        (mean, share), at, each = means[place], 3 * (place - first), scale * factor * amount
+        factors[at : at + 3] = 2.0 * each, -2.0 * each * mean, each * amount * (1.0 - share)
     found: Floats = np.array(factors) @ columns[first:last].reshape(len(factors), -1)
     return found
 
 
-def variance_parts(columns: Floats, means: Sequence[Mean], asked: Sequence[Added]) -> Parts:
+def variance_parts(columns: Floats, means: Sequence[Mean], asked: Sequence[Added], scale: float = 1.0) -> Parts:
     """Return `weighted_variance_growth` taken apart: ``own - slopes @ means``, of the resources asked for."""
     if not asked:
         none = np.zeros((0, columns.shape[2]))
         return Parts(np.zeros(columns.shape[2]), none, np.zeros(0), none)
-    places = [place for place, _, _ in asked]
-    _, factor, expected = np.array(asked).T
+    places = [each.place for each in asked]
+    _, factor, amount, _ = np.array(asked).T
+    factor *= scale
     mean, share = np.array(means)[places].T
     product, inverse, square = columns[places].swapaxes(0, 1)
-    own = (2.0 * factor * expected) @ product + (factor * expected * expected * (1.0 - share)) @ square
-    return Parts(own, (2.0 * factor * expected)[:, None] * inverse, mean, (expected * share)[:, None] * inverse)
+    own = (2.0 * factor * amount) @ product + (factor * amount * amount * (1.0 - share)) @ square
+    return Parts(own, (2.0 * factor * amount)[:, None] * inverse, mean, (amount * share)[:, None] * inverse)

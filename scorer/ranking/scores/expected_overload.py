@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -13,13 +13,27 @@ import numpy as np
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from scorer.ranking.formulas.allocation import check_weights
-from scorer.ranking.formulas.normal import Singles, expected_excess_of, upper_tail_of
-from scorer.ranking.formulas.octaves import Asked, Octaves
-from scorer.ranking.formulas.overload import OverloadColumns
-from scorer.ranking.formulas.variance import Added, variance_parts, weighted_variance_growth
+from scorer.ranking.formulas.octaves import Octaves
+from scorer.ranking.formulas.overload import (
+    Singles,
+    expected_excess_of,
+    fixed_spread,
+    known_before,
+    upper_tail_of,
+    weighted_growth,
+)
+from scorer.ranking.formulas.rounding import known_or
+from scorer.ranking.formulas.variance import (
+    Added,
+    Mean,
+    means_of,
+    variance_columns,
+    variance_parts,
+    weighted_variance_growth,
+)
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scope import Parts, Scope
-from scorer.snapshot.arrays import Floats
+from scorer.snapshot.arrays import Floats, picking
 
 FACTOR_MAX = 1e6
 """The largest factor that a setting may be: squares of larger ones are no numbers."""
@@ -89,7 +103,11 @@ class ExpectedOverload:
         """Return [n]."""
         asked = self._asked(machines)
         if machines.rows is None:
-            near = self._octaves(machines).read(asked, lambda largest: self._one_by_one(machines, largest))
+            near = self._octaves(machines).read(
+                asked,
+                lambda each: self._alone(machines, each, len(asked)),
+                lambda largest: not self._may_leave_range(machines, largest),
+            )
             if near is not None:
                 score = near[: len(machines)].astype(np.float64)
                 score += 75.0
@@ -101,18 +119,18 @@ class ExpectedOverload:
             np.clip(score, 0.0, 100.0, out=score)
         return score if machines.all_have_load else np.where(machines.has_load, score, 75.0 - 25.0 * WITHOUT_DATA)
 
-    def _may_leave_range(self, machines: Machines, asked: Sequence[Asked]) -> bool:
+    def _may_leave_range(self, machines: Machines, asked: Sequence[Added]) -> bool:
         """Return whether any growth could leave -1 to 3: no overload grows more than the load and its spread do."""
         if machines.rows is not None:
             return True
         most, smallest, busiest = 0.0, machines.smallest, machines.busiest
         if any(math.isnan(busiest[row]) for row in self._rows):
             busiest = machines.busiest_known
-        for place, weight, expected, deviation in asked:
+        for place, factor, amount, deviation in asked:
             row = self._rows[place]
-            added, load = expected * smallest[row], max(busiest[row], 1.0)
-            most += weight * (added * (1.0 + self.evenness * (2.0 * load + added)) + 0.4 * deviation * smallest[row])
-        return not most <= 1.0
+            added, load = amount * smallest[row], max(busiest[row], 1.0)
+            most -= factor * (added * (1.0 + self.evenness * (2.0 * load + added)) + 0.4 * deviation * smallest[row])
+        return not most <= 25.0
 
     def parts(self, machines: Machines) -> Parts:
         """Return the score taken apart; the means are the fleet's utilizations of the resources it is expected to use.
@@ -120,15 +138,13 @@ class ExpectedOverload:
         K: those resources.
         """
         asked = self._asked(machines)
-        even = self._even(asked) if self.evenness else []
-        parts = variance_parts(self._kept.evenness(machines), self._kept.means(machines), even)
+        even = asked if self.evenness else []
+        parts = variance_parts(self._even_columns(machines), self._means(machines), even, self.evenness)
         own, known = parts.own + 75.0 + self._overload_term(machines, asked), machines.has_load
         own = np.where(known, own, 75.0 - 25.0 * WITHOUT_DATA)
         return parts._replace(own=own, slopes=np.where(known, parts.slopes, 0.0))
 
-    @cached_property
-    def _kept(self) -> OverloadColumns:
-        return OverloadColumns(self._rows, self.limit, self.std_factor, self.floor)
+    # ---- what the instance adds
 
     @cached_property
     def _rows(self) -> list[int]:
@@ -136,16 +152,19 @@ class ExpectedOverload:
         return [RESOURCES.index(name) for name, weight in self.weights.items() if weight > 0]
 
     @cached_property
-    def _weighted(self) -> list[tuple[int, int, float]]:
-        """The position of each of `_rows`, its row, and the share of its weight."""
+    def _factors(self) -> list[tuple[int, int, float]]:
+        """The place of each of `_rows`, its row, and -25 times the share of its weight."""
         weights = [self.weights[RESOURCES[row]] for row in self._rows]
-        return [(place, row, weights[place] / sum(weights)) for place, row in enumerate(self._rows)]
+        return [(place, row, -25.0 * (weights[place] / sum(weights))) for place, row in enumerate(self._rows)]
 
-    def _asked(self, machines: Machines) -> list[Asked]:
-        """Return the resources with a weight that the instance is expected to use."""
+    def _asked(self, machines: Machines) -> list[Added]:
+        """Return what the instance adds to the resources with a weight that it is expected to use."""
         expected, deviations = machines.expected.tolist(), self._deviations(machines)
-        found = ((place, share, expected[row], deviations[row]) for place, row, share in self._weighted)
-        return [each for each in found if each[2] > 0]
+        return [
+            Added(place, factor, expected[row], deviations[row])
+            for place, row, factor in self._factors
+            if expected[row] > 0
+        ]
 
     def _deviations(self, machines: Machines) -> list[float]:
         """Return [R]: the standard deviation of the instance's usage."""
@@ -155,8 +174,10 @@ class ExpectedOverload:
             expected = [each if name in said else max(each, amount) for name, each, amount in both]
         return [self.variation * each for each in expected]
 
-    def _overload_term(self, machines: Machines, asked: Sequence[Asked]) -> Floats:
-        """Return [n]: -25 times the weighted growth of the expected overload."""
+    # ---- -25 times the weighted growth
+
+    def _overload_term(self, machines: Machines, asked: Sequence[Added]) -> Floats:
+        """Return [n]: that of the expected overload."""
         if not asked:
             return np.zeros(len(machines))
 
@@ -168,47 +189,74 @@ class ExpectedOverload:
         found: Singles = machines.recent(("growth", *asked), growth)
         return found.astype(np.float64)
 
-    def _growth(self, machines: Machines, asked: Sequence[Asked]) -> Singles:
+    def _growth(self, machines: Machines, asked: Sequence[Added]) -> Singles:
         """Return [n]: the same, made anew."""
-        return self._kept.growth(
-            machines, [(place, -25.0 * share, amount, spread) for place, share, amount, spread in asked]
-        )
+        before, fixed = machines.recent("before", self._before), machines.constant("spread", self._fixed)
+        if len(asked) < len(before):
+            places = picking([each.place for each in asked])
+            before, fixed = before[places], fixed[places]
+        return weighted_growth(before, fixed, asked)
 
-    def _even_term(self, machines: Machines, asked: Sequence[Asked]) -> Floats:
-        """Return [n]: -25 times the weighted growth of the fleet's variance."""
-        return weighted_variance_growth(self._kept.evenness(machines), self._kept.means(machines), self._even(asked))
+    def _even_term(self, machines: Machines, asked: Sequence[Added]) -> Floats:
+        """Return [n]: that of the fleet's variance."""
+        return weighted_variance_growth(self._even_columns(machines), self._means(machines), asked, self.evenness)
+
+    def _alone(self, machines: Machines, asked: Added, count: int) -> Floats:
+        """Return [n]: both for one of ``count`` resources; those add up to the score less 75."""
+        found = self._growth(machines, [asked]) + self._even_term(machines, [asked])
+        if not machines.all_have_load:
+            found[~machines.has_load] = -25.0 * WITHOUT_DATA / count
+        return found
+
+    # ---- what is kept of the machines, for the K resources of `_rows`
 
     def _octaves(self, machines: Machines) -> Octaves:
         """Return what is kept of amounts until the next placement."""
         found: Octaves = machines.of_fleet("octaves", lambda _: Octaves())
         return found
 
-    def _one_by_one(self, machines: Machines, largest: Sequence[Asked]) -> Callable[[Asked], Floats] | None:
-        """Return the function from one resource asked for to its part [n]; the parts add up to the score less 75.
+    def _even_columns(self, machines: Machines) -> Floats:
+        """Return [K, 3, n]: `variance_columns`, 0 where unknown."""
+        found: Floats = machines.derived("columns", lambda m: variance_columns(self._load(m), self._inverses(m)))
+        return found
 
-        None where a score by so much could leave 0 to 100.
-        """
-        if self._may_leave_range(machines, largest):
-            return None
+    def _means(self, machines: Machines) -> list[Mean]:
+        """Return the fleet's mean utilization of each resource."""
+        found: list[Mean] = machines.of_fleet("means", lambda m: means_of(m.utilization[picking(self._rows)]))
+        return found
 
-        def part(asked: Asked) -> Floats:
-            found = self._growth(machines, [asked]) + self._even_term(machines, [asked])
-            if not machines.all_have_load:
-                found[~machines.has_load] = -25.0 * WITHOUT_DATA if asked[0] == largest[0][0] else 0.0
-            return found
+    def _load(self, machines: Machines) -> Floats:
+        return known_or(machines.utilization[picking(self._rows)], 0.0)
 
-        return part
+    def _before(self, machines: Machines) -> Singles:
+        """Return [K, 2, n]; where the load is unknown the headroom is all of the limit."""
+        return known_before(self._load(machines), machines.constant("spread", self._fixed), self.limit)
 
-    def _even(self, asked: Sequence[Asked]) -> list[Added]:
-        """Return the same for the growth of the variance."""
-        return [(place, -25.0 * self.evenness * weight, expected) for place, weight, expected, _ in asked]
+    def _fixed(self, machines: Machines) -> Singles:
+        """Return [K, 3, n]."""
+        return fixed_spread(self._variance(machines), self._inverses(machines))
+
+    def _variance(self, machines: Machines) -> Floats:
+        """Return [K, n]: the square of the spread of the load."""
+        deviation = known_or(machines.deviation[self._rows], 0.0) * self.std_factor
+        variance: Floats = deviation * deviation + self.floor**2
+        return variance
+
+    def _inverses(self, machines: Machines) -> Floats:
+        """Return [K, n]; 0 where allocatable or the usage is unknown: the instance is then of no share there."""
+
+        def inverses(m: Machines) -> Floats:
+            return known_or(m.inverse_allocatable[self._rows] + 0.0 * m.measured_mean[self._rows], 0.0)
+
+        found: Floats = machines.constant("inverses", inverses)
+        return found
 
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show, by resource: the chance of load above the limit with the instance, the overload with and without."""
         usual = machines.plain("utilization", position)
         expected, deviations = machines.expected.tolist(), self._deviations(machines)
-        inverse = self._kept.inverses(machines)[:, position].tolist()
-        variances = self._kept.variance(machines)[:, position].tolist()
+        inverse = self._inverses(machines)[:, position].tolist()
+        variances = machines.constant("variance", self._variance)[:, position].tolist()
         chance: dict[str, float | None] = {}
         overload: dict[str, float | None] = {}
         overload_before: dict[str, float | None] = {}

@@ -91,7 +91,7 @@ class GlobalVariance:
     def _asked(self, machines: Machines) -> list[Added]:
         """Return the resources with a weight that the instance is expected to use."""
         expected = machines.expected.tolist()
-        return [(place, factor, expected[row]) for place, row, factor in self._factors if expected[row] > 0]
+        return [Added(place, factor, expected[row]) for place, row, factor in self._factors if expected[row] > 0]
 
     def _columns(self, machines: Machines) -> Floats:
         """Return [K, 3, n] of the K resources with a weight; 0 where unknown."""
@@ -132,9 +132,9 @@ class GlobalVariance:
         for place, row, factor in self._factors:
             if not math.isnan(utilization[row]):
                 added = float(machines.expected[row]) * inverse[row]
-                total += factor / -25.0 * variance_growth(utilization[row], added, *fleet[place])
+                total += factor / -25.0 * variance_growth(utilization[row], added, fleet[place])
         if all(math.isnan(value) for value in utilization):
             total = 3.0
-        most = max(1.0 / share for _, share in fleet)
-        means = {RESOURCES[row]: mean for row, (mean, _) in zip(self._rows, fleet, strict=True)}
+        most = max(1.0 / each.share for each in fleet)
+        means = {RESOURCES[row]: each.mean for row, each in zip(self._rows, fleet, strict=True)}
         return {"variance_change": total / most, "fleet_mean": means}

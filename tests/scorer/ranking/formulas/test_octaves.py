@@ -13,6 +13,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ranking.formulas.octaves import KEPT_MAX, OFTEN, POINTS, Octaves
 from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.formulas.variance import Added
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
@@ -148,17 +149,20 @@ def test_octaves_are_bounded() -> None:
     octaves = Octaves()
     made: list[int] = []
 
-    def parts(largest: Any) -> Any:
+    def smooth(largest: Any) -> bool:
         made.append(1)
-        return lambda asked: np.array([asked[3]])
+        return True
+
+    def read(asked: list[Added]) -> Any:
+        return octaves.read(asked, lambda each: np.array([each.deviation]), smooth)
 
     for exponent in range(-600, 600):
-        asked = [(0, 1.0, 1.25 * 2.0**exponent, 1.5 * 2.0**exponent)]
+        asked = [Added(0, 1.0, 1.25 * 2.0**exponent, 1.5 * 2.0**exponent)]
         for _ in range(OFTEN):
             octaves.count(asked)
-        octaves.read(asked, parts)
+        read(asked)
     assert len(made) == len(octaves._kept) == KEPT_MAX
     assert len(octaves._times) == 1024
-    found = octaves.read([(0, 1.0, 1.25 * 2.0**-600, 1.5 * 2.0**-600)], parts)
+    found = read([Added(0, 1.0, 1.25 * 2.0**-600, 1.5 * 2.0**-600)])
     assert found is not None
     assert POINTS.size == 7

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.ranking.formulas.variance import means_of, variance_columns, variance_parts, weighted_variance_growth
+from scorer.ranking.formulas.variance import Added, means_of, variance_columns, variance_parts, weighted_variance_growth
 from tests.effort import effort
 
 
@@ -20,9 +20,9 @@ def test_whole_and_in_parts_it_is_the_growth_of_the_variance(seed: int, machines
     unknown = draw.random((3, machines)) < 0.2
     means = means_of(np.where(unknown, np.nan, load))
     columns = variance_columns(np.where(unknown, 0.0, load), np.where(unknown, 0.0, inverses))
-    asked = [(place, float(draw.uniform(-3, 3)), float(draw.uniform(0.1, 4))) for place in sorted(places)]
+    asked = [Added(place, float(draw.uniform(-3, 3)), float(draw.uniform(0.1, 4))) for place in sorted(places)]
     exact = np.zeros(machines)
-    for place, factor, expected in asked:
+    for place, factor, expected, _ in asked:
         known = np.flatnonzero(~unknown[place])
         before = load[place, known]
         for position, row in enumerate(known):
@@ -33,7 +33,7 @@ def test_whole_and_in_parts_it_is_the_growth_of_the_variance(seed: int, machines
     parts = variance_parts(columns, means, asked)
     np.testing.assert_allclose(parts.own - parts.means @ parts.slopes, exact, atol=1e-9)
     for row in range(machines):
-        for at, (place, _, expected) in enumerate(asked):
+        for at, (place, _, expected, _) in enumerate(asked):
             grown = load.copy()
             grown[place, row] += expected * inverses[place, row]
             mean = means_of(np.where(unknown, np.nan, grown))[place][0]
