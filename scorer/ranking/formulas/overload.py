@@ -36,11 +36,11 @@ from scorer.ranking.formulas.variance import Added
 from scorer.snapshot.arrays import Floats
 
 Singles = NDArray[np.float32]
-_NUMERATOR = (1.0000015594203706, 0.6303405334600394, 0.1880216679572804, 0.0272997369121808)
-_DENOMINATOR = (
-    1.0, 1.8837377780320343, 1.5482309056380268, 0.7130407960201296, 0.1880065221423089, 0.02729978202845611,
-)  # fmt: skip
-"""Of the excess as a part of the density, the lowest power first."""
+_EXCESS = (
+    (1.0000015594203706, 0.6303405334600394, 0.1880216679572804, 0.0272997369121808),
+    (1.0, 1.8837377780320343, 1.5482309056380268, 0.7130407960201296, 0.1880065221423089, 0.02729978202845611),
+)
+"""Numerator and denominator of the excess as a part of the density, the lowest power first."""
 _FARTHEST = 1e4
 """Larger arguments are cut to this: the excess is 0 there."""
 _PEAK = 0.3989422804014327
@@ -57,7 +57,7 @@ EXCESS_SCALE = math.sqrt(_LOGARITHM[1])
 """What deviations are multiplied by for `scaled_excess`."""
 _UNITS = EXCESS_SCALE**-2
 """Of a variance."""
-_AT_0, _ADDED, _OVER, _LINEAR, _CONSTANT = (
+_AT_0, _ADDED, _NUMERATOR, _LINEAR, _CONSTANT = (
     np.array(coefficient, np.float32)
     for coefficient in (
         _LOGARITHM[0] + math.log(2.0 * EXCESS_SCALE),
@@ -92,8 +92,8 @@ def expected_excess(z: Floats) -> Floats:
     ['3.0004', '0.39894', '0.00038215', '1.37e-90']
     """
     far = np.minimum(np.abs(z), _FARTHEST)
-    excess = _polynomial(_NUMERATOR, far)
-    excess /= _polynomial(_DENOMINATOR, far)
+    excess = _polynomial(_EXCESS[0], far)
+    excess /= _polynomial(_EXCESS[1], far)
     excess *= _PEAK * np.exp(-0.5 * far * far)
     excess -= np.minimum(z, 0.0)
     return excess
@@ -125,7 +125,7 @@ def scaled_excess(x: Singles) -> Singles:
     excess = far + _LINEAR
     excess *= far
     excess += _CONSTANT
-    np.divide(_OVER, excess, out=excess)
+    np.divide(_NUMERATOR, excess, out=excess)
     excess += far
     excess += _ADDED
     excess *= far

@@ -28,17 +28,3 @@ def known_or(values: Floats, otherwise: float) -> Floats:
         return values
     found: Floats = np.where(np.isnan(values), otherwise, values)
     return found
-
-
-def truncate(values: Floats) -> Floats:
-    """Drop the fraction, as Go's integer division does.
-
-    >>> truncate(np.array([43.75, -3.5])).tolist()
-    [43.0, -3.0]
-    """
-    return np.trunc(values)
-
-
-def same(values: Floats) -> Floats:
-    """Leave the values: no rounding."""
-    return values

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scorer.ranking.profiles.profile import ProfileError
-from scorer.ranking.profiles.profile_file import parse_profile
-from scorer.ranking.profiles.toml_lines import locate
+from scorer.ranking.profiles.profile_file import locate, parse_profile
 from tests.scorer.ranking.profile_text import GOOD
 
 
