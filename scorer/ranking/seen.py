@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.ranking.columns.table import COLUMNS
+from scorer.ranking.estimates.credits import Credits
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept, LoadModelKey
@@ -70,7 +71,7 @@ def fleet_of(
         wanted_s, load_model.credits, load_model.debits, estimate.key, requests_alone, load_model.mean_of
     )
     shelf, rows = inputs.kept.shelf(snapshot, inputs.seen_ledger, key)
-    fleet = Fleet(snapshot, key, estimate, shelf, COLUMNS)
+    fleet = Fleet(Credits(load_model.credits, estimate, snapshot), key, shelf, COLUMNS)
     if rows is not None:
         shelf.renew(Machines(fleet, NOTHING, 0.0, rows=rows))
     return fleet

@@ -11,7 +11,7 @@ labelled ``movable=false`` stay, too. Nothing is reserved and nothing is changed
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 

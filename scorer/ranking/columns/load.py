@@ -11,25 +11,23 @@ from schemas.tables.window_table import PERCENTILES
 from scorer.classes.class_usage import measured_usage
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ranking.columns.promises import placed_sum, with_placed_sum
-from scorer.ranking.estimates.credits import mean_credit, peak_credit, percentile_credit
+from scorer.ranking.estimates.credits import Day
 from scorer.ranking.estimates.debits import mean_debit, percentile_debit
 from scorer.ranking.machines.instance_mean import instance_mean
-from scorer.ranking.machines.machines import Fleet, Machines
-from scorer.ranking.machines.remaining import Credit, without_leavers
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines.remaining import Credited, without_leavers
 from scorer.snapshot.arrays import Floats
 from scorer.snapshot.usage_columns import AGE_MAX_S
 from scorer.snapshot.windows import ChosenWindows
 
 _R = len(RESOURCES)
-Day = tuple[str, float, float]
-"""``today`` or ``yesterday``, its start and its end."""
 
 
 def credit_each(machines: Machines, *_: Any) -> Floats:
     """Return [R]: what one more copy adds to a credited figure: all of its expected usage, nothing without credits."""
     if machines.requests_alone:
         return machines.requested_instance.amounts
-    return np.zeros(_R) if machines.fleet.credit_model == "none" else machines.requested_instance.expected
+    return np.zeros(_R) if machines.fleet.credits.model == "none" else machines.requested_instance.expected
 
 
 def class_credit_each(machines: Machines, priority_class: str) -> Floats:
@@ -50,9 +48,8 @@ def sums(machines: Machines) -> Floats:
     allocated[:] = fleet.seats.allocated if machines.rows is None else fleet.seats.allocated[:, machines.picked]
     measured = fleet.windows.mean if machines.rows is None else fleet.windows.mean[:, machines.picked]
     if fleet.credited:
-        each = _mean_credit(fleet)
-        credit[:] = placed_sum(machines, "mean", lambda placed: each(placed, fleet.windows))
-        np.add(_without_leavers_mean(machines, each, credit), credit, out=mean)
+        credit[:] = placed_sum(machines, "mean", lambda placed: fleet.credits.mean(placed, fleet.windows))
+        np.add(_without_leavers_mean(machines, Credited(fleet.credits.mean, credit)), credit, out=mean)
         if fleet.mean_of == "instances" and fleet.snapshot.usages:
             own = instance_mean(fleet, machines.whole.column("reported"), machines.rows)
             used = own.used & np.isfinite(measured)  # without a window's mean a machine has no load in either
@@ -71,8 +68,8 @@ def remaining_mean(machines: Machines) -> Floats:
     return _without_leavers_mean(machines)
 
 
-def _without_leavers_mean(machines: Machines, credit: Credit | None = None, added: Floats | None = None) -> Floats:
-    """Return the same, before ``added`` [R, n] is: the credits; ``credit`` gives them by instance."""
+def _without_leavers_mean(machines: Machines, credited: Credited | None = None) -> Floats:
+    """Return the same, before what is ``credited`` is added."""
     fleet = machines.fleet
     measured = machines.measured_mean
     if not fleet.credited:
@@ -82,13 +79,8 @@ def _without_leavers_mean(machines: Machines, credit: Credit | None = None, adde
         measured,
         "mean",
         lambda left: mean_debit(fleet.estimate, left, fleet.snapshot, fleet.windows),
-        credit,
-        added,
+        credited,
     )
-
-
-def _mean_credit(fleet: Fleet) -> Credit:
-    return lambda placed, windows: mean_credit(fleet.credit_model, fleet.estimate, placed, fleet.snapshot, windows)
 
 
 def shown_mean(machines: Machines) -> Floats:
@@ -121,7 +113,7 @@ def statistic(machines: Machines, name: str, measured: Floats, quantile: float, 
         return measured
 
     def credit(placed: PlacedInstances, windows: ChosenWindows) -> Floats:
-        return percentile_credit(fleet.credit_model, fleet.estimate, placed, fleet.snapshot, windows, quantile)
+        return fleet.credits.percentile(placed, windows, quantile)
 
     added = placed_sum(machines, name, lambda placed: credit(placed, fleet.windows))
     measured = without_leavers(
@@ -129,8 +121,7 @@ def statistic(machines: Machines, name: str, measured: Floats, quantile: float, 
         measured,
         column,
         lambda left: percentile_debit(fleet.estimate, left, fleet.snapshot, fleet.windows, quantile),
-        credit,
-        added,
+        Credited(credit, added),
     )
     return measured + added
 
@@ -171,8 +162,8 @@ def _sum_of_instances(machines: Machines, priority_class: str) -> Floats:
 
     def used(placed: PlacedInstances) -> Floats:
         found = measured_usage(fleet.snapshot, placed)
-        if fleet.credit_model == "koordinator-pending":
-            credit = mean_credit(fleet.credit_model, fleet.estimate, placed, fleet.snapshot, fleet.windows)
+        if fleet.credits.model == "koordinator-pending":
+            credit = fleet.credits.mean(placed, fleet.windows)
             pending: Floats = (np.nan_to_num(found) + credit) * (placed.classes == code)
             return pending
         expected = fleet.estimate.of_placed(placed) if fleet.credited else 0.0
@@ -193,10 +184,9 @@ def _split_by_samples(machines: Machines, priority_class: str) -> Floats:
     measured: Floats = machines.column("picked", "class_mean")[code]
     if not fleet.credited:
         return measured
-    of_mean = _mean_credit(fleet)
 
     def credit(placed: PlacedInstances, windows: ChosenWindows) -> Floats:
-        found: Floats = of_mean(placed, windows) * (placed.classes == code)
+        found: Floats = fleet.credits.mean(placed, windows) * (placed.classes == code)
         return found
 
     added = placed_sum(machines, ("class", code), lambda placed: credit(placed, fleet.windows))
@@ -205,8 +195,7 @@ def _split_by_samples(machines: Machines, priority_class: str) -> Floats:
         measured,
         fleet.snapshot.column("class_mean")[code],
         lambda left: mean_debit(fleet.estimate, left, fleet.snapshot, fleet.windows) * (left.classes == code),
-        credit,
-        added,
+        Credited(credit, added),
     )
     return measured + added
 
@@ -219,7 +208,7 @@ def peaks(machines: Machines, *days: Day) -> Floats:
         return measured
 
     def credit(placed: PlacedInstances) -> Floats:
-        each = (peak_credit(fleet.credit_model, fleet.estimate, placed, fleet.snapshot, *day) for day in days)
+        each = (fleet.credits.peak(placed, day) for day in days)
         return np.concatenate(list(each))
 
     flat = measured.reshape(len(days) * _R, -1)

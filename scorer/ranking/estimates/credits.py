@@ -14,13 +14,14 @@ never to now: while data is late, nothing has been absorbed.
 
 The other statistics follow the same share (model ``window``) or the same decision. A percentile q gets all until the
 share exceeds 1 - q, a maximum all until the first later slot, a standard deviation nothing. A daily peak gets all
-unless the instance had started when the peak was: then it is in the peak already (`peak_credit`). An instance not
+unless the instance had started when the peak was: then it is in the peak already (`Credits.peak`). An instance not
 confirmed started yet counts in full everywhere (``window``), or by the time of its reservation (the peers' models).
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -79,62 +80,59 @@ def pending(model: CreditModel, placed: PlacedInstances, snapshot: Snapshot) -> 
     raise ValueError(model)
 
 
-def mean_credit(
-    model: CreditModel, estimate: Estimate, placed: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows
-) -> Floats:
-    """Return [R, K]: what each instance adds to the mean usage of its machine."""
-    if model == "none":
-        return np.zeros_like(placed.amounts)
-    expected = estimate.of_placed(placed)
-    if model == "window":
-        if not placed.started_at.any():
+class Day(NamedTuple):
+    """``today`` or ``yesterday``."""
+
+    name: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True)
+class Credits:
+    """What placed instances add to the figures of a snapshot, by a model."""
+
+    model: CreditModel
+    estimate: Estimate
+    snapshot: Snapshot
+
+    def mean(self, placed: PlacedInstances, windows: ChosenWindows) -> Floats:
+        """Return [R, K]: what each instance adds to the mean usage of its machine."""
+        if self.model == "none":
+            return np.zeros_like(placed.amounts)
+        expected = self.estimate.of_placed(placed)
+        if self.model == "window":
+            if not placed.started_at.any():
+                return expected
+            share, _ = absorbed(placed, self.snapshot, windows)
+            return expected * (1.0 - share)
+        if self.model == "koordinator-pending" and self.snapshot.usages:
+            expected = np.maximum(expected - np.nan_to_num(measured_usage(self.snapshot, placed)), 0.0)
+        return np.where(pending(self.model, placed, self.snapshot), expected, 0.0)
+
+    def percentile(self, placed: PlacedInstances, windows: ChosenWindows, quantile: float) -> Floats:
+        """Return [R, K]: what each instance adds to a percentile (0-1) of the usage; quantile 1 is the maximum."""
+        if self.model != "window":
+            return self.mean(placed, windows)
+        expected = self.estimate.of_placed(placed)
+        share, slots = absorbed(placed, self.snapshot, windows)
+        if quantile >= 1.0:
+            return np.where(slots < 1.0, expected, 0.0)
+        return np.where(share <= 1.0 - quantile + 1e-9, expected, 0.0)
+
+    def peak(self, placed: PlacedInstances, day: Day) -> Floats:
+        """Return [R, K]: what each instance adds to the peak of a day.
+
+        An instance that had started when the peak was is in it already, and adds nothing. A fleet file does not say
+        when the peak was. Then an instance counts as in it once a whole minute of that day is later than its start.
+        """
+        if self.model == "none":
+            return np.zeros_like(placed.amounts)
+        expected, snapshot = self.estimate.of_placed(placed), self.snapshot
+        started = placed.started_at if self.model == "window" else placed.placed_at
+        if not started.any():
             return expected
-        share, _ = absorbed(placed, snapshot, windows)
-        return expected * (1.0 - share)
-    if model == "koordinator-pending" and snapshot.usages:
-        expected = np.maximum(expected - np.nan_to_num(measured_usage(snapshot, placed)), 0.0)
-    return np.where(pending(model, placed, snapshot), expected, 0.0)
-
-
-def percentile_credit(
-    model: CreditModel,
-    estimate: Estimate,
-    placed: PlacedInstances,
-    snapshot: Snapshot,
-    windows: ChosenWindows,
-    quantile: float,
-) -> Floats:
-    """Return [R, K]: what each instance adds to a percentile (0-1) of the usage; quantile 1 is the maximum."""
-    if model != "window":
-        return mean_credit(model, estimate, placed, snapshot, windows)
-    expected = estimate.of_placed(placed)
-    share, slots = absorbed(placed, snapshot, windows)
-    if quantile >= 1.0:
-        return np.where(slots < 1.0, expected, 0.0)
-    return np.where(share <= 1.0 - quantile + 1e-9, expected, 0.0)
-
-
-def peak_credit(
-    model: CreditModel,
-    estimate: Estimate,
-    placed: PlacedInstances,
-    snapshot: Snapshot,
-    day: str,
-    day_start_s: float,
-    day_end_s: float,
-) -> Floats:
-    """Return [R, K]: what each instance adds to the peak of ``today`` or ``yesterday``, the day from start to end.
-
-    An instance that had started when the peak was is in it already, and adds nothing. A fleet file does
-    not say when the peak was. Then an instance counts as in it once a whole minute of that day is later than its start.
-    """
-    if model == "none":
-        return np.zeros_like(placed.amounts)
-    expected = estimate.of_placed(placed)
-    started = placed.started_at if model == "window" else placed.placed_at
-    if not started.any():
-        return expected
-    peak_at = (snapshot.column("peak_day") + snapshot.column(f"peak_{day}_s"))[:, placed.rows]
-    minute_shown = started + PEAK_S <= np.fmin(day_end_s, snapshot.column("end")[placed.rows])
-    shown = np.where(np.isnan(peak_at), minute_shown, started <= peak_at) | (started < day_start_s)
-    return np.where((started > 0) & shown, 0.0, expected)
+        peak_at = (snapshot.column("peak_day") + snapshot.column(f"peak_{day.name}_s"))[:, placed.rows]
+        minute_shown = started + PEAK_S <= np.fmin(day.end_s, snapshot.column("end")[placed.rows])
+        shown = np.where(np.isnan(peak_at), minute_shown, started <= peak_at) | (started < day.start_s)
+        return np.where((started > 0) & shown, 0.0, expected)

@@ -28,7 +28,7 @@ import numpy as np
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ranking.estimates.credits import absorbed
 from scorer.ranking.estimates.estimate import Estimate
-from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.arrays import Floats
 from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.windows import ChosenWindows
 
@@ -84,25 +84,15 @@ def taken_out(measured: Floats, debit: Floats, since: Floats) -> Floats:
     return np.maximum(measured - debit, least)
 
 
-def since_left(
-    column: Floats,
-    end: Floats,
-    windows_s: Sequence[int],
-    at: Integers,
-    ended_at: Floats,
-    credited: Callable[[int], Floats] = lambda window_s: np.zeros(1),
-) -> Floats:
+def since_left(column: Floats, since_s: Floats, windows_s: Sequence[int], credited: Callable[[int], Floats]) -> Floats:
     """Return [R, n]: a [W, R, n] column over the longest window that began after the last end on a machine; 0 without.
 
-    ``end`` [n]: where its windows end; ``at`` and ``ended_at`` [K]: machine and end of each of the leavers.
-    ``credited`` gives [R, n]: the part of the column of one window that is credited to the window used.
+    ``since_s`` [n]: how long before the end of its windows that was. ``credited`` gives [R, n]: the part of the column
+    of one window that is credited to the window used.
     """
-    last = np.full(end.size, np.inf)
-    last[at] = 0.0
-    np.maximum.at(last, at, ended_at)
     found = np.zeros(column.shape[1:])
     for position, window_s in enumerate(windows_s):
-        began = end - last >= window_s
+        began = since_s >= window_s
         if began.any():
             since = column[position] - credited(window_s)
             found = np.where(began & np.isfinite(since), since, found)

@@ -19,7 +19,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.facets import Facet
 from scorer.ledger.view.seats import Seats
 from scorer.ledger.view.slots import PlacedInstances
-from scorer.ranking.estimates.estimate import Estimate
+from scorer.ranking.estimates.credits import Credits, Day
 from scorer.ranking.machines.days import day_start_s
 from scorer.ranking.machines.kept import Compute, LoadModelKey, Shelf
 from scorer.ranking.machines.owner import Owner
@@ -27,7 +27,6 @@ from scorer.ranking.machines.requested_instance import RequestedInstance
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.roster import Roster
 from scorer.snapshot.rules import LabelColumn, MachineRules
-from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.windows import ChosenWindows
 
 _R = len(RESOURCES)
@@ -47,13 +46,11 @@ class Column(Protocol):
 class Fleet:
     """The part that all `Machines` of one decision and load model share. While in use, its shelf is not changed."""
 
-    def __init__(
-        self, snapshot: Snapshot, key: LoadModelKey, estimate: Estimate, shelf: Shelf, columns: Mapping[str, Column]
-    ) -> None:
-        self.snapshot = snapshot
-        self.windows: ChosenWindows = snapshot.windows(key.window_s)
-        self.credit_model = key.credits
-        self.estimate = estimate
+    def __init__(self, crediting: Credits, key: LoadModelKey, shelf: Shelf, columns: Mapping[str, Column]) -> None:
+        self.credits = crediting
+        self.snapshot = crediting.snapshot
+        self.estimate = crediting.estimate
+        self.windows: ChosenWindows = crediting.snapshot.windows(key.window_s)
         self.shelf = shelf
         self.columns = columns
         self.requests_alone = key.requests_alone
@@ -77,7 +74,7 @@ class Fleet:
     @property
     def credited(self) -> bool:
         """Whether credits are counted."""
-        return self.credit_model != "none" and not self.requests_alone
+        return self.credits.model != "none" and not self.requests_alone
 
     def sums(self, key: Hashable, compute: Callable[[PlacedInstances], Floats], rows: Integers | None) -> Floats:
         """Return [R, M], or [R, len(rows)]: the sum over each machine's instances of ``compute(placed) -> [R, K]``."""
@@ -214,7 +211,7 @@ class Machines:
         """Return [len(days), R, n]: the same of several days."""
         at_s = self.now_s if now_s is None else now_s
         until_s = day_start_s(at_s, "today", time_zone)
-        each = ((day, day_start_s(at_s, day, time_zone), np.inf if day == "today" else until_s) for day in days)
+        each = (Day(day, day_start_s(at_s, day, time_zone), np.inf if day == "today" else until_s) for day in days)
         found: Floats = self.column("peaks", *each)
         return found
 

@@ -13,7 +13,7 @@ was up to 8 of 32 cores too high in a fleet of lives of two hours (``test_simula
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,19 +28,25 @@ Credit = Callable[[PlacedInstances, ChosenWindows], Floats]
 """Returns [R, K]: what each of K placed instances adds to a statistic over these windows."""
 
 
+class Credited(NamedTuple):
+    """The credits of a statistic."""
+
+    each: Credit
+    total: Floats
+    """[R, n] What they add to it on each machine."""
+
+
 def without_leavers(
     machines: Machines,
     measured: Floats,
     of: str | Floats,
     compute: Callable[[Any], Floats],
-    credit: Credit | None = None,
-    added: Floats | None = None,
+    credited: Credited | None = None,
 ) -> Floats:
     """Return [R, n]: a measured statistic less the part due to leavers; the same array when there are none.
 
     ``of``: its column of the window tables [W, R, M], or the column's name; ``compute`` gives [R, K] of K leavers;
-    ``added`` [R, n] is what credits add to the result; ``credit`` gives that of each instance, over any window.
-    None: no credits are added.
+    ``credited``: the credits that will be added to the result; None: no credits are.
     """
     fleet = machines.fleet
     if not fleet.debits or not len(fleet.seats.ledger.leavers):
@@ -54,12 +60,15 @@ def without_leavers(
     end = fleet.snapshot.column("end")
     if machines.rows is not None:
         column, end = column[..., machines.picked], end[machines.picked]
-    credited = _nothing if credit is None or added is None else _credited(machines, credit, added)
-    since = since_left(column, end, fleet.snapshot.windows_s, at, left.ended_at, credited)
+    last = np.full(count, np.inf)
+    last[at] = 0.0
+    np.maximum.at(last, at, left.ended_at)
+    of_window = _nothing if credited is None else _credited(machines, credited)
+    since = since_left(column, end - last, fleet.snapshot.windows_s, of_window)
     return taken_out(measured, debit, since)
 
 
-def _credited(machines: Machines, credit: Credit, added: Floats) -> Callable[[int], Floats]:
+def _credited(machines: Machines, credited: Credited) -> Callable[[int], Floats]:
     """Return what gives [R, n] of a window's length: what it shows, and the window used has only as credit.
 
     Only instances that are younger than a window, or have not started, have a credit in it.
@@ -68,12 +77,12 @@ def _credited(machines: Machines, credit: Credit, added: Floats) -> Callable[[in
     at, count = positions(placed.rows, machines.rows), len(machines)
     age_s = np.where(placed.started_at > 0.0, snapshot.column("end")[placed.rows] - placed.started_at, 0.0)
 
-    def credited(window_s: int) -> Floats:
+    def of_window(window_s: int) -> Floats:
         young = age_s < window_s
-        own = _by_machine(credit(placed.some(young), snapshot.windows(window_s)), at[young], count)
-        return np.maximum(added - own, 0.0)
+        own = _by_machine(credited.each(placed.some(young), snapshot.windows(window_s)), at[young], count)
+        return np.maximum(credited.total - own, 0.0)
 
-    return credited
+    return of_window
 
 
 def _nothing(window_s: int) -> Floats:

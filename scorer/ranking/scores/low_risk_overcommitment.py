@@ -25,21 +25,18 @@ def limit_risk(requests: Floats, limits: Floats, capacity: Floats) -> Floats:
     return np.where(over, (limits - capacity) / np.where(over, np.maximum(limits - requests, 1e-300), 1.0), 0.0)
 
 
-def load_risk(
-    mu: Floats, sigma: Floats, requests: Floats, limits: Floats, capacity: Floats, smoothing_window: float
-) -> Floats:
+def load_risk(mu: Floats, sigma: Floats, requests: Floats, limits: Floats, capacity: Floats) -> Floats:
     """Return 0-1: the probability that the load exceeds what is requested, given that it keeps below the limits.
 
     ``mu``, ``sigma``: measured mean and std as shares of the capacity; ``requests``, ``limits``: sums without the
-    requested instance. sigma is first multiplied by the square root of the smoothing window, at most to 0.99 of the
-    variance that this mean can have. NaN mean: 0.
+    requested instance. sigma counts up to 0.99 of the variance that this mean can have. NaN mean: 0.
     """
     known = np.isfinite(mu)
-    mu, sigma = np.clip(np.nan_to_num(mu), 0.0, 1.0), np.clip(np.nan_to_num(sigma), 0.0, 1.0)
+    mu = np.clip(np.nan_to_num(mu), 0.0, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         request_share = np.clip(np.where(capacity > 0, requests / capacity, 0.0), 0.0, 1.0)
         limit_share = np.where(capacity > 0, limits / capacity, 0.0)
-    sigma = np.minimum(sigma * np.sqrt(smoothing_window), np.sqrt(VARIANCE_SHARE_MAX * mu * (1.0 - mu)))
+    sigma = np.minimum(np.nan_to_num(sigma), np.sqrt(VARIANCE_SHARE_MAX * mu * (1.0 - mu)))
     alpha, beta_, fits = beta.match(mu, sigma**2)
     alpha, beta_ = np.where(fits, alpha, 1.0), np.where(fits, beta_, 1.0)
     within = np.where(fits, beta.distribution(request_share, alpha, beta_), 0.0)
@@ -58,8 +55,9 @@ class LowRiskOvercommitment:
     """Prefer machines where neither limits nor load are likely to exceed the capacity: ``100 * (1 - risk)``.
 
     Per resource ``risk = w * limit risk + (1 - w) * load risk`` (`limit_risk`, `load_risk`), of the worst resource. The
-    requested instance counts by its limit only; load is compared with the requests of the instances already placed.
-    Limits are at least the requests. A best-effort request and a machine without any data score 0.
+    requested instance counts by its limit only; load is compared with the requests of the instances already placed. The
+    std is multiplied by the square root of the smoothing window. Limits are at least the requests. A best-effort
+    request and a machine without any data score 0.
 
     smoothing_window:
         samples over which the input was averaged before its std was taken; 1 for windows whose std is over the
@@ -110,7 +108,8 @@ class LowRiskOvercommitment:
             by_limit = limit_risk(after, limits + machines.limits[row], capacity)
             with np.errstate(divide="ignore", invalid="ignore"):
                 mu, sigma = machines.mean[row] / capacity, machines.std[row] / capacity
-            by_load = load_risk(mu, sigma, requests, limits, capacity, self.smoothing_window)
+            sigma = np.clip(sigma, 0.0, 1.0) * np.sqrt(self.smoothing_window)
+            by_load = load_risk(mu, sigma, requests, limits, capacity)
             found.append(np.clip(weight * by_limit + (1.0 - weight) * by_load, 0.0, 1.0))
         return np.array(found)
 

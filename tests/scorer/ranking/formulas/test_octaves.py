@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ranking.formulas.octaves import KEPT_MAX, OFTEN, POINTS, Octaves
-from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.formulas.variance import Added
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile

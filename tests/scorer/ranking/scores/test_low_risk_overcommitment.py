@@ -145,7 +145,7 @@ def test_low_risk_on_narrow_fleets_is_that_of_the_exact_beta_distribution() -> N
     with np.errstate(all="ignore"):
         exact = -np.expm1(stats.beta.logcdf(requests, alpha, beta_) - stats.beta.logcdf(limits, alpha, beta_))
     told = np.isfinite(exact) & (stats.beta.logcdf(requests, alpha, beta_) > -600)
-    found = load_risk(mu, sigma, requests, limits, np.ones(20_000), 1.0)
+    found = load_risk(mu, sigma, requests, limits, np.ones(20_000))
     assert told.sum() > 19_000
     assert np.abs(found - exact)[told].max() < 1e-3
 
