@@ -37,13 +37,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     ),
     "ops.replay.play": ("tests/ops/replay/play/test_simulation.py",),
     "ops.replay.recorded": ("tests/ops/replay/recorded/test_recorded.py",),
-    "ops.replay.report": (
-        "tests/ops/replay/play/test_simulation.py",
-        "tests/ops/replay/report/test_class_report.py",
-        "tests/ops/replay/test_command.py",
-    ),
     "ops.replay.traces": ("tests/ops/replay/test_traces.py",),
-    "ops.replay.worlds": ("tests/ops/replay/worlds/test_workload_file.py",),
     "ops.stack": ("tests/integration/test_stack_up.py",),
     "ops.stack.servers": (
         "tests/integration/test_stack_broker.py",

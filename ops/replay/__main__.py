@@ -20,7 +20,7 @@ in a world that is there twice counts once.
 
 Every profile meets the same arrivals, in simulated time, with the windows, credits, limits and ranking of a live
 scorer. References are run beside them: any feasible machine at random, a packer that knows the true peaks, and an
-oracle that knows the whole future; in worlds with batch others (`ops.replay.play.batch_references`). The table has
+oracle that knows the whole future; in worlds with batch others (`ops.replay.play.references`). The table has
 ratios to the baseline with 95 % intervals over the worlds.
 """
 
@@ -37,7 +37,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from ops.replay.play.contenders import Contenders
 from ops.replay.play.evictions import Evicting
 from ops.replay.play.moves import Moving
-from ops.replay.play.policies import Policy
+from ops.replay.play.roles import Policy
 from ops.replay.play.simulation import Outcome, simulate
 from ops.replay.report.calibration import Chances
 from ops.replay.report.comparison import Result, as_json, once

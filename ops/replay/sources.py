@@ -1,23 +1,22 @@
-"""The sources of a replay: worlds from traces, workloads, recordings of a live fleet."""
+"""The sources of a replay: worlds from traces, workloads, recordings of a live fleet and the time of these."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ops.record.folder import is_recording
 from ops.record.frames import RecordingError
 from ops.record.reading import extent
 from ops.replay.recorded.recorded import read_recorded
-from ops.replay.recorded.times import between
 from ops.replay.settings import ReplaySettings
 from ops.replay.traces.find import read_lives, read_trace
 from ops.replay.traces.openb import Lives
 from ops.replay.traces.trace import Trace, part_of
 from ops.replay.workload import Workload, WorkloadError
-from ops.replay.worlds.batch_stream import with_batch
 from ops.replay.worlds.workload_file import is_workload, read_workload, workload_name
-from ops.replay.worlds.worlds import Shape, build_world
+from ops.replay.worlds.worlds import Shape, build_world, with_batch
 from schemas.process.settings import SettingsError
 
 
@@ -81,3 +80,51 @@ def _recorded(path: Path, span_s: tuple[float, float], missing: list[str]) -> Wo
     world, lacks = read_recorded(path, *span_s)
     missing += lacks.lines(world)
     return world
+
+
+def moment(text: str) -> float:
+    """Return a moment as epoch s: ISO 8601, UTC where it names no zone, or epoch seconds.
+
+    >>> moment("2026-11-22T09:00"), moment("2026-11-22 10:00+01:00"), moment("1795338000")
+    (1795338000.0, 1795338000.0, 1795338000.0)
+
+    Raises ValueError.
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            found = datetime.fromisoformat(text)
+        except ValueError:
+            message = f"expected a time such as 2026-11-22T09:00 (UTC) or epoch seconds, got {text!r}"
+            raise ValueError(message) from None
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    if not 0 <= seconds < 1e11:
+        raise ValueError(f"expected epoch seconds, got {text!r}")
+    return seconds
+
+
+def between(whole: tuple[float, float], last_s: float | None, since: str, until: str) -> tuple[float, float]:
+    """Return the two moments, by default those of the recording (``whole``); raises ValueError naming the setting.
+
+    >>> between((0.0, 1e6), 3600.0, "", ""), between((0.0, 1e6), None, "5000", "1e4")
+    ((996400.0, 1000000.0), (5000.0, 10000.0))
+    """
+    found = {"since": whole[0], "until": whole[1]}
+    for name, text in (("since", since), ("until", until)):
+        if text:
+            try:
+                found[name] = moment(text)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+    if last_s is not None:
+        if since:
+            raise ValueError("last: does not go together with since")
+        found["since"] = found["until"] - last_s
+    if found["since"] >= whole[1] or found["until"] <= whole[0]:
+        name = "since" if found["since"] >= whole[1] else "until"
+        first, last = (datetime.fromtimestamp(at, UTC).isoformat(timespec="minutes")[:16] for at in whole)
+        raise ValueError(f"{name}: the recording is from {first} to {last} (UTC)")
+    if found["until"] - found["since"] < 120:
+        raise ValueError(f"until: expected two minutes at least after since, got {found['until'] - found['since']:g} s")
+    return found["since"], found["until"]

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ops.replay.play.policies import Policy, ProfilePolicy
+from ops.replay.play.policies import ProfilePolicy
 from ops.replay.play.references import Oracle
+from ops.replay.play.roles import Policy
 from ops.replay.play.simulation import simulate
 from ops.replay.report.comparison import ratio_of
 from ops.replay.report.measures import utilization

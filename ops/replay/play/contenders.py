@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ops.replay.play.batch_references import KnowingBatch, ProdAlone
-from ops.replay.play.evictions import ByAdvice, Evicting, Evictor
+from ops.replay.play.evictions import ByAdvice, Evicting
 from ops.replay.play.moves import Moving, Rebalancer
-from ops.replay.play.policies import Mover, Policy, ProfilePolicy
-from ops.replay.play.references import REFERENCES, AsRecorded
+from ops.replay.play.policies import ProfilePolicy
+from ops.replay.play.references import REFERENCES, AsRecorded, KnowingBatch, ProdAlone
+from ops.replay.play.roles import Evictor, Mover, Policy
 from ops.replay.workload import Workload
 from scorer.ranking.class_sums import by_class_filter
 from scorer.ranking.profiles.profile import Profile

@@ -6,34 +6,13 @@ queue, and the profile places it again. Its work is lost, so its whole life begi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from ops.replay.play.policies import Moment
+from ops.replay.play.roles import Moment
 from ops.replay.workload import Workload
 from scorer.planning.drain.evicting import evicting
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
-
-
-class Spell(NamedTuple):
-    """A stretch of time of an instance on a machine."""
-
-    instance: int
-    row: int
-    """Of the machine."""
-    first: int
-    last: int
-    """Minutes: on the machine from ``first`` until before ``last``."""
-
-
-class Evictor(Protocol):
-    """Ends running instances before their time."""
-
-    every_minutes: int
-
-    def evictions(self, moment: Moment) -> Sequence[int]:
-        """Return the instances that leave now."""
 
 
 class Evicting(NamedTuple):

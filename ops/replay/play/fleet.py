@@ -49,6 +49,11 @@ class Fleet:
         self.end: Integers = np.full(len(workload.instances), -1, np.int64)
         """[K] minute of the end; -1 before the placement."""
 
+    @property
+    def cpu(self) -> int:
+        """The place of CPU among the measured resources."""
+        return int(np.flatnonzero(self.measured == CPU)[0])
+
     def demand(self, instance: int, first: int, last: int) -> Floats:
         """Return [r, last - first]: what the instance uses of the measured resources."""
         usage = self.workload.usage

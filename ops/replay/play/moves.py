@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ops.replay.play.policies import ROUND_MINUTES, Moment, Move
+from ops.replay.play.roles import ROUND_MINUTES, Moment, Move
 from ops.replay.workload import MINUTE_S, Workload
 from schemas.resources import CPU, MEMORY
 from scorer.planning.balance.by_overload import bounds_of, rebalance, wish_of

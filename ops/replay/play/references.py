@@ -12,6 +12,14 @@ requests only: a machine is feasible when the sum of requests stays at or below 
       cost = cores * sum over t of  max(0, L + u - 0.9) - max(0, L - 0.9) + 0.01 ((L + u)² - L²)
 
   It knows what those placed will use, and nothing of instances still to come.
+
+Worlds with batch have two others:
+
+- ``NAME, prod alone``: the profile, and no batch is placed.
+- ``NAME, batch known``: the profile, one that counts by class, for prod. Batch goes to a machine on which the true
+  demand of those placed so far, with it, stays at or below 90 % in every minute of its life; of these to the fullest at
+  its peak. It does not know later instances, and nothing is evicted. Of a queue it skips those that ask for at least as
+  much as one refused in the same minute, so it is no upper bound.
 """
 
 from __future__ import annotations
@@ -22,7 +30,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ops.replay.play.fleet import HOT
-from ops.replay.play.policies import Moment
+from ops.replay.play.policies import ProfilePolicy
+from ops.replay.play.roles import Moment
 from schemas.resources import CPU
 from schemas.rpc.request import Request
 from scorer.ranking.filters.fits import Fits
@@ -46,6 +55,7 @@ class Reference:
     learns = False
     looks_at_instances = False
     counts_by_class = False
+    profile = None
 
     def __init__(self, seed: int = 0) -> None:
         self.refusals: Counter[str] = Counter()
@@ -127,7 +137,43 @@ def loads(rows: Integers, instance: int, moment: Moment) -> tuple[Floats, Floats
     """Return [rows, t] CPU demand over capacity in the instance's life, without and with it."""
     fleet, first = moment.fleet, moment.minute
     last = min(first + int(fleet.workload.life[instance]), fleet.workload.minutes)
-    at = int(np.flatnonzero(fleet.measured == CPU)[0])
+    at = fleet.cpu
     capacity = fleet.capacity[at][rows, None]
     now = fleet.load[at][rows, first:last] / capacity
     return now, now + fleet.demand(instance, first, last)[at] / capacity
+
+
+class ProdAlone(ProfilePolicy):
+    """A profile that places prod and mid only."""
+
+    reference = True
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile, f"{profile.name}, prod alone")
+
+    def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
+        """Refuse batch and free; choose by the profile for the others."""
+        if moment.fleet.workload.lower[instances[0]]:
+            return self._batch(instances[0], moment)
+        return super().choose(instances, requests, moment)
+
+    def _batch(self, instance: int, moment: Moment) -> list[int | None]:
+        return [None]
+
+
+class KnowingBatch(ProdAlone):
+    """A profile for prod and mid; batch is placed by the true demand of all instances."""
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile)
+        self.name = f"{profile.name}, batch known"
+
+    def _batch(self, instance: int, moment: Moment) -> list[int | None]:
+        rows = np.arange(len(moment.fleet.workload.machines))
+        _, after = loads(rows, instance, moment)
+        if not after.shape[1]:
+            return [None]
+        peak = after.max(axis=1)
+        fitting = np.where(peak <= HOT, peak, -np.inf)
+        best = int(np.argmax(fitting))
+        return [best] if np.isfinite(fitting[best]) else [None]

@@ -11,21 +11,24 @@ usage is unknown. They are counted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from ops.record.entry import Decision, Facts, Gap
+from ops.record.entry import Decision, Entry, Facts, Gap
 from ops.record.frames import RecordingError
 from ops.record.reading import steps
-from ops.replay.recorded.fleet import fleet_of
 from ops.replay.recorded.lives import Life, Lives, named
-from ops.replay.recorded.missing import Missing
-from ops.replay.recorded.usage import Stretch, Used, fill
+from ops.replay.recorded.usage import Filled, Stretch, Used, fill
 from ops.replay.workload import CELLS_MAX, MINUTE_S, Usage, Workload, WorkloadError, check
+from schemas.messages.operator import OperatorFacts, effective, known_operator_facts
 from schemas.resources import CPU, PRIORITY_CLASSES, RESOURCES
 from schemas.tables.instance_table import SEPARATOR
+from schemas.values.durations import duration
 from schemas.values.errors import shortened
 from scorer.ledger.record.as_request import as_request
 from scorer.snapshot.arrays import Bools, Floats
@@ -34,90 +37,212 @@ FILL_MINUTES = 60
 """Minutes in which the windows fill with the instances placed at the beginning; shown apart."""
 
 
+@dataclass(frozen=True, eq=False)
+class RecordedFleet:
+    """M machines, with operators' shares and reserves."""
+
+    names: list[str]
+    capacity: Floats
+    """[R, M] allocatable: capacity times share less reserve; NaN where it is not known."""
+    labels: list[dict[str, str]]
+    unknown: int
+    """Machines without a known number of cores: left out."""
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.names)}
+
+    def row(self, machine: str) -> int:
+        """Return the row of a machine, -1 for one that is left out."""
+        return self._rows.get(machine, -1)
+
+
+def fleet_of(facts: Mapping[str, Facts], operator: Mapping[str, bytes]) -> RecordedFleet:
+    """Return the fleet; operators' rules that cannot be read are ignored.
+
+    >>> found = fleet_of({"m": Facts({"cpu": 8.0}), "n": Facts()}, {"*": b'{"reserve":{"cpu":1}}', "m": b"["})
+    >>> found.names, found.capacity[0].tolist(), found.unknown
+    (['m'], [7.0], 1)
+    """
+    said: dict[str, OperatorFacts] = {}
+    for name, raw in operator.items():
+        try:
+            said[name] = known_operator_facts(msgspec.json.decode(raw))[0]
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    names, rows, labels = [], [], []
+    for name in sorted(facts):
+        rule = effective(said, name)
+        capacity = {**facts[name].capacity, **rule.capacity}
+        usable = [
+            float(capacity.get(each, np.nan)) * float(rule.share.get(each, 1.0)) - float(rule.reserve.get(each, 0.0))
+            for each in RESOURCES
+        ]
+        if usable[CPU] > 0:
+            names.append(name)
+            rows.append([amount if amount > 0 else np.nan for amount in usable])
+            labels.append({**facts[name].labels, **rule.labels})
+    capacities = np.array(rows).reshape(-1, len(RESOURCES)).T.copy()
+    return RecordedFleet(names, capacities, labels, len(facts) - len(names))
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The data that a recording lacks: filled in, or left out."""
+
+    gaps: tuple[Gap, ...]
+    filled: Filled
+    never_ran: int
+    guessed_ends: int
+    unknown_machines: int
+    """Machines without a known number of cores: left out."""
+    moved: int
+    refused: int
+    """Instances that were refused in the recorded time."""
+    unrecorded_s: float
+    """The part of the requested time before the first or after the last entry, s."""
+
+    def lines(self, world: Workload) -> list[str]:
+        """Return a line for each kind of missing data."""
+        count, minutes = len(world.instances), world.minutes * len(world.machines)
+        filled = self.filled
+        said = [
+            (self.unrecorded_s >= MINUTE_S, f"{duration(self.unrecorded_s)} of the time asked for were not recorded"),
+            (filled.shared, f"{filled.shared} of {count} instances have no usage: a share of what their machine used"),
+            (filled.asked, f"{filled.asked} of {count} instances have no usage, nor their machine: what they ask for"),
+            (filled.held, f"{filled.held} minutes of instances without a report: the value before holds"),
+            (filled.unmeasured, f"{filled.unmeasured} of {minutes} minutes of machines without a sample: likewise"),
+            (self.guessed_ends, f"{self.guessed_ends} instances whose end was not recorded: when they were missed"),
+            (self.never_ran, f"{self.never_ran} reservations that were never confirmed: left out"),
+            (self.refused, f"{self.refused} instances were refused: left out, since their usage is unknown"),
+            (self.moved, f"{self.moved} instances were moved: placed once here"),
+            (self.unknown_machines, f"{self.unknown_machines} machines without a known number of cores: left out"),
+        ]
+        lines = [line for there, line in said if there]
+        return lines + [
+            f"gap: {gap.source}, {duration(gap.until - gap.since)}"
+            + (f", {gap.lost} messages" if gap.lost else "")
+            + f": {gap.why}"
+            for gap in self.gaps
+        ]
+
+
+@dataclass(frozen=True)
+class _Span:
+    """The time of a recording that is replayed."""
+
+    folder: Path
+    since_s: float
+    until_s: float
+
+    @property
+    def origin_s(self) -> int:
+        return int(self.since_s // MINUTE_S * MINUTE_S)
+
+    @property
+    def minutes(self) -> int:
+        return int((self.until_s - self.origin_s) // MINUTE_S)
+
+    def minute(self, at: float) -> int:
+        """Return the minute of a moment, of those of the span."""
+        return int(min(max(at - self.origin_s, 0.0), self.minutes * MINUTE_S) // MINUTE_S)
+
+    def error(self, problem: str) -> WorkloadError:
+        return WorkloadError(shortened(f"{self.folder.name}: {problem}"))
+
+
+class _Said:
+    """What the entries of a span say: lives of instances, facts of machines, operators' rules, gaps, refusals."""
+
+    def __init__(self, span: _Span) -> None:
+        self.lives, self.facts = Lives(), dict[str, Facts]()
+        self.operator: dict[str, bytes] = {}
+        self.gaps: list[Gap] = []
+        self.seen_s: list[float] = []
+        self.refused = 0
+        for step in steps(span.folder, span.since_s, span.until_s):
+            self._take(step.entry, span)
+        if not self.seen_s:
+            raise span.error("nothing was recorded in the time asked for")
+
+    def _take(self, entry: Entry, span: _Span) -> None:
+        if entry.at <= span.until_s:
+            self.lives.take(entry)
+            self.operator = self.operator if entry.operator is None else entry.operator
+        for name, one in entry.facts.items():
+            self.facts[name] = Facts(one.capacity or self.facts.get(name, Facts()).capacity, one.labels)
+        self.seen_s.append(entry.at)
+        self.gaps += [gap for gap in entry.gaps if gap.since < span.until_s and gap.until > span.since_s]
+        self.refused += sum(_refused(one) for one in entry.decisions if span.since_s <= _time_of(one) < span.until_s)
+
+
 def read_recorded(folder: Path, since_s: float, until_s: float) -> tuple[Workload, Missing]:
     """Return the workload of a recording between two moments, and what is missing; raises WorkloadError."""
+    span = _Span(folder, since_s, until_s)
     try:
-        return _read(folder, since_s, until_s)
+        return _read(span)
     except RecordingError as error:
         raise WorkloadError(shortened(str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
-        raise WorkloadError(shortened(f"{folder.name}: a record of the ledger cannot be read: {error}")) from None
+        raise span.error(f"a record of the ledger cannot be read: {error}") from None
 
 
-def _read(folder: Path, since_s: float, until_s: float) -> tuple[Workload, Missing]:
-    origin_s = int(since_s // MINUTE_S * MINUTE_S)
-    minutes = int((until_s - origin_s) // MINUTE_S)
-    lives, facts = Lives(), dict[str, Facts]()
-    operator: dict[str, bytes] = {}
-    gaps: list[Gap] = []
-    seen_s: list[float] = []
-    refused = 0
-    for step in steps(folder, since_s, until_s):
-        entry = step.entry
-        if entry.at <= until_s:
-            lives.take(entry)
-            operator = operator if entry.operator is None else entry.operator
-        facts |= {
-            name: Facts(one.capacity or facts.get(name, Facts()).capacity, one.labels)
-            for name, one in entry.facts.items()
-        }
-        seen_s.append(entry.at)
-        gaps += [gap for gap in entry.gaps if gap.since < until_s and gap.until > since_s]
-        refused += sum(_refused(one) for one in entry.decisions if since_s <= _time_of(one) < until_s)
-    if not seen_s:
-        raise WorkloadError(f"{folder.name}: nothing was recorded in the time asked for")
-    fleet = fleet_of(facts, operator)
-    machines = fleet.names
-    found = lives.between(origin_s, origin_s + minutes * MINUTE_S)
-    ran = [life for life in found if life.ran]
-    if not machines or not ran:
-        what = "machines with a known number of cores" if not machines else "instances that ran"
-        raise WorkloadError(f"{folder.name}: there are no {what} in the time asked for")
-    for life in ran:
-        if life.record.priority_class not in PRIORITY_CLASSES:
-            told = f"{life.record.id!r} has the priority class {life.record.priority_class!r}"
-            raise WorkloadError(shortened(f"{folder.name}: {told}, which this release does not know"))
-    row_of = {name: row for row, name in enumerate(machines)}
-    stretch = _stretch(ran, row_of, origin_s, minutes)
-    if max(stretch.cells, len(machines) * minutes) > CELLS_MAX:
-        raise WorkloadError(
-            f"{folder.name}: {minutes} minutes of so many instances are too many: ask for a shorter time"
-        )
-    used = _used(folder, (since_s, until_s), ran, stretch, row_of, minutes)
+def _read(span: _Span) -> tuple[Workload, Missing]:
+    said, minutes = _Said(span), span.minutes
+    fleet = fleet_of(said.facts, said.operator)
+    found = said.lives.between(span.origin_s, span.origin_s + minutes * MINUTE_S)
+    ran = _that_ran(found, fleet, span)
+    stretch = _stretch(ran, fleet, span)
+    if max(stretch.cells, len(fleet.names) * minutes) > CELLS_MAX:
+        raise span.error(f"{minutes} minutes of so many instances are too many: ask for a shorter time")
+    used = _used(ran, stretch, fleet, span)
     asked = np.array([[amount or 0.0 for amount in _amounts(life)] for life in ran]).T
     measured = np.isfinite(fleet.capacity).all(axis=1) & _any(used.usage, used.load)
     measured[CPU] = True
     filled = fill(used.usage[measured], used.load[measured], asked[measured], stretch)
+    names = named(ran)
+    pairs = zip(ran, names, strict=True)
     workload = Workload(
-        name=folder.name or "recording",
-        machines=machines,
+        name=span.folder.name or "recording",
+        machines=fleet.names,
         capacity=fleet.capacity,
-        instances=(names := named(ran)),
+        instances=names,
         asked=asked,
         start=stretch.start,
         life=np.maximum(stretch.length, 1),
         usage=_as_usage(filled.usage, measured, stretch),
         minutes=minutes,
         fill_minutes=FILL_MINUTES if minutes >= 3 * FILL_MINUTES else 0,
-        origin_s=origin_s,
+        origin_s=span.origin_s,
         machine_labels=fleet.labels,
-        requests=[
-            msgspec.structs.replace(as_request(life.record), id=name) for life, name in zip(ran, names, strict=True)
-        ],
+        requests=[msgspec.structs.replace(as_request(life.record), id=name) for life, name in pairs],
         system=filled.system,
         placed_on=np.array([where[0][1] for where in stretch.where], np.int64),
     )
     missing = Missing(
-        gaps=tuple(gaps),
+        gaps=tuple(said.gaps),
         filled=filled,
         never_ran=len(found) - len(ran),
-        guessed_ends=lives.guessed,
+        guessed_ends=said.lives.guessed,
         unknown_machines=fleet.unknown,
         moved=sum(len(life.where) > 1 for life in ran),
-        refused=refused,
-        unrecorded_s=max(min(seen_s) - since_s, 0.0) + max(until_s - max(seen_s), 0.0),
+        refused=said.refused,
+        unrecorded_s=max(min(said.seen_s) - span.since_s, 0.0) + max(span.until_s - max(said.seen_s), 0.0),
     )
-    return check(workload, folder.name), missing
+    return check(workload, span.folder.name), missing
+
+
+def _that_ran(found: list[Life], fleet: RecordedFleet, span: _Span) -> list[Life]:
+    """Return the lives that were confirmed; raises WorkloadError where none can be replayed."""
+    ran = [life for life in found if life.ran]
+    if not fleet.names or not ran:
+        what = "machines with a known number of cores" if not fleet.names else "instances that ran"
+        raise span.error(f"there are no {what} in the time asked for")
+    for life in ran:
+        if life.record.priority_class not in PRIORITY_CLASSES:
+            told = f"{life.record.id!r} has the priority class {life.record.priority_class!r}"
+            raise span.error(f"{told}, which this release does not know")
+    return ran
 
 
 class _Answer(msgspec.Struct):
@@ -140,33 +265,23 @@ def _time_of(decision: Decision) -> float:
     return int(moment) / 1000 if moment.isascii() and moment.isdecimal() and len(moment) < 16 else 0.0
 
 
-def _stretch(ran: list[Life], row_of: dict[str, int], origin_s: float, minutes: int) -> Stretch:
-    def minute(at: float) -> int:
-        return int(min(max(at - origin_s, 0.0), minutes * MINUTE_S) // MINUTE_S)
-
-    start = np.array([minute(life.begin_s) for life in ran], np.int64)
-    end = np.array([minute(life.end_s + MINUTE_S / 2) for life in ran], np.int64)
-    where = [[(minute(since), row_of.get(machine, -1)) for since, machine in life.where] for life in ran]
-    return Stretch(origin_s, start, np.maximum(end - start, 1), where)
+def _stretch(ran: list[Life], fleet: RecordedFleet, span: _Span) -> Stretch:
+    start = np.array([span.minute(life.begin_s) for life in ran], np.int64)
+    end = np.array([span.minute(life.end_s + MINUTE_S / 2) for life in ran], np.int64)
+    where = [[(span.minute(since), fleet.row(machine)) for since, machine in life.where] for life in ran]
+    return Stretch(span.origin_s, start, np.maximum(end - start, 1), where)
 
 
-def _used(
-    folder: Path,
-    between: tuple[float, float],
-    ran: list[Life],
-    stretch: Stretch,
-    row_of: dict[str, int],
-    minutes: int,
-) -> Used:
-    used = Used(stretch, len(row_of), minutes, len(RESOURCES))
+def _used(ran: list[Life], stretch: Stretch, fleet: RecordedFleet, span: _Span) -> Used:
+    used = Used(stretch, len(fleet.names), span.minutes, len(RESOURCES))
     lives_of: dict[str, list[int]] = {}
     for number, life in enumerate(ran):
         for machine in {machine for _, machine in life.where}:
             lives_of.setdefault(f"{machine}{SEPARATOR}{life.record.id}", []).append(number)
-    for step in steps(folder, *between):
+    for step in steps(span.folder, span.since_s, span.until_s):
         rows = set(step.usage.row.tolist())
         used.put_usage(step.usage, {row: lives_of.get(step.pairs[row], ()) for row in rows})
-        used.put_load(step.load, np.array([row_of.get(name, -1) for name in step.machines], np.int64))
+        used.put_load(step.load, np.array([fleet.row(name) for name in step.machines], np.int64))
     return used
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ops.replay.play.policies import Moment, Policy, ProfilePolicy
+from ops.replay.play.roles import Moment, Policy
 from ops.replay.play.simulation import Outcome
 from ops.replay.report.measures import utilization
 from schemas.rpc.request import Request
@@ -152,8 +152,7 @@ class Chances:
 
     def of(self, policy: Policy) -> Stated | None:
         """Return an observer of this policy's next simulation; None if it is not the profile's."""
-        own = isinstance(policy, ProfilePolicy) and policy.profile is self._profile
-        return Stated(self._profile) if own else None
+        return Stated(self._profile) if policy.profile is self._profile else None
 
     def take(self, stated: Stated, outcome: Outcome) -> None:
         """Add the cases of one world."""

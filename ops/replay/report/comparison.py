@@ -18,11 +18,11 @@ from statistics import fmean, stdev
 from typing import Any
 
 RATIOS = ("std", "hot80", "hot90", "hot100", "lost", "on_hot")
-"""Figures that are compared as ratios; the others are shown as they are."""
+"""Figures (`ops.replay.report.measures`) that are compared as ratios; the others are shown as they are."""
 MEMORY_RATIOS = ("mem_std", "mem90", "mem100")
-"""Those of worlds with memory (`ops.replay.report.memory_measures`)."""
+"""Those of worlds with memory."""
 CLASS_RATIOS = ("hosted", "hosted_batch", "kept_batch", "hot90_prod", "on_hot_prod", "lost_prod")
-"""Those of worlds with batch (`ops.replay.report.class_measures`)."""
+"""Those of worlds with batch."""
 RESOLUTION = 1e-6
 """The resolution of a result that states none."""
 

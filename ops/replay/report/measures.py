@@ -12,14 +12,38 @@ With u(m, t) the CPU demand of machine m in minute t over its capacity:
 | on_hot         | share of the instance-minutes that were spent on machines with u > 0.9                       |
 | refused_first  | share of the instances that were refused at their first try; with evictions, at any try      |
 | refusals       | refusals for each instance that asked, repeated ones too                                     |
-| emptied        | share of the machines that could be emptied (`ops.replay.play.emptied`), mean over some moments   |
+| emptied        | share of the machines that could be emptied (`emptied_share`), mean over some moments   |
 | mean           | mean of u; on machines of one size the same for all policies that place all instances at once |
 | moves          | instances moved, as a share of the live ones an hour                                         |
 | copying        | share of the machine-time in which a machine's network is full of the memory of moves        |
 | decision_ms    | mean time of a decision over the whole run; it depends on the computer                       |
 
-Worlds with batch have more figures, by class (`ops.replay.report.class_measures`), worlds with memory of that
-(`ops.replay.report.memory_measures`).
+Worlds whose machines and instances have memory: with v(m, t) the memory demand over the capacity,
+
+| figure         | what it is                                                                                   |
+|----------------|----------------------------------------------------------------------------------------------|
+| mem_std        | standard deviation of min(v, 1) over the machines, mean over time                            |
+| mem90          | share of the machine-minutes with v > 0.9                                                    |
+| mem100         | the same with v > 1: the kernel would have killed a process                                  |
+
+Worlds with instances of class batch or free (here: batch): with p(m, t) the u of prod alone, and H the core-minutes of
+the fleet,
+
+| figure         | what it is                                                                                   |
+|----------------|----------------------------------------------------------------------------------------------|
+| hosted         | core-minutes that instances asked for while they ran, over H                                 |
+| hosted_prod    | the same of prod and mid                                                                     |
+| hosted_batch   | the same of batch                                                                            |
+| kept_batch     | the same, less what evictions of batch lost: all that an evicted instance had run            |
+| running_batch  | batch instances that run, a machine, in the mean                                             |
+| used_batch     | core-minutes that batch demands, over H                                                      |
+| hot90_prod     | share of the machine-minutes with u > 0.9 on machines that hold an instance of prod          |
+| on_hot_prod    | share of prod's instance-minutes that were spent on machines with u > 0.9                    |
+| hot90_alone    | share of the machine-minutes with p > 0.9: prod is hot by itself, whatever batch does        |
+| lost_prod      | prod's demand that is not served, as a share of it, if a hot machine gives all the same part |
+| lost_yielding  | the same, if batch gets what prod leaves (a cgroup weight that is next to nothing)           |
+| evictions      | evictions of batch for each hour that a batch instance runs                                  |
+| refused_prod   | share of prod's instances that were refused at their first try                               |
 """
 
 from __future__ import annotations
@@ -28,13 +52,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ops.replay.play.emptied import emptied_share
-from ops.replay.play.fleet import HOT
+from ops.replay.play.fleet import HOT, Fleet
 from ops.replay.play.simulation import Outcome
-from ops.replay.report.class_measures import class_figures
-from ops.replay.report.memory_measures import memory_figures
-from schemas.resources import CPU
-from scorer.snapshot.arrays import Floats
+from schemas.resources import CPU, MEMORY
+from scorer.snapshot.arrays import Bools, Floats, Integers
 
 EMPTIED_EVERY_MINUTES = 360
 
@@ -44,8 +65,7 @@ Figures = Mapping[str, float]
 def utilization(outcome: Outcome) -> Floats:
     """Return [M, T]: CPU demand over capacity."""
     fleet = outcome.fleet
-    at = int(np.flatnonzero(fleet.measured == CPU)[0])
-    found: Floats = fleet.load[at] / fleet.capacity[at][:, None]
+    found: Floats = fleet.load[fleet.cpu] / fleet.capacity[fleet.cpu][:, None]
     return found
 
 
@@ -84,3 +104,117 @@ def _figures(outcome: Outcome, first: int, last: int) -> Figures:
         **memory_figures(outcome, first, last),
         **class_figures(outcome, first, last),
     }
+
+
+def memory_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, float]:
+    """Return the figures of the minutes from ``first`` until before ``last``; none where memory is not measured."""
+    fleet = outcome.fleet
+    at = np.flatnonzero(fleet.measured == MEMORY)
+    if not at.size:
+        return {}
+    demand = fleet.load[at[0], :, first:last] / fleet.capacity[at[0]][:, None]
+    return {
+        "mem_std": float(np.minimum(demand, 1.0).std(axis=0).mean()),
+        "mem90": float((demand > 0.9).mean()),
+        "mem100": float((demand > 1.0).mean()),
+    }
+
+
+def class_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, float]:
+    """Return the figures of the minutes from ``first`` until before ``last``; none where all instances are prod."""
+    workload, fleet = outcome.workload, outcome.fleet
+    if not workload.lower.any():
+        return {}
+    at = fleet.cpu
+    cores = fleet.capacity[at][:, None]
+    load, lower = fleet.load[at, :, first:last], fleet.lower[at, :, first:last]
+    prod, hot = load - lower, load > HOT * cores
+    prods = fleet.count[:, first:last] - fleet.lower_count[:, first:last]
+    whole = float(cores.sum()) * (last - first)
+    asked, minutes = workload.asked[CPU], stays(outcome, first, last)
+    left = [one for one in outcome.evicted if workload.lower[one.instance]]
+    gone = sum(asked[one.instance] * overlap(one.first, one.last, first, last) for one in left)
+    ran = float((asked * minutes)[workload.lower].sum())
+    kept = float((asked * minutes)[~workload.lower].sum())
+    part = np.minimum(cores / np.maximum(load, 1e-12), 1.0)
+    evicted = sum(first <= one.last < last for one in left)
+    demand = max(float(prod.sum()), 1e-12)
+    asking = ~workload.lower & (workload.start >= first) & (workload.start < last) & (outcome.tries > 0)
+    return {
+        "hosted": (ran + kept) / whole,
+        "hosted_prod": kept / whole,
+        "hosted_batch": ran / whole,
+        "kept_batch": max(ran - gone, 0.0) / whole,
+        "running_batch": float(fleet.lower_count[:, first:last].mean()),
+        "used_batch": float(lower.sum()) / whole,
+        "hot90_prod": float((hot & (prods > 0)).mean()),
+        "on_hot_prod": float(prods[hot].sum() / max(prods.sum(), 1)),
+        "hot90_alone": float((prod > HOT * cores).mean()),
+        "lost_prod": float((prod * (1.0 - part)).sum()) / demand,
+        "lost_yielding": float(np.maximum(prod - cores, 0.0).sum()) / demand,
+        "evictions": evicted / max(float(minutes[workload.lower].sum()) / 60, 1.0),
+        "refused_prod": float((outcome.refused[asking] > 0).sum() / max(int(asking.sum()), 1)),
+    }
+
+
+def stays(outcome: Outcome, first: int, last: int) -> Integers:
+    """Return [K]: the minutes of this stretch in which each instance ran, what evictions ended too."""
+    found = np.where(outcome.placed >= 0, overlap(outcome.placed, outcome.fleet.end, first, last), 0)
+    for one in outcome.evicted:
+        found[one.instance] += overlap(one.first, one.last, first, last)
+    minutes: Integers = found
+    return minutes
+
+
+def overlap(begin: Integers | int, end: Integers | int, first: int, last: int) -> Integers:
+    """Return how many minutes two stretches have in common."""
+    found: Integers = np.maximum(np.minimum(end, last) - np.maximum(begin, first), 0)
+    return found
+
+
+def emptied_share(fleet: Fleet, minute: int) -> float:
+    """Return the share of the machines that could be emptied in this minute: a measure of how packed a fleet is.
+
+    Machines are tried in ascending order of requests. Each instance, the largest first, goes to the fullest other
+    machine on which it fits, and which is not hot with it. The count ends at the first machine with an instance that
+    fits nowhere. So it is a lower bound, the same rule for every policy.
+    """
+    room = _Room(fleet, minute)
+    emptied = 0
+    for row in np.argsort(room.workload.capacity[CPU] - room.free[CPU], kind="stable").tolist():
+        if not room.empty(row):
+            break
+        emptied += 1
+    return emptied / len(room.open)
+
+
+class _Room:
+    """The room of the machines in one minute, while some of them are emptied."""
+
+    def __init__(self, fleet: Fleet, minute: int) -> None:
+        self.workload = workload = fleet.workload
+        self.minute = minute
+        self.free: Floats = np.nan_to_num(workload.capacity, nan=np.inf)
+        """[R, M] less what is asked."""
+        self.load: Floats = fleet.load[fleet.cpu][:, minute].copy()
+        self.open: Bools = np.ones(len(workload.machines), np.bool_)
+        self.on: dict[int, list[int]] = {}
+        for instance in fleet.running(minute).tolist():
+            row = int(fleet.machine_of[instance])
+            self.free[:, row] -= workload.asked[:, instance]
+            self.on.setdefault(row, []).append(instance)
+
+    def empty(self, row: int) -> bool:
+        """Close a machine and move its instances to open ones; False if one is left."""
+        workload, free, load = self.workload, self.free, self.load
+        self.open[row] = False
+        for instance in sorted(self.on.get(row, []), key=lambda k: -workload.asked[CPU, k]):
+            asked = workload.asked[:, instance]
+            usage = workload.usage.of(instance, CPU, self.minute, self.minute + 1)[0]
+            fits = self.open & (free >= asked[:, None]).all(axis=0) & (load + usage <= HOT * workload.capacity[CPU])
+            if not fits.any():
+                return False
+            target = int(np.argmin(np.where(fits, free[CPU], np.inf)))
+            free[:, target] -= asked
+            load[target] += usage
+        return True

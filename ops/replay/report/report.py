@@ -1,45 +1,96 @@
-"""The tables of a comparison, for a terminal or a page."""
+"""The tables of a comparison, for a terminal or a page; of worlds with batch those by class."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from ops.replay.report.class_report import class_tables
-from ops.replay.report.comparison import Result, Row, compare
-from ops.replay.report.table import Table
+from ops.replay.report.comparison import CLASS_RATIOS, Result, Row, compare
 from schemas.process.tables import Column, Screen, table
 
-FORMATS = {
-    "std": ".3f", "p99": ".2f", "hot80": ".2%", "hot90": ".2%", "hot100": ".2%", "lost": ".3%", "on_hot": ".2%",
-    "refused_first": ".2%", "refusals": ".3f", "emptied": ".0%",
-    "moves": ".2%", "copying": ".2%", "decision_ms": ".2f",
-}  # fmt: skip
-_MEMORY = {"mem_std": ".3f", "mem90": ".2%", "mem100": ".2%"}
-_SHOWN = ("std", "hot90", "hot100", "lost", "on_hot")
-_HEADINGS = {
-    "on_hot": "instances on hot", "refused_first": "first tries refused", "refusals": "refusals each",
-    "emptied": "could be emptied", "moves": "moved an hour", "copying": "network full",
-    "decision_ms": "ms a decision",
-    "mem_std": "memory: std", "mem90": "memory above 90 %", "mem100": "memory above 100 %",
-}  # fmt: skip
+
+class Table(NamedTuple):
+    """A table and its title."""
+
+    title: str
+    columns: list[Column]
+    lines: list[list[str]]
+
+
+class Shown(NamedTuple):
+    """The figures that a report shows."""
+
+    formats: Mapping[str, str]
+    headings: Mapping[str, str]
+    """A figure without one has its name."""
+    compared: tuple[str, ...]
+    """Those that are shown as ratios."""
+    beside: str
+    """The one that stands beside the ratios as it is."""
+    note: str = ""
+    """After the title of the ratios."""
+
+    def columns(self, names: Sequence[str]) -> list[Column]:
+        """Return the columns of a policy and of these figures."""
+        return [Column("policy"), *(Column(self.headings.get(name, name), at) for at, name in enumerate(names))]
+
+    def cell(self, row: Row, name: str) -> str:
+        """Return a figure as text."""
+        return format(row.figures[name], self.formats[name]) if name in row.figures else "-"
+
+
+LOAD = Shown(
+    {
+        "std": ".3f", "p99": ".2f", "hot80": ".2%", "hot90": ".2%", "hot100": ".2%", "lost": ".3%", "on_hot": ".2%",
+        "refused_first": ".2%", "refusals": ".3f", "emptied": ".0%",
+        "moves": ".2%", "copying": ".2%", "decision_ms": ".2f",
+    },
+    {
+        "on_hot": "instances on hot", "refused_first": "first tries refused", "refusals": "refusals each",
+        "emptied": "could be emptied", "moves": "moved an hour", "copying": "network full",
+        "decision_ms": "ms a decision",
+        "mem_std": "memory: std", "mem90": "memory above 90 %", "mem100": "memory above 100 %",
+    },
+    ("std", "hot90", "hot100", "lost", "on_hot"), "refused_first", "; lower is better",
+)  # fmt: skip
+MEMORY = {"mem_std": ".3f", "mem90": ".2%", "mem100": ".2%"}
+"""Beside those of the load where all worlds have memory."""
+BY_CLASS = Shown(
+    {
+        "hosted": ".2f", "hosted_prod": ".2f", "hosted_batch": ".2f", "kept_batch": ".2f", "running_batch": ".1f",
+        "used_batch": ".2f", "mean": ".2f",
+        "hot90_prod": ".3%", "on_hot_prod": ".3%", "hot90_alone": ".3%", "lost_prod": ".4%", "lost_yielding": ".4%",
+        "evictions": ".3f", "refused_prod": ".2%",
+    },
+    {
+        "hosted_prod": "hosted prod", "hosted_batch": "hosted batch", "kept_batch": "batch less lost work",
+        "running_batch": "batch instances a machine", "used_batch": "used by batch", "mean": "mean load",
+        "hot90_prod": "hot minutes with prod", "on_hot_prod": "prod on hot", "hot90_alone": "hot by prod alone",
+        "lost_prod": "prod lost", "lost_yielding": "prod lost, batch yields",
+        "evictions": "evictions an instance-hour", "refused_prod": "prod's first tries refused",
+    },
+    CLASS_RATIOS, "evictions",
+)  # fmt: skip
 STAGES = {"steady": "after the fill", "fill": "the fill alone (an empty fleet flatters)"}
 
 
 def tables(results: Sequence[Result], baseline: str) -> list[Table]:
-    """Return the comparison over all worlds, each family by itself, then the fill; of worlds with batch, by class."""
+    """Return the comparison over all worlds, the figures themselves, each family by itself, then the fill.
+
+    Worlds with batch have figures by class instead, and no table of the fill.
+    """
     families = list(dict.fromkeys(one.family for one in results))
-    worlds = len({(one.family, one.seed) for one in results})
-    if all("hosted" in one.stages.get("steady", ()) for one in results):
-        return class_tables(results, baseline, families, _counted(worlds))
-    found = [
-        ratios(compare(results, baseline), baseline, f"{_counted(worlds)}, {STAGES['steady']}"),
-        absolutes(compare(results, baseline), "the figures themselves, means over the worlds"),
-    ]
-    if len(families) > 1:
-        for family in families:
-            found.append(ratios(compare(results, baseline, family=family), baseline, f"{family}, {STAGES['steady']}"))
-    if any("fill" in one.stages for one in results):
-        found.append(ratios(compare(results, baseline, "fill"), baseline, STAGES["fill"]))
+    count = len({(one.family, one.seed) for one in results})
+    worlds = f"all {count} worlds" if count > 1 else "one world"
+    by_class = all("hosted" in one.stages.get("steady", ()) for one in results)
+    shown = BY_CLASS if by_class else LOAD
+    rows = compare(results, baseline)
+    found = [ratios(rows, baseline, f"{worlds}, {STAGES['steady']}", shown), figures(rows, shown)]
+    for family in families if len(families) > 1 else ():
+        title = family if by_class else f"{family}, {STAGES['steady']}"
+        found.append(ratios(compare(results, baseline, family=family), baseline, title, shown))
+    if any("fill" in one.stages for one in results) and not by_class:
+        found.append(ratios(compare(results, baseline, "fill"), baseline, STAGES["fill"], shown))
     return found
 
 
@@ -59,41 +110,29 @@ def _markdown(one: Table) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _counted(worlds: int) -> str:
-    return f"all {worlds} worlds" if worlds > 1 else "one world"
-
-
-def ratios(rows: Sequence[Row], baseline: str, title: str) -> Table:
+def ratios(rows: Sequence[Row], baseline: str, title: str, shown: Shown) -> Table:
     """Return the table of ratios to the baseline; the baseline's own row has its figures."""
-    formats = FORMATS | _MEMORY
-    shown = (*_SHOWN, *_of_memory(rows))
-    columns = [Column("policy"), *(Column(_HEADINGS.get(name, name), at) for at, name in enumerate(shown))]
-    columns += [Column(_HEADINGS["refused_first"], 2), Column("worlds", 3)]
+    shown = _with_memory(shown, rows)
+    columns = [*shown.columns(shown.compared), Column(shown.headings[shown.beside], 2), Column("worlds", 3)]
     lines = []
     for row in rows:
-        refused = format(row.figures["refused_first"], ".2%")
         if row.policy == baseline:
-            cells = [format(row.figures[name], formats[name]) for name in shown]
+            cells = [shown.cell(row, name) for name in shown.compared]
         else:
-            cells = [str(row.ratios[name]) if name in row.ratios else "-" for name in shown]
-        lines.append([row.policy, *cells, refused, str(row.worlds)])
-    return Table(f"{title}: ratios to {baseline}, 95 % intervals; lower is better", columns, lines)
+            cells = [str(row.ratios[name]) if name in row.ratios else "-" for name in shown.compared]
+        lines.append([row.policy, *cells, shown.cell(row, shown.beside), str(row.worlds)])
+    return Table(f"{title}: ratios to {baseline}, 95 % intervals{shown.note}", columns, lines)
 
 
-def absolutes(rows: Sequence[Row], title: str) -> Table:
+def figures(rows: Sequence[Row], shown: Shown) -> Table:
     """Return the table of the figures themselves."""
-    formats = FORMATS | _of_memory(rows)
-    columns = [Column("policy"), *(Column(_HEADINGS.get(name, name), at) for at, name in enumerate(formats))]
-    lines = [
-        [
-            row.policy,
-            *(format(row.figures[name], how) if name in row.figures else "-" for name, how in formats.items()),
-        ]
-        for row in rows
-    ]
-    return Table(title, columns, lines)
+    shown = _with_memory(shown, rows)
+    lines = [[row.policy, *(shown.cell(row, name) for name in shown.formats)] for row in rows]
+    return Table("the figures themselves, means over the worlds", shown.columns(list(shown.formats)), lines)
 
 
-def _of_memory(rows: Sequence[Row]) -> dict[str, str]:
-    """Return the figures of memory and their formats, where all rows have them."""
-    return _MEMORY if all(name in row.figures for row in rows for name in _MEMORY) else {}
+def _with_memory(shown: Shown, rows: Sequence[Row]) -> Shown:
+    """Return the figures of the load with those of memory, where all rows have them."""
+    if shown is not LOAD or not all(name in row.figures for row in rows for name in MEMORY):
+        return shown
+    return shown._replace(formats={**shown.formats, **MEMORY}, compared=(*shown.compared, *MEMORY))

@@ -1,6 +1,5 @@
 """The worlds of a replay: workloads of any size.
 
-worlds         from a load trace: fleet, arrivals in bursts, lives, loads scaled; one a seed
-batch_stream   adds batch to one
-workload_file  from an ``.npz`` file, by its columns; tables: from a folder of tables
+worlds         from a load trace: fleet, arrivals in bursts, lives, loads scaled; one a seed; batch beside prod
+workload_file  from an ``.npz`` file or a folder of tables; columns: what each column may hold
 """

@@ -10,7 +10,7 @@ import pytest
 from ops.replay.play.contenders import Contenders
 from ops.replay.play.evictions import Evicting
 from ops.replay.play.moves import Moving
-from ops.replay.worlds.batch_stream import with_batch
+from ops.replay.worlds.worlds import with_batch
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile
 from tests.ops.replay.small_worlds import small_world

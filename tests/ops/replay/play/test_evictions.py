@@ -7,10 +7,11 @@ from functools import cache
 
 import numpy as np
 
-from ops.replay.play.evictions import ByAdvice, Spell
+from ops.replay.play.evictions import ByAdvice
 from ops.replay.play.policies import ProfilePolicy
+from ops.replay.play.roles import Spell
 from ops.replay.play.simulation import Outcome, simulate
-from ops.replay.report.class_measures import class_figures, stays
+from ops.replay.report.measures import class_figures, stays
 from ops.replay.workload import Workload
 from scorer.ranking.profiles.profile_file import parse_profile
 from tests.ops.replay.small_worlds import world

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ops.replay.play.lessons import PredictedPeaks, wants_lessons
-from ops.replay.play.policies import Moment, ProfilePolicy
+from ops.replay.play.policies import ProfilePolicy
+from ops.replay.play.roles import Moment
 from ops.replay.play.simulation import Outcome, simulate
 from ops.replay.workload import Workload
 from schemas.resources import CPU, MEMORY

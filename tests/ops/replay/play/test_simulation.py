@@ -1,16 +1,18 @@
-"""The loop: hand-checked worlds of two machines, and laws over small ones."""
+"""The loop: hand-checked worlds of two machines, and laws over small ones; and the queue of those that ask."""
 
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
-from ops.replay.play.policies import Moment, Move, Policy, ProfilePolicy
+from ops.replay.play.policies import ProfilePolicy
 from ops.replay.play.references import BestFitByPeak, Oracle, RandomFeasible
-from ops.replay.play.simulation import Outcome, simulate
+from ops.replay.play.roles import Moment, Move, Policy
+from ops.replay.play.simulation import Outcome, Queue, simulate
 from ops.replay.report.measures import measure, utilization
 from ops.replay.workload import Workload
 from schemas.resources import CPU
@@ -187,3 +189,48 @@ def test_what_is_seen_of_instances_that_use_what_they_ask_is_their_load(seed: in
     outcome = simulate(small, policy, mover=Moving(), observer=look)
     assert len(moments) > 50
     assert len(outcome.moves) > 20
+
+
+ASKS = [(2.0, 1.0, 0, 9), (4.0, 1.0, 0, 9), (1.0, 1.0, 0, 9), (3.0, 1.0, 8, 9)]
+MIXED = world([8.0], ASKS, classes=["batch", "batch", "prod", "free"])
+
+
+def test_prod_asks_first() -> None:
+    """In one minute prod comes before batch, and the earlier before the later."""
+    queue = Queue(MIXED)
+    assert (queue.minute, queue.take()) == (0, [2, 0, 1])
+    queue.ask_again(1, 8)
+    assert (queue.minute, queue.take()) == (8, [1, 3])
+    assert queue.minute == MIXED.minutes
+
+
+def test_an_instance_that_asks_for_more_than_a_refused_one_is_not_ranked() -> None:
+    """A refusal holds for larger instances of its class in that minute, and never for prod."""
+    queue = Queue(MIXED)
+    queue.take()
+    assert not queue.cannot_fit(1)
+    queue.refused(0)
+    assert [queue.cannot_fit(each) for each in range(4)] == [True, True, False, False]
+    queue.ask_again(1, 8)
+    queue.take()
+    assert not queue.cannot_fit(1)
+
+
+def test_a_smaller_one_takes_the_place_of_a_larger_one() -> None:
+    """The least that was refused decides."""
+    queue = Queue(MIXED)
+    queue.take()
+    queue.refused(1)
+    assert [queue.cannot_fit(each) for each in (0, 1)] == [False, True]
+    queue.refused(0)
+    assert [queue.cannot_fit(each) for each in (0, 1)] == [True, True]
+
+
+def test_a_refusal_holds_for_its_kind() -> None:
+    """What is expected of another kind may be less; with labels it holds for no other instance."""
+    kinds = Queue(replace(MIXED, kinds=["a", "b", "a", "a"]))
+    labels = Queue(replace(MIXED, labels=[{}, {}, {}, {}]))
+    for queue in (kinds, labels):
+        queue.take()
+        queue.refused(0)
+        assert not queue.cannot_fit(1)

@@ -15,8 +15,7 @@ from ops.record.figures import pack
 from ops.replay.play.fleet import Fleet
 from ops.replay.play.references import AsRecorded
 from ops.replay.play.simulation import simulate
-from ops.replay.recorded.missing import Missing
-from ops.replay.recorded.recorded import read_recorded
+from ops.replay.recorded.recorded import Missing, read_recorded
 from ops.replay.workload import Workload, WorkloadError
 from schemas.messages.operator import OperatorFacts
 from schemas.resources import CPU

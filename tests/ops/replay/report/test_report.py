@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from ops.replay.report import class_report
 from ops.replay.report.comparison import CLASS_RATIOS, Result
-from ops.replay.report.report import FORMATS, markdown, tables
+from ops.replay.report.report import BY_CLASS, LOAD, markdown, tables
 
 
 def result(policy: str, family: str, hosted: float, *, by_class: bool = True) -> Result:
     """One world of one policy."""
-    figures = dict.fromkeys((*FORMATS, *class_report.FORMATS) if by_class else FORMATS, 0.5)
+    figures = dict.fromkeys((*LOAD.formats, *BY_CLASS.formats) if by_class else LOAD.formats, 0.5)
     return Result(family, 1, policy, False, {"steady": figures | ({"hosted": hosted} if by_class else {})}, 0.0)
 
 

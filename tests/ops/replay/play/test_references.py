@@ -1,8 +1,8 @@
-"""Prod alone, and batch that is known."""
+"""References of worlds with batch: prod alone, and batch that is known."""
 
 from __future__ import annotations
 
-from ops.replay.play.batch_references import KnowingBatch, ProdAlone
+from ops.replay.play.references import KnowingBatch, ProdAlone
 from ops.replay.play.simulation import Outcome, simulate
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.ops.replay.small_worlds import world

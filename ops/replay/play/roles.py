@@ -1,0 +1,111 @@
+"""The roles in a simulation: a policy chooses machines, a mover and an evictor change what runs, at moments.
+
+The simulation knows these alone, and no profile: so it is built on measurements and the ledger's view only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from ops.replay.play.fleet import Fleet
+from ops.replay.play.measuring import Measuring
+from schemas.rpc.request import Request
+from scorer.ledger.view.view import LedgerView
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.profile import Profile
+from scorer.snapshot.snapshot import Snapshot
+
+ROUND_MINUTES = 10
+"""The minutes between two calls of a mover."""
+
+
+@dataclass(eq=False)
+class Moment:
+    """The inputs of a policy; only references may read ``fleet``, the true state."""
+
+    minute: int
+    ledger: LedgerView
+    measuring: Measuring
+    fleet: Fleet
+
+    @property
+    def now_s(self) -> float:
+        """Epoch time."""
+        return self.measuring.now_s(self.minute)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The measurements until now."""
+        return self.measuring.snapshot(self.minute)
+
+    def inputs(self, profile: Profile, kept: Kept) -> RankingInputs:
+        """Return the inputs of a ranking by a profile."""
+        return RankingInputs(self.snapshot, self.ledger, profile, self.now_s, kept)
+
+
+class Policy(Protocol):
+    """Chooses machines."""
+
+    name: str
+    reference: bool
+    """Whether it is shown as a reference, since it uses data that no real policy has."""
+    refusals: Counter[str]
+    """The reasons of refusals, for each instance that of its first one."""
+    learns: bool
+    """Whether it uses learned factors of expected use."""
+    looks_at_instances: bool
+    """Whether it uses the measured usage of each instance."""
+    counts_by_class: bool
+    """Whether each priority class has a sum of its own."""
+
+    @property
+    def profile(self) -> Profile | None:
+        """The profile that it applies; None of a reference that applies none."""
+
+    def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
+        """Return a row for each of some requests that are equal but for their ids, or for the first few of them.
+
+        The caller places those and asks again for the others. The ledger is not changed.
+        """
+
+
+@dataclass(frozen=True)
+class Move:
+    """One running instance to another machine."""
+
+    instance: int
+    row: int
+    """The row of the target."""
+    copy_minutes: float = 0.0
+    """How long the copy takes: both machines carry the instance and the copying."""
+
+
+class Mover(Protocol):
+    """Moves running instances; asked every `ROUND_MINUTES` of simulated time."""
+
+    def moves(self, moment: Moment) -> Sequence[Move]:
+        """Return what moves now."""
+
+
+class Spell(NamedTuple):
+    """A stretch of time of an instance on a machine."""
+
+    instance: int
+    row: int
+    """Of the machine."""
+    first: int
+    last: int
+    """Minutes: on the machine from ``first`` until before ``last``."""
+
+
+class Evictor(Protocol):
+    """Ends running instances before their time."""
+
+    every_minutes: int
+
+    def evictions(self, moment: Moment) -> Sequence[int]:
+        """Return the instances that leave now."""

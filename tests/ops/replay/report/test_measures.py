@@ -1,0 +1,113 @@
+"""Figures by class and of memory, checked by hand; the core-minutes of a world with evictions are in test_evictions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ops.replay.play.policies import ProfilePolicy
+from ops.replay.play.simulation import simulate
+from ops.replay.report.comparison import MEMORY_RATIOS, Result
+from ops.replay.report.measures import class_figures, measure, memory_figures, overlap
+from ops.replay.report.report import BY_CLASS, LOAD, markdown
+from ops.replay.traces.openb import Lives
+from ops.replay.workload import Workload
+from ops.replay.worlds.worlds import Shape, build_world
+from schemas.resources import CPU, MEMORY
+from scorer.ranking.profiles.catalogue import load_profiles
+from tests.ops.replay.small_worlds import small_world, waves, world
+
+INSTANCES = [(5.0, 6.0, 0, 120), (5.0, 6.0, 0, 60)]
+
+
+def figures(classes: list[str], cores: float = 10.0) -> dict[str, float]:
+    """Of prod and batch on one machine for two hours, of which the second is prod's alone."""
+    small = world([cores], INSTANCES, minutes=120, classes=classes)
+    outcome = simulate(small, ProfilePolicy(load_profiles(()).choose("kubernetes")))
+    return dict(class_figures(outcome, 0, 120))
+
+
+def test_what_prod_loses_on_a_hot_machine() -> None:
+    """Twelve cores are asked of ten for an hour: in equal parts prod lacks a sixth of its six, by weight nothing."""
+    found = figures(["prod", "batch"])
+    assert found.keys() == BY_CLASS.formats.keys() - {"mean"}  # all are shown
+    assert found["hot90_prod"] == found["on_hot_prod"] == 0.5
+    assert found["hot90_alone"] == found["lost_yielding"] == 0.0
+    assert found["lost_prod"] == pytest.approx((6 - 5) * 60 / (6 * 120))
+
+
+def test_a_machine_that_prod_makes_hot() -> None:
+    """Both are prod's: nobody yields."""
+    found = figures(["batch", "prod"], cores=10.0)
+    assert found["hot90_prod"] == 0.5
+    assert figures(["free", "prod"]) == found
+
+
+def test_a_world_of_prod_alone_has_no_figures_by_class() -> None:
+    """The figures of such a world are as ever."""
+    assert figures(["prod", "mid"]) == {}
+    small = world([10.0], INSTANCES, minutes=120)
+    assert "hosted" not in measure(simulate(small, ProfilePolicy(load_profiles(()).choose("kubernetes"))))["steady"]
+
+
+def test_a_first_try_that_was_the_last_is_a_refusal() -> None:
+    """An instance that asks shortly before the end asks once."""
+    small = world(
+        [10.0],
+        [(8.0, 1.0, 0, 120), (8.0, 1.0, 118, 9), (1.0, 1.0, 0, 9)],
+        minutes=120,
+        classes=["prod", "prod", "batch"],
+    )
+    outcome = simulate(small, ProfilePolicy(load_profiles(()).choose("kubernetes")))
+    assert outcome.tries.tolist() == [1, 1, 1]
+    assert class_figures(outcome, 0, 120)["refused_prod"] == 0.5
+
+
+def test_two_stretches_have_minutes_in_common() -> None:
+    """None where one ends before the other begins."""
+    assert [int(overlap(first, last, 10, 20)) for first, last in ((0, 10), (5, 15), (12, 14), (25, 30))] == [0, 5, 2, 0]
+
+
+def with_memory(load: float) -> Workload:
+    """A world of three machines whose memory is used as its cores are, to this share."""
+    lives = Lives(np.array([600.0, 1_200.0, 3_600.0]), np.array([1.0, 2.0, 4.0]), np.full(3, 2.0**32))
+    shape = Shape(machines=3, days=1, per_machine=8, memory=True, memory_load=load)
+    return build_world(replace(waves(), memory=waves().cpu), lives, shape, 1)
+
+
+def test_figures_of_memory() -> None:
+    """Two machines of 10 and 20 bytes, four minutes, of which the first is not asked about."""
+    load = np.array([[[9.0] * 4] * 2, [[99.0, 5.0, 9.5, 12.0], [99.0, 10.0, 10.0, 10.0]]])
+    fleet = SimpleNamespace(
+        measured=np.array([CPU, MEMORY]), load=load, capacity=np.array([[10.0, 10.0], [10.0, 20.0]])
+    )
+    found = memory_figures(SimpleNamespace(fleet=fleet), 1, 4)  # type: ignore[arg-type]
+    assert found == pytest.approx({"mem_std": (0.0 + 0.225 + 0.25) / 3, "mem90": 2 / 6, "mem100": 1 / 6})
+    assert tuple(found) == MEMORY_RATIOS
+
+
+def test_a_world_without_memory_has_none() -> None:
+    """And one with memory has them beside the others."""
+    profile = load_profiles(()).choose("kubernetes")
+    assert MEMORY_RATIOS[0] not in measure(simulate(small_world(machines=3), ProfilePolicy(profile)))["steady"]
+    assert set(MEMORY_RATIOS) <= measure(simulate(with_memory(0.6), ProfilePolicy(profile)))["steady"].keys()
+
+
+@pytest.mark.parametrize(("memory", "columns"), [(True, 1), (False, 0)])
+def test_columns_of_memory(memory: bool, columns: int) -> None:
+    """The tables show memory where every result has it."""
+    found = dict.fromkeys(LOAD.formats, 0.1) | (dict.fromkeys(MEMORY_RATIOS, 0.25) if memory else {})
+    results = [Result("f", 1, name, False, {"steady": found}) for name in ("a", "b")]
+    page = markdown(results, "a")
+    assert page.count("memory above 90 %") == 2 * columns
+    assert page.count("25.00%") == 6 * columns
+
+
+def test_the_load_of_memory_is_that_of_the_shape() -> None:
+    """Twice the load is twice the use of every instance that is not cut."""
+    low, high = with_memory(0.2), with_memory(0.4)
+    ratio = np.median(high.usage.scale[MEMORY] / low.usage.scale[MEMORY])
+    assert ratio == pytest.approx(2.0, rel=0.05)
