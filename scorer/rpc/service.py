@@ -26,7 +26,7 @@ from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.inputs import Inputs, Source
 from scorer.rpc.methods.placements import Placements
-from scorer.rpc.methods.update import update
+from scorer.rpc.methods.update import Updates
 from scorer.rpc.query import read_object
 from scorer.wire import Command
 
@@ -61,6 +61,7 @@ class ScorerService:
         self._ledger = ledger
         self._decisions = DecisionLog(names, scorer, decisions_length, decisions_bytes)
         self._placements = Placements(self.inputs, ledger, self._decisions, metrics, attempts_max=attempts_max)
+        self._updates = Updates(self.inputs, ledger)
         self._started_at = clock()
         self._metrics = metrics
         self._marker = Marker(names)
@@ -150,11 +151,7 @@ class ScorerService:
         return transitions.release(self._ledger, self.inputs.follower, read_object(query), _call(query))
 
     def _update(self, query: Query) -> results.UpdateResult:
-        inputs = self.inputs
-        answer = update(
-            self._ledger, inputs.follower, read_object(query), inputs.snapshot, inputs.profiles, inputs.clock(),
-            inputs.kept, _call(query),
-        )  # fmt: skip
+        answer = self._updates.update(read_object(query), _call(query))
         begun = answer.moving and answer.profile  # it was ranked just now
         if (answer.moved_from or begun) and not answer.dry_run:
             self._decisions.note(query, [answer.id], answer)

@@ -1,7 +1,8 @@
-"""The record that an update wants of an instance: what is given changes, the rest stays. Pure."""
+"""What an update asks for: the new record, and the words for what cannot be asked. What is given changes. Pure."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,13 +11,16 @@ import msgspec
 from schemas.resources import RESOURCES
 from schemas.rpc.parameters import Update
 from schemas.rpc.request import CHANGEABLE_FIELDS, InvalidRequest, Quantity, Request, check_rules, read_amount
-from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.instance import Instance, arrival
 from scorer.ledger.record.rules import RULES, as_fields, rules_of
+from scorer.ledger.record.transition import Candidate, Change
 from scorer.ledger.record.units import too_large
 from scorer.ranking.formulas.selectors import check_selectors
+from scorer.rpc.methods.errors import CallError
 
 SIZES = (*RESOURCES, "maxmemory", "limits", "expected", *RULES)
 """The parameters that may go together with a move: where it goes the instance has them from then on."""
+_WITH_A_MOVE = {"id", "machine", "move", "ttl_s", "cancel_move", "profile", "generation", "dry_run"}
 
 
 def changed(old: Instance, asked: Update) -> Instance:
@@ -56,3 +60,71 @@ def _by_resource(name: str, given: Mapping[str, Quantity]) -> tuple[float, ...]:
             raise InvalidRequest(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
     amounts = tuple(read_amount(f"{name}.{r}", given[r]) if r in given else -1.0 for r in RESOURCES)
     return amounts if given else ()
+
+
+def exchanged(change: Change, other: Instance, role: str | None) -> list[Change]:
+    """Return the changes by which two instances exchange roles; only the first when this call did so before."""
+    old, new = change.old, change.new
+    if other.cluster != old.cluster or not old.cluster:
+        raise CallError("FAILED_PRECONDITION", f"{other.id!r} is not of {old.id!r}'s cluster {old.cluster!r}")
+    if other.id == old.id:
+        raise InvalidRequest("swap_role_with: is the instance itself")
+    pair = (old.id, other.id)
+    if old.swap == other.swap == pair if role is None else role == old.role:
+        return [change]
+    if role not in (None, other.role):
+        raise CallError("FAILED_PRECONDITION", f"role: {other.id!r} is {other.role!r}, not {role!r}")
+    anywhere = [Candidate(other.machine, -1)]
+    return [
+        Change(old, msgspec.structs.replace(new, role=other.role, swap=pair), change.candidates),
+        Change(other, msgspec.structs.replace(other, role=old.role, swap=pair), anywhere),
+    ]
+
+
+def check_alone(asked: Update) -> None:
+    """Raise InvalidRequest for a step of a move that would change what no move changes."""
+    if not asked.move and not asked.cancel_move:
+        return
+    if asked.move and asked.cancel_move:
+        raise InvalidRequest("cancel_move: does not go together with move")
+    step = "move" if asked.move else "cancel_move"
+    for name in Update.__struct_fields__:
+        if (
+            name in _WITH_A_MOVE
+            or getattr(asked, name) is None
+            or (name == "swap_role_with" and not asked.swap_role_with)
+        ):
+            continue
+        if asked.cancel_move or name not in SIZES:
+            raise InvalidRequest(f"{name}: does not go together with {step}: update it before or after")
+        if not asked.machine:
+            raise InvalidRequest(f"{name}: goes together with move only when machine says where")
+
+
+def refuse_size(record: Instance) -> None:
+    """Raise CallError where no move begins that could give an instance another size."""
+    if record.moving is None:
+        raise CallError("FAILED_PRECONDITION", f"{record.id!r} is on {record.machine}: update it without move")
+    how = "confirm it there, or update it with cancel_move, first"
+    raise CallError("FAILED_PRECONDITION", f"{moving_words(record)} with other amounts or rules: {how}")
+
+
+def refuse_other_size(old: Instance, new: Instance) -> None:
+    """Raise CallError where something is to change that the move under way changes, too."""
+    if old.moving is not None and old.moving.new is not None and arrival(old) != arrival(new):
+        refuse_size(old)
+
+
+def refuse_while_moving(record: Instance) -> None:
+    """Raise CallError when the instance is moving: it cannot go to another machine at the same time."""
+    if record.moving is not None:
+        how = f"confirm it with machine {record.moving.to}, or update it with cancel_move, first"
+        raise CallError("FAILED_PRECONDITION", f"{moving_words(record)}: {how}")
+
+
+def moving_words(record: Instance) -> str:
+    """Return a sentence that says where a moving instance goes, and until when."""
+    moving = record.moving
+    assert moving is not None
+    until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moving.until))
+    return f"{record.id!r} is moving from {record.machine} to {moving.to} until {until}"

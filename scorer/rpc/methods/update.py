@@ -1,130 +1,218 @@
-"""Update: changes a confirmed instance in one transition; a move is ranked like a placement."""
+"""Update: changes a confirmed instance in one transition, or moves it in two steps; a move is ranked like a placement.
+
+    begun = client.update("db-1", machine="m2", move=True)        # or machine="": the best one
+    ...                                                           # copy it, start it on m2
+    client.confirm("db-1", machine="m2", generation=begun["generation"], move=begun["moving"]["number"])
+
+A move in two steps reserves the target, and frees the source when the instance runs on the target. It may change
+amounts, limits, expected use and rules, too (`scorer.rpc.methods.changes.SIZES`): the target holds the new amounts, the
+source those it had, and the confirmation makes the new ones its own.
+
+Until then the instance is confirmed where it was and holds both machines: its amounts, its ports and its role on both;
+its cluster counts it once, and the choice of the target ignores it. ``moving`` of its record has the target, the times
+of its begin and its end, and the number of the move. What each step does:
+
+| step | the instance | source | target |
+|---|---|---|---|
+| ``confirm`` with ``machine`` = the target | is on the target | freed by the same script; leaves a debit | held |
+| ``ttl_s`` (an hour) is over, or ``update`` with ``cancel_move`` | stays | held | freed |
+| ``release`` | has ended | freed | freed |
+| ``confirm`` without the target | stays, moving | held | held |
+| ``update`` of amounts, ports, role, labels | stays, moving; what grows must have room on both | held | held |
+| ``update`` of amounts, when the move changes some | refused | held | held |
+| ``update`` to another machine, another move | refused | held | held |
+| the same move again, with the same amounts | stays, moving; answered ``repeated`` | held | held |
+
+``generation`` names the reservation of the instance, ``move`` the move: a late ``confirm`` with the number of a move
+that ended by itself does not confirm the next one.
+"""
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 import msgspec
 
 from schemas.rpc.parameters import Update
-from schemas.rpc.request import InvalidRequest, check_labels
+from schemas.rpc.request import check_labels
 from schemas.rpc.results import RankResult, UpdateResult
 from scorer.ledger.record.as_request import as_request
-from scorer.ledger.record.instance import Instance, machines_of
-from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, Change
-from scorer.ledger.store.follower import Follower
+from scorer.ledger.record.instance import Instance, machines_of, with_arrival
+from scorer.ledger.record.limits import Limit, one_to_a_port
+from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, Change, Transition
 from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.overlay import Overlay
+from scorer.placement.offers.limits import limits, of_growth
 from scorer.placement.offers.offer import expected_change
 from scorer.placement.offers.placement import Conflict
-from scorer.ranking.machines.kept import Kept
-from scorer.ranking.profiles.catalogue import Profiles
-from scorer.rpc.methods.changes import changed
+from scorer.ranking.explanation import explain
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.rank import rank
+from scorer.rpc.methods.changes import (
+    changed,
+    check_alone,
+    exchanged,
+    moving_words,
+    refuse_other_size,
+    refuse_size,
+    refuse_while_moving,
+)
 from scorer.rpc.methods.errors import CallError
-from scorer.rpc.methods.move import limits_of_growth, targets
-from scorer.rpc.methods.moving import begin_move, cancel_move, check_alone, refuse_other_size, refuse_while_moving
+from scorer.rpc.methods.inputs import Inputs
 from scorer.rpc.methods.records import answer_to, confirmed, other_generation, with_terms
 from scorer.rpc.query import read_params
-from scorer.snapshot.snapshot import Snapshot
 
 ATTEMPTS_MAX = 10
+_TARGETS = 8
+"""Machines that are given to the script, best first."""
 
 
-def update(
-    ledger: Ledger,
-    follower: Follower,
-    params: dict[str, Any],
-    snapshot: Snapshot,
-    profiles: Profiles,
-    now_s: float,
-    kept: Kept | None = None,
-    call: Call = NO_QUERY,
-) -> UpdateResult:
-    """Move, resize or change the role of a confirmed instance.
+class Updates:
+    """Does the method ``update``, on the current inputs.
 
-    A move and a growth are checked like a placement; a change of role is a fact and is not refused. The answer to a
-    move has the terms of the ranking that chose the machine, as that of `place`. A move is done at once; with ``move``
-    it has two steps (`scorer.rpc.methods.moving`).
+    Each kind of update is one attempt: it returns the answer, or None when another scorer changed the instance or its
+    machines meanwhile. Then it is made again.
     """
-    asked: Update = read_params(Update, params)
-    check_labels(asked.labels or {})
-    if asked.move or asked.cancel_move:
+
+    def __init__(self, inputs: Inputs, ledger: Ledger) -> None:
+        self._inputs = inputs
+        self._ledger = ledger
+        self._follower = inputs.follower
+
+    def update(self, params: dict[str, Any], call: Call = NO_QUERY) -> UpdateResult:
+        """Move, resize or change the role of a confirmed instance; begin or cancel a move.
+
+        A move and a growth are checked like a placement; a change of role is a fact and is not refused. The answer to a
+        move has the terms of the ranking that chose the machine, as that of `place`.
+        """
+        asked: Update = read_params(Update, params)
+        check_labels(asked.labels or {})
         check_alone(asked)
-    if ledger.acted("update", asked.id, call):  # it is not done again, even if the instance has changed since
-        old = confirmed(ledger, follower, asked.id)
-        transition = ledger.update([Change(old, old, [])], generation=asked.generation, call=call)
-        follower.absorb(transition)
-        return answer_to(UpdateResult, transition, asked.id, "update", asked.dry_run)
-    if asked.move:
-        return begin_move(ledger, follower, asked, snapshot, profiles, now_s, kept, call)
-    if asked.cancel_move:
-        return cancel_move(ledger, follower, asked, call)
-    for _ in range(ATTEMPTS_MAX):
-        old = confirmed(ledger, follower, asked.id)
-        if asked.generation is not None and old.generation != asked.generation:
-            raise CallError("FAILED_PRECONDITION", other_generation(old))
-        at = follower.change
-        other = confirmed(ledger, follower, asked.swap_role_with) if asked.swap_role_with else None
-        change, terms = _change(old, asked, other, follower, snapshot, profiles, now_s, kept)
-        known = expected_change(at, as_request(change.new)) if terms else -1
-        changes = _swap(change, other, asked.role) if other is not None else [change]
-        if all(_same(change) for change in changes):
+        if acted := self._ledger.acted("update", asked.id, call):
+            attempt = self._unchanged  # it is not done again, even if the instance has changed since
+        elif asked.move:
+            attempt = self._begin_move
+        else:
+            attempt = self._cancel_move if asked.cancel_move else self._change
+        for _ in range(ATTEMPTS_MAX):
+            old = confirmed(self._ledger, self._follower, asked.id)
+            if not acted and asked.generation is not None and old.generation != asked.generation:
+                raise CallError("FAILED_PRECONDITION", other_generation(old))
+            if (answer := attempt(old, asked, call)) is not None:
+                return answer
+        raise Conflict(f"{asked.id!r} was changed by others {ATTEMPTS_MAX} times")
+
+    def _change(self, old: Instance, asked: Update, call: Call) -> UpdateResult | None:
+        """Change an instance, or move it at once."""
+        other = confirmed(self._ledger, self._follower, asked.swap_role_with) if asked.swap_role_with else None
+        new, expected, terms = changed(old, asked), -1, None
+        refuse_other_size(old, new)
+        if asked.machine is None or asked.machine == old.machine:
+            held = machines_of(old)
+            candidates = [Candidate(at, -1, self._limits_of_growth(old, new, at, asked.profile)) for at in held]
+        else:
+            refuse_while_moving(old)
+            expected = expected_change(self._follower.change, as_request(new))
+            candidates, terms = self._targets(old, new, asked, other)
+        change = Change(old, new, candidates)
+        changes = [change] if other is None else exchanged(change, other, asked.role)
+        if all(one.candidates[0].machine == one.old.machine and one.old == one.new for one in changes):
             changes = [Change(old, old, [])]
-        transition = ledger.update(
-            changes, generation=asked.generation, expected_change=known, call=call, dry_run=asked.dry_run
+        transition = self._ledger.update(
+            changes, generation=asked.generation, expected_change=expected, call=call, dry_run=asked.dry_run
         )
-        follower.absorb(transition)
-        kind, reasons = transition.outcomes[0].kind, transition.outcomes[0].reasons
-        if kind == "stale" or (kind == "conflict" and CHANGED in reasons):
-            continue
-        if kind == "conflict":
-            reason = ", ".join(dict.fromkeys(reasons))
-            raise CallError("RESOURCE_EXHAUSTED", f"{asked.id!r} cannot be updated: {reason}")
-        answer = answer_to(UpdateResult, transition, asked.id, "update", asked.dry_run)
-        if terms is None or kind == "repeat" or answer.machine == old.machine:
+        answer = self._answer(transition, asked)
+        if answer is None or terms is None or answer.repeated or answer.machine == old.machine:
             return answer
         return with_terms(answer, terms, old.machine)
-    raise Conflict(f"{asked.id!r} was changed by others {ATTEMPTS_MAX} times")
 
+    def _begin_move(self, old: Instance, asked: Update, call: Call) -> UpdateResult | None:
+        """Reserve the target of a move."""
+        if old.moving is not None and asked.machine not in (None, "", old.moving.to):
+            refuse_while_moving(old)
+        there = with_arrival(old)
+        new = changed(there, asked)
+        if old.moving is not None or asked.machine == old.machine:
+            if new != there:
+                refuse_size(old)
+            return self._unchanged(old, asked, call)
+        expected = expected_change(self._follower.change, as_request(new))
+        candidates, terms = self._targets(old, new, asked)
+        better = list(takewhile(lambda one: one.machine != old.machine, candidates))
+        if not better:
+            return self._unchanged(old, asked, call)
+        transition = self._ledger.begin_move(
+            old, better, asked.ttl_s, new=None if new == old else new, generation=asked.generation,
+            expected_change=expected, call=call, dry_run=asked.dry_run,
+        )  # fmt: skip
+        answer = self._answer(transition, asked)
+        return None if answer is None else with_terms(answer, terms)
 
-def _change(
-    old: Instance, asked: Update, other: Instance | None, follower: Follower, snapshot: Snapshot, profiles: Profiles,
-    now_s: float, kept: Kept | None,
-) -> tuple[Change, RankResult | None]:  # fmt: skip
-    """Return the change, and the explained ranking when the instance moves."""
-    new = changed(old, asked)
-    if old.moving is not None and old.moving.new is not None:
-        refuse_other_size(old, new)
-    if asked.machine is None or asked.machine == old.machine:
-        stays = [
-            Candidate(at, -1, limits_of_growth(old, new, at, asked.profile, follower, snapshot, profiles, now_s, kept))
-            for at in machines_of(old)
-        ]
-        return Change(old, new, stays), None
-    refuse_while_moving(old)
-    candidates, terms = targets(
-        old, new, asked.machine, asked.profile, other, follower, snapshot, profiles, now_s, kept
-    )
-    return Change(old, new, candidates), terms
+    def _cancel_move(self, old: Instance, asked: Update, call: Call) -> UpdateResult | None:
+        """Free the target of a move; an instance that is not moving stays as it is: answered ``repeated``."""
+        if old.moving is not None and asked.machine not in (None, "", old.moving.to):
+            raise CallError("FAILED_PRECONDITION", f"{moving_words(old)}, not to {asked.machine}")
+        transition = self._ledger.cancel_move(old, generation=asked.generation, call=call, dry_run=asked.dry_run)
+        return self._answer(transition, asked)
 
+    def _unchanged(self, old: Instance, asked: Update, call: Call) -> UpdateResult | None:
+        """Answer ``repeated``, unless the instance has ended."""
+        transition = self._ledger.update(
+            [Change(old, old, [])], generation=asked.generation, call=call, dry_run=asked.dry_run
+        )
+        return self._answer(transition, asked)
 
-def _swap(change: Change, other: Instance, role: str | None) -> list[Change]:
-    """Return the changes by which two instances exchange roles; only the first when this call did so before."""
-    old, new = change.old, change.new
-    if other.cluster != old.cluster or not old.cluster:
-        raise CallError("FAILED_PRECONDITION", f"{other.id!r} is not of {old.id!r}'s cluster {old.cluster!r}")
-    if other.id == old.id:
-        raise InvalidRequest("swap_role_with: is the instance itself")
-    pair = (old.id, other.id)
-    if old.swap == other.swap == pair if role is None else role == old.role:
-        return [change]
-    if role not in (None, other.role):
-        raise CallError("FAILED_PRECONDITION", f"role: {other.id!r} is {other.role!r}, not {role!r}")
-    anywhere = [Candidate(other.machine, -1)]
-    return [
-        Change(old, msgspec.structs.replace(new, role=other.role, swap=pair), change.candidates),
-        Change(other, msgspec.structs.replace(other, role=old.role, swap=pair), anywhere),
-    ]
+    def _answer(self, transition: Transition, asked: Update) -> UpdateResult | None:
+        """Return the answer to an attempt; None when it has to be made again."""
+        self._follower.absorb(transition)
+        kind, reasons = transition.outcomes[0].kind, transition.outcomes[0].reasons
+        if kind in ("stale", "moving") or (kind == "conflict" and CHANGED in reasons):
+            return None
+        if kind == "conflict":
+            done, reason = "moved" if asked.move else "updated", ", ".join(dict.fromkeys(reasons))
+            raise CallError("RESOURCE_EXHAUSTED", f"{asked.id!r} cannot be {done}: {reason}")
+        step = "move" if asked.move else "cancel a move of" if asked.cancel_move else "update"
+        return answer_to(UpdateResult, transition, asked.id, step, asked.dry_run)
 
+    def _limits_of_growth(self, old: Instance, new: Instance, machine: str, profile: str) -> tuple[Limit, ...]:
+        """Return the limits on the amounts that grow, on a machine that the instance holds."""
+        grows = any((b or 0.0) > (a or 0.0) for a, b in zip(old.amounts, new.amounts, strict=True))
+        if not grows and new.maxmemory <= old.maxmemory:
+            return of_growth(one_to_a_port(new.ports), old, new)
+        row = self._inputs.snapshot.roster.index.get(machine)
+        if row is None:
+            raise CallError("RESOURCE_EXHAUSTED", f"machine {machine!r} is not known: its limits cannot be checked")
+        request = as_request(new, machine)
+        ranking = rank(request, self._ranking(profile))
+        return of_growth(limits(ranking, [row], request)[0], old, new)
 
-def _same(change: Change) -> bool:
-    return change.candidates[0].machine == change.old.machine and change.old == change.new
+    def _targets(
+        self, old: Instance, new: Instance, asked: Update, other: Instance | None = None
+    ) -> tuple[list[Candidate], RankResult]:
+        """Return the machines that an instance may move to, best first, and the explained ranking.
+
+        The ranking is made as if the instance were not placed. ``other``: the instance whose role it may arrive with.
+        Raises CallError when there is no machine.
+        """
+        request = as_request(new, asked.machine or "")
+        inputs = self._ranking(asked.profile)
+        ranking = rank(request, inputs.on(Overlay(inputs.ledger, without=[old.id])))
+        rows = [int(row) for row in ranking.best(_TARGETS)]
+        terms = explain.answer(ranking)
+        candidates = []
+        for row in rows:
+            name = ranking.machines.name(row)
+            if asked.machine and name != asked.machine:
+                continue
+            (allowed,) = limits(ranking, [row], request)
+            if other is not None:
+                allowed += limits(ranking, [row], msgspec.structs.replace(request, role=other.role))[0]
+            candidates.append(Candidate(name, self._follower.version(name), allowed))
+        if not candidates:
+            why = "none of that name fits" if rows else terms.summary
+            raise CallError("RESOURCE_EXHAUSTED", f"no machine for {old.id!r}: {why}")
+        return candidates, terms
+
+    def _ranking(self, profile: str) -> RankingInputs:
+        return self._inputs.ranking(self._inputs.profiles.choose(profile))

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from schemas.resources import RESOURCES
+from scorer.ledger.record.transition import Outcome, Transition
 from scorer.rpc.methods.errors import CallError
+from scorer.rpc.methods.update import ATTEMPTS_MAX
 from tests.scorer.fleets import fleet, machine
-from tests.scorer.rpc.test_results import Scorer
+from tests.scorer.rpc.test_results import Model, Scorer
 
 
 def scorer_with(**request: Any) -> Scorer:
@@ -73,6 +75,35 @@ def test_the_confirmation_of_a_move_whose_instance_ended_says_so() -> None:
     scorer.ask("update", id="a", machine="m1", move=True)
     scorer.ask("release", id="a")
     assert "'a' was released at" in words(scorer, "confirm", id="a", machine="m1")
+
+
+@pytest.mark.parametrize(
+    ("step", "params"),
+    [
+        pytest.param("update", {"cpu": 2}, id="a change"),
+        pytest.param("update", {"machine": "m0", "move": True}, id="a move to where it is"),
+        pytest.param("begin_move", {"machine": "m1", "move": True}, id="a move"),
+        pytest.param("cancel_move", {"cancel_move": True}, id="a cancelled move"),
+    ],
+)
+def test_what_another_scorer_changed_meanwhile_is_tried_again(
+    step: str, params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record is read again, a few times."""
+    scorer = scorer_with()
+    carry_out = getattr(Model, step)
+    for refusals in (ATTEMPTS_MAX, 3):
+        follower = scorer.service.inputs.follower
+        left = [Transition(follower.epoch, follower.change, [], [Outcome("stale")])] * refusals
+
+        def carried_out(*given: Any, left: list[Transition] = left, **more: Any) -> Transition:
+            return left.pop() if left else carry_out(*given, **more)
+
+        monkeypatch.setattr(Model, step, carried_out)
+        if refusals < ATTEMPTS_MAX:
+            assert scorer.ask("update", id="a", **params)["machine"] == "m0"
+        else:
+            assert words(scorer, "update", id="a", **params) == "'a' was changed by others 10 times"
 
 
 def test_a_move_is_cancelled_once() -> None:
