@@ -5,19 +5,20 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-import time
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass
 
 from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.signals import handle_signals
+from schemas.process.version import product_version
 from scorer.background.checker import Checker, PacedWire
 from scorer.background.heartbeat import Heartbeat
 from scorer.background.learner import Learner
 from scorer.background.refresher import Refresher
 from scorer.background.sweeper import Sweeper
+from scorer.background_thread import BackgroundThread
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.live_fleet import refuse_modes
@@ -25,10 +26,11 @@ from scorer.live.loader import Loader
 from scorer.metrics import Metrics
 from scorer.ranking.profiles.catalogue import Profiles, load_profiles
 from scorer.ranking.profiles.profile import ProfileError
-from scorer.ranking.rank import warm
 from scorer.rpc.loop import Rpc
+from scorer.rpc.methods.inputs import Inputs
 from scorer.rpc.service import METHODS, ScorerService
 from scorer.settings import ScorerSettings
+from scorer.snapshot.latest import Latest
 from scorer.wire import Wire
 
 log = logging.getLogger("windward.scorer")
@@ -54,48 +56,14 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def run(settings: ScorerSettings, profiles: Profiles) -> int:
-    """Build the parts, run the loop until a signal, close everything."""
+    """Run the loop until a signal; close everything."""
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    names, scorer, metrics = settings.names, settings.scorer, Metrics(own_version(), METHODS)
-    arguments, ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
-    wire = Wire(arguments)
-    same_server = arguments == ledger_arguments
     refuse_modes(settings)
-
-    def ledger(on: Wire) -> Ledger:
-        return Ledger(on, names, **settings.ledger_bounds())
-
-    own_ledger = ledger(wire if same_server else Wire(ledger_arguments))
-    follower = Follower(own_ledger)
-    refresh_wire = Wire(arguments)
-    refresher = Refresher(Loader(refresh_wire, names, facts_s=FACTS_S), refresh_wire, metrics, settings.refresh_s)
-    service = ScorerService(
-        names=names, scorer=scorer, version=own_version(), follower=follower, ledger=own_ledger,
-        source=refresher, profiles=profiles, metrics=metrics, same_server=same_server,
-        attempts_max=settings.attempts_max, decisions_length=settings.decisions_length,
-        decisions_bytes=settings.decisions_bytes,
-    )  # fmt: skip
-    refresher.warm = lambda snapshot: warm(snapshot, service.inputs.profiles.choose(), time.time(), service.inputs.kept)
-    rpc = Rpc(
-        wire, names, scorer, service, metrics,
-        queue_length_max=settings.queue_length_max, drain_max=settings.drain_max,
-    )  # fmt: skip
-    heartbeat = Heartbeat(
-        Wire(arguments), names, scorer, metrics, heartbeat_s=settings.heartbeat_s, silent_s=settings.silent_s
-    )
-    sweeper = Sweeper(ledger(Wire(ledger_arguments)), metrics)
-    checker = Checker(
-        ledger(Wire(ledger_arguments)), ledger(PacedWire(ledger_arguments)), scorer, metrics, settings.ledger_check_s
-    )
-    checker.tell = lambda found: setattr(service, "checked", found)
-    learner = Learner(
-        ledger(Wire(ledger_arguments)), Wire(arguments), names, scorer, lambda: refresher.latest,
-        settings.learn_s or 1.0,
-    )  # fmt: skip
-    stop = threading.Event()
+    parts = build(settings, profiles)
+    stop, inputs, scorer = threading.Event(), parts.inputs, settings.scorer
 
     def read_again() -> None:
-        service.inputs.profiles = load_profiles(settings.profiles, settings.profile)
+        inputs.profiles = load_profiles(settings.profiles, settings.profile)
         log.info("scorer.profiles.reloaded")
 
     def refused(error: Exception) -> None:
@@ -105,35 +73,70 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
     pages = None
     if settings.metrics_port:
         pages = serve_pages(
-            metrics.registry,
+            inputs.metrics.registry,
             settings.metrics_host,
             settings.metrics_port,
-            lambda: (service.inputs.ready, {"scorer": scorer, "degraded": service.inputs.degraded}),
+            lambda: (inputs.ready, {"scorer": scorer, "degraded": inputs.degraded}),
         )
-    log.info("scorer.start", extra={"values": {"scorer": scorer, "profile": settings.profile, "prefix": names.prefix}})
+    values = {"scorer": scorer, "profile": settings.profile, "prefix": settings.names.prefix}
+    log.info("scorer.start", extra={"values": values})
     try:
-        refresher.look()
-        for thread in (heartbeat, refresher, sweeper, checker):
+        parts.refresher.look()
+        for thread in parts.background:
             thread.start()
-        if settings.learn_s:
-            learner.start()
-        rpc.run(stop)
+        parts.rpc.run(stop)
     finally:
-        for part in (learner, checker, refresher, sweeper, heartbeat):
-            part.stop()
-        wire.close()
+        for thread in reversed(parts.background):
+            thread.stop()
+        parts.wire.close()
         if pages is not None:
             pages.stop()
     log.info("scorer.stop", extra={"values": {"scorer": scorer}})
     return 0
 
 
-def own_version() -> str:
-    """Return this package's version."""
-    try:
-        return version("windward")
-    except PackageNotFoundError:
-        return "unknown"
+@dataclass(frozen=True)
+class Parts:
+    """What a scorer consists of, not yet running."""
+
+    wire: Wire
+    """The connection of the loop."""
+    rpc: Rpc
+    inputs: Inputs
+    refresher: Refresher
+    background: tuple[BackgroundThread, ...]
+    """In the order in which they are started."""
+
+
+def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
+    """Build the parts of a scorer; nothing connects yet.
+
+    Each thread has connections of its own. The loop and its ledger share one where both are on one server.
+    """
+    arguments, ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
+    same_server = arguments == ledger_arguments
+
+    def ledger_on(wire: Wire) -> Ledger:
+        return Ledger(wire, settings.names, **settings.ledger_bounds())
+
+    wire, metrics, latest = Wire(arguments), Metrics(product_version(), METHODS), Latest()
+    ledger = ledger_on(wire if same_server else Wire(ledger_arguments))
+    inputs = Inputs(Follower(ledger), latest, profiles, metrics, same_server)
+    loader = Loader(Wire(arguments), settings.names, facts_s=FACTS_S)
+    refresher = Refresher(loader, latest, inputs.warm, metrics, settings.refresh_s)
+    paced = ledger_on(PacedWire(ledger_arguments))
+    checker = Checker(ledger_on(Wire(ledger_arguments)), paced, settings.scorer, metrics, settings.ledger_check_s)
+    background: list[BackgroundThread] = [
+        Heartbeat(Wire(arguments), metrics, settings),
+        refresher,
+        Sweeper(ledger_on(Wire(ledger_arguments)), metrics),
+        checker,
+    ]
+    if settings.learn_s:
+        learns = ledger_on(Wire(ledger_arguments))
+        background.append(Learner(learns, Wire(arguments), lambda: latest.snapshot, settings))
+    service = ScorerService(settings, inputs, ledger, lambda: checker.found)
+    return Parts(wire, Rpc(wire, service, metrics, settings), inputs, refresher, tuple(background))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ times as long a pause after each, so that queries are answered meanwhile.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import msgspec
 import redis
 
+from scorer.background_thread import BackgroundThread
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.check import Check, Checked
 from scorer.ledger.store.lease import Lease
@@ -80,31 +80,30 @@ class PacedWire(Wire):
             self._answered_s = time.thread_time()
 
 
-class Checker(threading.Thread):
+class Checker(BackgroundThread):
     """Checks under the lease `check`; does not check while another scorer holds the lease.
 
     ``every_s`` is the time between two checks by any scorer; 0: only when a scorer starts. ``paced`` is the same
-    ledger over a second connection, a `PacedWire`. ``tell`` is called with what the last check found.
+    ledger over a second connection, a `PacedWire`.
     """
 
     def __init__(self, ledger: Ledger, paced: Ledger, scorer: str, metrics: Metrics, every_s: float) -> None:
-        super().__init__(name="checker", daemon=True)
+        super().__init__("checker", ledger.wire, paced.wire)
         self._paced = paced
         if isinstance(paced.wire, PacedWire):
             paced.wire.pause = self._pause
-        self._wire = ledger.wire
         self._lease = Lease(ledger, "check", scorer, _LEASE_S)
         self._last = LastCheck(ledger)
         self._metrics = metrics
         self._every_s = every_s
         self._renewed_s = 0.0
-        self._stop_event = threading.Event()
-        self.tell: Callable[[dict[str, Any]], None] = lambda found: None
+        self.found: dict[str, int] | None = None
+        """What the last check by any scorer found; None while nothing is known."""
 
     def run(self) -> None:
         """Check now, then when it is due, until `stop`."""
         at_start, wait_s = True, _WAIT_S
-        while not self._stop_event.wait(wait_s):
+        while not self.stopping.wait(wait_s):
             wait_s = _LOOK_S
             try:
                 self._turn(at_start)
@@ -125,7 +124,7 @@ class Checker(threading.Thread):
             self._lease.give_up()
         if told is not None:
             self._metrics.differences.set(told["differences"])
-            self.tell(told)
+            self.found = told
 
     def _check(self) -> dict[str, int]:
         found = Check(self._paced).run()
@@ -139,17 +138,9 @@ class Checker(threading.Thread):
 
     def _pause(self, worked_s: float) -> None:
         """Wait, so that the thread of the queries can run; renew the lease."""
-        if self._stop_event.wait(min(_PAUSES * worked_s, _PAUSE_S_MAX)):
+        if self.stopping.wait(min(_PAUSES * worked_s, _PAUSE_S_MAX)):
             raise redis.ConnectionError("the scorer stops")
         if time.monotonic() > self._renewed_s + _RENEW_S:
             self._renewed_s = time.monotonic()
             if self._lease.take() is None:
                 raise PermissionError("another check has begun")
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._stop_event.set()
-        if self.is_alive():
-            self.join(timeout=10)
-        self._wire.close()
-        self._paced.wire.close()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Sequence
+from contextlib import suppress
 
 import redis
 
-from schemas.names import Names
+from scorer.background_thread import BackgroundThread
 from scorer.metrics import Metrics
+from scorer.settings import ScorerSettings
 from scorer.wire import AWAY, Wire
 
 log = logging.getLogger("windward.scorer")
@@ -18,20 +19,17 @@ _REMEMBERED_S = 3600.0
 """A scorer without a heartbeat for so long is removed from the list."""
 
 
-class Heartbeat(threading.Thread):
+class Heartbeat(BackgroundThread):
     """Every ``heartbeat_s``: writes a heartbeat, and returns to the queue the queries that dead scorers had claimed."""
 
-    def __init__(
-        self, wire: Wire, names: Names, scorer: str, metrics: Metrics, *, heartbeat_s: float, silent_s: float
-    ) -> None:
-        super().__init__(name="heartbeat", daemon=True)
+    def __init__(self, wire: Wire, metrics: Metrics, settings: ScorerSettings) -> None:
+        super().__init__("heartbeat", wire)
         self._wire = wire
-        self._names = names
-        self._scorer = scorer
+        self._names = settings.names
+        self._scorer = settings.scorer
         self._metrics = metrics
-        self._heartbeat_s = heartbeat_s
-        self._silent_s = silent_s
-        self._stop_event = threading.Event()
+        self._heartbeat_s = settings.heartbeat_s
+        self._silent_s = settings.silent_s
 
     def beat(self) -> None:
         """Write one heartbeat, and return the queries of silent scorers to the queue.
@@ -64,23 +62,14 @@ class Heartbeat(threading.Thread):
                 log.warning("scorer.query.returned", extra={"values": {"silent": name}})
 
     def run(self) -> None:
-        """Beat until `stop`."""
-        while not self._stop_event.is_set():
+        """Beat until `stop`, then take the name off the list."""
+        while not self.stopping.is_set():
             try:
                 self.beat()
             except AWAY:
                 pass
             except redis.ResponseError as error:
                 log.warning("scorer.heartbeat.refused", extra={"values": {"error": str(error)}})
-            self._stop_event.wait(self._heartbeat_s)
-
-    def stop(self) -> None:
-        """End the thread and take the name off the list."""
-        self._stop_event.set()
-        self.join(timeout=10)
-        try:
+            self.stopping.wait(self._heartbeat_s)
+        with suppress(*AWAY, redis.ResponseError):
             self._wire.one("ZREM", self._names.scorers, self._scorer)
-        except (*AWAY, redis.ResponseError):
-            pass
-        finally:
-            self._wire.close()

@@ -8,54 +8,47 @@ so that they share no reading.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 
 import msgspec
 import redis
 
-from schemas.names import Names
 from schemas.tables.learned import Learned, read_learned
 from scorer.background.predictor import LOOK_S, Predictor
+from scorer.background_thread import BackgroundThread
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.estimates.learning import KINDS_MAX, Observation, learn, observe
+from scorer.settings import ScorerSettings
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY, Wire
 
 log = logging.getLogger("windward.scorer")
 
 
-class Learner(threading.Thread):
+class Learner(BackgroundThread):
     """Observes every ``learn_s``, and for the predictor every minute; holds the lease for three times ``learn_s``."""
 
     def __init__(
-        self,
-        ledger: Ledger,
-        wire: Wire,
-        names: Names,
-        scorer: str,
-        snapshot: Callable[[], Snapshot | None],
-        learn_s: float,
+        self, ledger: Ledger, wire: Wire, snapshot: Callable[[], Snapshot | None], settings: ScorerSettings
     ) -> None:
-        super().__init__(name="learner", daemon=True)
-        self._ledger, self._wire, self._key, self._scorer = ledger, wire, names.learned, scorer
-        self._lease = Lease(ledger, "learn", scorer, 3 * learn_s)
+        super().__init__("learner", ledger.wire, wire)
+        self._ledger, self._wire, self._key = ledger, wire, settings.names.learned
+        self._scorer, self._learn_s = settings.scorer, settings.learn_s
+        self._lease = Lease(ledger, "learn", self._scorer, 3 * self._learn_s)
         self._snapshot = snapshot
-        self._learn_s = learn_s
         self._follower: Follower | None = None
-        self._predictor = Predictor(wire, names)
+        self._predictor = Predictor(wire, settings.names)
         self._first: Observation | None = None
         self._first_at = self._observed_at = 0.0
-        self._stop_event = threading.Event()
 
     def run(self) -> None:
         """Look until `stop`."""
-        while not self._stop_event.wait(min(self._learn_s, LOOK_S)):
+        while not self.stopping.wait(min(self._learn_s, LOOK_S)):
             try:
                 self.look(time.time())
             except (*AWAY, UnknownFormat):  # the follower of the decisions reports these
@@ -104,11 +97,3 @@ class Learner(threading.Thread):
         log.info("scorer.learned", extra={"values": {"version": found.version, "factors": found.factors}})
         self._first, self._first_at = seen, now_s
         return found
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._stop_event.set()
-        if self.is_alive():
-            self.join(timeout=10)
-        self._ledger.wire.close()
-        self._wire.close()

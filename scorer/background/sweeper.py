@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import threading
 
 import redis
 
+from scorer.background_thread import BackgroundThread
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
@@ -17,18 +17,17 @@ log = logging.getLogger("windward.scorer")
 _SWEEP_S = 1.0
 
 
-class Sweeper(threading.Thread):
+class Sweeper(BackgroundThread):
     """Expires what is due, every second. Each transition does so, too; this thread is for times without any."""
 
     def __init__(self, ledger: Ledger, metrics: Metrics) -> None:
-        super().__init__(name="sweeper", daemon=True)
+        super().__init__("sweeper", ledger.wire)
         self._ledger = ledger
         self._metrics = metrics
-        self._stop_event = threading.Event()
 
     def run(self) -> None:
         """Sweep every second until `stop`."""
-        while not self._stop_event.wait(_SWEEP_S):
+        while not self.stopping.wait(_SWEEP_S):
             try:
                 while (count := self._ledger.expire().count) >= 1000:
                     self._metrics.expiries.inc(count)
@@ -37,9 +36,3 @@ class Sweeper(threading.Thread):
                 continue
             except redis.ResponseError as error:
                 log.warning("scorer.sweep.refused", extra={"values": {"error": str(error)}})
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._stop_event.set()
-        self.join(timeout=10)
-        self._ledger.wire.close()

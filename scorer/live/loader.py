@@ -41,7 +41,7 @@ class Loader:
     def __init__(self, wire: Wire, names: Names, *, facts_s: float = 0.0) -> None:
         self._facts_s = facts_s
         self._facts_read_at = -math.inf
-        self._wire = wire
+        self.wire = wire
         self._names = names
         self._stored_count: bytes | None = None
         self._partitions = 0
@@ -106,7 +106,7 @@ class Loader:
         return self._partitions
 
     def _ask(self, *commands: Command) -> list[Any]:
-        answers = self._wire.ask(commands) if commands else []
+        answers = self.wire.ask(commands) if commands else []
         for answer in answers:
             if isinstance(answer, redis.ResponseError):
                 raise redis.ConnectionError(f"windows: {answer}")
@@ -159,7 +159,7 @@ class Loader:
     def _read_learned(self) -> bool:
         """Read the learned value and the predicted peaks; a user that may not read them has none."""
         asked = [("GET", self._names.learned), ("GETRANGE", self._names.predicted, 0, HEAD_BYTES - 1)]
-        raw, head = (None if isinstance(one, redis.ResponseError) else one for one in self._wire.ask(asked))
+        raw, head = (None if isinstance(one, redis.ResponseError) else one for one in self.wire.ask(asked))
         changed = self._read_predicted(head or b"")
         if raw == self._learned_raw:
             return changed
@@ -172,7 +172,7 @@ class Loader:
         if head == self._predicted_head:
             return False
         self._predicted_head = head
-        (raw,) = self._wire.ask([("GET", self._names.predicted)]) if head else (None,)
+        (raw,) = self.wire.ask([("GET", self._names.predicted)]) if head else (None,)
         self._predicted = None if isinstance(raw, redis.ResponseError) else raw
         return True
 

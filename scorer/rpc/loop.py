@@ -27,13 +27,13 @@ from typing import Any
 import msgspec
 import redis
 
-from schemas.names import Names
 from schemas.rpc.envelope import DEADLINE_MAX_S, DEADLINE_S, REPLY_TTL_S, Query, Reply
 from scorer.metrics import Metrics
 from scorer.rpc.interface import Service
 from scorer.rpc.long import LATER
 from scorer.rpc.query import read_query, refusal
 from scorer.rpc.replies import Replies
+from scorer.settings import ScorerSettings
 from scorer.wire import AWAY, Command, Wire
 
 log = logging.getLogger("windward.scorer")
@@ -48,28 +48,18 @@ _encode = msgspec.json.Encoder().encode
 class Rpc:
     """The loop of one scorer. `run` returns when ``stop`` is set and every taken query has its answer."""
 
-    def __init__(
-        self,
-        wire: Wire,
-        names: Names,
-        scorer: str,
-        service: Service,
-        metrics: Metrics,
-        *,
-        queue_length_max: int = 10_000,
-        drain_max: int = 32,
-    ) -> None:
+    def __init__(self, wire: Wire, service: Service, metrics: Metrics, settings: ScorerSettings) -> None:
         self._wire = wire
-        self._names = names
-        self._scorer = scorer
+        self._names = names = settings.names
+        self._scorer = settings.scorer
         self._service = service
         self._metrics = metrics
-        self._queue_length_max = queue_length_max
-        self._drain_max = drain_max
+        self._queue_length_max = settings.queue_length_max
+        self._drain_max = settings.drain_max
         self._more = 0
         self._pause_s = 0.0
         self._bounded: set[str] = set()
-        taken = names.taken(scorer)
+        taken = names.taken(self._scorer)
         self._replies = Replies(service, metrics)
         self._take: Command = ("BLMOVE", names.queries, taken, "RIGHT", "LEFT", _BLOCK_S)
         self._take_one_more: Command = ("LMOVE", names.queries, taken, "RIGHT", "LEFT")

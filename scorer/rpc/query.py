@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import msgspec
 
 from schemas.rpc.envelope import VERSION, Code, Error, Query, Reply
-from schemas.rpc.request import InvalidRequest, with_seconds
 from schemas.values.errors import field_error, shortened
 
 QUERY_BYTES_MAX = 8 * 2**20
@@ -16,7 +14,6 @@ QUERY_BYTES_MAX = 8 * 2**20
 _QUERY_ID = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
 _ID_IN_WRECK = re.compile(rb'"id"\s*:\s*"([A-Za-z0-9._:@+-]{1,128})"')
 _decode = msgspec.json.Decoder(Query).decode
-_decode_object = msgspec.json.Decoder().decode
 
 
 def read_query(raw: bytes) -> Query | Reply | None:
@@ -50,22 +47,3 @@ def refusal(query_id: str, code: Code, message: str, *, retryable: bool = False)
 def _refused_wreck(raw: bytes, message: str) -> Reply | None:
     found = _ID_IN_WRECK.search(raw)
     return refusal(found[1].decode(), "INVALID_ARGUMENT", message) if found else None
-
-
-def read_object(query: Query) -> dict[str, Any]:
-    """Return the parameters of a query as decoded JSON; raise InvalidRequest when they are no object."""
-    try:
-        params = _decode_object(query.params)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest(f"params: {error}") from None
-    if not isinstance(params, dict):
-        raise InvalidRequest(f"params: expected an object, got {type(params).__name__}")
-    return params
-
-
-def read_params(kind: type[Any], params: dict[str, Any]) -> Any:
-    """Return the parameters of a method as its Struct; raise InvalidRequest naming the field."""
-    try:
-        return msgspec.convert(with_seconds(params), kind)
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(field_error(error, given=params, kind=kind)) from None

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from schemas.names import Names
+from schemas.process.version import product_version
 from schemas.rpc import results
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.transition import FORMAT, Call, UnknownFormat
-from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.marker import Marker
 from scorer.ledger.store.scripts import Ledger
-from scorer.metrics import Metrics
+from scorer.placement.choosing.reuse import Reuse
 from scorer.placement.choosing.steps import Steps, drain
 from scorer.placement.offers.placement import Conflict, IdTaken, Late
-from scorer.ranking.profiles.catalogue import Profiles
+from scorer.placement.placer import Placing
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.rpc.methods import listings, transitions
 from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.errors import CallError
-from scorer.rpc.methods.inputs import Inputs, Source
+from scorer.rpc.methods.inputs import Inputs
 from scorer.rpc.methods.placements import Placements
 from scorer.rpc.methods.update import Updates
-from scorer.rpc.query import read_object
+from scorer.rpc.parameters import read_object
+from scorer.settings import ScorerSettings
 from scorer.wire import Command
 
 _encode = msgspec.json.Encoder().encode
@@ -38,36 +37,27 @@ class ScorerService:
 
     def __init__(
         self,
-        *,
-        names: Names,
-        scorer: str,
-        version: str,
-        follower: Follower,
+        settings: ScorerSettings,
+        inputs: Inputs,
         ledger: Ledger,
-        source: Source,
-        profiles: Profiles,
-        metrics: Metrics,
-        same_server: bool,
-        attempts_max: int = 20,
-        decisions_length: int = 100_000,
-        decisions_bytes: int = 256 * 2**20,
-        clock: Callable[[], float] = time.time,
+        checked: Callable[[], dict[str, int] | None] = lambda: None,
     ) -> None:
-        self.inputs = Inputs(
-            follower=follower, source=source, profiles=profiles, metrics=metrics, same_server=same_server, clock=clock
-        )
-        self._scorer = scorer
-        self._version = version
+        """``checked`` returns what the last check of the ledger found; None when none is known."""
+        self.inputs = inputs
         self._ledger = ledger
-        self._decisions = DecisionLog(names, scorer, decisions_length, decisions_bytes)
-        self._placements = Placements(self.inputs, ledger, self._decisions, metrics, attempts_max=attempts_max)
-        self._updates = Updates(self.inputs, ledger)
-        self._started_at = clock()
-        self._metrics = metrics
-        self._marker = Marker(names)
+        self._checked = checked
+        self._scorer = settings.scorer
+        self._version = product_version()
+        self._decisions = DecisionLog(
+            settings.names, settings.scorer, settings.decisions_length, settings.decisions_bytes
+        )
+        reuse = Reuse()
+        placing = Placing(ledger, inputs.follower, settings.attempts_max, inputs.clock, reuse)
+        self._placements = Placements(inputs, placing, reuse, self._decisions)
+        self._updates = Updates(inputs, ledger)
+        self._started_at = inputs.clock()
+        self._marker = Marker(settings.names)
         self._marks: list[Command] = []
-        self.checked: dict[str, int] | None = None
-        """What the last check of the ledger found; None when none is known."""
 
     # ---- called by the loop (`scorer.rpc.interface.Service`)
 
@@ -86,7 +76,7 @@ class ScorerService:
         follower = self.inputs.follower
         if follower.loaded:
             self._marks = self._marker.accept(answers[0], follower.epoch, len(follower.view))
-            self._metrics.unaccepted.set(float(bool(self._marker.refusal)))
+            self.inputs.metrics.unaccepted.set(float(bool(self._marker.refusal)))
 
     def taken(self, queries: Sequence[Query]) -> None:
         """Note which of the queries taken together can be placed together."""
@@ -186,7 +176,7 @@ class ScorerService:
             ledger_change=follower.change,
             ledger_format=FORMAT,
             ledger_refusal=follower.refusal,
-            ledger_check=self.checked,
+            ledger_check=self._checked(),
             ledger_unaccepted=self._marker.refusal,
             profiles=sorted(inputs.profiles.by_name),
             profile=inputs.profiles.default,

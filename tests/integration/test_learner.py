@@ -13,6 +13,7 @@ from scorer.background.learner import Learner
 from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
+from scorer.settings import ScorerSettings
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import Wire
 from tests.conftest import Valkey
@@ -72,7 +73,8 @@ def running(wire: Wire, names: Names) -> Fleet:
 
 def learner(running: Fleet, wire: Wire, names: Names, scorer: str) -> Learner:
     """Return a learner of that scorer, not started: the test says when it looks."""
-    return Learner(running.ledger, wire, names, scorer, running.snapshot, 60.0)
+    settings = ScorerSettings(prefix=names.prefix, name=scorer, learn_s=60.0)
+    return Learner(running.ledger, wire, running.snapshot, settings)
 
 
 def test_what_instances_use_is_learned_after_one_window(running: Fleet, wire: Wire, names: Names) -> None:

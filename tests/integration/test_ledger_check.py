@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -203,7 +202,6 @@ def test_a_timer_finds_what_went_wrong_and_a_repair_clears_it_everywhere(
     """Two scorers tell the same, without a restart; a check leaves four fifths of the time to others."""
     monkeypatch.setattr(checker, "_LOOK_S", 0.05)
     monkeypatch.setattr(checker, "_WAIT_S", 0.01)
-    told: list[dict[str, Any]] = [{}, {}]
     metrics = [Metrics(), Metrics()]
     threads = [
         Checker(
@@ -214,11 +212,11 @@ def test_a_timer_finds_what_went_wrong_and_a_repair_clears_it_everywhere(
 
     def shown() -> list[tuple[float, int | None]]:
         return [
-            (each.differences._value.get(), found.get("differences")) for each, found in zip(metrics, told, strict=True)
+            (each.differences._value.get(), (thread.found or {}).get("differences"))
+            for each, thread in zip(metrics, threads, strict=True)
         ]
 
-    for thread, found in zip(threads, told, strict=True):
-        thread.tell = found.update
+    for thread in threads:
         thread.start()
     try:
         eventually(lambda: shown() == [(0, 0)] * 2)

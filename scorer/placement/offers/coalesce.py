@@ -30,17 +30,8 @@ class Asked:
     digest: str
 
 
-Key = tuple[str, str, float, bytes]
-"""What tells two queries apart: the id alone is the caller's, and two callers may choose the same."""
-
-
-def key_of(query: Query) -> Key:
-    """Return the key of a query; two of the same key are one query that was sent twice."""
-    return query.id, query.method, query.deadline, bytes(query.params)
-
-
-def runs(queries: Sequence[Query], read: Callable[[Query], Asked | None]) -> dict[Key, list[Asked]]:
-    """Return the runs of at least two alike queries in a row, by the key of the first query of each.
+def runs(queries: Sequence[Query], read: Callable[[Query], Asked | None]) -> list[list[Asked]]:
+    """Return the runs of at least two alike queries in a row.
 
     ``read`` gives None for a query that cannot go with others.
     """
@@ -53,7 +44,7 @@ def runs(queries: Sequence[Query], read: Callable[[Query], Asked | None]) -> dic
             found[-1].append(asked)
         else:
             found.append([asked])
-    return {key_of(run[0].query): run for run in found if len(run) > 1}
+    return [run for run in found if len(run) > 1]
 
 
 def _alike(run: Sequence[Asked], asked: Asked) -> bool:

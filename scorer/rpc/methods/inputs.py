@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.view.view import LedgerView
@@ -13,8 +14,10 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import Profiles
 from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.rank import warm
 from scorer.ranking.staleness import degraded
 from scorer.snapshot.builder import build_snapshot
+from scorer.snapshot.latest import Latest
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import Command
 
@@ -22,36 +25,23 @@ _TELL_S = 0.05
 """Shortest time between two updates of the gauges, and of the ledger's machines for the source of snapshots."""
 
 
-class Source(Protocol):
-    """Where snapshots come from (`scorer.background.refresher.Refresher`)."""
-
-    latest: Snapshot | None
-    ledger_machines: Iterable[str]
-    """Machines that hold instances: a snapshot has them even without windows."""
-
-
+@dataclass(eq=False)
 class Inputs:
     """The inputs of the decisions, one state for each: `accept` brings them up to date when queries are taken."""
 
-    def __init__(
-        self,
-        *,
-        follower: Follower,
-        source: Source,
-        profiles: Profiles,
-        metrics: Metrics,
-        same_server: bool,
-        clock: Callable[[], float],
-    ) -> None:
-        self.snapshot = source.latest or build_snapshot((), {}, {})
-        self.profiles = profiles
-        self.follower = follower
+    follower: Follower
+    latest: Latest
+    """Where the newest snapshot is taken from."""
+    profiles: Profiles
+    metrics: Metrics
+    same_server: bool
+    """Whether the ledger is on the server of the queries."""
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        self.snapshot = self.latest.snapshot or build_snapshot((), {}, {})
         self.kept = Kept()
         """What is kept from one decision to the next."""
-        self.clock = clock
-        self._source = source
-        self._metrics = metrics
-        self._same_server = same_server
         self._reloads = self._lost = 0
         self._told, self._told_at = -1, 0.0
 
@@ -67,38 +57,42 @@ class Inputs:
     @property
     def ready(self) -> bool:
         """Whether windows and ledger have been read."""
-        return self.follower.loaded and self._source.latest is not None
+        return self.follower.loaded and self.latest.snapshot is not None
 
     def reads(self) -> Sequence[Command]:
         """Return the commands that read the ledger's log; none when it is on another server than the queries."""
-        return self.follower.reads() if self._same_server else ()
+        return self.follower.reads() if self.same_server else ()
 
     def accept(self, answers: Sequence[Any]) -> None:
         """Bring ledger and snapshot up to date before deciding."""
-        if self._same_server:
+        if self.same_server:
             self.follower.accept(answers)
         else:
             self.follower.poll()
         if self._reloads != self.follower.reloads:
-            self._metrics.reloads.inc(self.follower.reloads - self._reloads)
+            self.metrics.reloads.inc(self.follower.reloads - self._reloads)
             self._reloads = self.follower.reloads
         if self._lost != self.follower.lost:
-            self._metrics.lost.inc(self.follower.lost - self._lost)
+            self.metrics.lost.inc(self.follower.lost - self._lost)
             self._lost = self.follower.lost
-        if self._source.latest is not None:
-            self.snapshot = self._source.latest
+        if self.latest.snapshot is not None:
+            self.snapshot = self.latest.snapshot
         if (now := time.monotonic()) > self._told_at + _TELL_S:
             self._told_at = now
             self._tell()
 
+    def warm(self, snapshot: Snapshot) -> None:
+        """Compute what follows from a new snapshot alone; called by the thread that builds it."""
+        warm(snapshot, self.profiles.choose(), self.clock(), self.kept)
+
     def _tell(self) -> None:
         """Set the gauges, and tell the source of snapshots which machines hold instances."""
         if self.follower.change != self._told:
-            self._source.ledger_machines = self.ledger.machine_names
+            self.latest.ledger_machines = self.ledger.machine_names
             self._told = self.follower.change
-        self._metrics.instances.set(len(self.ledger))
-        self._metrics.ready.set(float(self.ready))
-        self._metrics.degraded.set(float(bool(self.degraded)))
+        self.metrics.instances.set(len(self.ledger))
+        self.metrics.ready.set(float(self.ready))
+        self.metrics.degraded.set(float(bool(self.degraded)))
 
     @property
     def degraded(self) -> str:

@@ -25,7 +25,7 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.seen import fleet_of
 from scorer.rpc.methods.records import amounts_of, shown_record
-from scorer.rpc.query import read_params
+from scorer.rpc.parameters import read_params
 from scorer.snapshot.usages import Usages
 
 _encode = msgspec.json.Encoder().encode

@@ -11,12 +11,10 @@ from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest, read_request
 from schemas.rpc.results import PlaceResult, RankResult
 from scorer.ledger.record.transition import Call, UnknownFormat
-from scorer.ledger.store.scripts import Ledger
-from scorer.metrics import Metrics
 from scorer.placement.choosing.reasons import RANKED, REUSED, result
 from scorer.placement.choosing.reuse import Reuse
 from scorer.placement.choosing.steps import Steps, drain
-from scorer.placement.offers.coalesce import Asked, Key, key_of, owns, runs
+from scorer.placement.offers.coalesce import Asked, owns, runs
 from scorer.placement.offers.outcomes import GONE
 from scorer.placement.offers.placement import Conflict, IdTaken, Late, Placement
 from scorer.placement.placer import Placing
@@ -27,30 +25,38 @@ from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.inputs import Inputs
 from scorer.rpc.methods.listings import in_slices
 from scorer.rpc.methods.place import Batch, place_answer, read_batch, read_steps
-from scorer.rpc.query import read_object
+from scorer.rpc.parameters import read_object
 
 _ANSWER_ALONE = 500
 """The answer to more instances than this is a step of its own."""
 
 
+Key = tuple[str, bytes]
+"""Two queries of one id and one text are the same query sent twice; of one id alone, those of two callers."""
+
+
+def key_of(query: Query) -> Key:
+    """Return what a query is found by, among those taken together."""
+    return query.id, bytes(query.params)
+
+
 class Placements:
     """Ranks and places on the current inputs; counts and logs what was decided."""
 
-    def __init__(
-        self, inputs: Inputs, ledger: Ledger, decisions: DecisionLog, metrics: Metrics, *, attempts_max: int
-    ) -> None:
+    def __init__(self, inputs: Inputs, placing: Placing, reuse: Reuse, decisions: DecisionLog) -> None:
         self._inputs = inputs
+        self._placing = placing
+        self._reuse = reuse
         self._decisions = decisions
-        self._metrics = metrics
+        self._metrics = metrics = inputs.metrics
         self._placed_count, self._missing_count = map(metrics.placements.labels, ("placed", "missing"))
-        self._reuse = Reuse()
         self._reuse_counts = {why: metrics.reuse.labels(result(why), why) for why in (*REUSED, *RANKED)}
-        self._placing = Placing(ledger, inputs.follower, attempts_max, inputs.clock, self._reuse)
         self._read: dict[Key, Batch] = {}
         """Of the queries taken together, those that were read and are not answered yet."""
         self._runs: dict[Key, list[Asked]] = {}
+        """The runs not placed yet, by the first query of each."""
         self._answers: dict[Key, PlaceResult] = {}
-        """The answers of a run."""
+        """The answers of the runs that were placed."""
 
     def prepare(self) -> None:
         """Compute in advance what the next decision needs, while no query waits."""
@@ -60,7 +66,8 @@ class Placements:
         """Read the queries taken together, and note which of them can be placed together."""
         self._read.clear()
         self._answers.clear()
-        self._runs = runs(queries, self._alone) if len(queries) > 1 else {}
+        found = runs(queries, self._alone) if len(queries) > 1 else []
+        self._runs = {key_of(run[0].query): run for run in found}
 
     def known(self, query: Query) -> bool:
         """Return whether the query was placed with a run, and its answer is there."""

@@ -61,7 +61,7 @@ from scorer.rpc.methods.changes import (
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.inputs import Inputs
 from scorer.rpc.methods.records import answer_to, confirmed, other_generation, with_terms
-from scorer.rpc.query import read_params
+from scorer.rpc.parameters import read_params
 
 ATTEMPTS_MAX = 10
 _TARGETS = 8

@@ -6,11 +6,15 @@ from typing import Any
 
 from scorer.background.refresher import Refresher
 from scorer.metrics import Metrics
+from scorer.snapshot.latest import Latest
+from scorer.wire import Wire
 from tests.scorer.fleets import fleet, machine
 
 
 class OneSnapshot:
     """A loader that has one snapshot, once."""
+
+    wire = Wire({"url": "redis://127.0.0.1"})
 
     def __init__(self) -> None:
         self._left = [fleet(machine("a")).snapshot]
@@ -27,13 +31,11 @@ def test_what_warming_raises_keeps_no_snapshot_back() -> None:
         raise ZeroDivisionError("division by zero")
 
     loader: Any = OneSnapshot()
-    wire: Any = None
-    metrics = Metrics()
-    refresher = Refresher(loader, wire, metrics, 0.05)
-    refresher.warm = fails
+    latest, metrics = Latest(), Metrics()
+    refresher = Refresher(loader, latest, fails, metrics, 0.05)
     refresher.look()
-    assert refresher.latest is not None
-    assert refresher.latest.names == ("a",)
+    assert latest.snapshot is not None
+    assert latest.snapshot.names == ("a",)
     assert metrics.refresh_failures.labels("warming")._value.get() == 1
     refresher.look()
-    assert refresher.latest is not None
+    assert latest.snapshot is not None

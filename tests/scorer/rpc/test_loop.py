@@ -12,15 +12,16 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from schemas.names import Names
 from schemas.rpc.envelope import Query
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
 from scorer.rpc import loop, replies
 from scorer.rpc.loop import Rpc
+from scorer.settings import ScorerSettings
 from scorer.wire import Command
 
-NAMES = Names()
+SETTINGS = ScorerSettings(name="s", drain_max=8)
+NAMES = SETTINGS.names
 
 
 class Wire:
@@ -99,7 +100,7 @@ def test_answers_that_are_known_go_in_one_write() -> None:
     stop = threading.Event()
     ids = ["x0", "a1", "b1", "b2", "b3", "a2", "a3"]
     wire = Wire(stop, [msgspec.json.encode(Query(id=name, method="place", deadline=0.0)) for name in ids])
-    rpc = Rpc(cast("Any", wire), NAMES, "s", cast("Any", Service()), Metrics(), drain_max=8)
+    rpc = Rpc(cast("Any", wire), cast("Any", Service()), Metrics(), SETTINGS)
     rpc._bound = lambda query: query  # type: ignore[method-assign]
     rpc._more = len(ids) - 1
     rpc.run(stop)
@@ -134,7 +135,7 @@ def test_a_long_listing_ends_with_its_deadline(monkeypatch: pytest.MonkeyPatch) 
     asked = [("late", "machines", 100.5), ("placing", "place", 102.5), ("fine", "machines", 200.0)]
     queries = [msgspec.json.encode(Query(id=name, method=method, deadline=at)) for name, method, at in asked]
     wire = Wire(stop, queries)
-    rpc = Rpc(cast("Any", wire), NAMES, "s", cast("Any", service), metrics, drain_max=8)
+    rpc = Rpc(cast("Any", wire), cast("Any", service), metrics, SETTINGS)
     rpc.run(stop)
     assert sorted(name for write in wire.writes for name in write) == ["fine", "placing"]
     assert service.steps_done == {"late": 1, "placing": 3, "fine": 3}

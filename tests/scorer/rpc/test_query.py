@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from schemas.rpc.envelope import Query, Reply
 from schemas.rpc.request import InvalidRequest
-from scorer.rpc.query import read_object, read_query, refusal
+from scorer.rpc.parameters import read_object
+from scorer.rpc.query import read_query, refusal
 
 
 @given(st.binary(max_size=300))

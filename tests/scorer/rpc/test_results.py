@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 
-from schemas.names import Names
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import RPC
 from scorer.ledger.record.instance import Instance
@@ -17,7 +15,10 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
 from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.rpc.methods.inputs import Inputs
 from scorer.rpc.service import ScorerService
+from scorer.settings import ScorerSettings
+from scorer.snapshot.latest import Latest
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.ledger.ledger_model import LedgerModel
 
@@ -63,18 +64,11 @@ class Scorer:
         follower = Follower(ledger)
         follower.loaded = True
         self.metrics = Metrics()
-        self.service = ScorerService(
-            names=Names(),
-            scorer="s",
-            version="",
-            follower=follower,
-            ledger=ledger,
-            source=cast("Any", SimpleNamespace(latest=offline.snapshot, ledger_machines=())),
-            profiles=load_profiles(),
-            metrics=self.metrics,
-            same_server=True,
-            clock=lambda: offline.now_s,
-        )
+        inputs = Inputs(
+            follower=follower, latest=Latest(offline.snapshot), profiles=load_profiles(), metrics=self.metrics,
+            same_server=True, clock=lambda: offline.now_s,
+        )  # fmt: skip
+        self.service = ScorerService(ScorerSettings(name="s"), inputs, ledger)
         self.asked = 0
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:

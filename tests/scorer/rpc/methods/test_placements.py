@@ -13,6 +13,7 @@ from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.metrics import Metrics
+from scorer.placement.choosing.reuse import Reuse
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Placement
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -44,17 +45,11 @@ class Placing:
 def make(monkeypatch: pytest.MonkeyPatch) -> tuple[Placements, Placing, list[str]]:
     """Return placements on empty inputs, what places for them, and the ids of the queries that are read."""
     inputs = SimpleNamespace(
-        follower=None,
-        ledger=LedgerView(),
-        snapshot=None,
-        clock=lambda: NOW_S,
-        profiles=load_profiles(()),
-        ranking=lambda _: None,
+        ledger=LedgerView(), clock=lambda: NOW_S, profiles=load_profiles(()), metrics=Metrics(), ranking=lambda _: None
     )
     decisions = DecisionLog(Names(), "s1", 100)
-    placements = Placements(cast(Any, inputs), cast(Any, None), decisions, Metrics(), attempts_max=1)
     placing, read = Placing(), []
-    placements._placing = cast(Any, placing)
+    placements = Placements(cast(Any, inputs), cast(Any, placing), Reuse(), decisions)
 
     def counted(params: dict[str, Any], query_id: str) -> Any:
         read.append(query_id)
@@ -111,10 +106,12 @@ def test_two_queries_of_one_id_get_each_its_own_answer(monkeypatch: pytest.Monke
     assert read == ["q"] * 6
 
 
-def test_a_query_that_is_taken_twice_is_answered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also beside a run that its twin is placed with."""
+@pytest.mark.parametrize("order", ["aba", "aab", "abab", "abba", "cabcab"])
+def test_a_query_sent_twice_is_answered_twice(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when it is in two runs, or in one and beside it."""
     placements, _, _ = make(monkeypatch)
-    assert answered(placements, *[query(name, cpu=1) for name in "ababb"]) == list("ababb")
+    sent = [query(name, cpu=2 if name == "c" else 1) for name in order]
+    assert answered(placements, *sent) == list(order)
 
 
 def test_a_query_that_cannot_be_read_is_refused_when_its_turn_comes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,24 @@
+"""A thread of work in the background, with connections of its own."""
+
+from __future__ import annotations
+
+import threading
+
+from scorer.wire import Wire
+
+
+class BackgroundThread(threading.Thread):
+    """Its ``run`` ends soon after `stopping` is set."""
+
+    def __init__(self, name: str, *wires: Wire) -> None:
+        super().__init__(name=name, daemon=True)
+        self.stopping = threading.Event()
+        self._wires = wires
+
+    def stop(self) -> None:
+        """End the thread, if it was started, and close its connections."""
+        self.stopping.set()
+        if self.is_alive():
+            self.join(timeout=10)
+        for wire in self._wires:
+            wire.close()
