@@ -1,7 +1,7 @@
 """Shell: reads window tables, facts and operators' rules from Redis into a `scorer.snapshot.snapshot.Snapshot`.
 
 A refresh without changes costs three short round trips: the counters, the head of each partition's table, the learned
-values. Only what changed is read, and no snapshot is built when nothing changed.
+values. Only what changed is read, and no snapshot is built when nothing changed. Usage by instance is read less often.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,15 +21,77 @@ from schemas.names import Names
 from schemas.tables.learned import Learned, read_learned
 from schemas.tables.window_table import TableError, WindowTable, decode_table
 from schemas.values.partition_count import partition_count
-from scorer.live.usage_loader import UsageLoader
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.usages import Usages, UsageTable
 from scorer.wire import Command, Wire
 
 log = logging.getLogger("windward.scorer")
 
 HEAD_BYTES = 2048
 """Enough of a table to hold its header, which differs from write to write."""
+USAGE_S = 5.0
+"""Time between two reads of the usage by instance: the stream app writes it every 15 s."""
+
+
+class _Stored:
+    """One table a partition, under ``key``; reads those whose head differs from what was read last."""
+
+    def __init__(self, key: Callable[[int], str]) -> None:
+        self._key = key
+        self._heads: dict[int, bytes] = {}
+
+    def changes(self, ask: Callable[[Sequence[Command]], list[Any]], partitions: int) -> dict[int, bytes]:
+        """Return the tables that changed, by partition; empty for one that is gone."""
+        keys = [self._key(partition) for partition in range(partitions)]
+        heads = ask([("GETRANGE", key, 0, HEAD_BYTES - 1) for key in keys])
+        stale = [partition for partition, head in enumerate(heads) if head != self._heads.get(partition, b"")]
+        found = dict.fromkeys((partition for partition in self._heads if partition >= partitions), b"")
+        found |= dict(zip(stale, ask([("GET", keys[partition]) for partition in stale]), strict=True))
+        self._heads |= {partition: raw[:HEAD_BYTES] for partition, raw in found.items() if raw}
+        for partition in [partition for partition, raw in found.items() if not raw]:
+            self._heads.pop(partition, None)
+        return found
+
+
+class UsageLoader:
+    """Keeps the usage by instance that was read last; a refresh without changes costs one short read a partition."""
+
+    def __init__(self, wire: Wire, names: Names, look_s: float = USAGE_S) -> None:
+        self._wire = wire
+        self._look_s = look_s
+        self._looked_at = -math.inf
+        self._stored = _Stored(names.instance_usage)
+        self._tables: dict[int, UsageTable] = {}
+        self.usages = Usages()
+
+    def refresh(self, partitions: int) -> bool:
+        """Read what changed, at most once in ``look_s``; return whether `usages` changed.
+
+        A table that cannot be decoded is logged, and its last good version is kept. A table that the Redis user may not
+        read counts as absent.
+        """
+        if time.monotonic() - self._looked_at < self._look_s:
+            return False
+        self._looked_at = time.monotonic()
+        changes = self._stored.changes(self._ask, partitions)
+        for partition, raw in changes.items():
+            if not raw:
+                self._tables.pop(partition, None)
+                continue
+            try:
+                self._tables[partition] = UsageTable(decode_table(raw), self._tables.get(partition))
+            except TableError as error:
+                log.warning("scorer.usage.refused", extra={"values": {"partition": partition, "error": str(error)}})
+        if not changes:
+            return False
+        self.usages = Usages([self._tables[partition] for partition in sorted(self._tables)], self.usages)
+        self.usages.columns.prepare()  # here, on the refresher's thread, so that no decision waits for it
+        return True
+
+    def _ask(self, commands: Sequence[Command]) -> list[bytes]:
+        answers = self._wire.ask(commands) if commands else []
+        return [b"" if one is None or isinstance(one, redis.ResponseError) else one for one in answers]
 
 
 class Loader:
@@ -45,7 +107,7 @@ class Loader:
         self._names = names
         self._stored_count: bytes | None = None
         self._partitions = 0
-        self._heads: dict[int, bytes] = {}
+        self._stored_tables = _Stored(names.windows)
         self._tables: dict[int, WindowTable] = {}
         self._facts_versions: dict[int, int] = {}
         self._facts_by_partition: dict[int, dict[str, MachineFacts]] = {}
@@ -70,7 +132,7 @@ class Loader:
             self._ledger_machines = ledger_machines
             known = self._snapshot.roster.index if self._snapshot is not None else {}
             changed |= any(machine not in known for machine in ledger_machines)
-        count, operator_version = self._ask(("GET", self._names.partitions), ("GET", self._names.operator_version))
+        count, operator_version = self._ask([("GET", self._names.partitions), ("GET", self._names.operator_version)])
         partitions = self._count(count)
         changed |= self._read_tables(partitions)
         changed |= self._read_facts(partitions)
@@ -89,10 +151,7 @@ class Loader:
             self._operator,
             ledger_machines=ledger_machines,
             previous=self._snapshot,
-            learned=self._learned,
-            usages=self._usage_loader.usages,
-            predicted=self._predicted,
-        )
+        ).with_use(self._learned, self._usage_loader.usages, self._predicted)
         return self._snapshot
 
     def _count(self, stored: bytes | None) -> int:
@@ -105,7 +164,7 @@ class Loader:
                 self._partitions = count
         return self._partitions
 
-    def _ask(self, *commands: Command) -> list[Any]:
+    def _ask(self, commands: Sequence[Command]) -> list[Any]:
         answers = self.wire.ask(commands) if commands else []
         for answer in answers:
             if isinstance(answer, redis.ResponseError):
@@ -113,15 +172,8 @@ class Loader:
         return answers
 
     def _read_tables(self, partitions: int) -> bool:
-        keys = [self._names.windows(partition) for partition in range(partitions)]
-        heads = self._ask(*[("GETRANGE", key, 0, HEAD_BYTES - 1) for key in keys])
-        stale = [partition for partition, head in enumerate(heads) if head != self._heads.get(partition, b"")]
-        gone = [partition for partition in self._heads if partition >= partitions]
-        for partition in gone:
-            self._heads.pop(partition)
-            self._tables.pop(partition, None)
-        for partition, raw in zip(stale, self._ask(*[("GET", keys[partition]) for partition in stale]), strict=True):
-            self._heads[partition] = raw[:HEAD_BYTES] if raw else b""
+        changes = self._stored_tables.changes(self._ask, partitions)
+        for partition, raw in changes.items():
             if not raw:
                 self._tables.pop(partition, None)
                 continue
@@ -129,7 +181,7 @@ class Loader:
                 self._tables[partition] = decode_table(raw)
             except TableError as error:
                 log.warning("scorer.table.refused", extra={"values": {"partition": partition, "error": str(error)}})
-        return bool(stale or gone)
+        return bool(changes)
 
     def _read_facts(self, partitions: int) -> bool:
         versions = {
@@ -144,7 +196,7 @@ class Loader:
         self._facts_read_at = time.monotonic()
         for partition in gone:
             del self._facts_by_partition[partition], self._facts_versions[partition]
-        answers = self._ask(*[("HGETALL", self._names.facts(partition)) for partition in stale])
+        answers = self._ask([("HGETALL", self._names.facts(partition)) for partition in stale])
         for partition, flat in zip(stale, answers, strict=True):
             self._facts_by_partition[partition] = dict(_read_facts(flat[1::2]))
             self._facts_versions[partition] = versions[partition]
@@ -177,7 +229,7 @@ class Loader:
         return True
 
     def _read_operator(self) -> None:
-        (flat,) = self._ask(("HGETALL", self._names.operator))
+        (flat,) = self._ask([("HGETALL", self._names.operator)])
         operator: dict[str, OperatorFacts] = {}
         for name, raw in zip(flat[::2], flat[1::2], strict=True):
             machine = name.decode(errors="replace")

@@ -13,13 +13,11 @@ import numpy as np
 
 from schemas.messages.operator import OperatorFacts
 from schemas.messages.sample import MachineFacts
-from schemas.tables.learned import Learned
 from schemas.tables.window_table import WindowTable
 from scorer.snapshot.arrays import Integers
 from scorer.snapshot.roster import Roster
 from scorer.snapshot.rules import MachineRules
 from scorer.snapshot.snapshot import Snapshot
-from scorer.snapshot.usages import Usages
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +40,8 @@ def build_snapshot(
     *,
     ledger_machines: Iterable[str] = (),
     previous: Snapshot | None = None,
-    learned: Learned | None = None,
-    usages: Usages | None = None,
-    predicted: bytes | None = None,
 ) -> Snapshot:
-    """Return the snapshot of these tables; takes 50 µs when only the numbers changed.
+    """Return the snapshot of these tables, without use by instance; takes 50 µs when only the numbers changed.
 
     Names, labels and rules of ``previous`` are used again when no machine is new and nothing else differs: equal
     ``names`` bytes of the tables, the same objects ``facts`` and ``operator``. So pass new objects only when their
@@ -66,7 +61,7 @@ def build_snapshot(
     if same_machines and old is not None and previous is not None:
         roster, rules = previous.roster, previous.rules
         gather = _choose_newest(tables, old.gather, old.rows, roster)
-        return Snapshot(tables, roster, rules, gather, old, learned, usages, predicted)
+        return Snapshot(tables, roster, rules, gather, old)
     joined = [name for table in tables for name in table.machines]
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(joined):
@@ -84,7 +79,7 @@ def build_snapshot(
         rules = _with_facts(previous.rules, roster, old.facts, facts)
     else:
         rules = MachineRules(roster, facts, operator)
-    return Snapshot(tables, roster, rules, gather, sources, learned, usages, predicted)
+    return Snapshot(tables, roster, rules, gather, sources)
 
 
 def _with_facts(

@@ -36,9 +36,6 @@ class Snapshot:
         rules: MachineRules,
         gather: Integers | None,
         sources: Any,
-        learned: Learned | None = None,
-        usages: Usages | None = None,
-        predicted: bytes | None = None,
     ) -> None:
         self.roster = roster
         self.rules = rules
@@ -46,11 +43,11 @@ class Snapshot:
         self._tables = tables
         self._gather = gather
         self.sources = sources
-        self.learned = learned
+        self.learned: Learned | None = None
         """The learned use: the part of what is asked that instances use; None while nothing is learned."""
-        self.usages = usages or Usages()
+        self.usages = Usages()
         """What each instance uses, as its machine's agent reports; look up only instances that the ledger has there."""
-        self.predicted = predicted
+        self.predicted: bytes | None = None
         """The predicted peaks as they are stored (`scorer.classes.prediction`); None while there are none."""
         self._columns: dict[str, Floats] = {}
         self._in_window: dict[tuple[str, int], Floats] = {}
@@ -63,6 +60,14 @@ class Snapshot:
     def names(self) -> tuple[str, ...]:
         """The machines in row order."""
         return self.roster.names
+
+    def with_use(
+        self, learned: Learned | None = None, usages: Usages | None = None, predicted: bytes | None = None
+    ) -> Snapshot:
+        """Return the snapshot with what is known of the use of instances: learned, reported and predicted."""
+        found = copy.copy(self)
+        found.learned, found.usages, found.predicted = learned, usages or Usages(), predicted
+        return found
 
     def with_cordon(self, machines: Iterable[str]) -> Snapshot:
         """Return the snapshot as if an operator had cordoned these machines, too; unknown names are ignored."""

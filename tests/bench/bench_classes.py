@@ -86,7 +86,8 @@ class Fleet:
         tables = [UsageTable(self._usage(pairs), before.tables[k] if before else None)
                   for k, pairs in enumerate(self._pairs)]  # fmt: skip
         self._usages = Usages(tables, before)
-        self._snapshot = build_snapshot([self._table], {}, {}, usages=self._usages, previous=self._snapshot)
+        snapshot = build_snapshot([self._table], {}, {}, previous=self._snapshot)
+        self._snapshot = snapshot.with_use(usages=self._usages)
         return self._snapshot
 
     def _usage(self, pairs: list[str]) -> WindowTable:

@@ -98,7 +98,7 @@ def measure(
     body = b""
     for seed in range(rounds):
         table = fleet_table(machines, seed)
-        snapshot = build_snapshot([table], facts, operator, previous=snapshot, usages=usages)
+        snapshot = build_snapshot([table], facts, operator, previous=snapshot).with_use(usages=usages)
         begin = time.perf_counter()
         state = State(snapshot, ledger, profile, NOW_S, kept=kept)
         families = list(fleet.families(state, selection))

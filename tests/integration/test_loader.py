@@ -13,8 +13,7 @@ from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.live.loader import Loader
-from scorer.live.usage_loader import UsageLoader
+from scorer.live.loader import Loader, UsageLoader
 from scorer.placement.choosing.steps import drain
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles

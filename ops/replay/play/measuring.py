@@ -64,15 +64,9 @@ class Measuring:
             self._fold(self._until, until)
             self._until = until
         table = decode_table(self._table.encode(self._ring, {"written_at": self.now_s(minute)}))
-        self._snapshot = build_snapshot(
-            [table],
-            self._facts,
-            {},
-            previous=self._snapshot,
-            learned=self.learned,
-            predicted=self.predicted,
-            usages=self._reports.usages(minute) if self._reports is not None else None,
-        )
+        usages = self._reports.usages(minute) if self._reports is not None else None
+        snapshot = build_snapshot([table], self._facts, {}, previous=self._snapshot)
+        self._snapshot = snapshot.with_use(self.learned, usages, self.predicted)
         return self._snapshot
 
     def empty_snapshot(self) -> Snapshot:

@@ -97,10 +97,8 @@ def read_fleet(value: Any) -> FleetState:
     usage = usage_table(file, said)
     usages = Usages([UsageTable(usage)]) if usage else None
     learned = Learned(version=1, factors=_factors(file.learned)) if file.learned else None
-    snapshot = build_snapshot(
-        [table], facts, operator, ledger_machines=ledger.machine_names, learned=learned, usages=usages
-    )
-    return FleetState(snapshot, ledger, file.now)
+    snapshot = build_snapshot([table], facts, operator, ledger_machines=ledger.machine_names)
+    return FleetState(snapshot.with_use(learned, usages), ledger, file.now)
 
 
 def _operator(name: str, entry: Mapping[str, Any]) -> OperatorFacts:
