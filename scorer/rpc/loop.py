@@ -9,8 +9,8 @@ A query stays on the scorer's own list until its answer is written. When the sco
 moves the list back to the queue (`scorer.background.heartbeat`), so a killed scorer loses nothing. The price is that a
 query may be decided twice; placements are idempotent by id, so it is never reserved twice.
 
-A long query is answered in steps (`scorer.rpc.long`). While one is under way, the queue is looked at after each step,
-and the queries that came meanwhile are answered first.
+A long query is answered in steps (`scorer.rpc.replies`). While one is under way, the queue is looked at after each
+step, and the queries that came meanwhile are answered first.
 
 Chosen over a stream with a consumer group: BLMOVE costs what BLPOP costs, XREADGROUP and XACK twice that.
 """
@@ -30,9 +30,8 @@ import redis
 from schemas.rpc.envelope import DEADLINE_MAX_S, DEADLINE_S, REPLY_TTL_S, Query, Reply
 from scorer.metrics import Metrics
 from scorer.rpc.interface import Service
-from scorer.rpc.long import LATER
 from scorer.rpc.query import read_query, refusal
-from scorer.rpc.replies import Replies
+from scorer.rpc.replies import LATER, Replies
 from scorer.settings import ScorerSettings
 from scorer.wire import AWAY, Command, Wire
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.rpc.envelope import Query, Reply
 from scorer.placement.choosing.steps import Steps
-from scorer.rpc.long import LATER, LONG_MAX, LongQueries, LongQuery
+from scorer.rpc.replies import LATER, LONG_MAX, LongQueries, LongQuery
 
 CLOSED: list[str] = []
 
