@@ -15,7 +15,7 @@ from scorer.ledger.record.transition import FORMAT, Call, UnknownFormat
 from scorer.ledger.store.marker import Marker
 from scorer.ledger.store.scripts import Ledger
 from scorer.placement.choosing.reuse import Reuse
-from scorer.placement.choosing.steps import Steps, drain
+from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Conflict, IdTaken, Late
 from scorer.placement.placer import Placing
 from scorer.ranking.profiles.profile import ProfileError
@@ -100,10 +100,6 @@ class ScorerService:
         """Have the ledger read again: the server may have restarted with other data."""
         self.inputs.follower.forget()
 
-    def answer(self, query: Query) -> bytes:
-        """Return the result as JSON."""
-        return drain(self.steps(query))
-
     def steps(self, query: Query) -> Steps[bytes]:
         """Return the result as JSON, in steps between which other queries may be answered."""
         if (refusal := self.inputs.follower.refusal) and query.method != "health":
@@ -129,7 +125,7 @@ class ScorerService:
     def _place(self, query: Query) -> Steps[results.PlaceResult]:
         if self._marker.refusal:
             raise CallError("FAILED_PRECONDITION", self._marker.refusal)
-        return self._placements.steps(query)
+        return self._placements.place(query)
 
     def _rank(self, query: Query) -> Steps[results.RankResult]:
         return self._placements.rank(query)

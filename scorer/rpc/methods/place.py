@@ -14,7 +14,7 @@ from schemas.rpc.results import Line, PlaceResult, RankResult
 from scorer.ledger.record.digest import request_digest
 from scorer.ledger.record.instance import Instance
 from scorer.placement.choosing.plan import expand
-from scorer.placement.choosing.steps import Steps, drain
+from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Placement
 
 _READ_STEP = 200
@@ -35,19 +35,14 @@ class Batch(NamedTuple):
     """Whether the query asks for one instance, so that its answer has the line of that one at the top level."""
 
 
-def read_batch(params: dict[str, Any], query_id: str) -> Batch:
-    """Return the single requests in the parameters of a query.
+def read_batch(params: dict[str, Any], query_id: str) -> Steps[Batch]:
+    """Return the single requests in the parameters of a query, in steps of a few instances.
 
     ``instances`` is a list of unlike requests; a field beside it holds for each of them that does not give it itself.
     An instance without an id gets the query's, so that a query sent twice reserves once.
 
     Raises InvalidRequest naming the field.
     """
-    return drain(read_steps(params, query_id))
-
-
-def read_steps(params: dict[str, Any], query_id: str) -> Steps[Batch]:
-    """Return the same as `read_batch`, in steps of a few instances."""
     if "instances" not in params:
         request = read_request(params)
         request = request if request.id else msgspec.structs.replace(request, id=query_id)

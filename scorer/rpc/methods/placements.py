@@ -24,7 +24,7 @@ from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.inputs import Inputs
 from scorer.rpc.methods.listings import in_slices
-from scorer.rpc.methods.place import Batch, place_answer, read_batch, read_steps
+from scorer.rpc.methods.place import Batch, place_answer, read_batch
 from scorer.rpc.parameters import read_object
 
 _ANSWER_ALONE = 500
@@ -81,7 +81,7 @@ class Placements:
             params = read_object(query)
             if "instances" in params or params.get("count", 1) != 1:
                 return None  # read when its turn comes: it may be long
-            batch = read_batch(params, query.id)
+            batch = drain(read_batch(params, query.id))
         except InvalidRequest:
             return None  # refused when its turn comes
         self._read[key_of(query)] = batch
@@ -93,16 +93,12 @@ class Placements:
             return None
         return Asked(query, request, batch.digests[0])
 
-    def place(self, query: Query) -> PlaceResult:
-        """Reserve a machine for each instance asked for.
+    def place(self, query: Query) -> Steps[PlaceResult]:
+        """Reserve a machine for each instance asked for; a query for one instance has a single step.
 
         Raises InvalidRequest, ProfileError, IdTaken, Conflict, Late; CallError when the query acted before and what it
         reserved has ended (of a batch: all of it), or when its deadline has passed.
         """
-        return drain(self.steps(query))
-
-    def steps(self, query: Query) -> Steps[PlaceResult]:
-        """Do the same as `place`, in steps; a query for one instance has a single one."""
         key = key_of(query)
         if run := self._runs.pop(key, None):
             self._place_run(run)
@@ -110,11 +106,7 @@ class Placements:
             return answer
         batch = self._read.pop(key, None)
         if batch is None:
-            params = read_object(query)
-            if "instances" in params:
-                batch = yield from read_steps(params, query.id)
-            else:
-                batch = read_batch(params, query.id)
+            batch = yield from read_batch(read_object(query), query.id)
         profile = self._inputs.profiles.choose(batch.requests[0].profile)
         placement = yield from self._placing.steps(
             batch.requests, partial(self._inputs.ranking, profile), digests=batch.digests,

@@ -14,6 +14,7 @@ from scorer.ledger.record.transition import Candidate, Change, Transition
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
+from scorer.placement.choosing.steps import drain
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.rpc.methods.inputs import Inputs
 from scorer.rpc.service import ScorerService
@@ -75,7 +76,7 @@ class Scorer:
         """Return the decoded result of a query with an id of its own."""
         self.asked += 1
         query = Query(v=1, id=f"q{self.asked}", method=method, params=msgspec.Raw(msgspec.json.encode(params)))
-        found: dict[str, Any] = msgspec.json.decode(self.service.answer(query))
+        found: dict[str, Any] = msgspec.json.decode(drain(self.service.steps(query)))
         return found
 
 

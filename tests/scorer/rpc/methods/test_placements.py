@@ -14,7 +14,7 @@ from schemas.rpc.request import InvalidRequest, Request
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.metrics import Metrics
 from scorer.placement.choosing.reuse import Reuse
-from scorer.placement.choosing.steps import Steps
+from scorer.placement.choosing.steps import Steps, drain
 from scorer.placement.offers.placement import Placement
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.rpc.methods import placements as placements_module
@@ -67,7 +67,7 @@ def query(name: str, **params: Any) -> Query:
 def answered(placements: Placements, *queries: Query) -> list[str | None]:
     """Take queries together and answer them; return the ids that the answers name."""
     placements.taken(queries)
-    return [placements.place(one).id for one in queries]
+    return [drain(placements.place(one)).id for one in queries]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_the_answers_of_a_run_are_known_with_the_first(monkeypatch: pytest.Monke
     queries = [query("a", cpu=1), query("b", cpu=1), query("c", cpu=2)]
     placements.taken(queries)
     assert [placements.known(one) for one in queries] == [False, False, False]
-    placements.place(queries[0])
+    drain(placements.place(queries[0]))
     assert [placements.known(one) for one in queries] == [False, True, False]
 
 
@@ -120,8 +120,8 @@ def test_a_query_that_cannot_be_read_is_refused_when_its_turn_comes(monkeypatch:
     wrong, fine = query("a", cpu=-1), query("b", cpu=1)
     placements.taken([wrong, fine])
     with pytest.raises(InvalidRequest, match="cpu"):
-        placements.place(wrong)
-    assert placements.place(fine).machine == "m1"
+        drain(placements.place(wrong))
+    assert drain(placements.place(fine)).machine == "m1"
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_query_that_cannot_be_read_is_refused_when_its_turn_comes(monkeypatch:
 def test_a_batch_that_is_refused_names_the_field(params: dict[str, Any], message: str) -> None:
     """The message begins with the field."""
     with pytest.raises(InvalidRequest) as refused:
-        read_batch(params, "q")
+        drain(read_batch(params, "q"))
     assert str(refused.value).startswith(message)
 
 
@@ -159,6 +159,6 @@ def test_a_batch_that_is_refused_names_the_field(params: dict[str, Any], message
 )
 def test_every_instance_has_an_id(params: dict[str, Any], ids: list[str], single: bool) -> None:
     """An instance without one gets the query's, so that the same query sent twice reserves once."""
-    batch = read_batch(params, "q")
+    batch = drain(read_batch(params, "q"))
     assert ([request.id for request in batch.requests], batch.single) == (ids, single)
     assert len(batch.digests) == len(ids)
