@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,49 +42,14 @@ class LongQuery:
     """When it was taken, on the clock of `time.perf_counter`."""
 
 
-class LongQueries:
-    """The queue of the long queries under way."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[LongQuery] = deque()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    @property
-    def full(self) -> bool:
-        """Whether there is no place for another."""
-        return len(self._waiting) >= LONG_MAX
-
-    def add(self, long: LongQuery) -> None:
-        """Add a query whose first step is done."""
-        self._waiting.append(long)
-
-    def step(self, do: Callable[[LongQuery], Reply | None]) -> tuple[LongQuery, Reply | None] | None:
-        """Do one step of the first query. Return it with its answer when it is done (None: its deadline has passed).
-
-        Otherwise return None; the query goes to the end of the queue.
-        """
-        long = self._waiting.popleft()
-        reply = do(long)
-        if reply is LATER:
-            self._waiting.append(long)
-            return None
-        return long, reply
-
-    def clear(self) -> None:
-        """Drop all of them unanswered."""
-        while self._waiting:
-            self._waiting.pop().steps.close()
-
-
 class Replies:
     """Calls the service, and keeps the long queries that are under way."""
 
     def __init__(self, service: Service, metrics: Metrics) -> None:
         self._service = service
         self._metrics = metrics
-        self._long = LongQueries()
+        self._long = deque[LongQuery]()
+        """The next one to do a step first."""
 
     @property
     def under_way(self) -> bool:
@@ -94,16 +58,24 @@ class Replies:
 
     def clear(self) -> None:
         """Drop the long queries unanswered."""
-        self._long.clear()
+        while self._long:
+            self._long.pop().steps.close()
         self._metrics.long.set(0)
 
     def go_on(self) -> tuple[LongQuery, Reply | None] | None:
-        """Do one step of one long query; return it with its answer when it is done."""
+        """Do one step of the first long query; return it with its answer when it is done.
+
+        Otherwise return None; the query goes to the end of the queue.
+        """
         if not self._long:
             return None
-        done = self._long.step(self._next_step)
+        long = self._long.popleft()
+        reply = self._next_step(long)
+        if reply is LATER:
+            self._long.append(long)
+            return None
         self._metrics.long.set(len(self._long))
-        return done
+        return long, reply
 
     def reply(self, raw: bytes, query: Query | Reply | None) -> Reply | None:
         """Return the answer to a query; `LATER` for a long one, None after its deadline or without an id to answer."""
@@ -125,12 +97,13 @@ class Replies:
         reply = self._step(long)
         if reply is not LATER:
             return reply
-        if self._long.full:
+        if len(self._long) >= LONG_MAX:
             long.steps.close()
             self._metrics.answered(query.method, "RESOURCE_EXHAUSTED", time.perf_counter() - started)
             message = f"{len(self._long)} long queries are being answered"
             return refusal(query.id, "RESOURCE_EXHAUSTED", message, retryable=True)
-        self._long.add(long)
+        self._long.append(long)
+        self._metrics.long.set(len(self._long))
         return LATER
 
     def _step(self, long: LongQuery) -> Reply:

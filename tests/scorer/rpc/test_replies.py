@@ -2,60 +2,71 @@
 
 from __future__ import annotations
 
-from schemas.rpc.envelope import Query, Reply
+from typing import Any, cast
+
+from schemas.rpc.envelope import Query
+from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
-from scorer.rpc.replies import LATER, LONG_MAX, LongQueries, LongQuery
-
-CLOSED: list[str] = []
+from scorer.rpc.replies import LATER, LONG_MAX, Replies
 
 
-def long(name: str, steps: int) -> LongQuery:
-    """Return a query with so many steps."""
+class Service:
+    """Answers a query in as many steps as its id says, and one more; notes the steps and what was closed."""
 
-    def work() -> Steps[bytes]:
+    methods = ("place",)
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.closed: list[str] = []
+
+    def steps(self, query: Query) -> Steps[bytes]:
+        """Work."""
         try:
-            for _ in range(steps):
+            for _ in range(int(query.id)):
+                self.done.append(query.id)
                 yield
         finally:
-            CLOSED.append(name)
-        return name.encode()
-
-    return LongQuery(name.encode(), Query(id=name, method="place"), work(), 0.0)
+            self.closed.append(query.id)
+        return b"1"
 
 
-def do(query: LongQuery) -> Reply:
-    """Do one step."""
-    try:
-        next(query.steps)
-    except StopIteration as done:
-        return Reply(id=done.value.decode(), ok=True)
-    return LATER
+def make(*ids: str) -> tuple[Replies, Service, Metrics]:
+    """Return replies to these queries, the first step of each done."""
+    service, metrics = Service(), Metrics()
+    replies = Replies(cast("Any", service), metrics)
+    for name in ids:
+        assert replies.reply(b"", Query(id=name, method="place")) is LATER
+    return replies, service, metrics
 
 
 def test_each_does_a_step_in_its_turn() -> None:
     """A short one that came later is not kept waiting by a long one."""
-    queue = LongQueries()
-    queue.add(long("a", 3))
-    queue.add(long("b", 1))
-    done = [queue.step(do) for _ in range(6)]
-    assert [each[1].id for each in done if each] == ["b", "a"]
-    assert not len(queue)
+    replies, service, metrics = make("3", "2")
+    assert metrics.long._value.get() == 2
+    done = [replies.go_on() for _ in range(6)]
+    assert [each[1].id for each in done if each and each[1]] == ["2", "3"]
+    assert service.done == ["3", "2", "3", "2", "3"]
+    assert not replies.under_way
+    assert metrics.long._value.get() == 0
 
 
 def test_there_is_a_largest_number() -> None:
-    """What is beyond it is refused by the loop."""
-    queue = LongQueries()
-    for number in range(LONG_MAX):
-        assert not queue.full
-        queue.add(long(f"q{number}", 1))
-    assert queue.full
+    """What is beyond it is refused at once, and takes no memory."""
+    replies, service, _ = make(*["1"] * LONG_MAX)
+    refused = replies.reply(b"", Query(id="2", method="place"))
+    assert refused is not None
+    assert refused.error is not None
+    assert (refused.error.code, refused.error.retryable) == ("RESOURCE_EXHAUSTED", True)
+    assert service.closed == ["2"]
+    short = replies.reply(b"", Query(id="0", method="place"))
+    assert short is not None
+    assert short.ok
 
 
 def test_all_are_given_up_when_the_server_is_lost() -> None:
     """They are taken from the queue again: nothing of them is kept."""
-    queue, a = LongQueries(), long("given up", 3)
-    next(a.steps)
-    queue.add(a)
-    queue.clear()
-    assert not len(queue)
-    assert "given up" in CLOSED
+    replies, service, metrics = make("3", "4")
+    replies.clear()
+    assert not replies.under_way
+    assert sorted(service.closed) == ["3", "4"]
+    assert metrics.long._value.get() == 0
