@@ -13,7 +13,7 @@ from schemas.process.pages import serve_pages
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.signals import handle_signals
 from schemas.process.version import product_version
-from scorer.background.checker import Checker, PacedWire
+from scorer.background.checker import Checker
 from scorer.background.heartbeat import Heartbeat
 from scorer.background.learner import Learner
 from scorer.background.refresher import Refresher
@@ -124,8 +124,7 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
     inputs = Inputs(Follower(ledger), latest, profiles, metrics, same_server)
     loader = Loader(Wire(arguments), settings.names, facts_s=FACTS_S)
     refresher = Refresher(loader, latest, inputs.warm, metrics, settings.refresh_s)
-    paced = ledger_on(PacedWire(ledger_arguments))
-    checker = Checker(ledger_on(Wire(ledger_arguments)), paced, settings.scorer, metrics, settings.ledger_check_s)
+    checker = Checker(ledger_on, ledger_arguments, metrics, settings)
     background: list[BackgroundThread] = [
         Heartbeat(Wire(arguments), metrics, settings),
         refresher,

@@ -24,6 +24,7 @@ from scorer.ledger.store.check import Check, Checked
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
+from scorer.settings import ScorerSettings
 from scorer.wire import AWAY, Command, Wire
 
 log = logging.getLogger("windward.scorer")
@@ -65,15 +66,17 @@ class LastCheck:
 class PacedWire(Wire):
     """A connection that calls ``pause`` before each round trip, with the processor time used since the last one."""
 
-    pause: Callable[[float], None] = staticmethod(lambda worked_s: None)
-    _answered_s: float | None = None
+    def __init__(self, arguments: dict[str, Any], pause: Callable[[float], None]) -> None:
+        super().__init__(arguments)
+        self._pause = pause
+        self._answered_s: float | None = None
 
     def ask(
         self, commands: Sequence[Command], block_s: float = 0.0, meanwhile: Callable[[], None] | None = None
     ) -> list[Any]:
         """Pause, then ask."""
         if self._answered_s is not None:
-            self.pause(time.thread_time() - self._answered_s)
+            self._pause(time.thread_time() - self._answered_s)
         try:
             return super().ask(commands, block_s, meanwhile)
         finally:
@@ -83,19 +86,23 @@ class PacedWire(Wire):
 class Checker(BackgroundThread):
     """Checks under the lease `check`; does not check while another scorer holds the lease.
 
-    ``every_s`` is the time between two checks by any scorer; 0: only when a scorer starts. ``paced`` is the same
-    ledger over a second connection, a `PacedWire`.
+    ``ledger_on`` returns the ledger over a connection: the checker has one for the lease, and a paced one.
     """
 
-    def __init__(self, ledger: Ledger, paced: Ledger, scorer: str, metrics: Metrics, every_s: float) -> None:
-        super().__init__("checker", ledger.wire, paced.wire)
-        self._paced = paced
-        if isinstance(paced.wire, PacedWire):
-            paced.wire.pause = self._pause
-        self._lease = Lease(ledger, "check", scorer, _LEASE_S)
+    def __init__(
+        self,
+        ledger_on: Callable[[Wire], Ledger],
+        arguments: dict[str, Any],
+        metrics: Metrics,
+        settings: ScorerSettings,
+    ) -> None:
+        wire, paced = Wire(arguments), PacedWire(arguments, self._pause)
+        super().__init__("checker", wire, paced)
+        ledger, self._paced = ledger_on(wire), ledger_on(paced)
+        self._lease = Lease(ledger, "check", settings.scorer, _LEASE_S)
         self._last = LastCheck(ledger)
         self._metrics = metrics
-        self._every_s = every_s
+        self._every_s = settings.ledger_check_s
         self._renewed_s = 0.0
         self.found: dict[str, int] | None = None
         """What the last check by any scorer found; None while nothing is known."""

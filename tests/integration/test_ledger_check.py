@@ -20,6 +20,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
+from scorer.settings import ScorerSettings
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.test_ledger import simple, sums_in
@@ -205,7 +206,10 @@ def test_a_timer_finds_what_went_wrong_and_a_repair_clears_it_everywhere(
     metrics = [Metrics(), Metrics()]
     threads = [
         Checker(
-            Ledger(Wire({"url": valkey.url}), names), Ledger(PacedWire({"url": valkey.url}), names), f"s{k}", each, 1.0
+            lambda one: Ledger(one, names),
+            {"url": valkey.url},
+            each,
+            ScorerSettings(name=f"s{k}", ledger_check_s=1.0),
         )
         for k, each in enumerate(metrics)
     ]
@@ -235,9 +239,8 @@ def test_a_timer_finds_what_went_wrong_and_a_repair_clears_it_everywhere(
 
 def test_a_check_pauses_as_long_as_it_is_told(wire: Wire, names: Names, valkey: Valkey) -> None:
     """Before each round trip but the first, by the work since the last one."""
-    paced = PacedWire({"url": valkey.url})
     worked: list[float] = []
-    paced.pause = worked.append
+    paced = PacedWire({"url": valkey.url}, worked.append)
     assert Check(Ledger(paced, names)).run().differences == []
     assert len(worked) > 3
     assert all(one >= 0 for one in worked)
