@@ -19,7 +19,6 @@ from statistics import median
 from schemas.rpc.request import Request, read_request
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
-from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.capacity.mix import mix_of
@@ -67,7 +66,7 @@ def main() -> int:
         "consolidate 10": lambda: len(consolidate(10, RankingInputs(snapshot, ledger, profile, NOW_S)).machines),
         "plan of 1,000": lambda: len(compare(requests, RankingInputs(snapshot, ledger, profile, NOW_S)).steps),
         "mix that fits": lambda: (
-            mix_room(mix_of(there, 0.0), Trial(RankingInputs(snapshot, Overlay(ledger), profile, NOW_S))).total
+            mix_room(mix_of(there, 0.0), Trial(RankingInputs(snapshot, ledger, profile, NOW_S))).total
         ),
     }
     found: dict[str, object] = {}
