@@ -9,8 +9,9 @@ the time come in, values go out.
         `-- reuse            the kept ranking, or a new one; and why (reasons)
             |-- continuation whether the kept ranking holds, and the next machine by it (copies)
             |-- ranking.rank one instance: a new ranking
-            `-- plan         many instances: identical ones by copies, others by one ranking after another
+            `-- plan         many instances: identical ones by copies, others by one ranking after another (trial)
 
+    trial                    the what-if: the ledger with proposed changes, and what a profile chooses on it
     copies                   many identical instances one after the other, or the obstacle to that
     `-- shortlist            the next best among a few machines, with a bound on all others
         `-- incremental      feasibility and scores of all machines with the copies placed so far

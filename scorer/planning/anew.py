@@ -95,7 +95,7 @@ def _put(instance: Instance, target: str | None, trial: Trial, *, gone: bool) ->
     if target is not None:
         trial.move(instance, target)
     elif not gone:
-        trial.put_back(instance)
+        trial.put(instance)
 
 
 def _alike(instances: Sequence[Instance], left: str) -> list[tuple[Request, list[Instance]]]:

@@ -7,11 +7,10 @@ affinity, a score by rank), the method does not apply, and `Copies.obstacle` is 
 
 from __future__ import annotations
 
-import numpy as np
-
 from scorer.placement.choosing.reasons import Reason
 from scorer.placement.choosing.shortlist import OutOfRangeError, Shortlist
 from scorer.placement.choosing.steps import Steps, drain
+from scorer.ranking.inputs import quiet
 from scorer.ranking.profiles.plugins import scope_for
 from scorer.ranking.ranking import Ranking
 from scorer.ranking.scope import Scope
@@ -52,24 +51,22 @@ class Copies:
     ``instances`` then reads a ledger that has the copies already, so that scope is an obstacle too.
     """
 
+    @quiet
     def __init__(self, first: Ranking, count: int, *, while_reserved: bool = False) -> None:
         self.obstacle = _obstacle(first, ("fleet", "instances") if while_reserved else ("fleet",))
         """Why the method does not apply, or no longer; None: it does."""
-        self._shortlist: Shortlist | None = None
-        if self.obstacle is None:
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                self._shortlist = Shortlist(first, count)
+        self._shortlist = None if self.obstacle else Shortlist(first, count)
 
+    @quiet
     def next(self, count: int) -> list[int]:
         """Return the rows of the next ``count``; fewer where no more is feasible, none with an obstacle."""
         if self._shortlist is None:
             return []
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            try:
-                return self._shortlist.next(count)
-            except OutOfRangeError:
-                self._shortlist, self.obstacle = None, "out_of_range"
-                return []
+        try:
+            return self._shortlist.next(count)
+        except OutOfRangeError:
+            self._shortlist, self.obstacle = None, "out_of_range"
+            return []
 
 
 def _obstacle(first: Ranking, closed: tuple[Scope, ...]) -> Reason | None:

@@ -100,9 +100,9 @@ class Trial:
 
     def move(self, instance: Instance, machine: str) -> None:
         """Put an instance on a machine, as reserved there now."""
-        self.put_back(moved_to(instance, machine, self.inputs.now_s))
+        self.put(moved_to(instance, machine, self.inputs.now_s))
 
-    def put_back(self, instance: Instance) -> None:
+    def put(self, instance: Instance) -> None:
         """Put an instance where its record says, wherever it is now."""
         self.leave(instance.id)
         self.overlay.propose(instance)

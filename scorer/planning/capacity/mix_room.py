@@ -117,7 +117,7 @@ class _Filling:
                 expected=tuple(amount * times if amount >= 0 else amount for amount in one.expected),
                 maxmemory=one.maxmemory * times,
             )
-            self.trial.put_back(many)
+            self.trial.put(many)
             self.by_machine[machine] += times
         total, of_all = int(copies.sum()), sum(self.kinds[at].cycle for at in places)
         before = 0

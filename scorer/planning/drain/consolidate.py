@@ -147,7 +147,7 @@ class _Emptying:
             if target is None:
                 self.loads = before
                 for one in (instances[place], *(move.instance for move in moves)):
-                    self.trial.put_back(one)
+                    self.trial.put(one)
                 return False
             self.trial.move(instances[place], target)
             self.loads.move(row, index[target], *self._use(place))

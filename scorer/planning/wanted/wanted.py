@@ -127,7 +127,7 @@ class _Comparison:
         self.trial.leave(old.id)
         target, why = self._best(msgspec.structs.replace(request, id=""))
         because = "the file names the machine" if request.machine else self._refusal(old, new, request)
-        self.trial.put_back(old)
+        self.trial.put(old)
         if target is None or target == old.machine:
             return self._refused(old, f"{because}; {why}" if because else why)
         self.trial.move(copy_with(new, id=f"{old.id}{_ARRIVING}"), target)
@@ -145,7 +145,7 @@ class _Comparison:
     def _in_place(self, old: Instance, new: Instance, request: Request) -> Step | None:
         self.trial.leave(old.id)
         refused = self._refusal(old, new, request)
-        self.trial.put_back(old if refused else new)
+        self.trial.put(old if refused else new)
         return None if refused else self._changed(old, new)
 
     def _changed(self, old: Instance, new: Instance) -> Step:

@@ -111,12 +111,12 @@ def test_what_is_put_back_is_as_before(steps: list[tuple[str, int, int]], profil
         elif step == "leave":
             trial.leave(one.id)
         else:
-            trial.put_back(one)
+            trial.put(one)
         there = [held.id for name in of.snapshot.names for held in trial.overlay.held_on(name)]
         assert len(there) == len({*there})
         trial.best(request(cpu=1))
     for one in records.values():
-        trial.put_back(one)
+        trial.put(one)
     found, before = (
         rank(request(cpu=1, memory=1), inputs) for inputs in (trial.inputs, of.inputs(trial.inputs.profile))
     )
