@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.view.overlay import Overlay
 from scorer.placement.choosing.trial import Trial
+from scorer.ranking.machines.kept import Shelf
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from tests.scorer.fleets import fleet, machine, request
@@ -136,3 +138,16 @@ def test_identical_instances_go_where_one_by_one_would() -> None:
             single.propose(asked, found[-1], f"i{number}")
     assert together.together(asked, 7) == found
     assert found.count(None) == 1
+
+
+def test_a_step_copies_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No ranking is held: from the second step on the kept columns are renewed where they are."""
+    copied, copy = list[int](), Shelf.copy
+    trial, asked = trial_of(small(machines=8), "windward"), request(cpu=1, memory=1)
+    rank(asked, replace(trial.inputs, overlay=None))
+    for number in range(6):
+        found = trial.best(asked, trial.allowed(asked))
+        trial.together(asked, 2)
+        trial.propose(asked, str(found.machine), f"i{number}")
+        monkeypatch.setattr(Shelf, "copy", lambda shelf, seats: copied.append(1) or copy(shelf, seats))
+    assert copied == []
