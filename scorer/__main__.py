@@ -18,7 +18,7 @@ from scorer.background.heartbeat import Heartbeat
 from scorer.background.learner import Learner
 from scorer.background.refresher import Refresher
 from scorer.background.sweeper import Sweeper
-from scorer.background_thread import BackgroundThread
+from scorer.background.thread import BackgroundThread
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.live_fleet import refuse_modes

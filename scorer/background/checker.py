@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import redis
 
-from scorer.background_thread import BackgroundThread
+from scorer.background.thread import BackgroundThread
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.check import Check, Checked
 from scorer.ledger.store.lease import Lease

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import redis
 
-from scorer.background_thread import BackgroundThread
+from scorer.background.thread import BackgroundThread
 from scorer.metrics import Metrics
 from scorer.settings import ScorerSettings
 from scorer.wire import AWAY, Wire

@@ -16,7 +16,7 @@ import redis
 
 from schemas.tables.learned import Learned, read_learned
 from scorer.background.predictor import LOOK_S, Predictor
-from scorer.background_thread import BackgroundThread
+from scorer.background.thread import BackgroundThread
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease

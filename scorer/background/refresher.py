@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from scorer.background_thread import BackgroundThread
+from scorer.background.thread import BackgroundThread
 from scorer.live.loader import Loader
 from scorer.metrics import Metrics
 from scorer.snapshot.latest import Latest

@@ -6,7 +6,7 @@ import logging
 
 import redis
 
-from scorer.background_thread import BackgroundThread
+from scorer.background.thread import BackgroundThread
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics

@@ -23,9 +23,9 @@ from scorer.rpc.methods import listings, transitions
 from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.inputs import Inputs
+from scorer.rpc.methods.parameters import read_object
 from scorer.rpc.methods.placements import Placements
 from scorer.rpc.methods.update import Updates
-from scorer.rpc.parameters import read_object
 from scorer.settings import ScorerSettings
 from scorer.wire import Command
 

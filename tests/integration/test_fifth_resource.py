@@ -37,7 +37,7 @@ from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.view.seats import Seats
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ledger.record.as_request import as_request
-from scorer.rpc.parameters import read_params
+from scorer.rpc.methods.parameters import read_params
 from scorer.rpc.methods.update import Update
 from scorer.snapshot.roster import Roster
 from scorer.wire import Wire

@@ -24,8 +24,8 @@ from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.seen import fleet_of
+from scorer.rpc.methods.parameters import read_params
 from scorer.rpc.methods.records import amounts_of, shown_record
-from scorer.rpc.parameters import read_params
 from scorer.snapshot.usages import Usages
 
 _encode = msgspec.json.Encoder().encode

@@ -24,8 +24,8 @@ from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.inputs import Inputs
 from scorer.rpc.methods.listings import in_slices
+from scorer.rpc.methods.parameters import read_object
 from scorer.rpc.methods.place import Batch, place_answer, read_batch
-from scorer.rpc.parameters import read_object
 
 _ANSWER_ALONE = 500
 """The answer to more instances than this is a step of its own."""

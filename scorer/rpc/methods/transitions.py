@@ -10,8 +10,8 @@ from schemas.rpc.results import ConfirmResult, ReleaseResult
 from scorer.ledger.record.transition import NO_QUERY, Call
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
+from scorer.rpc.methods.parameters import read_params
 from scorer.rpc.methods.records import answer_to
-from scorer.rpc.parameters import read_params
 
 
 def confirm(ledger: Ledger, follower: Follower, params: dict[str, Any], call: Call = NO_QUERY) -> ConfirmResult:

@@ -60,8 +60,8 @@ from scorer.rpc.methods.changes import (
 )
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.inputs import Inputs
+from scorer.rpc.methods.parameters import read_params
 from scorer.rpc.methods.records import answer_to, confirmed, other_generation, with_terms
-from scorer.rpc.parameters import read_params
 
 ATTEMPTS_MAX = 10
 _TARGETS = 8

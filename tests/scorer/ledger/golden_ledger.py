@@ -28,10 +28,21 @@ GOLDEN = Path(__file__).parent / "golden"
 NOW_S = 1_800_000_000
 
 REQUEST = {
-    "cpu": 0.5, "memory": "1G", "disk": 0, "maxmemory": "500M", "ports": [6379], "cluster": "shop", "role": "master",
-    "cluster_masters": 3, "labels": {"app": "é", "moving": '"new":{\n}}'}, "kind": "redis", "limits": {"cpu": 2},
-    "expected": {"memory": "2G"}, "selector": "disk=ssd", "tolerations": [{"key": "gpu"}],
-}  # fmt: skip
+    "cpu": 0.5,
+    "memory": "1G",
+    "disk": 0,
+    "maxmemory": "500M",
+    "ports": [6379],
+    "cluster": "shop",
+    "role": "master",
+    "cluster_masters": 3,
+    "labels": {"app": "é", "moving": '"new":{\n}}'},
+    "kind": "redis",
+    "limits": {"cpu": 2},
+    "expected": {"memory": "2G"},
+    "selector": "disk=ssd",
+    "tolerations": [{"key": "gpu"}],
+}
 
 
 def clock(seconds: int) -> str:

@@ -11,7 +11,7 @@ from schemas.rpc.parameters import Update
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.ledger.record.instance import Instance
 from scorer.rpc.methods.changes import SIZES, changed
-from scorer.rpc.parameters import read_params
+from scorer.rpc.methods.parameters import read_params
 
 REST = len(RESOURCES) - 2
 ONE = Instance(
