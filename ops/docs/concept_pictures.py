@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.patches import FancyBboxPatch, Rectangle, Wedge
 
 from ops.docs.drawing import COLOURS, GREY, svg
-from ops.docs.fleet import machine, ranked
+from ops.docs.example_fleet import machine, ranked
 from scorer.ranking.profiles.catalogue import load_profiles
 
 BLUE, ORANGE, GREEN, PURPLE = COLOURS

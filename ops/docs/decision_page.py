@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ops.docs.fleet import machine
+from ops.docs.example_fleet import machine
 from ops.docs.markdown import number, table
 from schemas.rpc.request import read_request
 from scorer.client import RankResult

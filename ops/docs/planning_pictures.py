@@ -7,7 +7,7 @@ from typing import Any
 
 from ops.docs.concept_pictures import BLUE, GREEN, ORANGE, PURPLE
 from ops.docs.drawing import GREY, svg
-from ops.docs.fleet import CAPACITY, machine
+from ops.docs.example_fleet import CAPACITY, machine
 from schemas.rpc.request import read_request
 from scorer.commands.shared.fleet_file import read_fleet
 from scorer.placement.choosing.trial import Trial

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ops.docs.fleet import machine, ranked
+from ops.docs.example_fleet import machine, ranked
 from ops.docs.markdown import number, table
 from ops.docs.plugin_pages import changed, defaults_of, written
 from scorer.ranking.filters import FILTERS

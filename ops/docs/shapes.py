@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ops.docs.fleet import machine, ranked
-from schemas.messages.operator import Taint
+from ops.docs.example_fleet import machine, ranked
 from scorer.ranking.profiles.profile import Normalisation, PlacedFilter, Profile, WeightedScore
 
 Case = Callable[[float], dict[str, Any]]
@@ -39,7 +38,7 @@ class Among:
     """Machines that differ in kind: the picture is a bar for each, by what it is."""
 
     machines: Mapping[str, dict[str, Any]]
-    """The arguments of `ops.docs.fleet.machine`, by kind."""
+    """The arguments of `ops.docs.example_fleet.machine`, by kind."""
     request: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
     instances: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -67,7 +66,6 @@ _DEVIATIONS = {"std 0": 0.0, "std 0.1": 0.1, "std 0.3": 0.3}
 _PROMISES = {"about": "CPU requested, share of allocatable", "make": lambda name, value, line: machine(name, cpu=0.0),
              "instances": by_promise}  # fmt: skip
 _REFUSE, _AVOID = ({"taints": [{"key": "gpu", "effect": effect}]} for effect in ("refuse", "avoid"))
-assert Taint(key="gpu", effect="avoid")
 _LABELLED = {
     "zone=a, ssd": {"labels": {"zone": "a", "disk": "ssd", "image-7": "yes"}},
     "zone=a": {"labels": {"zone": "a"}},

@@ -1,6 +1,10 @@
 """From queries to reservations: one instance or many, with reuse of the last ranking.
 
-The modules of a decision; below each are those that it calls. All but `placer` is pure: values, the ledger's view and
+placer      ranks or plans, and reserves in the ledger. Not pure
+choosing/   which machine is next
+offers/     what is put to the ledger, and what becomes of it
+
+The modules of a decision; below each are those that it calls. All but `placer` are pure: values, the ledger's view and
 the time come in, values go out.
 
     rpc.placements           queries taken together

@@ -4,7 +4,8 @@ balance/      moves that lower the load of hot machines; `thresholds/` has the r
 drain/        how to empty machines, or a class of what no longer fits
 wanted/       the steps from the ledger's instances to those that a file wants
 capacity/     how many more instances of a kind, or of a mix, fit
+anew          instances placed anew elsewhere; `candidates`: which instances may go, and where
 
-The folder is beside `scorer.placement` and not in it: placing decides one query and reserves, a plan tries many
-placements on a copy of the ledger and changes nothing.
+All of it is tried on one what-if, `scorer.placement.choosing.trial`. The folder is beside `scorer.placement` and not in
+it: placing decides one query and reserves, a plan tries many placements on a copy of the ledger and changes nothing.
 """

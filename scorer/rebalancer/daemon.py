@@ -23,7 +23,7 @@ from scorer.ledger.store.lease import Lease
 from scorer.live.live_fleet import LiveFleet
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan
-from scorer.planning.balance.proposals import Memory, propose
+from scorer.planning.balance.proposals import Term, propose
 from scorer.planning.balance.rounds import Rounds, condition_of
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
@@ -83,7 +83,7 @@ class Daemon:
             self._round(number, now_s)
 
     def _forget(self) -> None:
-        self._memory, self._kept = Memory(self._number or 0, self._settings.ack_s), Kept()
+        self._term, self._kept = Term(self._number or 0, self._settings.ack_s), Kept()
         self._rounds: Rounds | None = None
         self._due_s = -math.inf
 
@@ -91,12 +91,12 @@ class Daemon:
         settings, profile = self._settings, self._profile()
         seen = self._fleet.read(now_s)
         waiting, taken = self._queue.read()
-        settled = self._memory.settle(waiting, taken, seen.ledger.instances, now_s, profile.rebalance.rest_s)
+        settled = self._term.settle(waiting, taken, seen.ledger.instances, now_s, profile.rebalance.rest_s)
         condition = condition_of(profile.rebalance, settings.every)
         if self._rounds is None or self._rounds.condition != condition:
             self._rounds = Rounds(condition)
         inputs = seen.inputs(profile, self._kept)
-        plan = advice(inputs, self._rounds, settled.pending, self._memory.resting)
+        plan = advice(inputs, self._rounds, settled.pending, self._term.resting)
         new = propose(plan, number, now_s, settings.proposal_s)
         if self._lease.take() != number:  # this process was suspended meanwhile, and another plans
             return
@@ -107,7 +107,7 @@ class Daemon:
         except Overtaken as error:
             log.warning("rebalancer.overtaken", extra={"values": {"error": str(error)}})
             return
-        self._memory.opened |= {one.id: one for one in new}
+        self._term.opened |= {one.id: one for one in new}
         self._metrics.open.labels("waiting").set(len(waiting) + len(new) + returned)
         self._metrics.open.labels("taken").set(len(taken) - returned)
         self._tell(plan, settled.outcomes, len(new), now_s)

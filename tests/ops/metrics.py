@@ -83,7 +83,7 @@ def exporters() -> set[str]:
     from tests.ops.exporter import test_instances
     from tests.ops.exporter.test_families import placed
 
-    state = State(snapshot, LedgerView([placed("i", "a")]), profiles.choose(), 1e9, memory)
+    state = State(snapshot, LedgerView([placed("i", "a")]), profiles.choose(), 1e9, memory=memory)
     selection = Selection(statistics=Statistic.__args__)
     reader: Any = None
     own = Exporter(reader, selection, profiles, "1")._own(0.1, 0.1, up=True)

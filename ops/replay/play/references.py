@@ -29,9 +29,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ops.replay.play.fleet import HOT
 from ops.replay.play.policies import ProfilePolicy
 from ops.replay.play.roles import Moment
+from ops.replay.play.true_fleet import HOT
 from schemas.resources import CPU
 from schemas.rpc.request import Request
 from scorer.ranking.filters.fits import Fits

@@ -24,11 +24,11 @@ from time import perf_counter
 import msgspec
 import numpy as np
 
-from ops.replay.play.fleet import Fleet
 from ops.replay.play.lessons import Lessons, PredictedPeaks
 from ops.replay.play.measuring import Measuring
 from ops.replay.play.reports import Reports
 from ops.replay.play.roles import ROUND_MINUTES, Evictor, Moment, Move, Mover, Policy, Spell
+from ops.replay.play.true_fleet import Fleet
 from ops.replay.workload import Workload
 from schemas.rpc.request import Request
 from schemas.tables.learned import Learned

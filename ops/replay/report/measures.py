@@ -52,8 +52,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ops.replay.play.fleet import HOT, Fleet
 from ops.replay.play.simulation import Outcome
+from ops.replay.play.true_fleet import HOT, Fleet
 from schemas.resources import CPU, MEMORY
 from scorer.snapshot.arrays import Bools, Floats, Integers
 

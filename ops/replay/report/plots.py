@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ops.replay.play.fleet import HOT
 from ops.replay.play.simulation import Outcome
+from ops.replay.play.true_fleet import HOT
 from ops.replay.report.calibration import CASES_MIN, PART, POINTS, Reliability
 from ops.replay.report.measures import utilization
 from scorer.snapshot.arrays import Floats

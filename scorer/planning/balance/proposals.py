@@ -28,7 +28,7 @@ OUTCOMES: tuple[Outcome, ...] = (
 
 @dataclass(frozen=True)
 class Settled:
-    """The result of `Memory.settle`: what to write, and which proposals stay open."""
+    """The result of `Term.settle`: what to write, and which proposals stay open."""
 
     withdrawn: tuple[bytes, ...]
     """Messages to take off both lists."""
@@ -40,8 +40,8 @@ class Settled:
 
 
 @dataclass
-class Memory:
-    """What the daemon remembers while it holds the lease; it ends with the lease, as its proposals do."""
+class Term:
+    """One term of the lease: what the daemon remembers while it holds it. Its proposals end with it."""
 
     fence: int
     """The number of the lease."""

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ops.replay.play.fleet import Fleet
 from ops.replay.play.moves import Moving, Rebalancer, copy_minutes
 from ops.replay.play.policies import ProfilePolicy
 from ops.replay.play.simulation import Outcome, simulate
+from ops.replay.play.true_fleet import Fleet
 from ops.replay.report.measures import measure, utilization
 from ops.replay.workload import Workload
 from schemas.resources import MEMORY

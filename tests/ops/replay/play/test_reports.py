@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ops.replay.play.fleet import Fleet
 from ops.replay.play.policies import ProfilePolicy
 from ops.replay.play.reports import Reports
 from ops.replay.play.roles import Moment
 from ops.replay.play.simulation import simulate
+from ops.replay.play.true_fleet import Fleet
 from ops.replay.workload import Workload
 from schemas.resources import CPU
 from schemas.rpc.results import InstanceUsage

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.messages.proposal import MoveProposal, read_proposal, write_proposal
 from scorer.ledger.record.instance import Instance, Moving
-from scorer.planning.balance.proposals import OUTCOMES, Memory, Settled
+from scorer.planning.balance.proposals import OUTCOMES, Settled, Term
 
 NOW_S = 1_000.0
 PROPOSAL = MoveProposal(
@@ -29,7 +29,7 @@ def instance(**fields: Any) -> dict[str, Instance]:
 
 
 def settled(
-    waiting: list[bytes], taken: list[bytes], ledger: dict[str, Instance], memory: Memory, now_s: float = NOW_S
+    waiting: list[bytes], taken: list[bytes], ledger: dict[str, Instance], memory: Term, now_s: float = NOW_S
 ) -> Settled:
     """One round of the rebalancer with the number 7."""
     return memory.settle(waiting, taken, ledger, now_s, 600.0)
@@ -56,7 +56,7 @@ def settled(
 @pytest.mark.parametrize("is_taken", [False, True])
 def test_a_proposal(raw: bytes, ledger: dict[str, Instance], outcome: str, is_taken: bool) -> None:
     """One that ended is withdrawn from either list; one that is open is pending."""
-    found = settled([] if is_taken else [raw], [raw] if is_taken else [], ledger, Memory(7, 60.0))
+    found = settled([] if is_taken else [raw], [raw] if is_taken else [], ledger, Term(7, 60.0))
     assert found.outcomes == ((outcome,) if outcome else ())
     assert found.withdrawn == ((raw,) if outcome else ())
     assert found.pending == ({} if outcome else {"i": "b"})
@@ -65,7 +65,7 @@ def test_a_proposal(raw: bytes, ledger: dict[str, Instance], outcome: str, is_ta
 
 def test_what_is_not_acknowledged_in_time_is_delivered_again() -> None:
     """Counted from when it was first seen taken, and anew from the next delivery."""
-    memory, raw = Memory(7, 60.0), changed()
+    memory, raw = Term(7, 60.0), changed()
     assert settled([raw], [], instance(), memory, NOW_S - 100).returned == ()
     assert settled([], [raw], instance(), memory, NOW_S).returned == ()
     assert settled([], [raw], instance(), memory, NOW_S + 59).returned == ()
@@ -79,7 +79,7 @@ def test_what_is_not_acknowledged_in_time_is_delivered_again() -> None:
 
 def test_what_is_moving_is_left_alone() -> None:
     """The ledger has the move: neither expired nor delivered again, and no pending move for the plan."""
-    memory, raw = Memory(7, 60.0), changed()
+    memory, raw = Term(7, 60.0), changed()
     ledger = instance(moving=Moving("b", 0.0, 0.0))
     for now_s in (NOW_S, NOW_S + 61, NOW_S + 10_000):
         found = settled([], [raw], ledger, memory, now_s)
@@ -90,7 +90,7 @@ def test_what_is_moving_is_left_alone() -> None:
 def test_what_was_acknowledged_is_done_or_declined() -> None:
     """Gone from the lists: the ledger says which; an instance that was declined rests for a while."""
     for ledger, outcome in ((instance(machine="b"), "done"), (instance(), "declined"), ({}, "overtaken")):
-        memory = Memory(7, 60.0)
+        memory = Term(7, 60.0)
         settled([changed()], [], instance(), memory)
         found = settled([], [], ledger, memory, NOW_S + 1)
         assert found.outcomes == (outcome,)
@@ -101,7 +101,7 @@ def test_what_was_acknowledged_is_done_or_declined() -> None:
 
 def test_what_was_withdrawn_is_counted_once() -> None:
     """An ended proposal is not taken for an acknowledged one in the next round."""
-    memory = Memory(7, 60.0)
+    memory = Term(7, 60.0)
     settled([changed()], [], instance(), memory)
     assert settled([changed()], [], instance(generation=3), memory).outcomes == ("overtaken",)
     assert settled([], [], instance(generation=3), memory).outcomes == ()
