@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+from prometheus_client import CollectorRegistry
+
 from ops.exporter import fleet
 from ops.exporter.exposition import Family, page
 from ops.exporter.machines import MachineFamilies
-from ops.exporter.process import ProcessFamilies
 from ops.exporter.selection import Selection
 from ops.exporter.state import Away, Reader, State
+from schemas.process.pages import add_process
 from scorer.ranking.profiles.catalogue import Profiles
 
 log = logging.getLogger("windward.exporter")
@@ -110,3 +112,26 @@ class Exporter:
         if trouble and trouble != self._said_of_probe:
             log.warning("exporter.probe.failed", extra={"values": {"error": trouble}})
         self._said_of_probe = trouble
+
+
+class ProcessFamilies:
+    """What prometheus_client says of the exporter's own process, read anew for each page.
+
+    CPU, memory, start and open files are ``process_*``, as on the page of every process. ``python_*`` are the
+    interpreter and its garbage collection. Without ``/proc`` the first are left out.
+    """
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        add_process(self._registry)
+
+    def families(self) -> Iterator[Family]:
+        """Yield the families as of now."""
+        for metric in self._registry.collect():
+            if metric.type == "counter":
+                family = Family(f"{metric.name}_total", metric.documentation, "counter")
+            else:
+                family = Family(metric.name, metric.documentation)
+            for sample in metric.samples:
+                family.add(sample.value, **sample.labels)
+            yield family

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,12 +14,12 @@ from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.cost import COPY_CORES, copy_rates, memory_of
 from scorer.planning.balance.gates import ceiling_of, over_and_under
 from scorer.planning.balance.history import moved_lately
+from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.moves import Bounds, Hosts, Movable, Step
 from scorer.planning.balance.rounds import Rounds
 from scorer.planning.balance.scene import Scene, scene_of
 from scorer.planning.balance.search import plan
 from scorer.planning.balance.tentative import Draft
-from scorer.planning.balance.totals import spread, totals
 from scorer.planning.candidates import Wish, elsewhere, may_move
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles.rebalance_section import Rebalancing
@@ -30,7 +30,7 @@ _CPU, _MEMORY, _NIC = (RESOURCES.index(name) for name in ("cpu", "memory", "nic"
 
 @dataclass(frozen=True)
 class Plan:
-    """The moves in their order, and the fleet before and after (`scorer.planning.balance.totals`)."""
+    """The moves in their order, and the fleet before and after (`scorer.planning.balance.by_overload`)."""
 
     instances: tuple[Instance, ...]
     """The instance of each step, before its move."""
@@ -202,3 +202,31 @@ def on_way_in(scene: Scene, pending: Mapping[str, str]) -> list[tuple[int, int]]
         if (target := pending.get(one.id)) is not None and target in index
         if target != one.machine and one.moving is None
     ]
+
+
+def totals(before: Loads, after: Loads) -> Mapping[str, tuple[float, float]]:
+    """Return, before and after: overload in mean machines, machines above the limit, highest and std of utilization.
+
+    Those of utilization are of the resource with the highest one before.
+    """
+    worst = int(before.utilization.max(axis=1).argmax()) if before.utilization.size else 0
+
+    def of(loads: Loads) -> tuple[float, float, float, float]:
+        if not loads.utilization.size:
+            return 0.0, 0.0, 0.0, 0.0
+        over = (loads.utilization > loads.limit).any(axis=0).sum()
+        highest = float(loads.utilization[worst].max())
+        return float(loads.now().sum()), float(over), highest, _std(loads, worst)
+
+    names = ("overload", "machines_over", "highest", "std")
+    return dict(zip(names, zip(of(before), of(after), strict=True), strict=True))
+
+
+def spread(resources: Sequence[str], before: Loads, after: Loads) -> Mapping[str, tuple[float, float]]:
+    """Return by resource the standard deviation of the utilization of machines of known load, before and after."""
+    return {name: (_std(before, k), _std(after, k)) for k, name in enumerate(resources)}
+
+
+def _std(loads: Loads, resource: int) -> float:
+    known = loads.inverse[resource] > 0
+    return float(np.std(loads.utilization[resource, known])) if known.any() else 0.0

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from ops.exporter.exporter import ProcessFamilies
 from ops.exporter.exposition import page
-from ops.exporter.process import ProcessFamilies
 from tests.ops.metrics import PROCESS
 
 
