@@ -36,7 +36,7 @@ def test_what_was_not_delivered_goes_back_to_its_place():
     backlog.push(records(1, 2, 3))
     taken = backlog.take(3)
     backlog.push(records(4, 5))
-    assert backlog.put(taken) == 1
+    assert backlog.put_back(taken) == 1
     assert backlog.take(10) == records(2, 3, 4, 5)
 
 
@@ -51,7 +51,7 @@ def test_whatever_happens_the_newest_are_kept_in_order(limit: int, steps: list[i
         else:
             taken = backlog.take(2)
             if step == "back":
-                dropped += backlog.put(taken)
+                dropped += backlog.put_back(taken)
             else:
                 gone += len(taken)
         assert len(backlog) <= limit
