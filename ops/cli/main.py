@@ -20,6 +20,16 @@ EXIT_CODES = (
     "            141 the reader of the output has closed it"
 )
 _SIGPIPE = 13
+EXTRA_OF = {
+    "faust": "stream",
+    "aiokafka": "stream",
+    "mode": "stream",
+    "uvloop": "stream",
+    "matplotlib": "plot",
+    "grafana_foundation_sdk": "dev",
+    "textual": "top",
+}
+"""The extra of the distribution that installs a package, by its name."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -84,15 +94,25 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to en
         print_failure(command, "INTERNAL", str(error), as_json=_wants_json(rest), with_code=True)
         return 1
     except ModuleNotFoundError as error:
-        from ops.cli.extras import in_words
-
-        missing = in_words(error)
+        missing = _missing(error)
         if missing is None:
             raise
         print(f"windward {command}: {missing}", file=sys.stderr)  # noqa: T201
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _missing(error: ModuleNotFoundError) -> str | None:
+    """Return what to install for a missing module; None when no extra has it.
+
+    >>> _missing(ModuleNotFoundError(name="matplotlib.figure"))
+    "matplotlib is not installed; it comes with: pip install 'windward[plot]'"
+    >>> _missing(ModuleNotFoundError(name="scorer.no_such"))
+    """
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRA_OF.get(package)
+    return f"{package} is not installed; it comes with: pip install 'windward[{extra}]'" if extra else None
 
 
 def _imported(name: str) -> ModuleType:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 import redis
 from msgspec import Meta
 from rich.columns import Columns
@@ -23,18 +24,18 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from ops.demo.burst import burst
 from ops.demo.rebalance import HotMachine
-from ops.demo.tables import RANKED, SPREAD, machines_table, ranked_cells, split
+from ops.demo.tables import RANKED, SPREAD, machines_table, ranked_cells, ratio3, split, spread_cells
 from ops.stack.servers.process import LocalError, wait_until
 from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
 from ops.stack.up import Interrupts
-from ops.top.fleet_view import FleetView, join_tables
+from ops.top.fleet_view import FleetView, at_random, join_tables, least_used, spread
 from schemas.names import Names
 from schemas.process.connections import CommonSettings
 from schemas.process.settings import load_settings, setting
 from schemas.process.tables import Screen, table
+from schemas.resources import CPU
 from schemas.tables.window_table import TableError, decode_table
 from scorer.client import Client, WindwardError
 
@@ -235,3 +236,29 @@ class Demo:
         self._console.rule("a hot machine, cooled by a plan: windward rebalance")
         scene = HotMachine(self._client, self._stack.redis_url, self._settings.prefix, self._environ)
         scene.run(self._fleet(), self._screen, self._print)
+
+
+def burst(client: Client, view: FleetView, request: Mapping[str, Any], count: int) -> tuple[list[list[str]], str]:
+    """Place ``count`` instances; return the rows of a table (`ops.demo.tables.SPREAD`), and a line about it.
+
+    Raises LocalError unless all of them found a machine.
+    """
+    cores = float(request["cpu"])
+    row_of = {name: row for row, name in enumerate(view.names)}
+    started = time.monotonic()
+    answers = [client.place(**request, id=f"demo-{n}", ttl_s=120) for n in range(count)]
+    took_s = time.monotonic() - started
+    placed = [one.machine for answer in answers for one in answer.placed]
+    if len(placed) < count:
+        raise LocalError(f"only {len(placed)} of {count} were placed: {answers[-1].summary}")
+    used, capacity = view.mean[-1, CPU], view.capacity[CPU]
+    fits = np.flatnonzero(used + cores <= capacity)
+    rows = [["before", "", "", "", ratio3(spread(used, capacity, cores, []).std)]]
+    for name, chosen in (
+        ("Windward", [row_of[machine] for machine in placed]),
+        ("chance", [int(fits[row]) for row in at_random(len(fits), count)]),
+        ("lowest measured CPU", least_used(used, capacity, count)),
+    ):
+        rows.append([name, *spread_cells(spread(used, capacity, cores, chosen))])
+    took = f"{took_s * 1000:.0f} ms, {count / took_s:.0f}/s through one client"
+    return rows, f"{len(placed)} of {count} reserved in {took}; {answers[-1].summary}"

@@ -18,7 +18,6 @@ from ops.docs import (
     planning_pictures,
     plugin_pages,
     profiles_page,
-    results_pictures,
     rpc_page,
 )
 from ops.docs.drawing import shape
@@ -83,12 +82,7 @@ def generated() -> Iterator[tuple[str, str]]:
     yield "decision.md", decision_page.page()
     yield "rpc.md", rpc_page.page(document())
     yield FILE, json.dumps(document(), indent=2) + "\n"
-    drawn_pictures = (
-        concept_pictures.pictures()
-        | planning_pictures.pictures()
-        | class_pictures.pictures()
-        | results_pictures.pictures()
-    )
+    drawn_pictures = concept_pictures.pictures() | planning_pictures.pictures() | class_pictures.pictures()
     for name, text in drawn_pictures.items():
         yield f"pictures/{name}.svg", text
     yield "site.css", STYLE

@@ -5,15 +5,65 @@ from __future__ import annotations
 import dataclasses
 import json
 import textwrap
+import time
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
 
-from ops.doctor.findings import Finding
-from ops.doctor.inspection import Inspection
-from ops.doctor.settings import DoctorSettings
-from schemas.process.settings import load_settings
+import msgspec
+import redis
+from kafka.errors import KafkaError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from ops.doctor.findings import (
+    Finding,
+    clock_findings,
+    machine_findings,
+    name_findings,
+    redis_findings,
+    scorer_findings,
+    version_findings,
+)
+from schemas.messages.operator import DEFAULT
+from schemas.messages.sample import MachineFacts
+from schemas.messages.worker import read_worker
+from schemas.names import Names
+from schemas.process.connections import KafkaSettings
+from schemas.process.settings import load_settings, setting
 from schemas.process.terminal import screen
+from schemas.process.version import product_version
+from schemas.tables.alignment import aligned
+from schemas.tables.window_table import TableError, decode_table
+from schemas.values.partition_count import partition_count
+from scorer.client import Client, WindwardError
+from scorer.settings import ClientSettings, LedgerSettings
+from streams.worker.redis_settings import wrong_settings
+from streams.worker.topics import check_topics
 
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorSettings(KafkaSettings, ClientSettings, LedgerSettings):
+    """Check Kafka, Redis, rights, clocks, agents, machines, scorers and versions; say what is wrong and what to do.
+
+    It changes nothing. Exit code 1 when there is a warning or an error, 0 otherwise.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward doctor",
+        "windward doctor --no-broker --json                # for a program, on a host that cannot reach Kafka",
+    )
+
+    broker: bool = setting(True, "check the topics' settings at the broker")
+
+    def __post_init__(self) -> None:
+        KafkaSettings.__post_init__(self)
+        LedgerSettings.__post_init__(self)
+
+
+CONNECT_S = 2.0
+_PAGE = 10_000
 _MARKS = {"good": "ok", "note": "note", "warning": "WARNING", "error": "ERROR"}
 SETTINGS = DoctorSettings
 
@@ -51,3 +101,189 @@ def _wrapped(head: str, text: str, width: int | None) -> list[str]:
         text, max(width, len(head) + 20), initial_indent=head, subsequent_indent=indent, break_long_words=False,
         break_on_hyphens=False,
     )  # fmt: skip
+
+
+class Inspection:
+    """Collects the values for the rules of `ops.doctor.findings`; a part that cannot be reached is a finding."""
+
+    def __init__(self, settings: DoctorSettings) -> None:
+        self._settings = settings
+        self._names: Names = settings.names
+        self._versions: dict[str, list[str]] = {"this command": [product_version()]}
+
+    def findings(self) -> list[Finding]:
+        """Run all checks; Redis first, since the others need it."""
+        found = self._broker() if self._settings.broker else []
+        with self._connect(self._settings.redis_arguments()) as server:
+            try:
+                server.ping()
+            except redis.RedisError as error:
+                return [
+                    *found,
+                    Finding("Redis", "error", f"{self._settings.redis_url}: {error}", "start it, or give --redis-url"),
+                ]
+            for look in (self._servers, self._machines, self._scorers):
+                try:
+                    found += look(server)
+                except redis.exceptions.NoPermissionError as error:
+                    found.append(
+                        Finding("ACL", "note", f"{look.__name__.strip('_')} cannot be checked: {error}",
+                                "ask as a user with the rights of ops/redis/exporter.acl and operator.acl")
+                    )  # fmt: skip
+                except redis.RedisError as error:
+                    found.append(Finding("Redis", "error", str(error), "read its log"))
+        return found + version_findings(self._versions)
+
+    def _connect(self, arguments: dict[str, Any]) -> redis.Redis:
+        retry = Retry(NoBackoff(), 0)
+        return redis.Redis.from_url(
+            **arguments, socket_connect_timeout=CONNECT_S, socket_timeout=self._settings.timeout, retry=retry
+        )
+
+    def _broker(self) -> list[Finding]:
+        import logging
+
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)
+        logging.getLogger("windward").setLevel(logging.CRITICAL)
+        area, where = "Kafka", self._settings.kafka
+        try:
+            problems = check_topics(self._settings)
+        except (KafkaError, OSError) as error:
+            said = str(error) or type(error).__name__
+            return [Finding(area, "error", f"{where}: {said}", "start the broker, give --kafka, or --no-broker")]
+        if not problems:
+            return [Finding(area, "good", f"{where}: the topics' settings are right")]
+        return [
+            Finding(area, "warning", what, do.strip() or "see docs/runbook.md")
+            for what, _, do in (problem.rpartition(";") for problem in problems)
+        ]
+
+    def _servers(self, server: redis.Redis) -> list[Finding]:
+        ledger_here = not self._settings.ledger_url
+        found = self._server("Redis", server, holds_ledger=ledger_here)
+        if not ledger_here:
+            with self._connect(self._settings.ledger_arguments()) as ledger:
+                try:
+                    found += self._server("ledger's Redis", ledger, holds_ledger=True)
+                except redis.RedisError as error:
+                    found.append(
+                        Finding(
+                            "ledger's Redis",
+                            "error",
+                            f"{self._settings.ledger_url}: {error}",
+                            "start it, or give --ledger-url",
+                        )
+                    )
+        return found
+
+    def _server(self, area: str, server: redis.Redis, *, holds_ledger: bool) -> list[Finding]:
+        info: Any = server.info()
+        wrong = [
+            Finding(area, "warning", what, do.strip())
+            for what, _, do in (problem.rpartition(";") for problem in wrong_settings(info))
+        ]
+        found = redis_findings(area, info, holds_ledger=holds_ledger, open_to_all=_open_to_all(server))
+        return wrong + [one for one in found if not (wrong and one.level == "good")]
+
+    def _machines(self, server: redis.Redis) -> list[Finding]:
+        before = time.time()
+        seconds, micros = server.time()
+        offset_s = (before + time.time()) / 2 - (int(seconds) + int(micros) / 1e6)
+        partitions = partition_count(server.get(self._names.partitions)) or 0
+        found: list[Finding] = []
+        ages: dict[str, float] = {}
+        skews: dict[str, float] = {}
+        tables = []
+        for partition in range(partitions):
+            raw: Any = server.get(self._names.windows(partition))
+            try:
+                tables += [decode_table(raw)] if raw else []
+            except TableError as error:
+                found.append(
+                    Finding(
+                        "windows",
+                        "error",
+                        f"partition {partition}: {error}",
+                        "the stream app rebuilds it: is it running?",
+                    )
+                )
+        now_s = int(seconds)
+        for table in tables:
+            at, skew = aligned(table, "at"), aligned(table, "skew")
+            for row, name in enumerate(table.machines):
+                skews[name] = float(skew[row]) if skew is not None else 0.0
+                ages[name] = now_s - float(at[row]) + skews[name] if at is not None else 0.0
+        facts: dict[str, Any] = {}
+        for partition in range(partitions):
+            hash_: Any = server.hgetall(self._names.facts(partition))
+            facts |= {name.decode(): raw for name, raw in hash_.items()}
+        agents = {name: one for name, raw in facts.items() if (one := _agent(raw)) is not None}
+        if versions := [one.agent_version for one in agents.values() if one.agent_version[:1].isdigit()]:
+            self._versions["agents"] = versions
+        taken = self._workers(server, partitions)
+        entries: Any = server.hkeys(self._names.operator)
+        said_of = [name.decode() for name in entries]
+        placed = self._placed_on()
+        silent = set(facts) - set(ages)
+        found += machine_findings(ages, silent, set(said_of) - {DEFAULT}, placed)
+        found += name_findings(taken, {name: one.host_id for name, one in agents.items()}, ages, placed)
+        return found + clock_findings(offset_s, skews)
+
+    def _workers(self, server: redis.Redis, partitions: int) -> set[str]:
+        """Note the versions of the stream workers; return the machines whose name two live hosts use."""
+        taken: set[str] = set()
+        versions = []
+        for partition in range(partitions):
+            (stored,) = cast("list[bytes | None]", server.hmget(self._names.state(partition), "worker"))
+            if (worker := read_worker(stored)) is not None:
+                versions.append(worker.version)
+                taken |= worker.name_taken.keys()
+        if versions:
+            self._versions["stream"] = versions
+        return taken
+
+    def _placed_on(self) -> Mapping[str, int]:
+        try:
+            with self._client() as client:
+                found = client.instances(limit=_PAGE)
+                rows = found.instances
+                while found.more:
+                    found = client.instances(limit=_PAGE, after=rows[-1].id)
+                    rows += found.instances
+                return Counter(row.machine for row in rows)
+        except WindwardError:
+            return {}  # `_scorers` reports the error
+
+    def _scorers(self, server: redis.Redis) -> list[Finding]:
+        waiting = int(server.llen(self._names.queries))
+        try:
+            with self._client() as client:
+                health = client.health()
+        except WindwardError as error:
+            return [Finding("scorer", "error", error.message, "start `windward scorer`")]
+        self._versions["scorer"] = [health.version]
+        try:
+            scorers = int(server.zcard(self._names.scorers))
+        except redis.exceptions.NoPermissionError:
+            scorers = 1
+        return scorer_findings(health, scorers, waiting)
+
+    def _client(self) -> Client:
+        settings = self._settings
+        return Client(prefix=settings.prefix, timeout_s=settings.timeout, **settings.redis_arguments())
+
+
+def _open_to_all(server: redis.Redis) -> bool | None:
+    """Return whether the default user is on and has no password; None when this user may not read it."""
+    try:
+        flags: Any = server.acl_getuser("default")
+    except redis.RedisError:
+        return None
+    return "on" in flags["flags"] and "nopass" in flags["flags"]
+
+
+def _agent(raw: Any) -> MachineFacts | None:
+    try:
+        return msgspec.json.decode(raw, type=MachineFacts)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from ops.grafana import parts, record, stream
+from ops.grafana import parts
 from ops.grafana.parts import RATE
+
+LAG: parts.Steps = ((None, "green"), (10, "yellow"), (30, "red"))
 
 
 def dashboard() -> Dashboard:
@@ -16,8 +18,8 @@ def dashboard() -> Dashboard:
         "Agents, broker, stream app, Redis, exporter and recorder: from a reading to where a decision sees it",
         [],
         [
-            ("Now", _now()), ("Agents and broker", _agents()), ("Stream app", stream.panels()),
-            ("Redis and exporter", _servers()), ("Recorder", record.panels()), ("Processes", _processes()),
+            ("Now", _now()), ("Agents and broker", _agents()), ("Stream app", [*_messages(), *_folding(), *_state()]),
+            ("Redis and exporter", _servers()), ("Recorder", _recorder()), ("Processes", _processes()),
         ],
     )  # fmt: skip
 
@@ -35,7 +37,7 @@ def _now() -> list[object]:
         parts.figures(
             "Lag", "Age of the oldest message not folded, of the worst partition.",
             [("max(windward_stream_lag_seconds)", "lag")], "s", width=3, decimals=1,
-            steps=stream.LAG,
+            steps=LAG,
         ),
         parts.figures(
             "Since the last flush", "Of the worker that wrote to Redis longest ago.",
@@ -108,6 +110,135 @@ def _agents() -> list[object]:
     ]  # fmt: skip
 
 
+def _messages() -> list[object]:
+    """Return what the stream app reads and refuses."""
+    return [
+        parts.lines(
+            "Messages by outcome", "Read a second: folded, duplicate, later than the ring, facts of machines, refused.",
+            [(f"sum by (outcome) (rate(windward_stream_messages_total{RATE}))", "{{outcome}}")], "ops", width=8,
+        ),
+        parts.lines(
+            "Rejects by reason", "Messages refused a second; they are kept on the rejects topic with the reason.",
+            [(f"sum by (reason) (rate(windward_stream_rejected_total{RATE}))", "{{reason}}")], "ops", width=8,
+            steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Refused messages by what became of them",
+            "A second: kept on the rejects topic, left out of a flood, or lost because the broker did not take them.",
+            [(f"sum by (outcome) (rate(windward_stream_rejects_total{RATE}))", "{{outcome}}")], "ops", width=8,
+            steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Broker, as workers see it", "1 while the broker answers the worker; at 0 the worker cannot know what it has not read.",
+            [("min by (instance) (windward_stream_broker_up)", "{{instance}}")], "short", width=8, steps=parts.SOME_IS_GOOD, high=1,
+        ),
+        parts.lines(
+            "Records ahead of the worker's clock",
+            "Share of the records of about the last minute that were refused for a time ahead of it; over a half: this clock is behind.",
+            [("max by (instance) (windward_stream_records_ahead_ratio)", "{{instance}}")], "percentunit", width=8,
+            steps=((None, "green"), (0.1, "yellow"), (0.5, "red")), high=1,
+        ),
+    ]  # fmt: skip
+
+
+def _folding() -> list[object]:
+    """Return how current its windows are, and the partitions and machines that its workers hold."""
+    return [
+        parts.lines(
+            "Lag", "Age of the oldest message not folded, by partition; of the last one folded while the broker is away.",
+            [("max by (partition) (windward_stream_lag_seconds)", "{{partition}}")], "s", width=8,
+            steps=LAG,
+        ),
+        parts.lines(
+            "Messages not folded", "Over all partitions.", [("sum(windward_stream_lag_messages)", "messages")], "short",
+            width=8,
+        ),
+        parts.lines("Fold", "Folding a batch.", parts.quantiles("windward_stream_fold_duration_seconds"), "s", width=8),
+        parts.lines("Flush", "Writing to Redis.", parts.quantiles("windward_stream_flush_duration_seconds"), "s", width=8),
+        parts.lines(
+            "Since the last flush", "By worker.",
+            [("max by (instance) (time() - windward_stream_last_flush_timestamp_seconds)", "{{instance}}")], "s", width=8,
+            steps=parts.AGE,
+        ),
+        parts.lines(
+            "Failed writes", "To Redis, a second; overtaken: another worker has the partition by now.",
+            [(f"sum by (reason) (rate(windward_stream_flush_failures_total{RATE}))", "{{reason}}")], "ops", width=8,
+            steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Partitions and readiness", "Partitions held by each worker; workers that are ready.",
+            [("max by (instance) (windward_stream_partitions)", "{{instance}}"), ("sum(windward_stream_ready)", "ready")],
+            "short", width=8,
+        ),
+        parts.lines(
+            "Machines held", "By state: active or silent; and those whose clock is off by more than a second.",
+            [("sum by (state) (windward_stream_machines)", "{{state}}"), ("sum(windward_stream_machines_skewed)", "skewed")],
+            "short", width=8,
+        ),
+        parts.lines(
+            "Changes", "Times partitions were handed out, reading was moved, and machines dropped after a day of silence.",
+            [
+                (f"sum(increase(windward_stream_rebalances_total{RATE}))", "rebalances"),
+                (f"sum(increase(windward_stream_seeks_total{RATE}))", "seeks"),
+                (f"sum(increase(windward_stream_machines_dropped_total{RATE}))", "machines dropped"),
+            ],
+            "short", width=8,
+        ),
+        parts.lines(
+            "Machines over the bound",
+            "Samples a second of machines that a full partition refused, and machines of few samples that were dropped for room.",
+            [
+                (f'sum(rate(windward_stream_rejected_total{{reason="machines"}}{RATE}))', "samples refused"),
+                (f"sum(rate(windward_stream_machines_evicted_total{RATE}))", "machines dropped"),
+            ],
+            "ops", width=8, steps=parts.NONE_IS_GOOD,
+        ),
+    ]  # fmt: skip
+
+
+def _state() -> list[object]:
+    """Return the stored values lost and rebuilt, and the usages of instances that it holds."""
+    return [
+        parts.lines(
+            "Stored values damaged", "Since the workers' start, by kind: lost or changed in Redis, found when a partition was loaded.",
+            [("sum by (kind) (windward_stream_state_damaged_total)", "{{kind}}")], "short", width=8,
+            steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Stored values rewritten", "Since the workers' start: left Redis while a worker held them; lost slots that Kafka no longer had.",
+            [
+                ("sum(windward_stream_state_rewritten_total)", "rewritten"),
+                ("sum(windward_stream_state_uncovered_total)", "slots uncovered"),
+            ],
+            "short", width=8, steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Partitions that are rebuilt", "Read again from Kafka because stored values were lost, by worker.",
+            [("max by (instance) (windward_stream_rebuilding_partitions)", "{{instance}}")], "short", width=8,
+        ),
+        parts.lines(
+            "Loading a partition", "Mean time that a load took, of all since the workers' start.",
+            [("sum(windward_stream_load_duration_seconds_sum) / sum(windward_stream_load_duration_seconds_count)", "mean")],
+            "s", width=8,
+        ),
+        parts.lines(
+            "Instances with usage",
+            "Pairs of machine and instance whose usage the workers hold, those that the ledger has, and machines whose reports"
+            " stopped.",
+            [
+                ("sum(windward_stream_instances)", "pairs"),
+                ("max(windward_instances_measured)", "measured"),
+                ("max(windward_fleet_machines_without_reports)", "machines without reports"),
+            ],
+            "short", width=8,
+        ),
+        parts.lines(
+            "Usages of instances", "A second: applied; late, which are repeated or overtaken reports; evicted for want of room.",
+            [(f"sum by (outcome) (rate(windward_stream_instance_usages_total{RATE}))", "{{outcome}}")], "ops", width=8,
+        ),
+    ]  # fmt: skip
+
+
 def _servers() -> list[object]:
     return [
         parts.lines(
@@ -145,6 +276,50 @@ def _servers() -> list[object]:
             "Versions", "Version of each process.",
             [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter|record|rebalancer)_build_info"})', "processes", "short")],
             by="job", width=8, height=6,
+        ),
+    ]  # fmt: skip
+
+
+def _recorder() -> list[object]:
+    return [
+        parts.figures(
+            "Recorded since", "How far back the recording goes; the oldest files make room for new ones.",
+            [("time() - max(windward_record_oldest_timestamp_seconds)", "age")], "s", width=4, height=6, graph=False,
+        ),
+        parts.figures(
+            "Since the last entry", "One is written every minute (write_s).",
+            [("time() - max(windward_record_last_entry_timestamp_seconds)", "age")], "s", width=4, height=6, decimals=0,
+            steps=((None, "green"), (180, "yellow"), (600, "red")),
+        ),
+        parts.lines(
+            "Size of the recording", "Bytes of all files, and what they may have (record_bytes).",
+            [("max(windward_record_size_bytes)", "used"), ("max(windward_record_limit_bytes)", "limit")],
+            "bytes", width=8, height=6,
+        ),
+        parts.lines(
+            "Bytes recorded", "Written a second.", [(f"sum(rate(windward_record_written_bytes_total{RATE}))", "written")],
+            "Bps", width=8, height=6,
+        ),
+        parts.lines(
+            "Recorded", "A second: figures of machines (load) and instances (usage), changes of the ledger, decisions, entries.",
+            [(f"sum by (kind) (rate(windward_record_figures_total{RATE}))", "{{kind}}"),
+             (f"sum(rate(windward_record_changes_total{RATE}))", "changes"),
+             (f"sum(rate(windward_record_decisions_total{RATE}))", "decisions"),
+             (f"sum(rate(windward_record_entries_total{RATE}))", "entries")],
+            "ops", width=8, height=6,
+        ),
+        parts.lines(
+            "Not recorded", "In five minutes: gaps by source, messages that Kafka had no longer, messages refused by reason.",
+            [("sum by (source) (increase(windward_record_gaps_total[5m]))", "gap: {{source}}"),
+             ("sum(increase(windward_record_lost_messages_total[5m]))", "lost messages"),
+             ("sum by (reason) (increase(windward_record_messages_refused_total[5m])) > 0", "refused: {{reason}}")],
+            "short", width=8, height=6, steps=parts.NONE_IS_GOOD,
+        ),
+        parts.lines(
+            "Failed rounds of the recorder", "In five minutes, by part; and files removed to make room, which is no failure.",
+            [("sum by (part) (increase(windward_record_failures_total[5m]))", "{{part}}"),
+             ("sum(increase(windward_record_removed_files_total[5m]))", "removed files")],
+            "short", width=8, height=6,
         ),
     ]  # fmt: skip
 

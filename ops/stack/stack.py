@@ -13,6 +13,8 @@ import os
 import socket
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import IO, Self, get_args
@@ -25,9 +27,7 @@ from redis.retry import Retry
 from ops.exporter.settings import Statistic
 from ops.stack.servers.apache_kafka import ApacheKafka
 from ops.stack.servers.broker import LocalBroker
-from ops.stack.servers.lifetime import StartedByWith
-from ops.stack.servers.ports import accepts, free_port_from, own_port, says_ready
-from ops.stack.servers.process import LOOPBACK, LocalError, LocalProcess, wait_until
+from ops.stack.servers.process import LOOPBACK, LocalError, LocalProcess, StartedByWith, free_port, wait_until
 from ops.stack.servers.prometheus import LocalPrometheus
 from ops.stack.servers.valkey import LocalValkey
 from ops.stack.settings import StackSettings
@@ -244,3 +244,51 @@ class Stack(StartedByWith):
         shared |= {"kafka": self.kafka, "redis_url": self.redis_url}
         given = {f"WINDWARD_{name.upper()}": str(value) for name, value in shared.items() if value is not None}
         return self._environ | given
+
+
+def says_ready(port: int) -> bool:
+    """Return whether the page ``/ready`` at a port of loopback has status 200; a server without that page is ready."""
+    try:
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/ready", timeout=1) as answer:
+            return bool(answer.status == 200)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code == 404
+    except OSError:
+        return False
+
+
+def accepts(address: str) -> bool:
+    """Return whether a server at HOST:PORT accepts connections."""
+    host, _, port = address.strip().rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=2).close()
+    except OSError:
+        return False
+    return True
+
+
+def listens(port: int) -> bool:
+    """Return whether a server listens on a port of loopback."""
+    with socket.socket() as probe:
+        probe.settimeout(0.2)
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def own_port(port: int, what: str) -> int:
+    """Return the port to start a server on; raises LocalError when another server listens there."""
+    if not port:
+        return free_port()
+    if listens(port):
+        use = {"redis": "use it by --redis-url, or ", "kafka": "use it by --kafka, or "}.get(what, "")
+        raise LocalError(
+            f"{what}_port: something listens on {LOOPBACK}:{port} already; {use}give --{what}-port (0: any free one)"
+        )
+    return port
+
+
+def free_port_from(first: int, taken: set[int]) -> int:
+    """Return the first port from ``first`` on where nothing listens and that is not ``taken``; 0: any free one."""
+    if not first:
+        return free_port()
+    return next(port for port in range(first, 65_536) if port not in taken and not listens(port))

@@ -32,10 +32,10 @@ from ops.exporter.selection import Selection
 from ops.exporter.settings import Statistic
 from ops.exporter.state import State
 from ops.grafana.prometheus import Prometheus
-from ops.stack.servers.ports import listens
 from ops.stack.servers.process import LocalProcess, free_port
 from ops.stack.servers.prometheus import LocalPrometheus
 from ops.stack.servers.valkey import LocalValkey
+from ops.stack.stack import listens
 from schemas.names import Names
 from schemas.rpc.request import read_request
 from schemas.tables.instance_table import COLUMNS, pair_name

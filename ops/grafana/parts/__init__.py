@@ -6,7 +6,7 @@ labels it adds up (`sum by`), or takes one of several equal values (`max by`). A
 
 from ops.grafana.parts.newest import bars, figures, rows
 from ops.grafana.parts.over_time import band, dashed, heat, lines
-from ops.grafana.parts.page import page
+from ops.grafana.parts.page import chosen, label_variables, page, resource_variable, variable, window_variable
 from ops.grafana.parts.style import (
     AGE,
     LOAD,
@@ -19,7 +19,6 @@ from ops.grafana.parts.style import (
     Steps,
     quantiles,
 )
-from ops.grafana.parts.variables import chosen, label_variables, resource_variable, variable, window_variable
 
 __all__ = [
     "AGE",

@@ -16,22 +16,28 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from ops.stack.servers.broker import answers_kafka
 from ops.stack.servers.kafka.archives import fetch_archives
-from ops.stack.servers.kafka.properties import replicas_in_sync, server_properties, users_properties
-from ops.stack.servers.lifetime import StartedByWith
-from ops.stack.servers.process import LOOPBACK, LocalError, LocalProcess, free_port, wait_until
+from ops.stack.servers.process import LOOPBACK, LocalError, LocalProcess, StartedByWith, free_port, wait_until
 
 JAVA = ("-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 """Starts quickly with few threads; maximum speed is lower."""
 
 HEAP_MAX_MB = 384
 LOG_SETTINGS = Path(__file__).with_name("kafka") / "log4j2.properties"
+
+
+class Ports(NamedTuple):
+    """The ports of one process: for clients, for the other processes, for those who come as one of the users."""
+
+    broker: int
+    controller: int
+    users: int
 
 
 class KafkaServer(LocalProcess):
@@ -98,22 +104,21 @@ class ApacheKafka(StartedByWith):
     ) -> None:
         self.directory = directory or Path(tempfile.mkdtemp(prefix="windward-kafka-"))
         self.directory.mkdir(parents=True, exist_ok=True)
-        ports = [port + n if port else free_port() for n in range(brokers)]
-        controllers = [free_port() for _ in range(brokers)]
-        voters = ",".join(f"{node}@{LOOPBACK}:{controller}" for node, controller in enumerate(controllers, 1))
-        self._user_ports = [free_port() for _ in range(brokers if users else 0)]
+        all_ports = [Ports(port + n if port else free_port(), free_port(), free_port()) for n in range(brokers)]
+        voters = ",".join(f"{node}@{LOOPBACK}:{ports.controller}" for node, ports in enumerate(all_ports, 1))
+        self._user_ports = [ports.users for ports in all_ports if users]
         classpath = f"{fetch_archives()}/*"
         self.brokers: list[KafkaServer] = []
-        for node, (broker_port, controller) in enumerate(zip(ports, controllers, strict=True), 1):
+        for node, ports in enumerate(all_ports, 1):
             folder = self.directory / f"kafka-{node}"
             folder.mkdir(parents=True, exist_ok=True)
             settings = folder / "server.properties"
-            text = server_properties(node, brokers, broker_port, controller, voters, folder / "data")
+            text = server_properties(node, brokers, ports, voters, folder / "data")
             if users:
-                text += users_properties(users, broker_port, controller, self._user_ports[node - 1])
+                text += users_properties(users, ports)
             settings.write_text(text)
             log = self.directory / f"kafka-{node}.log"
-            self.brokers.append(KafkaServer(node, broker_port, classpath, settings, log))
+            self.brokers.append(KafkaServer(node, ports.broker, classpath, settings, log))
 
     @property
     def address(self) -> str:
@@ -218,3 +223,66 @@ def registered_brokers(port: int) -> set[int]:
         return set()
     finally:
         admin.close()
+
+
+def replicas_in_sync(brokers: int) -> int:
+    """Return how many replicas a write waits for among so many brokers: all but one, at least one.
+
+    >>> [replicas_in_sync(n) for n in (1, 2, 3)]
+    [1, 1, 2]
+    """
+    return max(1, brokers - 1)
+
+
+def server_properties(node: int, brokers: int, ports: Ports, voters: str, data: Path) -> str:
+    """Return the settings of one process."""
+    replicas, in_sync = brokers, replicas_in_sync(brokers)
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": node,
+        "controller.quorum.voters": voters,
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://{LOOPBACK}:{ports.broker},CONTROLLER://{LOOPBACK}:{ports.controller}",
+        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{ports.broker}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "log.dirs": data.resolve(),
+        "auto.create.topics.enable": "false",
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.num.partitions": 4,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.num.partitions": 4,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.num.partitions": 4,
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "group.initial.rebalance.delay.ms": 0,
+        "broker.session.timeout.ms": 6000,
+        "broker.heartbeat.interval.ms": 1000,
+        "replica.lag.time.max.ms": 6000,
+        "log.cleaner.dedupe.buffer.size": 4 << 20,
+        "num.network.threads": 2,
+        "num.io.threads": 4,
+    }
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def users_properties(users: Mapping[str, str], ports: Ports) -> str:
+    """Return the further settings of a process with a listener for users; of two equal settings the later counts."""
+    listeners = f"PLAINTEXT://{LOOPBACK}:{ports.broker},SASL_PLAINTEXT://{LOOPBACK}:{ports.users}"
+    known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    settings = {
+        "listeners": f"{listeners},CONTROLLER://{LOOPBACK}:{ports.controller}",
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+            f"org.apache.kafka.common.security.plain.PlainLoginModule required {known};"
+        ),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "false",
+        "super.users": "User:ANONYMOUS",
+    }
+    return "".join(f"{name}={value}\n" for name, value in settings.items())

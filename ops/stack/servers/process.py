@@ -19,11 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Self
-
-from ops.stack.servers.lifetime import StartedByWith
 
 LAUNCHER = Path(__file__).with_name("die_with_parent.py")
 LOOPBACK = "127.0.0.1"
@@ -73,6 +73,26 @@ def exchange(port: int, request: bytes, reply_bytes: int, timeout_s: float = 1.0
             return connection.recv(reply_bytes)
     except OSError:
         return b""
+
+
+class StartedByWith(ABC):
+    """A context manager from ``start`` and ``stop``, which is called also when the block raises."""
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Start and wait until ready."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop; no effect when it does not run."""
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
 
 class LocalProcess(StartedByWith):

@@ -1,1 +1,1 @@
-"""Apache Kafka on this machine: fetches the archives, and writes the servers' settings."""
+"""Apache Kafka on this machine: fetches the archives; the files beside name them, and set the log."""
