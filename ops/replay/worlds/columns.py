@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,29 @@ AMOUNT_MAX = 1e9
 """The largest number of cores or MiB."""
 TIME_MAX_S = 1e11
 """The largest time, s, and the smallest with a minus."""
+
+
+class _Numbers(NamedTuple):
+    """The numbers that a column may hold."""
+
+    expected: str
+    may_miss: bool = False
+    """NaN may stand for no value."""
+    least: float = 0.0
+    most: float = AMOUNT_MAX
+
+
+NUMBERS = {
+    "cores": _Numbers("above 0"),
+    "mem_capacity_mib": _Numbers("above 0", may_miss=True),
+    "asked_cores": _Numbers("of 0 or more"),
+    "asked_mem_mib": _Numbers("of 0 or more"),
+    "expected_cores": _Numbers("of 0 or more", may_miss=True),
+    "expected_mem_mib": _Numbers("of 0 or more", may_miss=True),
+    "start_s": _Numbers("", least=-TIME_MAX_S, most=TIME_MAX_S),
+    "end_s": _Numbers("", may_miss=True, least=-TIME_MAX_S, most=TIME_MAX_S),
+}
+"""The columns of numbers but the usage, with what they may hold; checked in this order."""
 
 
 def array_of(table: str, column: str) -> str:
@@ -94,14 +117,9 @@ def check_columns(arrays: Mapping[str, NDArray[Any]], where: Where) -> None:
     """Refuse names given twice and numbers that are none, or out of bounds. Raises WorkloadError."""
     for name in ("machine", "instance"):
         _check_names(arrays[name], name, where)
-    for name in ("cores", "mem_capacity_mib"):
-        _check_numbers(arrays, name, "above 0", lambda values: values > 0, where, may_miss=name != "cores")
-    for name in ("asked_cores", "asked_mem_mib", "expected_cores", "expected_mem_mib"):
-        may_miss = name.startswith("expected")
-        _check_numbers(arrays, name, "of 0 or more", lambda values: values >= 0, where, may_miss=may_miss)
-    for name in ("start_s", "end_s"):
-        may_miss = name == "end_s"
-        _check_numbers(arrays, name, "", lambda values: values >= -TIME_MAX_S, where, may_miss, TIME_MAX_S)
+    for name, numbers in NUMBERS.items():
+        if name in arrays:
+            _check_numbers(np.asarray(arrays[name], np.float64), name, numbers, where)
     early = np.asarray(arrays["end_s"], np.float64) <= np.asarray(arrays["start_s"], np.float64)
     if early.any():
         raise WorkloadError(f"{where('end_s', _first(early))}: the instance ends before it starts")
@@ -117,20 +135,15 @@ def _check_names(names: NDArray[Any], column: str, where: Where) -> None:
         seen.add(name)
 
 
-def _check_numbers(
-    arrays: Mapping[str, NDArray[Any]], name: str, what: str, good: Callable[[Floats], Bools], where: Where,
-    may_miss: bool = False, most: float = AMOUNT_MAX,
-) -> None:  # fmt: skip
-    if name not in arrays:
-        return
-    values = np.asarray(arrays[name], np.float64)
+def _check_numbers(values: Floats, name: str, numbers: _Numbers, where: Where) -> None:
     with np.errstate(invalid="ignore"):
-        wrong = ~(good(values) & (values <= most)) & ~(np.isnan(values) & may_miss)
+        good = values > 0 if numbers.expected == "above 0" else values >= numbers.least
+        wrong = ~(good & (values <= numbers.most)) & ~(np.isnan(values) & numbers.may_miss)
     if wrong.any():
         at = _first(wrong)
-        expected = f"expected a number{' ' * bool(what)}{what}"
-        if abs(values[at]) > most:
-            expected = f"expected a number of at most {most:g}"
+        expected = f"expected a number {numbers.expected}".rstrip()
+        if abs(values[at]) > numbers.most:
+            expected = f"expected a number of at most {numbers.most:g}"
         raise WorkloadError(f"{where(name, at)}: {expected}, got {values[at]:g}")
 
 

@@ -23,6 +23,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -75,14 +76,15 @@ def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload
     capacity[CPU] = cores
     if trace.memory is not None:
         capacity[MEMORY] = cores * MEMORY_BYTES_PER_CORE
-    drawn, start, life = _arrivals(lives, shape, generator)
+    arrivals = _arrivals(lives, shape, generator)
+    drawn, start, life = arrivals
     source = generator.integers(len(trace.sources), size=len(start))
     size = np.zeros((len(RESOURCES), len(start)))
     size[CPU] = lives.cores[drawn] if trace.cores is None else trace.cores[source]
     if trace.memory is not None:
         size[MEMORY] = lives.memory_bytes[drawn] if trace.memory_bytes is None else trace.memory_bytes[source]
         size[MEMORY] = np.maximum(size[MEMORY], 2.0**26)
-    asked = _asked(size, capacity, shape, start, life)
+    asked = _asked(size, capacity, shape, arrivals)
     usage = _usage(trace, source, size, capacity, generator)
     return check(
         Workload(
@@ -93,7 +95,7 @@ def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload
             asked=asked,
             start=start,
             life=life,
-            usage=_scaled(usage, capacity, start, life, shape, trace.family),
+            usage=_scaled(usage, capacity, shape, arrivals, trace.family),
             minutes=shape.days * DAY_MINUTES,
             fill_minutes=DAY_MINUTES if shape.days > 1 else FILL_ONE_DAY_MINUTES,
             seed=seed,
@@ -103,8 +105,22 @@ def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload
     )
 
 
-def _arrivals(lives: Lives, shape: Shape, generator: np.random.Generator) -> tuple[Integers, Integers, Integers]:
-    """Return for each instance the row of its life, the minute it first asks, and the minutes it lives."""
+class _Arrivals(NamedTuple):
+    """[K] The instances in the order in which they ask."""
+
+    row: Integers
+    """Of the life, in the file of lives."""
+    start: Integers
+    """The minute it first asks."""
+    life: Integers
+
+    def ends(self, minutes: int) -> Integers:
+        """Return the minute of each one's end, as if placed when it first asks, in a world of so many minutes."""
+        found: Integers = np.minimum(self.start + self.life, minutes)
+        return found
+
+
+def _arrivals(lives: Lives, shape: Shape, generator: np.random.Generator) -> _Arrivals:
     minutes = np.clip(lives.life_s * shape.lives / 60, BURST_MINUTES, LIFE_DAYS_MAX * shape.lives * DAY_MINUTES)
     live = shape.machines * shape.per_machine
     crowd = generator.choice(len(minutes), live, p=minutes / minutes.sum())
@@ -119,7 +135,7 @@ def _arrivals(lives: Lives, shape: Shape, generator: np.random.Generator) -> tup
     starts = np.concatenate([crowd_start, start])
     length = np.concatenate([crowd_life + (FIRST_CROWD_MINUTES - crowd_start), minutes[drawn]])
     order = np.argsort(starts, kind="stable")
-    return rows[order], starts[order], np.maximum(np.rint(length[order]), 1).astype(np.int64)
+    return _Arrivals(rows[order], starts[order], np.maximum(np.rint(length[order]), 1).astype(np.int64))
 
 
 def in_bursts(at: Integers, mean: float, generator: np.random.Generator) -> Integers:
@@ -129,11 +145,11 @@ def in_bursts(at: Integers, mean: float, generator: np.random.Generator) -> Inte
     return found
 
 
-def _asked(size: Floats, capacity: Floats, shape: Shape, start: Integers, life: Integers) -> Floats:
+def _asked(size: Floats, capacity: Floats, shape: Shape, arrivals: _Arrivals) -> Floats:
     """Return [R, K]: sizes scaled so that what is asked by those live at a time is the given share of the fleet."""
     total_minutes = shape.days * DAY_MINUTES
     asked = np.zeros_like(size)
-    stay = np.maximum(np.minimum(start + life, total_minutes) - np.maximum(start, FIRST_CROWD_MINUTES), 0)
+    stay = np.maximum(arrivals.ends(total_minutes) - np.maximum(arrivals.start, FIRST_CROWD_MINUTES), 0)
     for resource in np.flatnonzero(size.any(axis=1)):
         whole = capacity[resource].sum()
         most = capacity[resource].min() / 2
@@ -166,7 +182,7 @@ def _usage(trace: Trace, source: Integers, size: Floats, capacity: Floats, gener
     )
 
 
-def _scaled(usage: Usage, capacity: Floats, start: Integers, life: Integers, shape: Shape, name: str) -> Usage:
+def _scaled(usage: Usage, capacity: Floats, shape: Shape, arrivals: _Arrivals, name: str) -> Usage:
     """Return the usage scaled to the load wanted, found by repeated proportion: one may use no more than ``most``."""
     scale, minutes = usage.scale.copy(), shape.days * DAY_MINUTES
     for resource, load in ((CPU, shape.load), (MEMORY, shape.memory_load)):
@@ -174,7 +190,7 @@ def _scaled(usage: Usage, capacity: Floats, start: Integers, life: Integers, sha
         if not np.isfinite(whole):
             continue
         for _ in range(_ROUNDS):
-            total = _total(replace(usage, scale=scale), resource, start, life, minutes)[FIRST_CROWD_MINUTES:]
+            total = _total(replace(usage, scale=scale), resource, arrivals, minutes)[FIRST_CROWD_MINUTES:]
             if not total.any():
                 raise WorkloadError(f"{name}: no instance uses any {RESOURCES[resource]}")
             growth = min(load * whole / total.mean(), PEAK * whole / total.max())
@@ -184,11 +200,12 @@ def _scaled(usage: Usage, capacity: Floats, start: Integers, life: Integers, sha
     return replace(usage, scale=scale)
 
 
-def _total(usage: Usage, resource: int, start: Integers, life: Integers, minutes: int) -> Floats:
+def _total(usage: Usage, resource: int, arrivals: _Arrivals, minutes: int) -> Floats:
     """Return [minutes]: the demand of all instances."""
     total = np.zeros(minutes)
-    ends = np.minimum(start + life, minutes)
-    for instance, (first, last) in enumerate(zip(start.tolist(), ends.tolist(), strict=True)):
+    for instance, (first, last) in enumerate(
+        zip(arrivals.start.tolist(), arrivals.ends(minutes).tolist(), strict=True)
+    ):
         total[first:last] += usage.of(instance, resource, first, last)
     return total
 
