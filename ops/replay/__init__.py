@@ -2,7 +2,7 @@
 
     __main__       the command; settings its settings, sources the worlds of its sources
     workload       instances and a fleet: what every source becomes
-    traces/        converters from public load traces; minutes makes readings of one minute from longer cells
+    traces/        converters from public load traces
     worlds/        workloads of any size from a trace or a file: fleet, arrivals, lives, loads scaled; batch beside them
     recorded/      a workload from a recording of a live fleet
     play/          the simulation: readings are folded, arrivals are placed by a policy, instances move and end

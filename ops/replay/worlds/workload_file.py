@@ -26,7 +26,7 @@ A folder holds the same: ``machines.csv`` and ``instances.csv`` with the columns
 ``instance,ts,cpu_cores`` and optionally ``mem_mib``, one line an instance and cell, in any order; each may be ``.gz``.
 Other arrays and columns are ignored.
 
-Cells longer than a minute become minutes by a stated random rule, `ops.replay.minutes`; capacity bounds them.
+Cells longer than a minute become minutes by a stated random rule, `ops.replay.worlds.minutes`; capacity bounds them.
 Errors name file, column and row; rows of a table count from its header, which is row 1; those of an array from 1.
 """
 
@@ -39,7 +39,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.replay.minutes import minute_readings
 from ops.replay.traces.find import array_names, read_arrays, read_table
 from ops.replay.traces.trace import filled
 from ops.replay.workload import CELLS_MAX, MINUTE_S, ORIGIN_S, Usage, Workload, WorkloadError, check, row_of
@@ -57,6 +56,7 @@ from ops.replay.worlds.columns import (
     in_tables,
     labels_of,
 )
+from ops.replay.worlds.minutes import minute_readings
 from schemas.resources import CPU, MEMORY, RESOURCES
 from scorer.snapshot.arrays import Bools, Floats, Integers
 

@@ -27,10 +27,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ops.replay.minutes import minute_readings
 from ops.replay.traces.openb import Lives
 from ops.replay.traces.trace import Trace
 from ops.replay.workload import DAY_MINUTES, Usage, Workload, WorkloadError, check
+from ops.replay.worlds.minutes import minute_readings
 from schemas.resources import CPU, MEMORY, RESOURCES
 from schemas.rpc.request import DECIMALS
 from scorer.snapshot.arrays import Floats, Integers

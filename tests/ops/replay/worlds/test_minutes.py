@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ops.replay.minutes import minute_readings
+from ops.replay.worlds.minutes import minute_readings
 
 CELLS = arrays(np.float32, (2, 24), elements=st.floats(0, 1, width=32))
 
