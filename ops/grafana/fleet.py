@@ -32,27 +32,27 @@ def dashboard() -> Dashboard:
     )
 
 
-def _now() -> list[object]:
+def _now() -> list[parts.Panel]:
     return [
-        parts.figures(
+        parts.Figures(
             "Machines", "Fresh, stale and silent (never seen) are all machines; figures of load are over the fresh.",
             [("windward:fleet_machines:max", "{{state}}")], "short", width=9, steps=parts.PLAIN,
         ),
-        parts.figures(
+        parts.Figures(
             "Imbalance", "Standard deviation of the load over the machines; lower is more even.",
             [('windward:fleet_utilization_stddev_ratio:max{window="$window"}', "{{resource}}")],
             "percentunit", width=6, decimals=1, steps=IMBALANCE,
         ),
-        parts.figures(
+        parts.Figures(
             "Take a small request", "Machines that all filters of the profile allow for the exporter's probe request.",
             [("max by (profile) (windward_fleet_probe_feasible_machines)", "{{profile}}")], "short", width=3,
             steps=parts.SOME_IS_GOOD,
         ),
-        parts.figures(
+        parts.Figures(
             "Newest sample", "Age of the newest sample of any machine.",
             [("windward:sample_age_seconds:min", "age")], "s", width=3, decimals=1, steps=parts.AGE,
         ),
-        parts.figures(
+        parts.Figures(
             "Highest risk", "Largest risk of any machine's worst resource, by mean, deviation and credits.",
             [('max(windward_fleet_risk_ratio{quantile="1.0"})', "risk")], "percentunit", width=3, decimals=0,
             steps=parts.LOAD,
@@ -60,41 +60,38 @@ def _now() -> list[object]:
     ]  # fmt: skip
 
 
-def _load() -> list[object]:
+def _load() -> list[parts.Panel]:
     threshold = 'max by (resource) (windward_fleet_threshold_ratio{resource="$resource"})'
     return [
-        parts.heat(
+        parts.Heat(
             "Machines by load: $resource, $window",
             "How many machines have which mean load of the window; dark is many. A fleet in balance is one narrow band.",
-            f"max by (le) (windward_fleet_machines_by_utilization{HERE})",
+            [(f"max by (le) (windward_fleet_machines_by_utilization{HERE})", "{{le}}")],
         ),
-        parts.dashed(
-            parts.lines(
-                "Quantiles of the load: $resource, $window",
-                "Load of the machine at each quantile; dashed the profile's threshold.",
-                [(f"windward:fleet_utilization_ratio:max{HERE}", "{{quantile}}"), (threshold, "threshold")],
-                "percentunit", steps=parts.LOAD, high=1,
-            ),
-            "threshold",
+        parts.Lines(
+            "Quantiles of the load: $resource, $window",
+            "Load of the machine at each quantile; dashed the profile's threshold.",
+            [(f"windward:fleet_utilization_ratio:max{HERE}", "{{quantile}}"), (threshold, "threshold")],
+            "percentunit", steps=parts.LOAD, high=1, limit="threshold",
         ),
-        parts.lines(
+        parts.Lines(
             "Imbalance: $resource by window", "Standard deviation of the load over the machines, by window.",
             [('windward:fleet_utilization_stddev_ratio:max{resource="$resource"}', "{{window}}")],
             "percentunit", steps=IMBALANCE,
         ),
-        parts.lines(
+        parts.Lines(
             "Mean load: $window", "Mean over the machines, by resource.",
             [('max by (resource) (windward_fleet_utilization_mean_ratio{window="$window"})', "{{resource}}")],
             "percentunit", steps=parts.LOAD, high=1,
         ),
-        parts.lines(
+        parts.Lines(
             "Risk", "Risk of each machine's worst resource, quantiles over the machines.",
             [("max by (quantile) (windward_fleet_risk_ratio)", "{{quantile}}")], "percentunit", steps=parts.LOAD, high=1,
         ),
     ]  # fmt: skip
 
 
-def _machines() -> list[object]:
+def _machines() -> list[parts.Panel]:
     mean = f'max by (machine) (windward_machine_utilization_ratio{{statistic="mean",{HERE[1:-1]}}})'
     hottest = f"topk(15, {parts.chosen(mean)})"
 
@@ -102,7 +99,7 @@ def _machines() -> list[object]:
         return f"{expression} and on (machine) ({hottest})"
 
     return [
-        parts.rows(
+        parts.Rows(
             "Hottest machines: $resource, $window",
             "The fifteen with the highest mean of the window, among those with the chosen label. p95 is there while the"
             " exporter shows it (setting statistics).",
@@ -125,25 +122,25 @@ def _machines() -> list[object]:
             link="/d/windward-machine?var-machine=${__value.text}&${window:queryparam}&${resource:queryparam}"
             "&${datasource:queryparam}&${__url_time_range}",
         ),
-        parts.lines(
+        parts.Lines(
             "States", "Fresh, stale and silent machines; what is not fresh takes no new instance.",
             [('windward:fleet_machines:max{state=~"fresh|stale|silent"}', "{{state}}")], "short", width=8, height=10,
             stacked=True,
         ),
-        parts.bars(
+        parts.Bars(
             "Mean by $label: $resource, $window", "Mean load of the machines with each value of the chosen label (at most ten).",
             [((f"topk(10, avg by ($label) ({mean} * on (machine) group_left ($label) max by (machine, $label)"
               ' (windward_machine_info{$label=~"$value",$label!=""})))'), "{{$label}}")],
             "percentunit", steps=parts.LOAD, width=12,
         ),
-        parts.lines(
+        parts.Lines(
             "Out of use", "Machines that are cordoned, warming or stale.",
             [('windward:fleet_machines:max{state=~"cordoned|warming|stale"}', "{{state}}")], "short", width=12,
         ),
     ]  # fmt: skip
 
 
-def _room() -> list[object]:
+def _room() -> list[parts.Panel]:
     totals = [
         (
             f"max(windward_fleet_allocatable_{name}_{unit_name(name)})",
@@ -153,26 +150,26 @@ def _room() -> list[object]:
         for name in RESOURCES
     ]
     return [
-        parts.lines(
+        parts.Lines(
             "Headroom", "What is neither used nor allocated on fresh machines that are not cordoned, of what all machines have.",
             [("max by (resource) (windward_fleet_headroom_ratio)", "{{resource}}")], "percentunit", width=8, high=1,
             steps=((None, "red"), (0.1, "yellow"), (0.2, "green")),
         ),
-        parts.lines(
+        parts.Lines(
             "Allocated", "Sum of the requests of all instances, of what all machines have.",
             [("max by (resource) (windward_fleet_requested_ratio)", "{{resource}}")], "percentunit", width=8,
             steps=parts.LOAD,
         ),
-        parts.lines(
+        parts.Lines(
             "Refusals of a small request", "Machines that refuse the probe request, by the first filter that does.",
             [("max by (filter) (windward_fleet_probe_refusals)", "{{filter}}")],
             "short", width=8, stacked=True,
         ),
-        parts.lines(
+        parts.Lines(
             "Instances", "In the ledger, by state.",
             [("max by (state) (windward_fleet_instances)", "{{state}}")], "short", width=8, stacked=True,
         ),
-        parts.figures(
+        parts.Figures(
             "Allocatable", "What all machines have together, after the operators' shares and reserves.",
             [(expression, name) for expression, name, _ in totals], "short", width=16, height=8, graph=False, decimals=1,
             units={name: unit for _, name, unit in totals},
@@ -180,25 +177,25 @@ def _room() -> list[object]:
     ]  # fmt: skip
 
 
-def _classes() -> list[object]:
+def _classes() -> list[parts.Panel]:
     """Return the panels by priority class, which are empty unless the exporter's profile counts by class."""
     of = '{resource="$resource"}'
     return [
-        parts.lines(
+        parts.Lines(
             "Room by class: $resource",
             "What may be allocated to a class, of what all machines have: to prod by ratio, to others what is reclaimable.",
             [(f"max by (class) (windward_fleet_class_room_ratio{of})", "{{class}}")], "percentunit", width=8,
         ),
-        parts.lines(
+        parts.Lines(
             "Allocated by class: $resource", "What the instances of a class ask for, of what all machines have.",
             [(f"max by (class) (windward_fleet_class_promised_ratio{of})", "{{class}}")], "percentunit", width=8,
         ),
-        parts.lines(
+        parts.Lines(
             "Used by class: $resource", "What they are measured to use, of what all machines have.",
             [(f"max by (class) (windward_fleet_class_used_ratio{of})", "{{class}}")], "percentunit", width=8,
             stacked=True,
         ),
-        parts.bars(
+        parts.Bars(
             "Least reclaimable: $resource", "The ten machines with the least room for batch, of what is allocatable there.",
             [(f'bottomk(10, max by (machine) (windward_machine_reclaimable_ratio{{class="batch",{of[1:-1]}}}))',
               "{{machine}}")], "percentunit", width=24,

@@ -45,7 +45,7 @@ AT_VALUE = ("Placements",)
 """Annotations whose time is their value, in ms, not the time of the sample."""
 
 
-def _now() -> list[object]:
+def _now() -> list[parts.Panel]:
     totals = [
         (
             f"max(windward_machine_allocatable_{name}_{unit_name(name)}{{{ONE}}})",
@@ -56,36 +56,36 @@ def _now() -> list[object]:
     ]
     yes = {"1": ("fresh", "green"), "0": ("stale", "red")}
     return [
-        parts.figures(
+        parts.Figures(
             "Data", "Fresh while recent enough for the profile; a stale machine takes no instance and shows no load.",
             [(f"max(windward_machine_fresh{{{ONE}}})", "data")], "short", width=3, words=yes, graph=False,
         ),
-        parts.figures(
+        parts.Figures(
             "Last sample", "Age of its newest sample.",
             [(f"time() - max(windward_machine_last_sample_timestamp_seconds{{{ONE}}})", "age")], "s", width=3,
             decimals=0, steps=parts.AGE,
         ),
-        parts.figures(
+        parts.Figures(
             "Cordon", "Taken out by an operator.", [(f"max(windward_machine_cordoned{{{ONE}}})", "cordon")], "short",
             width=2, words={"0": ("in use", "green"), "1": ("cordoned", "orange")}, graph=False,
         ),
-        parts.figures(
+        parts.Figures(
             "Instances", "Reserved or confirmed here.", [(f"max(windward_machine_instances{{{ONE}}})", "instances")],
             "short", width=2,
         ),
-        parts.figures(
+        parts.Figures(
             "Load: $window", "Mean of the window, of what is allocatable.",
             [(f'max by (resource) ({UTILIZATION}{{{ONE},statistic="mean",window="$window"}})', "{{resource}}")],
             "percentunit", width=7, decimals=0, steps=parts.LOAD,
         ),
-        parts.figures(
+        parts.Figures(
             "Allocatable", "What may be used here.", [(expression, name) for expression, name, _ in totals], "short",
             width=7, graph=False, decimals=1, units={name: unit for _, name, unit in totals},
         ),
     ]  # fmt: skip
 
 
-def _load() -> list[object]:
+def _load() -> list[parts.Panel]:
     mean = f'max by (machine) ({UTILIZATION}{{statistic="mean",{HERE[1:-1]}}})'
     deviation = f"max by (machine) (windward_machine_utilization_stddev_ratio{HERE})"
     limit = (
@@ -94,33 +94,27 @@ def _load() -> list[object]:
     )
     by_window = f'max by (window) ({UTILIZATION}{{{ONE},resource="$resource",statistic="mean"}})'
     return [
-        parts.dashed(
-            parts.lines(
-                "Mean by window: $resource", "The same load over windows of each length: short ones follow it, long ones last.",
-                [(by_window, "{{window}}"), (limit, "threshold")], "percentunit", steps=parts.LOAD, high=1,
-            ),
-            "threshold",
+        parts.Lines(
+            "Mean by window: $resource", "The same load over windows of each length: short ones follow it, long ones last.",
+            [(by_window, "{{window}}"), (limit, "threshold")], "percentunit", steps=parts.LOAD, high=1, limit="threshold",
         ),
-        parts.band(
-            parts.lines(
-                "Mean and deviation: $resource, $window", "The band is one standard deviation of the readings to each side.",
-                [
-                    (mean, "mean"),
-                    (f"{mean} + {deviation}", "mean + std"),
-                    (f"clamp_min({mean} - {deviation}, 0)", "mean - std"),
-                ],
-                "percentunit", steps=parts.LOAD, high=1,
-            ),
-            "mean + std", "mean - std",
+        parts.Lines(
+            "Mean and deviation: $resource, $window", "The band is one standard deviation of the readings to each side.",
+            [
+                (mean, "mean"),
+                (f"{mean} + {deviation}", "mean + std"),
+                (f"clamp_min({mean} - {deviation}, 0)", "mean - std"),
+            ],
+            "percentunit", steps=parts.LOAD, high=1, band=("mean + std", "mean - std"),
         ),
-        parts.lines(
+        parts.Lines(
             "Percentiles and maximum: $resource, $window",
             "Of the slots of the window; the maximum is of single readings. Shown as far as the exporter does (setting"
             " statistics).",
             [(f'max by (statistic) ({UTILIZATION}{{statistic=~"p.*|max",{HERE[1:-1]}}})', "{{statistic}}")],
             "percentunit", steps=parts.LOAD, high=1,
         ),
-        parts.lines(
+        parts.Lines(
             "Beside the fleet: $resource, $window", "This machine among all: the median and the 99th percentile of the machines.",
             [
                 (mean, "this machine"),
@@ -129,12 +123,12 @@ def _load() -> list[object]:
             ],
             "percentunit", steps=parts.LOAD, high=1,
         ),
-        parts.lines(
+        parts.Lines(
             "Peaks of the day: $resource", "Highest one-minute mean since midnight and of the day before, where the exporter shows it.",
             [(f'max by (day) (windward_machine_peak_ratio{{{ONE},resource="$resource"}})', "{{day}}")],
             "percentunit", steps=parts.LOAD, high=1,
         ),
-        parts.lines(
+        parts.Lines(
             "All resources: $window", "Mean of the window.",
             [(f'max by (resource) ({UTILIZATION}{{{ONE},statistic="mean",window="$window"}})', "{{resource}}")],
             "percentunit", steps=parts.LOAD, high=1,
@@ -142,10 +136,10 @@ def _load() -> list[object]:
     ]  # fmt: skip
 
 
-def _instances() -> list[object]:
+def _instances() -> list[parts.Panel]:
     here = f'{{{ONE},resource="$resource"}}'
     return [
-        parts.lines(
+        parts.Lines(
             "Instances and system: $resource",
             "What its instances are measured to use together, as its agent reports them, and what is used beside them.",
             [
@@ -154,13 +148,13 @@ def _instances() -> list[object]:
             ],
             "percentunit", steps=parts.LOAD, width=10, stacked=True,
         ),
-        parts.bars(
+        parts.Bars(
             "Instances by usage: $resource",
             "The fifteen that use the most, of its allocatable; as far as the exporter shows them (setting top_instances).",
             [(f"topk(15, max by (id) (windward_instance_usage_ratio{here}))", "{{id}}")], "percentunit", width=10,
             steps=parts.LOAD,
         ),
-        parts.figures(
+        parts.Figures(
             "Last report", "Age of its agent's newest report of instances; one comes each minute.",
             [(f"time() - max(windward_machine_last_instance_report_timestamp_seconds{{{ONE}}})", "age")], "s", width=4,
             decimals=0, steps=((None, "green"), (300, "red")),
@@ -168,9 +162,9 @@ def _instances() -> list[object]:
     ]  # fmt: skip
 
 
-def _placing() -> list[object]:
+def _placing() -> list[parts.Panel]:
     return [
-        parts.lines(
+        parts.Lines(
             "Allocated and credit: $resource",
             "Sum of the requests of its instances, and the load expected of them that the window does not show yet.",
             [
@@ -179,21 +173,21 @@ def _placing() -> list[object]:
             ],
             "percentunit", steps=parts.LOAD, width=8,
         ),
-        parts.lines(
+        parts.Lines(
             "Risk", "By mean, deviation and credits, by resource.",
             [(f"max by (resource) (windward_machine_risk_ratio{{{ONE}}})", "{{resource}}")], "percentunit", width=8,
             steps=parts.LOAD, high=1,
         ),
-        parts.lines(
+        parts.Lines(
             "Instances", "Reserved or confirmed here.", [(f"max(windward_machine_instances{{{ONE}}})", "instances")],
             "short", width=8,
         ),
-        parts.lines(
+        parts.Lines(
             "Coverage", "Filled share of each window; warming below a half.",
             [(f"max by (window) (windward_machine_coverage_ratio{{{ONE}}})", "{{window}}")], "percentunit", width=8,
             steps=((None, "red"), (0.5, "green")), high=1,
         ),
-        parts.rows(
+        parts.Rows(
             "Labels", "Those the exporter shows (setting labels).", [(f"windward_machine_info{{{ONE}}}", "there", "short")],
             by="machine", width=16, height=8, hidden=("instance", "job", "Value"),
         ),

@@ -4,8 +4,8 @@ Several scorers, stream workers or exporters show the same machine or the same f
 labels it adds up (`sum by`), or takes one of several equal values (`max by`). A second replica then changes no picture.
 """
 
-from ops.grafana.parts.newest import bars, figures, rows
-from ops.grafana.parts.over_time import band, dashed, heat, lines
+from ops.grafana.parts.newest import Bars, Figures, Rows
+from ops.grafana.parts.over_time import Heat, Lines
 from ops.grafana.parts.page import chosen, label_variables, page, resource_variable, variable, window_variable
 from ops.grafana.parts.style import (
     AGE,
@@ -15,6 +15,7 @@ from ops.grafana.parts.style import (
     RATE,
     SOME_IS_GOOD,
     SOURCE,
+    Panel,
     Query,
     Steps,
     quantiles,
@@ -28,20 +29,19 @@ __all__ = [
     "RATE",
     "SOME_IS_GOOD",
     "SOURCE",
+    "Bars",
+    "Figures",
+    "Heat",
+    "Lines",
+    "Panel",
     "Query",
+    "Rows",
     "Steps",
-    "band",
-    "bars",
     "chosen",
-    "dashed",
-    "figures",
-    "heat",
     "label_variables",
-    "lines",
     "page",
     "quantiles",
     "resource_variable",
-    "rows",
     "variable",
     "window_variable",
 ]

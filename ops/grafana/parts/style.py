@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from grafana_foundation_sdk.builders import dashboard, prometheus
@@ -40,7 +41,9 @@ def thresholds(steps: Steps) -> dashboard.ThresholdsConfig:
     )
 
 
-def targets(asked: Sequence[Query], *, instant: bool = False, how: str = "time_series") -> list[prometheus.Dataquery]:
+def targets(
+    asked: Sequence[tuple[str, ...]], *, instant: bool = False, how: str = "time_series"
+) -> list[prometheus.Dataquery]:
     """Return the queries of a panel, named A, B, C ..."""
     made = []
     for number, (expression, legend) in enumerate(asked):
@@ -56,14 +59,37 @@ def targets(asked: Sequence[Query], *, instant: bool = False, how: str = "time_s
     return made
 
 
-def framed(builder: Any, title: str, about: str, unit: str, width: int, height: int, steps: Steps) -> Any:
-    """Return a panel with what every panel has."""
-    return (
-        builder.title(title)
-        .description(about)
-        .datasource(SOURCE)
-        .unit(unit)
-        .span(width)
-        .height(height)
-        .thresholds(thresholds(steps))
-    )
+@dataclass(frozen=True)
+class Panel:
+    """What every panel has; each kind makes its own of it, when the page asks for it."""
+
+    title: str
+    about: str
+    asked: Sequence[tuple[str, ...]]
+    """Of each query PromQL and the legend of its series."""
+    unit: str
+    _: KW_ONLY
+    width: int = 12
+    height: int = 8
+    steps: Steps = PLAIN
+
+    def framed(self, builder: Any) -> Any:
+        """Return the panel of one kind with what every panel has."""
+        return (
+            builder.title(self.title)
+            .description(self.about)
+            .datasource(SOURCE)
+            .unit(self.unit)
+            .span(self.width)
+            .height(self.height)
+            .thresholds(thresholds(self.steps))
+        )
+
+    def build(self) -> models.Panel:
+        """Return the panel."""
+        found: models.Panel = self.builder().build()
+        return found
+
+    def builder(self) -> Any:
+        """Return what makes the panel: each kind its own."""
+        raise NotImplementedError
