@@ -1,6 +1,6 @@
 """``windward rank``: order the machines for a request: those of the running scorer, or of a file.
 
-`docs/fleet.md` is in the docstring of `scorer.commands.shared.fleet_file`: every field of a fleet file.
+Every field of a fleet file is in the docstring of `scorer.commands.shared.fleet_file`.
 """
 
 from __future__ import annotations
