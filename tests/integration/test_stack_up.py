@@ -22,6 +22,7 @@ from ops.replay.recorded.recorded import read_recorded
 from ops.stack.servers.process import free_port, wait_until
 from ops.stack.servers.valkey import LocalValkey
 from scorer.client import Client
+from tests.fresh import all_fresh
 from tests.in_process import run_command
 
 pytestmark = pytest.mark.integration
@@ -94,7 +95,7 @@ def test_up_places_restarts_what_dies_and_leaves_nothing_behind(tmp_path: Path) 
     """The stack answers; a scorer killed with -9 is started again; SIGTERM ends all with exit code 0."""
     with up(tmp_path, *ANY_PORTS, "--machines", "20", "--backfill-s", "600") as (process, addresses):
         with Client(addresses["redis_url"], timeout_s=60) as client:
-            wait_until(lambda: client.rank(cpu=1)["feasible"] >= 10, 60, "the fleet can be used")
+            wait_until(lambda: all_fresh(client, 20), 60, "each machine is known by a recent sample")
             assert client.place(cpu=1, memory="1G", id="first")["placed"][0]["state"] == "reserved"
             pids = descendants(process.pid)
             assert len(pids) == 7

@@ -23,6 +23,7 @@ from ops.stack.stack import Stack
 from schemas.process.settings import load_settings
 from scorer.client import Client
 from tests.forked import forking
+from tests.fresh import all_fresh
 
 ROOT = Path(__file__).parents[2]
 
@@ -151,12 +152,6 @@ def test_the_flags_of_an_example_are_there(line: str, command: str, verb: str, c
     load_settings(cls, f"{command} {verb}".strip(), words, {})
 
 
-def usable(client: Client) -> bool:
-    """Whether every simulated machine is known, and most of them can be used."""
-    known = [row["machine"] for row in client.machines()["machines"]]
-    return sum(name.startswith("sim-") for name in known) == 40 and client.rank(cpu=1)["feasible"] >= 30
-
-
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
     """A folder with the examples' files, and the environment of a user whose stack runs."""
@@ -168,7 +163,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
     )
     with forking(folder), Stack(settings, environ) as stack:
         with Client(stack.redis_url, timeout_s=10) as client:
-            wait_until(lambda: usable(client), 90, "the fleet can be used")
+            wait_until(lambda: all_fresh(client, 40), 90, "each machine is known by a recent sample")
         yield (
             folder,
             environ

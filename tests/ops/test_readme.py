@@ -20,6 +20,7 @@ from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
 from scorer.client import Client
 from tests.forked import forking
+from tests.fresh import all_fresh
 from tests.ops.code_blocks import RUN, Block
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +50,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     )
     with forking(folder), Stack(settings, environ) as stack:
         with Client(stack.redis_url, timeout_s=10) as client:
-            wait_until(lambda: client.rank(cpu=1)["feasible"] >= 40, 90, "the fleet can be used")
+            wait_until(lambda: all_fresh(client, 50), 90, "each machine is known by a recent sample")
         path = f"{folder}:{NODE}:{Path(sys.executable).parent}:{environ['PATH']}"
         ansible = {"ANSIBLE_HOME": str(folder / "ansible"), "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
         yield environ | ansible | {"PATH": path, "WINDWARD_REDIS_URL": stack.redis_url, "PYTHONPATH": str(ROOT)}
