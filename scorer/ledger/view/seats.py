@@ -56,6 +56,8 @@ class Seats:
         self._row_of: Integers = np.full(1, -1, np.int64)
         """[numbers + 1] row of each machine by its number in the ledger; -1 where it has none."""
         self._tallies: dict[frozenset[Facet], NDArray[np.int32]] = {}
+        self._with_facet: dict[Facet | None, set[frozenset[Facet]]] = {}
+        """The keys of the tallies by one facet of each, so that a change is compared with few; None: without any."""
         self._placed: tuple[tuple[int, bytes], PlacedInstances] | None = None
         """The instances last read, with the position and the rows: several columns are made from them."""
         self._came: tuple[tuple[int, int, int], PlacedInstances | None] | None = None
@@ -69,6 +71,7 @@ class Seats:
         seats.ledger = overlay
         seats.allocated, seats.maxmemory = self.allocated.copy(), self.maxmemory.copy()
         seats.count, seats._tallies = self.count.copy(), {key: tally.copy() for key, tally in self._tallies.items()}
+        seats._with_facet = {facet: keys.copy() for facet, keys in self._with_facet.items()}
         seats._placed = seats._came = None
         seats.catch_up()
         return seats
@@ -83,6 +86,7 @@ class Seats:
         changes = ledger.changes_since(self.position)
         if changes is None:
             self._tallies.clear()
+            self._with_facet.clear()
             self._sum_all()
             return
         index, left = self.roster.index, set[str]()
@@ -94,9 +98,10 @@ class Seats:
                 left.add(machine)
             elif machine not in left:
                 self._add(row, slot)
-            for wanted, tally in self._tallies.items():
-                if wanted <= facets:
-                    tally[row] += -1 if slot == GONE else 1
+            for facet in (None, *facets):
+                for wanted in self._with_facet.get(facet, ()):
+                    if wanted <= facets:
+                        self._tallies[wanted][row] += -1 if slot == GONE else 1
         for machine in left:
             self._sum_row(machine, index[machine])
         self.position = ledger.position
@@ -165,7 +170,10 @@ class Seats:
                 if row is not None:
                     tally[row] += 1
             if len(self._tallies) >= TALLIES_MAX:
-                del self._tallies[next(iter(self._tallies))]
+                oldest = next(iter(self._tallies))
+                del self._tallies[oldest]
+                self._with_facet[next(iter(oldest), None)].remove(oldest)
+            self._with_facet.setdefault(next(iter(facets), None), set()).add(facets)
         self._tallies[facets] = tally
         return tally
 
@@ -212,7 +220,7 @@ class Seats:
 
     def _row_sum(self, key: Any, compute: Compute, kept: RowSums, row: int) -> Floats:
         position, found = kept.get((key, row), (-1, None))
-        came = None if found is None else self._came_to(row, position)
+        came = None if found is None else self.came_to(row, position)
         if found is None or came is None:
             found = _sum_of(compute, self.placed(np.array([row])))
         elif came.rows.size:
@@ -220,7 +228,7 @@ class Seats:
         kept[key, row] = (self.position, found)
         return found
 
-    def _came_to(self, row: int, position: int) -> PlacedInstances | None:
+    def came_to(self, row: int, position: int) -> PlacedInstances | None:
         """Return what came to a row since a position; None when one left it, or that is too long ago."""
         asked = (self.position, row, position)
         if self._came is None or self._came[0] != asked:

@@ -10,7 +10,7 @@ from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.tables.window_table import PERCENTILES
 from scorer.classes.class_usage import measured_usage
 from scorer.ledger.view.slots import PlacedInstances
-from scorer.ranking.columns.promises import placed_sum, with_placed_sum
+from scorer.ranking.columns.promises import kept_of, placed_sum, reserved_since, with_placed_sum
 from scorer.ranking.estimates.credits import Day
 from scorer.ranking.estimates.debits import mean_debit, percentile_debit
 from scorer.ranking.machines.instance_mean import instance_mean
@@ -42,6 +42,10 @@ def sums(machines: Machines) -> Floats:
     else 0.
     """
     fleet = machines.fleet
+    if (came := reserved_since(machines)) is not None:
+        amounts, expected = came
+        added = np.concatenate([amounts, expected, expected, expected * machines.inverse_allocatable])
+        return kept_of(machines, "sums") + added
     found = np.empty((4 + (fleet.mean_of == "instances"), _R, len(machines)))
     allocated, credit, mean, utilization = found[:4]
     found[4:] = 0.0
@@ -203,6 +207,8 @@ def _split_by_samples(machines: Machines, priority_class: str) -> Floats:
 def peaks(machines: Machines, *days: Day) -> Floats:
     """Return [D, R, n]: the highest one-minute mean of each of D days, with credits."""
     fleet = machines.fleet
+    if (came := reserved_since(machines)) is not None:
+        return kept_of(machines, ("peaks", *days)) + came[1]
     measured: Floats = machines.column("measured_peaks", *(name for name, _, _ in days))
     if not fleet.credited:
         return measured

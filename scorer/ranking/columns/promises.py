@@ -9,10 +9,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from scorer.ranking.columns.kinds import SCORER
 from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Floats
 
 _R = len(RESOURCES)
+_ADDABLE = ("window", "window")
+"""The models of credits and of the mean by which an instance that has not started counts with all of its usage."""
+
+
+def reserved_since(machines: Machines) -> tuple[Floats, Floats] | None:
+    """Return [R, 1] amounts and expected usage of what came to a single machine since its columns were made.
+
+    None where they cannot be added to its columns: more has changed there, or what came has started. A debit of leavers
+    does not change: what came adds as much to the credits of every window.
+    """
+    found: tuple[Floats, Floats] | None = machines.once("reserved since", lambda: _reserved_since(machines))
+    return found
+
+
+def _reserved_since(machines: Machines) -> tuple[Floats, Floats] | None:
+    fleet, rows = machines.fleet, machines.rows
+    if rows is None or rows.size != 1 or not fleet.credited or (fleet.credits.model, fleet.mean_of) != _ADDABLE:
+        return None
+    came = fleet.seats.came_to(int(rows[0]), fleet.shelf.position)
+    if came is None or came.started_at.any():
+        return None
+    return came.amounts.sum(axis=1, keepdims=True), fleet.estimate.of_placed(came).sum(axis=1, keepdims=True)
+
+
+def kept_of(machines: Machines, key: Hashable) -> Floats:
+    """Return these machines' rows of a column as it was before they changed."""
+    values: Floats = machines.fleet.shelf.derived[SCORER, key][0]
+    return values[..., machines.picked]
 
 
 def rows_of(column: NDArray[Any], machines: Machines) -> Any:
@@ -34,6 +63,8 @@ def with_placed_sum(machines: Machines, measured: Floats, key: Hashable, compute
 
 def estimated(machines: Machines) -> Floats:
     """Return [R, n]: sum of what the placed instances are expected to use, measured or not."""
+    if (came := reserved_since(machines)) is not None:
+        return kept_of(machines, "estimated") + came[1]
     return placed_sum(machines, "estimated", machines.fleet.estimate.of_placed)
 
 

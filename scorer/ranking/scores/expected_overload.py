@@ -13,7 +13,6 @@ import numpy as np
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from scorer.ranking.formulas.allocation import check_weights
-from scorer.ranking.formulas.octaves import Octaves
 from scorer.ranking.formulas.overload import (
     Singles,
     expected_excess_of,
@@ -102,16 +101,6 @@ class ExpectedOverload:
     def __call__(self, request: Request, machines: Machines) -> Floats:
         """Return [n]."""
         asked = self._asked(machines)
-        if machines.rows is None:
-            near = self._octaves(machines).read(
-                asked,
-                lambda each: self._alone(machines, each, len(asked)),
-                lambda largest: not self._may_leave_range(machines, largest),
-            )
-            if near is not None:
-                score = near[: len(machines)].astype(np.float64)
-                score += 75.0
-                return score
         score = self._overload_term(machines, asked) + 75.0
         if self.evenness:
             score += self._even_term(machines, asked)
@@ -181,12 +170,7 @@ class ExpectedOverload:
         if not asked:
             return np.zeros(len(machines))
 
-        def growth(m: Machines) -> Singles:
-            if m.rows is None:
-                self._octaves(m).count(asked)
-            return self._growth(m, asked)
-
-        found: Singles = machines.recent(("growth", *asked), growth)
+        found: Singles = machines.recent(("growth", *asked), lambda m: self._growth(m, asked))
         return found.astype(np.float64)
 
     def _growth(self, machines: Machines, asked: Sequence[Added]) -> Singles:
@@ -201,19 +185,7 @@ class ExpectedOverload:
         """Return [n]: that of the fleet's variance."""
         return weighted_variance_growth(self._even_columns(machines), self._means(machines), asked, self.evenness)
 
-    def _alone(self, machines: Machines, asked: Added, count: int) -> Floats:
-        """Return [n]: both for one of ``count`` resources; those add up to the score less 75."""
-        found = self._growth(machines, [asked]) + self._even_term(machines, [asked])
-        if not machines.all_have_load:
-            found[~machines.has_load] = -25.0 * WITHOUT_DATA / count
-        return found
-
     # ---- what is kept of the machines, for the K resources of `_rows`
-
-    def _octaves(self, machines: Machines) -> Octaves:
-        """Return what is kept of amounts until the next placement."""
-        found: Octaves = machines.of_fleet("octaves", lambda _: Octaves())
-        return found
 
     def _even_columns(self, machines: Machines) -> Floats:
         """Return [K, 3, n]: `variance_columns`, 0 where unknown."""

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from schemas.rpc.request import Request
 from scorer.commands.shared.fleet_file import FleetState, read_fleet
+from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ranking.explanation.explain import answer
-from scorer.ranking.machines.kept import RECENT_MAX, Kept
+from scorer.ranking.machines import kept as module
+from scorer.ranking.machines.kept import Kept
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
@@ -25,7 +27,7 @@ from scorer.snapshot.arrays import Bools, Floats
 from tests.effort import effort
 from tests.scorer.fleets import fleet, inputs_on, machine, request
 from tests.scorer.placement.choosing.test_plan import asks, fleets
-from tests.scorer.ranking.test_arguments import held
+from tests.scorer.ranking.test_arguments import everything, held
 
 PROFILES = load_profiles()
 
@@ -164,8 +166,9 @@ class OfRequest:
         return machines.recent(request.cpu, column) + 0.0
 
 
-def test_a_column_of_a_request_is_made_again_for_the_machines_that_changed() -> None:
-    """All machines for a new request; then those that changed, when it is asked for; nothing while none did."""
+def test_a_column_of_a_request_is_made_again_for_the_machines_that_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All machines for a new request; then those that changed, when it is asked for; the oldest go for lack of room."""
+    monkeypatch.setattr(module, "RECENT_BYTES", 4 * 8 * 8)  # four columns of eight machines
     names = [f"m{number}" for number in range(8)]
     offline, kept, score = fleet(*map(machine, names)), Kept(), OfRequest()
     profile = Profile("mine", scores=(WeightedScore(score),))
@@ -181,8 +184,7 @@ def test_a_column_of_a_request_is_made_again_for_the_machines_that_changed() -> 
     assert [computed(1.0), computed(1.0)] == [[1], []]
     offline.ledger.apply(instance_of(request(), "m4", offline.now_s, "second"))
     assert [computed(2.0), computed(1.0)] == [[2], [1]]
-    for cpu in range(3, 3 + RECENT_MAX):
-        assert computed(float(cpu)) == [8]
+    assert [computed(float(cpu)) for cpu in range(3, 7)] == [[8]] * 4
     assert [computed(3.0), computed(1.0)] == [[], [8]]
 
 
@@ -254,3 +256,22 @@ def test_what_is_warmed_is_found() -> None:
     own = rank(request(), offline.inputs(profile, kept)).machines.fleet
     assert own.shelf.fixed is load_model.shelf.fixed
     assert own.shelf.derived is not load_model.shelf.derived
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES.by_name))
+def test_what_came_to_a_machine_is_added_to_its_columns(name: str) -> None:
+    """Reserved, started, beside others, beside a leaver: the columns are those made anew."""
+    offline, kept, profile = everything(), Kept(), PROFILES.choose(name)
+    asked = request(cpu=2, memory=5, expected={"cpu": 0.3}, limits={"cpu": 3})
+    columns = {"allocated": (), "credit": (), "mean": (), "utilization": (), "estimated": (), "limited": ()}
+    for number, machine_name in enumerate((*offline.snapshot.names, *offline.snapshot.names)):
+        rank(asked, offline.inputs(profile, kept)).machines.column("estimated")
+        new = instance_of(asked, machine_name, offline.now_s, f"new-{number}")
+        started = copy_with(new, state="confirmed", started_at=offline.now_s - 400.0)
+        offline.ledger.apply(started if number % 3 == 1 else new)
+        found = rank(asked, offline.inputs(profile, kept)).machines
+        anew = rank(asked, offline.inputs(profile)).machines
+        for column, args in columns.items():
+            np.testing.assert_allclose(found.column(column, *args), anew.column(column, *args), atol=1e-9)
+        days = ("today", "yesterday")
+        np.testing.assert_allclose(found.peaks(days), anew.peaks(days), atol=1e-9)
