@@ -18,6 +18,7 @@ from scorer.snapshot.arrays import Integers
 from scorer.snapshot.roster import Roster
 from scorer.snapshot.rules import MachineRules
 from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.versions import changed_rows, raised
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,7 @@ def build_snapshot(
     if same_machines and old is not None and previous is not None:
         roster, rules = previous.roster, previous.rules
         gather = _choose_newest(tables, old.gather, old.rows, roster)
-        return Snapshot(tables, roster, rules, gather, old)
+        return _versioned(Snapshot(tables, roster, rules, gather, old), previous)
     joined = [name for table in tables for name in table.machines]
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(joined):
@@ -79,7 +80,25 @@ def build_snapshot(
         rules = _with_facts(previous.rules, roster, old.facts, facts)
     else:
         rules = MachineRules(roster, facts, operator)
-    return Snapshot(tables, roster, rules, gather, sources)
+    return _versioned(Snapshot(tables, roster, rules, gather, sources), previous)
+
+
+def _versioned(snapshot: Snapshot, previous: Snapshot | None) -> Snapshot:
+    """Give the snapshot the shape and the versions of ``previous``, new ones in the rows that changed."""
+    if previous is None or snapshot.roster is not previous.roster or snapshot.windows_s != previous.windows_s:
+        return snapshot
+    snapshot.shape = previous.shape
+    if snapshot.sources.names != previous.sources.names:
+        return snapshot
+    changed = np.append(changed_rows(previous.tables, snapshot.tables), False)
+    if snapshot.gather is None or previous.gather is None:
+        changed = changed[:-1] if snapshot.gather is previous.gather else np.ones(len(snapshot), np.bool_)
+    else:
+        changed = changed[snapshot.gather] | (snapshot.gather != previous.gather)
+    if snapshot.rules is not previous.rules:
+        changed |= snapshot.rules.changed_since(previous.rules)
+    snapshot.versions = raised(previous.versions, changed)
+    return snapshot
 
 
 def _with_facts(

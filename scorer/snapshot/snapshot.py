@@ -23,6 +23,7 @@ from scorer.snapshot.joining import joined, joined_window
 from scorer.snapshot.roster import Roster
 from scorer.snapshot.rules import MachineRules
 from scorer.snapshot.usages import Usages
+from scorer.snapshot.versions import new_number, raised
 from scorer.snapshot.windows import LONGEST_COVERED, ChosenWindows, choose_windows
 
 
@@ -40,8 +41,12 @@ class Snapshot:
         self.roster = roster
         self.rules = rules
         self.windows_s: tuple[int, ...] = tuple(sorted({w for table in tables for w in table.header.windows_s}))
-        self._tables = tables
-        self._gather = gather
+        self.shape = new_number()
+        """Equal in two snapshots whose rows are the same machines, with the same windows."""
+        self.versions: Integers = np.full(len(roster.names), self.shape, np.int64)
+        """[M] Raised when anything of a machine changed: its windows, facts or rules (`scorer.snapshot.versions`)."""
+        self.tables = tables
+        self.gather = gather
         self.sources = sources
         self.learned: Learned | None = None
         """The learned use: the part of what is asked that instances use; None while nothing is learned."""
@@ -61,6 +66,13 @@ class Snapshot:
         """The machines in row order."""
         return self.roster.names
 
+    def changed_since(self, other: Snapshot) -> Integers | None:
+        """Return the rows that differ from those of ``other``, ascending; None when the shape is another."""
+        if self.shape != other.shape:
+            return None
+        same = self.versions is other.versions
+        return np.zeros(0, np.int64) if same else np.flatnonzero(self.versions != other.versions)
+
     def with_use(
         self, learned: Learned | None = None, usages: Usages | None = None, predicted: bytes | None = None
     ) -> Snapshot:
@@ -72,15 +84,15 @@ class Snapshot:
     def with_cordon(self, machines: Iterable[str]) -> Snapshot:
         """Return the snapshot as if an operator had cordoned these machines, too; unknown names are ignored."""
         index = self.roster.index
-        found = copy.copy(self)
-        found.rules = self.rules.with_cordon([index[name] for name in machines if name in index])
+        found, rows = copy.copy(self), [index[name] for name in machines if name in index]
+        found.rules, found.versions = self.rules.with_cordon(rows), raised(self.versions, np.array(rows, np.int64))
         return found
 
     def column(self, name: str) -> Floats:
         """Return a column of the window tables over all machines, as float64; joined at the first call."""
         column = self._columns.get(name)
         if column is None:
-            column = joined(name, self._tables, self._gather, self.windows_s)
+            column = joined(name, self.tables, self.gather, self.windows_s)
             column.flags.writeable = False
             self._columns[name] = column
         return column
@@ -88,9 +100,9 @@ class Snapshot:
     @cached_property
     def partition(self) -> Integers:
         """[M] Partition of the table that each machine's row is read from; -1 for a machine without one."""
-        parts = [np.full(table.header.machines, table.header.partition, np.int64) for table in self._tables]
+        parts = [np.full(table.header.machines, table.header.partition, np.int64) for table in self.tables]
         joined = np.concatenate([*parts, np.full(1, -1, np.int64)])
-        return joined[:-1] if self._gather is None else joined[self._gather]
+        return joined[:-1] if self.gather is None else joined[self.gather]
 
     @cached_property
     def has_data(self) -> Bools:
@@ -162,7 +174,7 @@ class Snapshot:
         column = self._in_window.get((name, place))
         if column is None:
             window_s = self.windows_s[place] if self.windows_s else 0
-            column = self._in_window[name, place] = joined_window(name, self._tables, self._gather, window_s)
+            column = self._in_window[name, place] = joined_window(name, self.tables, self.gather, window_s)
             column.flags.writeable = False
         return column
 

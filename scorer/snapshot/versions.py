@@ -1,0 +1,56 @@
+"""Versions of rows: which machines of a snapshot differ from those of another.
+
+Each row has a number that was drawn when the row changed last. Two snapshots of one *shape* (the same machines in the
+same rows, the same windows) have equal versions exactly where nothing of a machine changed: its row in the window
+tables, its facts, its labels, operators' rules for it. So a column that is kept by machine is mended by
+`Snapshot.changed_since`. What is learned, reported by instance or predicted has no row: compare those by identity.
+
+Numbers are drawn once in a process. So two snapshots that were made from the same one never share a new version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+import numpy as np
+
+from schemas.tables.window_table import WindowTable
+from scorer.snapshot.arrays import Bools, Integers
+
+_numbers = count(1)
+
+
+def new_number() -> int:
+    """Return a number that no shape or version of this process has yet."""
+    return next(_numbers)
+
+
+def raised(versions: Integers, rows: Bools | Integers) -> Integers:
+    """Return the versions with a new number in these rows; the same array when there are none."""
+    if not (rows.any() if rows.dtype == np.bool_ else rows.size):
+        return versions
+    found = versions.copy()
+    found[rows] = new_number()
+    found.flags.writeable = False
+    return found
+
+
+def changed_rows(before: Sequence[WindowTable], tables: Sequence[WindowTable]) -> Bools:
+    """Return [rows of all tables]: whether a row has other bytes than before; the tables have the same machines."""
+    return np.concatenate([np.zeros(0, np.bool_), *map(_changed, before, tables)])
+
+
+def _changed(before: WindowTable, table: WindowTable) -> Bools:
+    machines = table.header.machines
+    changed = np.zeros(machines, np.bool_)
+    if table is before or not machines:
+        return changed
+    old, new = before.header, table.header
+    if (old.columns, old.resources, old.windows_s) != (new.columns, new.resources, new.windows_s):
+        return np.ones(machines, np.bool_)
+    for name, column in table.columns.items():
+        kind = f"u{column.itemsize}"
+        unlike = column.view(kind) != before.columns[name].view(kind)
+        changed |= unlike.reshape(-1, machines).any(axis=0)
+    return changed
