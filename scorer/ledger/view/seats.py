@@ -35,8 +35,8 @@ _R = len(RESOURCES)
 
 Compute = Callable[[PlacedInstances], Floats]
 """From K instances to [S, K]; most have a row for each resource."""
-RowSums = dict[tuple[Any, int], tuple[int, Floats]]
-"""Sums of single rows by what is summed and row, with the position they were made at."""
+RowSums = dict[Any, dict[int, tuple[int, Floats]]]
+"""Sums of single rows by what is summed and by row, with the position they were made at."""
 
 
 class Seats:
@@ -219,13 +219,14 @@ class Seats:
         return np.array([np.bincount(placed.rows, part, minlength=machines) for part in values], np.float64)
 
     def _row_sum(self, key: Any, compute: Compute, kept: RowSums, row: int) -> Floats:
-        position, found = kept.get((key, row), (-1, None))
+        of_rows = kept.setdefault(key, {})
+        position, found = of_rows.get(row, (-1, None))
         came = None if found is None else self.came_to(row, position)
         if found is None or came is None:
             found = _sum_of(compute, self.placed(np.array([row])))
         elif came.rows.size:
             found = found + _sum_of(compute, came)
-        kept[key, row] = (self.position, found)
+        of_rows[row] = (self.position, found)
         return found
 
     def came_to(self, row: int, position: int) -> PlacedInstances | None:

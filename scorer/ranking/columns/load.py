@@ -44,8 +44,9 @@ def sums(machines: Machines) -> Floats:
     fleet = machines.fleet
     if (came := reserved_since(machines)) is not None:
         amounts, expected = came
-        added = np.concatenate([amounts, expected, expected, expected * machines.inverse_allocatable])
-        return kept_of(machines, "sums") + added
+        share = expected * machines.inverse_allocatable
+        added: Floats = kept_of(machines, "sums") + np.concatenate([amounts, expected, expected, share])
+        return added
     found = np.empty((4 + (fleet.mean_of == "instances"), _R, len(machines)))
     allocated, credit, mean, utilization = found[:4]
     found[4:] = 0.0

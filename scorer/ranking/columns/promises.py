@@ -32,7 +32,7 @@ def _reserved_since(machines: Machines) -> tuple[Floats, Floats] | None:
     fleet, rows = machines.fleet, machines.rows
     if rows is None or rows.size != 1 or not fleet.credited or (fleet.credits.model, fleet.mean_of) != _ADDABLE:
         return None
-    came = fleet.seats.came_to(int(rows[0]), fleet.shelf.position)
+    came = None if fleet.shelf.outdated.size else fleet.seats.came_to(int(rows[0]), fleet.shelf.position)
     if came is None or came.started_at.any():
         return None
     return came.amounts.sum(axis=1, keepdims=True), fleet.estimate.of_placed(came).sum(axis=1, keepdims=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
@@ -93,9 +93,15 @@ class LoadVariationRisk:
             raise ValueError("resources: expected at least one")
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
+        """Return [n]; kept for the amounts asked for last."""
+        added = self._added(machines)
+        found: Floats = machines.recent(("score", *added), lambda m: self._score(m, added))
+        return found
+
+    def _score(self, machines: Machines, added: Sequence[float]) -> Floats:
         """Return [n]."""
         total: Floats
-        total, *others = self._multiples(machines)
+        total, *others = self._multiples(machines, added)
         for each in others:
             np.maximum(total, each, out=total)
         total *= -100.0 * self._unit
@@ -119,11 +125,15 @@ class LoadVariationRisk:
 
     def risks(self, machines: Machines) -> Floats:
         """Return [resources, n]: the risk by resource; -inf without data, 1 without capacity."""
-        return np.array(self._multiples(machines)) * self._unit
+        return np.array(self._multiples(machines, self._added(machines))) * self._unit
 
-    def _multiples(self, machines: Machines) -> list[Floats]:
+    def _added(self, machines: Machines) -> list[float]:
+        """Return [R]: what the instance adds."""
+        added: list[float] = (machines.amounts if self.newcomer == "request" else machines.expected).tolist()
+        return added
+
+    def _multiples(self, machines: Machines, added: Sequence[float]) -> list[Floats]:
         """Return [n] of each resource; row by row, since arrays of all of them together take longer to allocate."""
-        added = (machines.amounts if self.newcomer == "request" else machines.expected).tolist()
         inverse, sigma = machines.constant("inverse", self._inverse), machines.constant("sigma", self._sigma)
         busiest, smallest, found = machines.busiest, machines.smallest, []
         for place, row in enumerate(self._rows):

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.messages.operator import OperatorFacts
 from schemas.rpc.request import Request
+from schemas.tables.learned import Learned
+from schemas.tables.window_table import decode_table, encode_table
 from scorer.commands.shared.fleet_file import FleetState, read_fleet
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.overlay import Overlay
@@ -23,11 +28,14 @@ from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
 from scorer.ranking.rank import rank, warm
+from scorer.ranking.scope import Scope
 from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.builder import build_snapshot
 from tests.effort import effort
 from tests.scorer.fleets import fleet, inputs_on, machine, request
 from tests.scorer.placement.choosing.test_plan import asks, fleets
 from tests.scorer.ranking.test_arguments import everything, held
+from tests.scorer.snapshot.test_versions import fact
 
 PROFILES = load_profiles()
 
@@ -275,3 +283,195 @@ def test_what_came_to_a_machine_is_added_to_its_columns(name: str) -> None:
             np.testing.assert_allclose(found.column(column, *args), anew.column(column, *args), atol=1e-9)
         days = ("today", "yesterday")
         np.testing.assert_allclose(found.peaks(days), anew.peaks(days), atol=1e-9)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A third party's score that keeps values of every kind, of the load, the placed instances and the request."""
+
+    name: ClassVar[str] = "loaded"
+    scope: ClassVar[Scope] = "fleet"
+
+    def __call__(self, request: Request, machines: Machines) -> Floats:
+        """Return [n]."""
+        load = machines.derived("load", lambda m: np.nan_to_num(m.utilization).sum(axis=0) + 0.01 * m.count)
+        fixed = machines.constant("fixed", lambda m: np.nan_to_num(m.std).sum(axis=0))
+        mean = machines.of_fleet("mean", lambda m: float(np.nan_to_num(m.utilization).mean()))
+        most = machines.of_snapshot("most", lambda m: float(np.nan_to_num(m.measured_mean).max(initial=0.0)))
+        mine = machines.recent(request.cpu, lambda m: np.nan_to_num(m.mean[0]) * float(request.cpu or 0))
+        return np.clip(50.0 + load - 0.1 * fixed + mean + 1e-12 * most - 0.01 * mine, 0.0, 100.0)
+
+
+LOADED = Profile(
+    "loaded", filters=PROFILES.choose().filters, scores=(WeightedScore(Loaded()), *PROFILES.choose().scores)
+)
+
+
+def after(offline: FleetState, changes: Mapping[str, Mapping[int, float]], **sources: Any) -> FleetState:
+    """Return the fleet after a flush that changed cells, by column and row, and with other facts or rules."""
+    before = offline.snapshot
+    (table,) = before.tables
+    columns = {name: column.copy() for name, column in table.columns.items()}
+    for name, cells in changes.items():
+        for row, factor in cells.items():
+            columns[name][..., row] *= factor
+    again = decode_table(encode_table(table.header, columns, table.names))
+    sources = {"facts": before.sources.facts, "operator": before.sources.operator} | sources
+    snapshot = build_snapshot([again], **sources, previous=before)
+    use = before.learned, before.usages, before.predicted
+    return FleetState(snapshot.with_use(*use), offline.ledger, offline.now_s)
+
+
+def flushed(offline: FleetState, data: st.DataObject) -> FleetState:
+    """Return the fleet after a flush that changed the windows of few machines, or of all, and some time later."""
+    rows = data.draw(
+        st.sets(st.sampled_from(range(len(offline.snapshot))), max_size=data.draw(st.sampled_from([1, 2, 24])))
+    )
+    names = st.sampled_from(["mean", "std", "at", "end", "coverage", "max", "capacity"])
+    factors = st.sampled_from([0.5, 1.25, 1.25, np.nan])
+    changes = {name: {row: data.draw(factors) for row in rows} for name in data.draw(st.sets(names))}
+    found = after(offline, changes)
+    return replace(found, now_s=found.now_s + data.draw(st.sampled_from([0.0, 61.0])))
+
+
+@settings(max_examples=effort(60, 600), deadline=None)
+@given(described=fleets(machines_max=24), data=st.data())
+def test_what_is_kept_survives_a_flush(described: dict[str, Any], data: st.DataObject) -> None:
+    """Few windows change, or all, while instances come and leave and earlier rankings are read: as made anew."""
+    offline, kept, held_back, numbers = read_fleet(described), Kept(), [], iter(range(100))
+    profile = data.draw(st.sampled_from([LOADED, *PROFILES.by_name.values()]))
+    wanted = [request(**each) for each in data.draw(st.lists(asks, min_size=2, max_size=3))]
+    for _ in range(data.draw(st.integers(2, 8))):
+        step, ledger = data.draw(st.sampled_from(["flush", "flush", "place", "start", "end"])), offline.ledger
+        live = sorted(ledger.instances)
+        if step == "flush":
+            offline = flushed(offline, data)
+        elif step == "place":
+            where = data.draw(st.sampled_from(offline.snapshot.names))
+            asked = msgspec.structs.replace(data.draw(st.sampled_from(wanted)), expected={"cpu": 0.4})
+            ledger.apply(instance_of(asked, where, offline.now_s, f"i{next(numbers)}"))
+        elif live and step == "start":
+            record = ledger.instances[data.draw(st.sampled_from(live))]
+            ledger.apply(copy_with(record, state="confirmed", started_at=offline.now_s, version=record.version + 1))
+        elif live:
+            ledger.forget(data.draw(st.sampled_from(live)))
+        for asked in data.draw(st.lists(st.sampled_from(wanted), max_size=2)):
+            found, anew = rank(asked, offline.inputs(profile, kept)), rank(asked, offline.inputs(profile))
+            assert found.feasible.tolist() == anew.feasible.tolist()
+            np.testing.assert_allclose(found.total, anew.total, atol=1e-9)
+            assert found.best(3).tolist() == anew.best(3).tolist()
+            assert answer(found).refusals == answer(anew).refusals
+            assert answer(found).warnings == answer(anew).warnings
+            if data.draw(st.booleans()):
+                held_back.append((found, found.total.copy(), found.machines.mean.copy()))
+    for found, total, mean in held_back:
+        np.testing.assert_array_equal(found.total, total)
+        np.testing.assert_array_equal(found.machines.take(np.arange(len(mean[0]))).mean, mean)
+
+
+@dataclass(frozen=True)
+class Spy:
+    """A third party's score that tells how many machines its kept column was computed for."""
+
+    name: ClassVar[str] = "spy"
+    computed: list[int] = field(default_factory=list)
+
+    def __call__(self, request: Request, machines: Machines) -> Floats:
+        """Return [n]."""
+
+        def column(some: Machines) -> Floats:
+            self.computed.append(len(some))
+            return np.clip(np.nan_to_num(some.mean[0]) + some.count, 0.0, 100.0)
+
+        found: Floats = machines.derived("column", column)
+        return found
+
+
+def ten() -> FleetState:
+    """Return ten machines, the first with a running instance."""
+    machines = [
+        machine(f"m{row}", 16, "64G", usage={"cpu": 3.0 + row, "memory": "20G", "nic": 1e6}) for row in range(10)
+    ]
+    instances = [{"id": "old", "machine": "m0", "cpu": 4, "memory": "8G", "placed_ago_s": 100}]
+    return fleet(*machines, instances=instances)
+
+
+def placed(offline: FleetState) -> FleetState:
+    """Return the fleet after a placement."""
+    offline.ledger.apply(instance_of(request(cpu=1), "m3", offline.now_s, "new"))
+    return offline
+
+
+def ended(offline: FleetState) -> FleetState:
+    """Return the fleet after the end of its instance."""
+    offline.ledger.forget("old")
+    return offline
+
+
+def with_use(offline: FleetState, *use: Any) -> FleetState:
+    """Return the fleet with other use of instances."""
+    return FleetState(offline.snapshot.with_use(*use), offline.ledger, offline.now_s)
+
+
+ROWS, ALL, NOTHING_AGAIN = [1], [10], list[int]()
+DIRTY: dict[str, tuple[Callable[[FleetState], FleetState], list[int]]] = {
+    "nothing": (lambda offline: after(offline, {}), NOTHING_AGAIN),
+    "an instance came": (placed, ROWS),
+    "an instance left": (ended, ROWS),
+    "the windows of one machine": (lambda offline: after(offline, {"mean": {2: 1.5}}), ROWS),
+    "the end of its windows alone": (lambda offline: after(offline, {"end": {0: 1.0 + 1e-7}}), ROWS),
+    "of one machine, and an instance came there": (lambda offline: placed(after(offline, {"mean": {3: 1.5}})), ROWS),
+    "of one machine, and an instance elsewhere": (lambda offline: placed(after(offline, {"mean": {2: 1.5}})), [2]),
+    "of two machines": (lambda offline: after(offline, {"mean": {2: 1.5, 3: 0.5}}), ALL),
+    "a machine turned stale": (lambda offline: replace(offline, now_s=offline.now_s + 61), NOTHING_AGAIN),
+    "a rule": (lambda offline: after(offline, {}, operator={"m1": OperatorFacts(thresholds={"disk": 0.5})}), ALL),
+    "a fact": (lambda offline: after(offline, {}, facts={"m1": fact("m1", zone="a")}), ALL),
+    "a new machine": (lambda offline: after(offline, {}, operator={"new": OperatorFacts(cordon=True)}), [11]),
+    "learned use": (lambda offline: with_use(offline, Learned(version=1, factors={"cpu": 0.5})), ALL),
+    "predicted use": (lambda offline: with_use(offline, None, None, b""), ALL),
+    "the ledger was read anew": (lambda offline: replace(offline, ledger=LedgerView()), ALL),
+}
+"""What makes which machines be computed again: the table of `scorer.ranking.machines.kept`."""
+
+
+@pytest.mark.parametrize("name", DIRTY)
+def test_what_makes_rows_or_all_be_made_again(name: str) -> None:
+    """As often as the table says, and what is kept is as made anew."""
+    (change, computed), offline, kept, spy = DIRTY[name], ten(), Kept(), Spy()
+    profile = replace(PROFILES.choose(), scores=(WeightedScore(spy), *PROFILES.choose().scores))
+    asked = request(cpu=1, memory="1G")
+    rank(asked, offline.inputs(profile, kept)).machines.column("estimated")
+    offline = change(offline)
+    spy.computed.clear()
+    found = rank(asked, offline.inputs(profile, kept))
+    assert spy.computed == computed
+    anew = rank(asked, offline.inputs(profile))
+    assert found.feasible.tolist() == anew.feasible.tolist()
+    np.testing.assert_allclose(found.total, anew.total, atol=1e-9)
+    for column in ("credit", "mean", "utilization", "estimated"):
+        np.testing.assert_allclose(found.machines.column(column), anew.machines.column(column), atol=1e-9)
+
+
+def test_what_is_kept_is_made_anew_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So errors of added floats do not grow without an end."""
+    monkeypatch.setattr(module, "MENDED_MAX", 2)
+    offline, kept, spy = ten(), Kept(), Spy()
+    profile = Profile("mine", scores=(WeightedScore(spy),))
+    for _ in range(7):
+        rank(request(cpu=1), offline.inputs(profile, kept))
+        offline = after(offline, {"mean": {2: 1.1}})
+    assert spy.computed == [10, 1, 1, 10, 1, 1, 10]
+
+
+def test_the_sums_of_a_machine_are_made_again_with_its_windows() -> None:
+    """Of what started while its row alone was made anew: the credit fades with the end of the machine's window."""
+    offline, kept, profile = ten(), Kept(), PROFILES.choose()
+    asked = request(cpu=1, memory="1G")
+    rank(asked, offline.inputs(profile, kept))
+    new = instance_of(asked, "m3", offline.now_s, "new")
+    offline.ledger.apply(copy_with(new, state="confirmed", started_at=offline.now_s - 100))
+    rank(asked, offline.inputs(profile, kept))
+    offline = after(offline, {"end": {3: 1.0 + 600 / offline.now_s}})
+    found, anew = rank(asked, offline.inputs(profile, kept)), rank(asked, offline.inputs(profile))
+    assert found.machines.credit[0].tolist() == anew.machines.credit[0].tolist()
+    assert 0.0 < found.machines.credit[0, 3] < 1.0
