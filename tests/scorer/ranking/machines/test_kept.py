@@ -29,6 +29,7 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
 from scorer.ranking.rank import rank, warm
 from scorer.ranking.scope import Scope
+from scorer.ranking.scores import load_variation_risk
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.builder import build_snapshot
 from tests.effort import effort
@@ -338,6 +339,12 @@ def flushed(offline: FleetState, data: st.DataObject) -> FleetState:
 @given(described=fleets(machines_max=24), data=st.data())
 def test_what_is_kept_survives_a_flush(described: dict[str, Any], data: st.DataObject) -> None:
     """Few windows change, or all, while instances come and leave and earlier rankings are read: as made anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load_variation_risk, "KEPT_FROM", data.draw(st.sampled_from([0, load_variation_risk.KEPT_FROM])))
+        _survives(described, data)
+
+
+def _survives(described: dict[str, Any], data: st.DataObject) -> None:
     offline, kept, held_back, numbers = read_fleet(described), Kept(), [], iter(range(100))
     profile = data.draw(st.sampled_from([LOADED, *PROFILES.by_name.values()]))
     wanted = [request(**each) for each in data.draw(st.lists(asks, min_size=2, max_size=3))]
