@@ -39,14 +39,22 @@ def see(request: Request, inputs: RankingInputs) -> None:
         seen.machines(load_model)
 
 
-def warm(snapshot: Snapshot, profile: Profile, now_s: float, kept: Kept) -> None:
-    """Compute the values that follow from a new snapshot alone, so that the first decision on it need not.
+class Warmer:
+    """Computes the values that follow from a new snapshot alone, so that the first decision on it need not.
 
-    May run on another thread than the decisions on another snapshot.
+    Has columns of its own, which it mends like those of decisions; the values are shared. It may work on another thread
+    than the decisions on another snapshot.
     """
-    inputs = RankingInputs(snapshot, LedgerView(), profile, now_s, kept.beside())
-    for request in (Request(), Request(cpu=1.0, memory=1.0), Request(cpu=1.0, memory=1.0, nic=1.0)):
-        rank(request, inputs)
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept.beside()
+        self._nothing_placed = LedgerView()
+
+    def warm(self, snapshot: Snapshot, profile: Profile, now_s: float) -> None:
+        """Compute them for one snapshot and profile."""
+        inputs = RankingInputs(snapshot, self._nothing_placed, profile, now_s, self._kept)
+        for request in (Request(), Request(cpu=1.0, memory=1.0), Request(cpu=1.0, memory=1.0, nic=1.0)):
+            rank(request, inputs)
 
 
 def run_filters(request: Request, seen: Seen, profile: Profile) -> tuple[Bools, list[Verdict]]:

@@ -15,7 +15,6 @@ from scorer.ranking.machines.owner import Owner
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.ranking import Ranking
-from scorer.snapshot.arrays import Bools
 
 _LAST = (Owner("refusals"), "last")
 """The key under which the refusals of the last decision are kept."""
@@ -64,15 +63,20 @@ def _touched(ranking: Ranking, position: int) -> bool:
 
 
 def _refusals(ranking: Ranking) -> list[Refusal]:
-    left: Bools | None = None
+    left = ranking.machines.all_true
     found: Counter[tuple[str, str]] = Counter()
     for verdict in ranking.verdicts:
-        each = verdict.filter
-        rows = np.flatnonzero(~verdict.allowed if left is None else left & ~verdict.allowed)
+        each, allowed = verdict.filter, verdict.allowed
+        if np.count_nonzero(allowed) == allowed.size:
+            continue
+        rows = np.flatnonzero(left > allowed)  # a truth is more than no truth: left so far, and not allowed
         if not rows.size:
             continue
-        left = verdict.allowed if left is None else left & verdict.allowed
-        why = plugins.reasons(each, ranking.request, verdict.machines.take(rows), verdict.allowed[rows])
+        left = left & allowed
+        if not plugins.has_reasons(each):
+            found[each.name, each.reason] += rows.size
+            continue
+        why = plugins.reasons(each, ranking.request, verdict.machines.take(rows), allowed[rows])
         refused = np.ones(rows.size, np.bool_)
         for reason, mask in why.items():
             count = int(np.count_nonzero(refused & mask))

@@ -84,6 +84,11 @@ def detail(plugin: Filter | Score, request: Request, machines: Machines, positio
     return {} if ask is None else ask(request, machines, position)
 
 
+def has_reasons(plugin: Filter) -> bool:
+    """Return whether a filter tells refused machines apart by reason."""
+    return hasattr(plugin, "reasons")
+
+
 def reasons(plugin: Filter, request: Request, machines: Machines, allowed: Bools) -> Mapping[str, Bools]:
     """Return the refused machines by reason."""
     ask: Callable[[Request, Machines], Mapping[str, Bools]] | None = getattr(plugin, "reasons", None)

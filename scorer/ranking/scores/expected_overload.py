@@ -223,12 +223,16 @@ class ExpectedOverload:
         found: Floats = machines.constant("inverses", inverses)
         return found
 
+    def _plain(self, machines: Machines) -> tuple[list[Any], ...]:
+        """Return as plain numbers what the instance adds [R], its deviations [R], and [n][K] inverses and variances."""
+        inverses, variances = self._inverses(machines), machines.constant("variance", self._variance)
+        return machines.expected.tolist(), self._deviations(machines), inverses.T.tolist(), variances.T.tolist()
+
     def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
         """Show, by resource: the chance of load above the limit with the instance, the overload with and without."""
         usual = machines.plain("utilization", position)
-        expected, deviations = machines.expected.tolist(), self._deviations(machines)
-        inverse = self._inverses(machines)[:, position].tolist()
-        variances = machines.constant("variance", self._variance)[:, position].tolist()
+        expected, deviations, inverses, all_variances = machines.once("plain", lambda: self._plain(machines))
+        inverse, variances = inverses[position], all_variances[position]
         chance: dict[str, float | None] = {}
         overload: dict[str, float | None] = {}
         overload_before: dict[str, float | None] = {}

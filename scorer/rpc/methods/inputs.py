@@ -14,7 +14,7 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import Profiles
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.rank import warm
+from scorer.ranking.rank import Warmer
 from scorer.ranking.staleness import degraded
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.latest import Latest
@@ -42,6 +42,7 @@ class Inputs:
         self.snapshot = self.latest.snapshot or build_snapshot((), {}, {})
         self.kept = Kept()
         """What is kept from one decision to the next."""
+        self._warmer = Warmer(self.kept)
         self._reloads = self._lost = 0
         self._told, self._told_at = -1, 0.0
 
@@ -83,7 +84,7 @@ class Inputs:
 
     def warm(self, snapshot: Snapshot) -> None:
         """Compute what follows from a new snapshot alone; called by the thread that builds it."""
-        warm(snapshot, self.profiles.choose(), self.clock(), self.kept)
+        self._warmer.warm(snapshot, self.profiles.choose(), self.clock())
 
     def _tell(self) -> None:
         """Set the gauges, and tell the source of snapshots which machines hold instances."""

@@ -27,7 +27,7 @@ from scorer.ranking.machines.kept import Kept
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
-from scorer.ranking.rank import rank, warm
+from scorer.ranking.rank import Warmer, rank
 from scorer.ranking.scope import Scope
 from scorer.ranking.scores import load_variation_risk
 from scorer.snapshot.arrays import Bools, Floats
@@ -260,7 +260,7 @@ def test_an_overlay_leaves_nothing_behind() -> None:
 def test_what_is_warmed_is_found() -> None:
     """What follows from a snapshot alone is made beside the decisions, and is there at the first of them."""
     offline, kept, profile = two_machines(), Kept(), PROFILES.choose()
-    warm(offline.snapshot, profile, offline.now_s, kept)
+    Warmer(kept).warm(offline.snapshot, profile, offline.now_s)
     load_model = rank(request(), offline.inputs(profile, kept.beside())).machines.fleet
     own = rank(request(), offline.inputs(profile, kept)).machines.fleet
     assert own.shelf.fixed is load_model.shelf.fixed
