@@ -11,7 +11,7 @@ from typing import Any
 
 from ops.record.entry import Gap
 from scorer.ledger.record.instance import LIVE, read_record
-from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.store.scripts import Ledger, records_in
 
 _AT_ONCE = 2_000
 
@@ -98,4 +98,4 @@ class LedgerLog:
     def _log(self, most: int = _AT_ONCE, since: int | None = None) -> tuple[str, int, list[bytes]]:
         answers: Any = self._reader.wire.ask(self._reader.log_reads(self.change if since is None else since, most))
         epoch, change, _ = self._reader.read_log(answers)
-        return epoch, change, [entry[1][1] for entry in answers[1]]
+        return epoch, change, records_in(answers[1])

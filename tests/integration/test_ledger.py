@@ -477,11 +477,29 @@ def test_a_far_but_complete_log_is_read_page_by_page(wire: Wire, names: Names) -
     ledger.reserve([simple("first")])
     follower = Follower(ledger)
     follower.poll()
-    for first in range(0, 5000, 500):
-        ledger.reserve([simple(f"b{number}") for number in range(first, first + 500)])
+    for number in range(2100):
+        ledger.reserve([simple(f"a{number}")])
+    ledger.reserve([simple(f"b{number}") for number in range(500)])
     follower.poll()
     assert follower.reloads == 1
-    assert len(follower.view) == 5001
+    assert len(follower.view) == 2601
+
+
+def test_reservations_of_one_script_are_few_entries_of_the_log(wire: Wire, names: Names) -> None:
+    """Each change is there once, in order, and as many are kept as the log is to have."""
+    ledger, clock = clocked_ledger(wire, names), names.key("clock")
+    wire.one("SET", clock, "1000.0")
+    ledger.reserve([simple("early", ttl_s=10.0)])
+    wire.one("SET", clock, "1020.0")
+    own = ledger.reserve([simple(f"a{number}") for number in range(90)])
+    _, change, records = ledger.read_log(ledger.wire.ask(ledger.log_reads(0)))
+    assert [record.version for record in records] == list(range(1, change + 1)) == list(range(1, 93))
+    assert records[1:] == own.changes
+    assert wire.one("XLEN", ledger.log) == 3
+    for first in range(250, 4000, 250):
+        ledger.reserve([simple(f"a{number}") for number in range(first, first + 250)])
+    _, _, records = ledger.read_log(ledger.wire.ask(ledger.log_reads(0)))
+    assert 100 <= len(records) < 1000
 
 
 def test_a_ledger_of_another_life_is_noticed(wire: Wire, names: Names) -> None:

@@ -156,11 +156,11 @@ def of_leaver(server: Server) -> float:
 
 
 def of_change(server: Server) -> float:
-    """An entry of the change log."""
+    """A change in the change log."""
     list(life(server, log_length=100_000))
-    entries: Any = server.client.xlen(NAMES.ledger("log"))
+    changes: Any = server.client.hget(NAMES.ledger("head"), "change")
     taken: Any = server.client.memory_usage(NAMES.ledger("log"), samples=0)
-    return float(taken / entries)
+    return float(taken / int(changes))
 
 
 def of_query(server: Server) -> float:

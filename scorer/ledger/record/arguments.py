@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
-from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.limits import measures_in_script, mosts_in_script, scales_in_script
-from scorer.ledger.record.transition import ALL_OR_NONE, CHANGED, Call, Candidate
+from scorer.ledger.record.instance import Instance, copy_with, read_record, record_tail
+from scorer.ledger.record.limits import Measure, Scale, measures_in_script, mosts_in_script, scales_in_script
+from scorer.ledger.record.transition import ALL_OR_NONE, CHANGED, Call, Candidate, Wanted
 
-_lines = msgspec.json.Encoder().encode_lines
+_packed = msgspec.msgpack.Encoder().encode
 
 
 def in_call(call: Call) -> tuple[str, str]:
@@ -24,18 +23,77 @@ def given(generation: int | None) -> str:
     return "" if generation is None else str(generation)
 
 
+class Offers:
+    """Candidates for the scripts: what limits are on, and the candidates, as ledger.lua says."""
+
+    def __init__(self) -> None:
+        self.measures: list[list[str | int]] = []
+        self.candidates: list[tuple[str | int, ...]] = []
+        self._of: Instance | None = None
+        self._on: list[Measure] | None = None
+        self._scales: list[Scale] = []
+
+    def number(self, instance: Instance, candidate: Candidate) -> int:
+        """Add a candidate of an instance; return its number."""
+        machine, version, limits = candidate
+        on = [limit[0] for limit in limits]
+        if instance is not self._of or on != self._on:
+            measures = measures_in_script(instance, limits)
+            self._of, self._on, self._scales = instance, on, scales_in_script(measures)
+            self.measures.append([field for measure in measures for field in _in_script(measure)])
+        self.candidates.append((machine, version, len(self.measures), *mosts_in_script(limits, self._scales)))
+        return len(self.candidates)
+
+
 def candidates_in_script(instance: Instance, candidates: Sequence[Candidate]) -> bytes:
-    """Return the candidates for the scripts, one a line; before the first on some measures is a line with these."""
-    lines: list[Any] = []
-    on: list[Any] | None = None
-    for machine, version, limits in candidates:
-        here = [limit[0] for limit in limits]
-        if here != on:
-            on, measures = here, measures_in_script(instance, limits)
-            lines.append([field for measure in measures for field in _in_script(measure)])
-            scales = scales_in_script(measures)
-        lines.append((machine, version, *mosts_in_script(limits, scales)))
-    return _lines(lines)
+    """Return an instance's candidates for the scripts."""
+    offers = Offers()
+    for one in candidates:
+        offers.number(instance, one)
+    return _packed((offers.measures, offers.candidates))
+
+
+class Batch:
+    """Instances to reserve, packed for the script: an instance, candidate or call that several share is sent once."""
+
+    def __init__(self, wanted: Sequence[Wanted]) -> None:
+        self.tails: list[str] = []
+        """Of each kind: the record's tail without the id."""
+        self.kind_of: list[int] = []
+        """The kind of each instance, from 1."""
+        self._offers = Offers()
+        self._kinds: list[tuple[str, float, str]] = []
+        self._numbers: dict[tuple[int, float], int] = {}
+        """By address: each is still in ``wanted``."""
+        calls: dict[Call, int] = {}
+        ids, call_of, offered = list[str](), list[int](), list[int | list[int]]()
+        for one in wanted:
+            ids.append(one.name)
+            self.kind_of.append(self._kind(one.instance, one.ttl_s))
+            call_of.append(calls.setdefault(one.call, len(calls) + 1))
+            numbers = [self._candidate(one.instance, candidate) for candidate in one.candidates]
+            offered.append(numbers[0] if len(numbers) == 1 else numbers)
+        offers = (self._offers.measures, self._offers.candidates)
+        self.packed = _packed((ids, self.kind_of, call_of, offered, self._kinds, list(calls), *offers))
+
+    def reserved(self, kind: int, reserved_at: float, expires_at: float) -> Instance:
+        """Return what the ledger has of an instance of this kind, without its id, machine and version."""
+        record = read_record(f'{{"id":"","machine":"","state":"reserved",{self.tails[kind - 1]}}}')
+        return copy_with(record, reserved_at=reserved_at, expires_at=expires_at)
+
+    def _kind(self, instance: Instance, ttl_s: float) -> int:
+        key = id(instance), float(ttl_s)
+        if (number := self._numbers.get(key)) is None:
+            self.tails.append(record_tail(instance, with_id=False).decode())
+            self._kinds.append((instance.request, key[1], self.tails[-1]))
+            number = self._numbers[key] = len(self._kinds)
+        return number
+
+    def _candidate(self, instance: Instance, candidate: Candidate) -> int:
+        key = id(instance), id(candidate)
+        if (number := self._numbers.get(key)) is None:
+            number = self._numbers[key] = self._offers.number(instance, candidate)
+        return number
 
 
 def _in_script(measure: tuple[str | int, ...]) -> tuple[str | int, str | int, str | int]:

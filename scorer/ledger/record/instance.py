@@ -126,9 +126,9 @@ class Instance(_Kept, frozen=True, omit_defaults=True, kw_only=True, gc=False):
 _Tail: Any = msgspec.defstruct(
     "_Tail",
     [
-        ("id", str),
-        ("amounts", dict[str, int]),
-        ("priority_class", str),
+        ("id", str | None, None),
+        ("amounts", dict[str, int] | None, None),
+        ("priority_class", str | None, None),
         ("counts", list[str], []),
         ("expected", dict[str, int], {}),
         ("limits", dict[str, int], {}),
@@ -140,7 +140,10 @@ _Tail: Any = msgspec.defstruct(
     ],
     omit_defaults=True,
 )
-"""The part of a record that the scripts pass on; what they read of it is in the header of ledger.lua."""
+"""The part of a record that the scripts pass on; what they read of it is in the header of ledger.lua.
+
+Only the id is left out at times: amounts and class are never None.
+"""
 
 _kept = attrgetter(*KEPT_FIELDS)
 
@@ -170,11 +173,11 @@ read_record = msgspec.json.Decoder(Instance, dec_hook=_read_amounts).decode
 """Return the instance in a record. Raises msgspec.DecodeError."""
 
 
-def record_tail(instance: Instance) -> bytes:
+def record_tail(instance: Instance, *, with_id: bool = True) -> bytes:
     """Return a record's tail: JSON without braces, on one line."""
     return _encode(
         _Tail(
-            instance.id,
+            instance.id if with_id else None,
             _by_name(instance.amounts),
             instance.priority_class,
             counts_of(instance),

@@ -58,12 +58,22 @@ NO_QUERY = Call()
 
 
 class Wanted(NamedTuple):
-    """An instance to reserve: its record (the script fills in state, machine and times) and where it may go."""
+    """An instance to reserve: its record (the script fills in state, machine and times) and where it may go.
+
+    Alike ones that share the record, and those that share a candidate, are sent and reserved faster.
+    """
 
     instance: Instance
     ttl_s: float
     candidates: Sequence[Candidate]
     call: Call = NO_QUERY
+    id: str = ""
+    """Its id, where others share ``instance``; "": that of ``instance``."""
+
+    @property
+    def name(self) -> str:
+        """Its id."""
+        return self.id or self.instance.id
 
 
 class Change(NamedTuple):

@@ -18,7 +18,7 @@ import redis
 
 from schemas.names import Names
 from schemas.values.errors import shortened
-from scorer.ledger.record.arguments import candidates_in_script, given, in_call, reasons_in_words
+from scorer.ledger.record.arguments import Batch, candidates_in_script, given, in_call, reasons_in_words
 from scorer.ledger.record.instance import Instance, copy_with, read_record, record_tail, with_arrival
 from scorer.ledger.record.transition import (
     FORMAT,
@@ -38,6 +38,8 @@ from scorer.ledger.view.leavers import MOST
 from scorer.wire import Command, Wire
 
 _FORMAT = str(FORMAT).encode()
+_RECORD = b"i"
+"""The field of the log that has a record."""
 ENDED_MAX = 1_000_000
 """How many ended instances are kept by default."""
 
@@ -117,7 +119,7 @@ class Ledger:
         if number is not None and number != _FORMAT:
             raise UnknownFormat(self.head, shortened(number.decode(errors="replace")))
         try:
-            return (epoch or b"").decode("ascii"), int(change or 0), self._read([entry[1][1] for entry in entries])
+            return (epoch or b"").decode("ascii"), int(change or 0), self._read(records_in(entries))
         except ValueError:
             raise Damaged(self.head, f"epoch {epoch!r}, change {change!r}") from None
 
@@ -218,22 +220,28 @@ class Ledger:
 
         ``meanwhile`` is called while the server works.
         """
-        arguments: Arguments = [expected_change, int(all_or_nothing)]
-        for one in wanted:
-            instance = one.instance
-            tail, candidates = record_tail(instance), candidates_in_script(instance, one.candidates)
-            arguments += [instance.id, instance.request, repr(float(one.ttl_s)), tail, candidates, *in_call(one.call)]
-        result = self._run("reserve", dry_run, *arguments, meanwhile=meanwhile)
-        outcomes = []
-        changes = _changes(result)
-        for (kind, *rest), one in zip(result[3], wanted, strict=True):
-            if kind == "placed":
-                record = _record(rest[0], changes)
-                outcomes.append(Outcome(kind, record, rest[1] - 1, reasons_in_words(rest[2], one.candidates)))
-            elif kind in ("known", "other"):
-                outcomes.append(Outcome(kind, _record(rest[0], changes)))
+        batch = Batch(wanted)
+        asked = (expected_change, int(all_or_nothing), batch.packed)
+        result = self._run("reserve", dry_run, *asked, meanwhile=meanwhile)
+        reserved_at, expire_at, found = result[3]
+        changes, outcomes = _changes(result), list[Outcome]()
+        alike: dict[int, Instance] = {}
+        for one, kind, what in zip(wanted, batch.kind_of, found, strict=True):
+            first, *rest = (what,) if isinstance(what, int) else what
+            if isinstance(first, int):
+                if kind not in alike:
+                    alike[kind] = batch.reserved(kind, float(reserved_at), float(expire_at[kind - 1]))
+                version = 0 if dry_run else result[1] + len(changes) + 1
+                machine = one.candidates[first - 1].machine
+                record = copy_with(alike[kind], id=one.name, machine=machine, version=version, generation=version)
+                if not dry_run:
+                    changes.append(record)
+                reasons = reasons_in_words(rest[0], one.candidates) if rest else ()
+                outcomes.append(Outcome("placed", record, first - 1, reasons))
+            elif first in ("known", "other"):
+                outcomes.append(Outcome(first, _record(rest[0], changes)))
             else:
-                outcomes.append(Outcome(kind, reasons=reasons_in_words(rest[0], one.candidates) if rest else ()))
+                outcomes.append(Outcome(first, reasons=reasons_in_words(rest[0], one.candidates) if rest else ()))
         return Transition(result[0], result[1], changes, outcomes)
 
     def confirm(
@@ -372,6 +380,13 @@ class Ledger:
         if kind in ("unknown", "stale", "gone", "late"):
             rest = [None]
         return Transition(result[0], result[1], changes, [Outcome(kind, _record(one, changes)) for one in rest])
+
+
+def records_in(entries: Sequence[Any]) -> list[bytes]:
+    """Return the records in entries of the log, in the order of their changes."""
+    return [
+        fields[at] for _, fields in entries for at in range(1, len(fields), 2) if at == 1 or fields[at - 1] == _RECORD
+    ]
 
 
 def _changes(result: list[Any]) -> list[Instance]:

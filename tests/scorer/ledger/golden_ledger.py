@@ -93,7 +93,10 @@ def dump(wire: Wire, names: Names) -> dict[str, Any]:
         elif kind == "list":
             found[part] = [one.decode() for one in wire.one("LRANGE", key, 0, -1)]
         elif kind == "stream":
-            found[part] = [{"id": at.decode()} | _pairs(fields) for at, fields in wire.one("XRANGE", key, "-", "+")]
+            found[part] = [
+                {"id": at.decode(), "fields": [field.decode() for field in fields]}
+                for at, fields in wire.one("XRANGE", key, "-", "+")
+            ]
         else:
             read = ("HGETALL", key) if kind == "hash" else ("ZRANGE", key, 0, -1, "WITHSCORES")
             found[part] = {"zset": _pairs(wire.one(*read))} if kind == "zset" else _pairs(wire.one(*read))
@@ -112,8 +115,7 @@ def load(wire: Wire, names: Names, state: dict[str, Any]) -> None:
                 if isinstance(one, str):
                     wire.one("RPUSH", key, one)
                 else:
-                    fields = [text for pair in one.items() for text in pair if pair[0] != "id"]
-                    wire.one("XADD", key, one["id"], *fields)
+                    wire.one("XADD", key, one["id"], *one["fields"])
         elif "zset" in value:
             wire.one("ZADD", key, *(text for member, score in value["zset"].items() for text in (score, member)))
         else:

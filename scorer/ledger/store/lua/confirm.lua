@@ -43,6 +43,6 @@ else
   changed(record)
   result = 'done'
 end
-if not again and (result == 'done' or result == 'repeat') then remember(QUERY, DEADLINE, record) end
+if not again and (result == 'done' or result == 'repeat') then remember(QUERY, DEADLINE, act_on(record)) end
 commit()
 return answer({result, record and shown(record) or nil})

@@ -41,7 +41,8 @@ KEYS[4] machines   hash    machine -> "version class:name=amount,name=amount cla
 KEYS[5] counts     hash    "machine what" -> how many instances there are counted under `what`, absent at 0
 KEYS[6] clusters   hash    cluster -> "version count", absent when it has no instance
 KEYS[7] log        stream  <change>-0: field i = the record after the change; then, where its machine was renamed, field
-                           renamed = the name before; trimmed to about ARGV[2] entries
+                           renamed = the name before. Reservations of one script are together in an entry, which has
+                           the number of the last: a field i for each. About the last ARGV[2] changes are kept
 KEYS[8] ended      prefix  <prefix>:<id> -> record of a released or expired instance, for ARGV[3] seconds
                    list    "<version> <id>" of each, oldest first, at most ENDED_MOST; the oldest are forgotten
 KEYS[9] queries    prefix  <prefix>:<query> -> hash of "script id" -> generation acted on, until deadline + 60 s
@@ -71,9 +72,10 @@ is scaled here, so scripts of releases that know different resources keep each o
 they never drift.
 
 A machine's row has a group of sums for each priority class that is there: `instances` (how many), `maxmemory` and each
-resource. Candidates come one a line, so that only those are read that are tried: [machine, version, most, ...], after a
-line with the measures that they have the most of: [what the instance adds, name, over, ...], three for each. Over is 0
-for a sum over all classes, "class class" for one over these, 1 for a count. A most below 0 is no limit.
+resource. Candidates come packed by MessagePack as two lists. One has what limits are on: each a list of three for each
+limit, [what the instance adds, name, over, ...]. Over is 0 for a sum over all classes, "class class" for one over these,
+1 for a count. The other has the candidates: [machine, version, number in the first list, most, ...], a most for each
+limit; below 0 is no limit.
 
 A version is the number of the last change that touched a machine or cluster; an empty one has none, so that nothing
 has to be kept for it: equal versions mean equal contents.
@@ -152,6 +154,15 @@ local function row(machine, packed)
     rows[machine] = found
   end
   return found
+end
+
+-- Read some rows together, which is faster than one by one.
+local function read_rows(machines)
+  for first = 1, #machines, FIELDS_MAX do
+    local last = math.min(first + FIELDS_MAX - 1, #machines)
+    local found = redis.call('HMGET', MACHINES, unpack(machines, first, last))
+    for position = first, last do row(machines[position], found[position - first + 1]) end
+  end
 end
 
 -- Note that the row of a machine is changed by this change.
@@ -254,9 +265,9 @@ end
 local function misfit(measures, candidate, touched)
   local machine, version = candidate[1], candidate[2]
   local at = row(machine)
-  if version >= 0 and not touched[machine] and at.version ~= version then return 'changed' end
-  for position = 3, #candidate do
-    local most, measure = candidate[position], 3 * (position - 3)
+  if version >= 0 and at.version ~= version and not touched[machine] then return 'changed' end
+  for position = 4, #candidate do
+    local most, measure = candidate[position], 3 * (position - 4)
     if most >= 0 then
       local name, over, held = measures[measure + 2], measures[measure + 3], 0
       if over == 1 then
@@ -269,28 +280,24 @@ local function misfit(measures, candidate, touched)
           held = held + (sums and sums[name] or 0)
         end
       end
-      if held + measures[measure + 1] > most then return tostring(position - 2) end
+      if held + measures[measure + 1] > most then return tostring(position - 3) end
     end
   end
   return nil
 end
 
 -- Try candidates until one has room; all: until one has none, since each must have room, whatever else the ledger became.
--- Return its machine (nil: there is no such candidate), its number, and the reasons of those without room.
-local function choose(candidates, touched, all)
-  local measures, number, reasons = nil, 0, nil
-  for line in string.gmatch(candidates, '[^\n]+') do
-    local candidate = cjson.decode(line)
-    if type(candidate[1]) ~= 'string' then
-      measures = candidate
-    else
-      number = number + 1
-      local reason = moved_on and not all and 'changed' or misfit(measures, candidate, touched)
-      if reason then reasons = reasons and reasons .. ',' .. reason or reason end
-      if all and reason or not (all or reason) then return candidate[1], number, reasons or '' end
-    end
+-- numbers: which of the candidates, in order (nil: each). Return its machine (nil: there is no such candidate), its
+-- position, and the reasons of those without room (nil: there is none).
+local function choose(measures, candidates, numbers, touched, all)
+  local reasons
+  for position = 1, #(numbers or candidates) do
+    local candidate = candidates[numbers and numbers[position] or position]
+    local reason = moved_on and not all and 'changed' or misfit(measures[candidate[3]], candidate, touched)
+    if reason then reasons = reasons and reasons .. ',' .. reason or reason end
+    if all and reason or not (all or reason) then return candidate[1], position, reasons end
   end
-  return nil, number, reasons or ''
+  return nil, nil, reasons
 end
 
 -- Note that a record changed; old: the live record that it replaces, if any.
@@ -395,11 +402,15 @@ local function write_sums()
   call_many('HDEL', CLUSTERS, gone)
 end
 
--- Note that a query acted on a record; it stays unwritten when the query has no id or is only tried.
-local function remember(query, deadline, record)
-  if query == '' or DRY then return end
-  local last = #acts
-  acts[last + 1], acts[last + 2], acts[last + 3] = query, deadline, record
+-- Note what a query acted on, "script id" and generation of each, to be written with the answer; nothing when the query
+-- has no id or is only tried.
+local function remember(query, deadline, fields)
+  if query ~= '' and not DRY then acts[#acts + 1] = {query, tonumber(deadline), fields} end
+end
+
+-- What a query that acted on a record is remembered by.
+local function act_on(record)
+  return {SCRIPT .. ' ' .. record.id, generation_of(record)}
 end
 
 -- The generation of an id that a query acted on; false when it has not acted.
@@ -450,6 +461,17 @@ local function keep(record, value, old)
   end
 end
 
+-- Write an entry of the log, with the number of the last change, and forget those that are too old.
+local function add_to_log(fields)
+  local oldest = string.format('%.0f', math.max(0, change - LOG_LENGTH))
+  redis.call('XADD', LOG, 'MINID', '~', oldest, string.format('%.0f-0', change), unpack(fields))
+end
+
+-- Write what the ledger's head says of the last change.
+local function write_head()
+  redis.call('HSET', HEAD, 'change', string.format('%.0f', change), 'due', due and string.format('%.6f', due) or '')
+end
+
 -- Write everything noted since the last call. What has expired is written even when the rest is only tried.
 local function commit(always)
   local noted = changes
@@ -489,11 +511,7 @@ local function commit(always)
     else
       settled = with(settled, record.id)
     end
-    if audit then
-      redis.call('XADD', LOG, 'MAXLEN', '~', LOG_LENGTH, string.format('%.0f-0', change), 'i', value, 'renamed', audit)
-    else
-      redis.call('XADD', LOG, 'MAXLEN', '~', LOG_LENGTH, string.format('%.0f-0', change), 'i', value)
-    end
+    add_to_log(audit and {'i', value, 'renamed', audit} or {'i', value})
     for _, one in ipairs(entry) do
       touch(one.machine)
       if one.moving then touch(one.moving.to) end
@@ -511,7 +529,7 @@ local function commit(always)
   call_many('ZREM', MOVING, still)
   call_many('ZADD', MOVING, moving)
   write_sums()
-  redis.call('HSET', HEAD, 'change', string.format('%.0f', change), 'due', due and string.format('%.6f', due) or '')
+  write_head()
 end
 
 local function ended_record(id)
@@ -584,20 +602,13 @@ local function sweep(most)
   return #waiting + #over
 end
 
--- Write what is noted, and what each query acted on (one after the other in `acts`), and return the answer.
+-- Write what is noted, and what each query acted on, and return the answer.
 local function answer(results)
   commit()
-  local first = 1
-  while acts[first] do
-    local query, deadline, fields = acts[first], tonumber(acts[first + 1]), {}
-    repeat
-      local record = acts[first + 2]
-      fields[#fields + 1] = SCRIPT .. ' ' .. record.id
-      fields[#fields + 1] = generation_of(record)
-      first = first + 3
-    until acts[first] ~= query
-    local key, until_s = QUERIES .. ':' .. query, deadline > 0 and math.min(deadline, now + DEADLINE_MAX_S) or now + DEADLINE_S
-    call_many('HSET', key, fields)
+  for _, act in ipairs(acts) do
+    local key, deadline = QUERIES .. ':' .. act[1], act[2]
+    local until_s = deadline > 0 and math.min(deadline, now + DEADLINE_MAX_S) or now + DEADLINE_S
+    call_many('HSET', key, act[3])
     redis.call('EXPIRE', key, math.ceil(until_s - now) + REMEMBER_MORE_S)
   end
   return cmsgpack.pack({epoch, before, written, results})

@@ -25,6 +25,6 @@ elseif is_live(record) then
 else
   result = 'repeat'
 end
-if not again and (result == 'done' or result == 'repeat') then remember(QUERY, DEADLINE, record) end
+if not again and (result == 'done' or result == 'repeat') then remember(QUERY, DEADLINE, act_on(record)) end
 commit()
 return answer({result, record and shown(record) or nil})

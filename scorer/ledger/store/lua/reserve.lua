@@ -2,84 +2,165 @@
 
 ARGV[4] change number that the whole ledger must still have ("-1": any); given when a rule looks beyond one machine
 ARGV[5] "1": all or none
-then seven for each instance:
-  id; digest of its request, as in the record; lifetime in seconds; the record's tail; its candidates; id of the query
-  ("": none); its deadline, epoch seconds (0: none)
+ARGV[6] the instances, packed by MessagePack as lists; what several have in common is there once:
+  ids; number of each one's kind; of its call; of its candidate, or a list of these
+  kinds: [digest of the request, as in the record; lifetime in seconds; the record's tail without the id]
+  calls: [id of the query ("": none); its deadline, epoch seconds (0: none)]
+  what limits are on, and the candidates, as ledger.lua says
 
-Result of each instance, in order: {"placed", record, position of the candidate, reasons of those before it},
-{"known", record} (this query, or the same request before, and it is live), {"other", record} (another request is live
-under this id), {"gone"} (what this query reserved has ended: it never reserves anew), {"late"}, {"conflict", reasons}
-or {"none"} (it had no candidates). A reason is "changed" or the number of the limit. Another request under one of the
-ids is the caller's mistake: nothing is reserved then, whatever ARGV[5] says. ]]
+Result: {when they were reserved, when those of each kind expire, result of each instance}, the times as in the records.
+An instance's, in order: position of its candidate (placed there; the last changes are these, in this order, and are not
+among the records changed) or {position, reasons of the candidates before it}; {"known", record} (this query, or the same
+request before, and it is live), {"other", record} (another request is live under this id), {"gone"} (what this query
+reserved has ended: it never reserves anew), {"late"}, {"conflict", reasons} or {"none"} (it had no candidates). A reason
+is "changed" or the number of the limit. Another request under one of the ids is the caller's mistake: nothing is reserved
+then, whatever ARGV[5] says. ]]
 local EXPECTED_CHANGE = ARGV[4]
-local ALL_OR_NONE = ARGV[5]
-local FIRST = 6
-local EACH = 7
+local ALL_OR_NONE = (ARGV[5] == '1')
+local BATCH = ARGV[6]
 local DIGEST = 1
 local TTL_S = 2
-local TAIL = 3
-local CANDIDATES = 4
-local QUERY = 5
-local DEADLINE = 6
+local REST = 3
+local QUERY = 1
+local DEADLINE = 2
 sweep(SWEEP_MAX)
-local ids = {}
-for at = FIRST, #ARGV, EACH do ids[#ids + 1] = ARGV[at] end
+local ids, kind_of, call_of, offered, kinds, calls, measures, candidates = unpack(cmsgpack.unpack(BATCH))
 local planned = fetch(ids)
 moved_on = tonumber(EXPECTED_CHANGE) >= 0 and tonumber(EXPECTED_CHANGE) ~= change
-local results, placed, touched, failed, mistaken = {}, {}, {}, false, false
-for first = FIRST, #ARGV, EACH do
-  local id, query = ARGV[first], ARGV[first + QUERY]
-  local known = planned[id]
-  if known and not is_live(known) then known = nil end
-  local before = acted(query, id)
-  if is_late(ARGV[first + DEADLINE]) then
-    results[#results + 1] = {'late'}
-    failed = true
-  elseif before and (not known or generation_of(known) ~= before) then
-    results[#results + 1] = {'gone'}
-    failed = true
+
+-- What each is remembered by, and the generation that its query acted on: read together for a run of one query.
+local names, acted_on = {}, {}
+for number, id in ipairs(ids) do names[number] = SCRIPT .. ' ' .. id end
+for _, call in ipairs(calls) do call.late, call.done = is_late(call[DEADLINE]), {} end
+local first = 1
+while ids[first] do
+  local last, call = first, calls[call_of[first]]
+  while call_of[last + 1] == call_of[first] and last - first + 1 < FIELDS_MAX do last = last + 1 end
+  if call[QUERY] ~= '' then
+    local found = redis.call('HMGET', QUERIES .. ':' .. call[QUERY], unpack(names, first, last))
+    for number = first, last do acted_on[number] = found[number - first + 1] end
+  end
+  first = last + 1
+end
+
+-- What the instances of a kind have in common.
+local reserved_at, expire_at = string.format('%.6f', now), {}
+for number, sent in ipairs(kinds) do
+  local kind, expires_at = cjson.decode('{' .. sent[REST] .. '}'), now + sent[TTL_S]
+  expire_at[number] = string.format('%.6f', expires_at)
+  kind.request, kind.expires_at, kind.rest = sent[DIGEST], expires_at, ',' .. sent[REST] .. '}'
+  kind.times = string.format(',"reserved_at":%s,"started_at":0.000000,"expires_at":%s,"ended_at":0.000000,\n"id":',
+    reserved_at, expire_at[number])
+  kinds[number] = kind
+end
+
+-- The machines that are tried first: their rows are read together.
+local machines, seen, alone = {}, {}, {}
+for number, offer in ipairs(offered) do
+  if type(offer) == 'number' then
+    alone[offer] = alone[offer] or {offer}
+    offer = alone[offer]
+    offered[number] = offer
+  end
+  local machine = offer[1] and candidates[offer[1]][1]
+  if machine and not seen[machine] then
+    seen[machine] = true
+    machines[#machines + 1] = machine
+  end
+end
+read_rows(machines)
+
+-- The numbers of the placed ones, in order, and the machine of each by number. An id that comes twice is known the second
+-- time: planned has the number of the first.
+local results, placed, machine_of, touched, failed, mistaken = {}, {}, {}, {}, false, false
+for number, id in ipairs(ids) do
+  local known, before, kind = planned[id], acted_on[number], kinds[kind_of[number]]
+  local is_own = type(known) == 'number'
+  if known and not is_own and not is_live(known) then known = nil end
+  if calls[call_of[number]].late then
+    results[number], failed = {'late'}, true
+  elseif before and (not known or is_own or generation_of(known) ~= before) then
+    results[number], failed = {'gone'}, true
   elseif known then
-    if before or (known.request or '') == ARGV[first + DIGEST] then
-      results[#results + 1] = {'known', known}
-    else
-      results[#results + 1] = {'other', known}
-      mistaken = true
-    end
+    local request = is_own and kinds[kind_of[known]].request or known.request or ''
+    local same = before or request == kind.request
+    results[number], mistaken = {same and 'known' or 'other', known}, mistaken or not same
   else
-    local machine, at, reasons = choose(ARGV[first + CANDIDATES], touched)
+    local machine, position, reasons = choose(measures, candidates, offered[number], touched)
     if machine then
-      local tail = ARGV[first + TAIL]
-      local record = cjson.decode('{' .. tail .. '}')
-      record.tail, record.id, record.machine, record.new = tail, id, machine, true
-      record.state, record.reserved_at, record.started_at, record.ended_at = 'reserved', now, 0, 0
-      record.expires_at = now + tonumber(ARGV[first + TTL_S])
-      hold(record, 1)
-      touched[machine] = true
-      placed[#placed + 1] = record
-      planned[id] = record
-      results[#results + 1] = {'placed', record, at, reasons}
+      hold_on(machine, kind, 1)
+      touched[machine], machine_of[number], planned[id] = true, machine, number
+      placed[#placed + 1] = number
+      results[number] = reasons and {position, reasons} or position
     else
-      failed = true
-      results[#results + 1] = at > 0 and {'conflict', reasons} or {'none'}
+      results[number], failed = reasons and {'conflict', reasons} or {'none'}, true
     end
   end
 end
-if mistaken or (ALL_OR_NONE == '1' and failed) then
-  rows, counts, clusters = {}, {}, {}
-  for position, result in ipairs(results) do
-    if result[1] == 'placed' then results[position] = {'conflict', 'all or none'} end
+
+-- Write the placed instances. All of them are new, so this writes less than `commit`.
+local order = {}
+local function write_placed()
+  local stored, waiting, log = {}, {}, {}
+  for count, number in ipairs(placed) do
+    change = change + 1
+    local id, kind, machine, version = ids[number], kinds[kind_of[number]], machine_of[number], string.format('%.0f', change)
+    local at, done = rows[machine], calls[call_of[number]].done
+    at.touched, at.version, at.name = true, change, at.name or cjson.encode(machine)
+    if kind.cluster and kind.cluster ~= '' then
+      local members = cluster_row(kind.cluster)
+      members.count, members.version = members.count + 1, change
+    end
+    local value = '{"version":' .. version .. ',"generation":' .. version .. ',"state":"reserved","machine":' .. at.name
+      .. kind.times .. cjson.encode(id) .. kind.rest
+    local last = 2 * count
+    stored[last - 1], stored[last] = id, value
+    waiting[last - 1], waiting[last] = expire_at[kind_of[number]], id
+    log[#log + 1] = 'i'
+    log[#log + 1] = value
+    if #log == FIELDS_MAX or count == #placed then
+      add_to_log(log)
+      log = {}
+    end
+    done[#done + 1] = names[number]
+    done[#done + 1] = version
+    order[number] = #written + count
   end
-else
-  for _, record in ipairs(placed) do changed(record) end
-  for position, result in ipairs(results) do
-    if result[1] == 'placed' or result[1] == 'known' then
-      local first = FIRST + EACH * (position - 1)
-      remember(ARGV[first + QUERY], ARGV[first + DEADLINE], result[2])
+  for _, kind in ipairs(kinds) do due = due and math.min(due, kind.expires_at) end
+  call_many('HSET', INSTANCES, stored)
+  call_many('ZADD', EXPIRY, waiting)
+  write_sums()
+  write_head()
+end
+
+if mistaken or (ALL_OR_NONE and failed) then
+  for _, number in ipairs(placed) do results[number] = {'conflict', 'all or none'} end
+elseif not DRY then
+  if #placed > 0 then write_placed() end
+  for number, result in ipairs(results) do
+    if type(result) == 'table' and result[1] == 'known' and type(result[2]) == 'table' then
+      local done = calls[call_of[number]].done
+      done[#done + 1] = names[number]
+      done[#done + 1] = generation_of(result[2])
     end
   end
+  for _, call in ipairs(calls) do
+    if #call.done > 0 then remember(call[QUERY], call[DEADLINE], call.done) end
+  end
 end
-commit()
+
+-- The record of an instance that is not written.
+local function planned_record(number)
+  local kind = kinds[kind_of[number]]
+  return {state = 'reserved', machine = machine_of[number], reserved_at = now, expires_at = kind.expires_at,
+    tail = '"id":' .. cjson.encode(ids[number]) .. string.sub(kind.rest, 1, -2)}
+end
 for _, result in ipairs(results) do
-  if type(result[2]) == 'table' then result[2] = shown(result[2]) end
+  local known = type(result) == 'table' and (result[1] == 'known' or result[1] == 'other') and result[2]
+  if type(known) == 'number' then
+    result[2] = order[known] or encode(planned_record(known))
+  elseif known then
+    result[2] = shown(known)
+  end
 end
-return answer(results)
+return answer({reserved_at, expire_at, results})

@@ -50,8 +50,9 @@ end
 record = old[1]
 if WHAT == 'begin' then
   if record.moving then return answer({'moving', shown(record)}) end
-  local to, _, reasons = choose(ARGV[FIRST + CANDIDATES], {})
-  if not to then return answer({'conflict', '1', reasons}) end
+  local measures, candidates = unpack(cmsgpack.unpack(ARGV[FIRST + CANDIDATES]))
+  local to, _, reasons = choose(measures, candidates, nil, {})
+  if not to then return answer({'conflict', '1', reasons or ''}) end
   if to == record.machine then return answer({'repeat', shown(record)}) end
   local before_move, tail = copy_of(record), ARGV[FIRST + TAIL_THERE]
   record.moving = {to = to, since = now, ['until'] = now + tonumber(LASTS_S)}
@@ -66,7 +67,7 @@ elseif WHAT == 'cancel' or ARGV[FIRST + TAIL] == '' then
   result = 'repeat'
 end
 if result then
-  remember(QUERY, DEADLINE, record)
+  remember(QUERY, DEADLINE, act_on(record))
   commit()
   return answer({result, shown(record)})
 end
@@ -75,7 +76,7 @@ for _, one in ipairs(old) do hold(one, -1) end
 local done = {}
 for index, one in ipairs(old) do
   local at = FIRST + EACH * (index - 1)
-  local tail, candidates = ARGV[at + TAIL], ARGV[at + CANDIDATES]
+  local tail, measures, candidates = ARGV[at + TAIL], unpack(cmsgpack.unpack(ARGV[at + CANDIDATES]))
   local new = cjson.decode('{' .. tail .. '}')
   new.tail, new.id, new.generation, new.state = tail, one.id, one.generation, 'confirmed'
   new.reserved_at, new.started_at, new.expires_at, new.ended_at = one.reserved_at, one.started_at, 0, 0
@@ -86,11 +87,11 @@ for index, one in ipairs(old) do
       new.moving = copy_of(one.moving)
       new.moving.tail, new.moving.new = there, cjson.decode('{' .. there .. '}')
     end
-    local full, number, reason = choose(candidates, {}, true)
+    local full, number, reason = choose(measures, candidates, nil, {}, true)
     if full then return answer({'conflict', tostring(index), reason, number}) end
   else
-    local to, _, reasons = choose(candidates, {})
-    if not to then return answer({'conflict', tostring(index), reasons}) end
+    local to, _, reasons = choose(measures, candidates, nil, {})
+    if not to then return answer({'conflict', tostring(index), reasons or ''}) end
     new.machine = to
   end
   if new.machine ~= one.machine then new.started_at = now end
@@ -98,7 +99,7 @@ for index, one in ipairs(old) do
   done[index] = new
 end
 for index, new in ipairs(done) do changed(new, old[index]) end
-remember(QUERY, DEADLINE, done[1])
+remember(QUERY, DEADLINE, act_on(done[1]))
 commit()
 local shown_records = {'done'}
 for _, new in ipairs(done) do shown_records[#shown_records + 1] = shown(new) end
