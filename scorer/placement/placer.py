@@ -10,7 +10,7 @@ other queries served between.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from schemas.rpc.request import InvalidRequest, Request
@@ -18,11 +18,12 @@ from scorer.ledger.record.digest import request_digest
 from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.continuation import without_id
 from scorer.placement.choosing.plan import Plan
 from scorer.placement.choosing.reuse import Reuse
 from scorer.placement.choosing.steps import Steps, drain
-from scorer.placement.offers.offer import as_of, candidates, expected_change, wanted
+from scorer.placement.offers.offer import as_of, candidates, expected_change
 from scorer.placement.offers.outcomes import hopeless, refused, replanned, settle
 from scorer.placement.offers.placement import Conflict, Late, Placement
 from scorer.ranking.explanation.explain import summary
@@ -126,7 +127,8 @@ class Placing:
             placement.ranking = ranking
             rows = [int(row) for row in ranking.best(depth)]
         offered = candidates(self._follower.version, ranking, rows, request) if ranking is not None else []
-        asked = wanted(request, placement.digests[0], placement.calls[0], inputs.now_s, offered)
+        record = instance_of(request, "", inputs.now_s, digest=placement.digests[0])
+        asked = Wanted(record, request.ttl_s, offered, placement.calls[0])
         change = self._follower.change
         transition = self._ledger.reserve(
             [asked],
@@ -243,31 +245,30 @@ class Placing:
         reasons = {fresh[at]: why for at, why in plan.reasons.items()} if plan else {}
         if plan and placement.ranking is None:
             placement.ranking = plan.ranking
-        offers = self._offers(plan, machines, placement) if plan else {}
         found: dict[int, Wanted] = {}
-        for position in pending:
-            request = placement.asked[position]
-            if machines.get(position, "") is None:
-                placement.missing[position] = reasons.get(position, "")
-                if request.machines_max or request.machines_min:
-                    continue  # the others are reserved together, and this one must not make that fail
-            found[position] = wanted(
-                request, placement.digests[position], placement.calls[position], inputs.now_s, offers.get(position, ())
-            )
+        for run in _alike(placement, pending):
+            record = instance_of(placement.asked[run[0]], "", inputs.now_s, digest=placement.digests[run[0]])
+            offers = self._offers(plan, placement.asked[run[0]], [machines.get(position) for position in run])
+            for position in run:
+                request, machine = placement.asked[position], machines.get(position, "")
+                if machine is None:
+                    placement.missing[position] = reasons.get(position, "")
+                    if request.machines_max or request.machines_min:
+                        continue  # the others are reserved together, and this one must not make that fail
+                offered = offers.get(machine, ()) if machine else ()
+                found[position] = Wanted(record, request.ttl_s, offered, placement.calls[position], request.id)
         return found
 
     def _offers(
-        self, plan: Plan, machines: Mapping[int, str | None], placement: Placement
-    ) -> dict[int, Sequence[Candidate]]:
-        """Return the candidates of each position that has a machine; runs of alike requests are handled together."""
-        index, found = plan.ranking.machines.roster.index, dict[int, Sequence[Candidate]]()
-        chosen = ((position, machine) for position, machine in machines.items() if machine is not None)
-        for _, alike in groupby(chosen, lambda one: without_id(placement.asked[one[0]])):
-            run = list(alike)
-            rows = [index[machine] for _, machine in run]
-            offered = candidates(self._follower.version, plan.ranking, rows, placement.asked[run[0][0]])
-            found |= {position: (each,) for (position, _), each in zip(run, offered, strict=True)}
-        return found
+        self, plan: Plan | None, request: Request, machines: Sequence[str | None]
+    ) -> dict[str, tuple[Candidate]]:
+        """Return the only candidate of alike instances that go to a machine, by machine: they share it."""
+        names = list(dict.fromkeys(machine for machine in machines if machine is not None))
+        if plan is None or not names:
+            return {}
+        index = plan.ranking.machines.roster.index
+        offered = candidates(self._follower.version, plan.ranking, [index[name] for name in names], request)
+        return {one.machine: (one,) for one in offered}
 
     @staticmethod
     def _nothing(placement: Placement) -> list[int]:
@@ -292,6 +293,13 @@ def together(head: Request) -> str:
     """Return the field that requires a batch to be reserved in one script; "" for none."""
     fields = ("all_or_nothing", "machines_max", "machines_min")
     return next((name for name in fields if getattr(head, name)), "")
+
+
+def _alike(placement: Placement, positions: Sequence[int]) -> Iterator[list[int]]:
+    """Yield runs of positions whose requests, and digests, are equal but for the id: they share a record."""
+    asked, digests = placement.asked, placement.digests
+    for _, run in groupby(positions, lambda position: (without_id(asked[position]), digests[position])):
+        yield list(run)
 
 
 def _most_common(reasons: Sequence[str]) -> str:

@@ -1,20 +1,14 @@
-"""The arguments of the reserve script for an instance: its record, its candidates, their limits."""
+"""The arguments of the reserve script for an instance: its candidates, their limits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from schemas.rpc.request import InvalidRequest, Request
-from scorer.ledger.record.transition import Call, Candidate, Wanted
+from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.record.units import too_large
-from scorer.ledger.view.view import instance_of
 from scorer.placement.offers.limits import limits
 from scorer.ranking.ranking import Ranking
-
-
-def wanted(request: Request, digest: str, call: Call, now_s: float, candidates: Sequence[Candidate]) -> Wanted:
-    """Return the instance that the script is to reserve; ``digest``: that of its request."""
-    return Wanted(instance_of(request, "", now_s, digest=digest), request.ttl_s, candidates, call)
 
 
 def candidates(version: Callable[[str], int], ranking: Ranking, rows: list[int], request: Request) -> list[Candidate]:
@@ -28,11 +22,15 @@ def candidates(version: Callable[[str], int], ranking: Ranking, rows: list[int],
 
 def expected_change(change: int, request: Request) -> int:
     """Return the change that the whole ledger must still have, for rules beyond one machine; -1: any."""
+    if not (request.affinity or request.anti_affinity):
+        return -1
     far = any(rule.topology != "machine" for rule in (*request.affinity, *request.anti_affinity))
     return change if far else -1
 
 
 def as_of(own: dict[str, int], wanted: Wanted) -> Wanted:
     """Return the instance with candidates at the versions after our own scripts, where these came after the plan."""
+    if not own:
+        return wanted
     candidates = [one._replace(version=own.get(one.machine, one.version)) for one in wanted.candidates]
     return wanted._replace(candidates=candidates)
