@@ -61,20 +61,28 @@ class Batch:
         """Of each kind: the record's tail without the id."""
         self.kind_of: list[int] = []
         """The kind of each instance, from 1."""
-        self._offers = Offers()
         self._kinds: list[tuple[str, float, str]] = []
-        self._numbers: dict[tuple[int, float], int] = {}
-        """By address: each is still in ``wanted``."""
-        calls: dict[Call, int] = {}
+        offers, calls, kinds = Offers(), dict[Call, int](), dict[tuple[int, float], int]()
+        numbers: dict[tuple[int, int], int] = {}
+        """Of the candidates of an instance, by their addresses: all of them are still in ``wanted``."""
         ids, call_of, offered = list[str](), list[int](), list[int | list[int]]()
-        for one in wanted:
-            ids.append(one.name)
-            self.kind_of.append(self._kind(one.instance, one.ttl_s))
-            call_of.append(calls.setdefault(one.call, len(calls) + 1))
-            numbers = [self._candidate(one.instance, candidate) for candidate in one.candidates]
-            offered.append(numbers[0] if len(numbers) == 1 else numbers)
-        offers = (self._offers.measures, self._offers.candidates)
-        self.packed = _packed((ids, self.kind_of, call_of, offered, self._kinds, list(calls), *offers))
+        for instance, ttl_s, candidates, call, name in wanted:
+            ids.append(name or instance.id)
+            kind = kinds.get((id(instance), ttl_s)) or kinds.setdefault(
+                (id(instance), ttl_s), self._kind(instance, ttl_s)
+            )
+            self.kind_of.append(kind)
+            call_of.append(calls.setdefault(call, len(calls) + 1))
+            own = []
+            for candidate in candidates:
+                key = id(instance), id(candidate)
+                number = numbers.get(key)
+                if number is None:
+                    number = numbers[key] = offers.number(instance, candidate)
+                own.append(number)
+            offered.append(own[0] if len(own) == 1 else own)
+        sent = (ids, self.kind_of, call_of, offered, self._kinds, list(calls), offers.measures, offers.candidates)
+        self.packed = _packed(sent)
 
     def reserved(self, kind: int, reserved_at: float, expires_at: float) -> Instance:
         """Return what the ledger has of an instance of this kind, without its id, machine and version."""
@@ -82,18 +90,9 @@ class Batch:
         return copy_with(record, reserved_at=reserved_at, expires_at=expires_at)
 
     def _kind(self, instance: Instance, ttl_s: float) -> int:
-        key = id(instance), float(ttl_s)
-        if (number := self._numbers.get(key)) is None:
-            self.tails.append(record_tail(instance, with_id=False).decode())
-            self._kinds.append((instance.request, key[1], self.tails[-1]))
-            number = self._numbers[key] = len(self._kinds)
-        return number
-
-    def _candidate(self, instance: Instance, candidate: Candidate) -> int:
-        key = id(instance), id(candidate)
-        if (number := self._numbers.get(key)) is None:
-            number = self._numbers[key] = self._offers.number(instance, candidate)
-        return number
+        self.tails.append(record_tail(instance, with_id=False).decode())
+        self._kinds.append((instance.request, float(ttl_s), self.tails[-1]))
+        return len(self._kinds)
 
 
 def _in_script(measure: tuple[str | int, ...]) -> tuple[str | int, str | int, str | int]:

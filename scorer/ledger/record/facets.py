@@ -21,3 +21,14 @@ def facets_of(instance: Instance | Request) -> frozenset[Facet]:
     if instance.kind:
         facets.add(("kind", instance.kind))
     return frozenset(facets)
+
+
+def counted_alike(one: Instance, other: Instance) -> bool:
+    """Return whether two instances are known to be counted by the same, without a look at each label."""
+    return (
+        one.labels is other.labels
+        and one.ports is other.ports
+        and one.cluster == other.cluster
+        and one.role == other.role
+        and one.kind == other.kind
+    )

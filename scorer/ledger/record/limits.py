@@ -97,10 +97,12 @@ def mosts_in_script(limits: Sequence[Limit], scales: Sequence[Scale]) -> list[in
     """Return the most of each limit in the ledger's units; NaN is no limit, and less than 0 is 0."""
     found = []
     for limit, scale in zip(limits, scales, strict=True):
-        most = limit[1]
-        if scale is None or most != most:  # noqa: PLR0124 - NaN
+        if scale is None:
             found.append(NO_LIMIT)
-        else:
-            counted = most * scale[0] + scale[1]
-            found.append(int(min(max(counted, 0.0), COUNT_MAX)))
+            continue
+        counted = limit[1] * scale[0] + scale[1]
+        if 0.0 <= counted <= COUNT_MAX:
+            found.append(int(counted))
+        else:  # NaN is neither
+            found.append(0 if counted < 0.0 else int(COUNT_MAX) if counted > COUNT_MAX else NO_LIMIT)
     return found

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from schemas.values.errors import shortened
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.limits import Limit
@@ -121,8 +123,7 @@ ALL_OR_NONE = "all or none"
 """Another instance of the batch could not be placed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """What a script did for one instance; the script's header lists the kinds that it returns."""
 
     kind: Kind

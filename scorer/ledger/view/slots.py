@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from zlib import crc32
 
@@ -137,6 +137,26 @@ class Slots:
         self.keeps[slot] = keeps_of(instance.labels) if instance.labels else 0
         self.amounts[:, slot] = [amount or 0.0 for amount in instance.amounts]
         self.missing[:, slot] = [amount is None for amount in instance.amounts]
+        self._write_declared(slot, instance)
+
+    def write_all(self, slots: Sequence[int], instances: Sequence[Instance], machines: Sequence[int]) -> None:
+        """Put instances into slots, a column at a time."""
+        at = np.array(slots, np.int64)
+        self.machines[at] = machines
+        for name in ("started_at", "reserved_at", "ended_at", "maxmemory"):
+            getattr(self, name)[at] = [getattr(one, name) for one in instances]
+        self.kinds[at] = [code_of_kind(one.kind) for one in instances]
+        self.classes[at] = [PRIORITY_CLASSES.index(one.priority_class) for one in instances]
+        self.pairs[at] = [pair_digest(one.machine, one.id) for one in instances]
+        self.keeps[at] = [keeps_of(one.labels) if one.labels else 0 for one in instances]
+        alike = all(one.amounts is instances[0].amounts for one in instances)
+        amounts = np.array([one.amounts for one in (instances[:1] if alike else instances)], np.float64).T
+        self.missing[:, at] = np.isnan(amounts)
+        self.amounts[:, at] = np.nan_to_num(amounts)
+        for slot, one in zip(slots, instances, strict=True):
+            self._write_declared(slot, one)
+
+    def _write_declared(self, slot: int, instance: Instance) -> None:
         declares = bool(instance.limits or instance.expected)
         if declares or self._declares[slot]:  # rare, and these columns cost more to write than all others
             self.limits[:, slot] = [amount if amount >= 0 else np.nan for amount in instance.limits] or np.nan

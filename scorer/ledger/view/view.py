@@ -17,7 +17,7 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
-from scorer.ledger.record.facets import Facet, facets_of
+from scorer.ledger.record.facets import Facet, counted_alike, facets_of
 from scorer.ledger.record.instance import LIVE, Instance, arriving, kept_of, machines_of
 from scorer.ledger.record.rules import rules_of
 from scorer.ledger.view.leavers import MOST, Leavers, left_behind
@@ -29,6 +29,9 @@ GONE = -1
 
 CHANGES_MAX = 100_000
 """At most so many changes are remembered."""
+
+_ADDED_MAX = 1_000
+"""Instances of a whole ledger that are added together."""
 
 Change = tuple[str, int, frozenset[Facet]]
 """A machine, the slot that an instance on it came into (or `GONE`), and what the instance is counted by."""
@@ -79,8 +82,13 @@ class LedgerView:
         """Instances that ended or moved away and that the windows still show."""
         self._forgotten = 0
         """Number of the changes that are no longer remembered."""
-        for instance in instances:
-            self.apply(instance)
+        by_id = {one.id: one for one in instances if one.state in LIVE}
+        settled = [one for one in by_id.values() if one.moving is None]
+        for first in range(0, len(settled), _ADDED_MAX):
+            self.add(settled[first : first + _ADDED_MAX])
+        for one in by_id.values():
+            if one.moving is not None:
+                self.apply(one)
         for leaver in leavers:
             self._add_leaver(leaver)
 
@@ -99,6 +107,27 @@ class LedgerView:
         if instance.state in LIVE:
             self._add(instance)
         self.version += 1
+
+    def add(self, instances: Sequence[Instance]) -> None:
+        """Add live instances that are not there and do not move: as `apply` of each, at a third of the price.
+
+        Alike ones that share their labels and ports also share what they are counted by.
+        """
+        slots = [self._free.pop() if self._free else self._slots.next() for _ in instances]
+        numbers = [self.numbers.setdefault(one.machine, len(self.numbers)) for one in instances]
+        self._slots.write_all(slots, instances, numbers)
+        last: Instance | None = None
+        facets, members = frozenset[Facet](), list[dict[str, None]]()
+        for one, slot in zip(instances, slots, strict=True):
+            if last is None or not counted_alike(last, one):
+                last, facets = one, facets_of(one)
+                members = [self._by_facet.setdefault(facet, {}) for facet in facets]
+            name = one.id
+            self.instances[name], self._facets[name], self._slot_of[name] = one, facets, slot
+            for by_id in members:
+                by_id[name] = None
+            self._settle(name, one.machine, slot, facets)
+        self.version += len(instances)
 
     def forget(self, instance_id: str) -> None:
         """Drop a record that is no longer in the ledger."""
@@ -124,12 +153,16 @@ class LedgerView:
         machine = instance.machine
         slot = self._free.pop() if self._free else self._slots.next()
         self._slots.write(slot, instance, self.numbers.setdefault(machine, len(self.numbers)))
+        self._settle(instance.id, machine, slot, facets)
+        return slot
+
+    def _settle(self, instance_id: str, machine: str, slot: int, facets: frozenset[Facet]) -> None:
+        """Note that an instance came to a machine, in this slot."""
         if machine not in self._by_machine:
             self._by_machine[machine] = {}
             self._machine_names = None
-        self._by_machine[machine][instance.id] = slot
+        self._by_machine[machine][instance_id] = slot
         self._note(machine, slot, facets)
-        return slot
 
     def _remove(self, instance: Instance) -> None:
         del self._slot_of[instance.id], self.instances[instance.id]
@@ -214,7 +247,7 @@ class LedgerView:
 
     def promised(self, slots: Integers) -> tuple[Floats, Floats]:
         """Return [R, K] amounts and [K] maxmemory of the instances of these slots."""
-        return self._slots.amounts[:, slots], self._slots.maxmemory[slots]
+        return self._slots.amounts.take(slots, axis=1), self._slots.maxmemory.take(slots)
 
     # ---- reading: changes
 

@@ -26,12 +26,15 @@ def limits(ranking: Ranking, rows: Sequence[int], request: Request) -> list[tupl
         found = made.limits_for(asked, Machines(made.machines.fleet, asked, made.machines.now_s))
     else:
         found = made.limits
-    return [tuple([_at(limit, row) for limit in found]) for row in rows]
+    columns = [_at(limit, rows) for limit in found]
+    return list(zip(*columns, strict=True)) if columns else [()] * len(rows)
 
 
-def _at(limit: Limit, row: int) -> Limit:
+def _at(limit: Limit, rows: Sequence[int]) -> list[Limit]:
     measure, most, reason = limit
-    return Limit(measure, float(most[row]), reason) if isinstance(most, np.ndarray) else limit
+    if not isinstance(most, np.ndarray):
+        return [limit] * len(rows)
+    return [Limit(measure, one, reason) for one in most[rows].tolist()]
 
 
 def of_growth(limits: Sequence[Limit], old: Instance, new: Instance) -> tuple[Limit, ...]:
