@@ -247,7 +247,7 @@ class Placing:
             placement.ranking = plan.ranking
         found: dict[int, Wanted] = {}
         for run in _alike(placement, pending):
-            record = instance_of(placement.asked[run[0]], "", inputs.now_s, digest=placement.digests[run[0]])
+            record = instance_of(placement.asked[run[0]], "", inputs.now_s)
             offers = self._offers(plan, placement.asked[run[0]], [machines.get(position) for position in run])
             for position in run:
                 request, machine = placement.asked[position], machines.get(position, "")
@@ -256,7 +256,8 @@ class Placing:
                     if request.machines_max or request.machines_min:
                         continue  # the others are reserved together, and this one must not make that fail
                 offered = offers.get(machine, ()) if machine else ()
-                found[position] = Wanted(record, request.ttl_s, offered, placement.calls[position], request.id)
+                call, digest = placement.calls[position], placement.digests[position]
+                found[position] = Wanted(record, request.ttl_s, offered, call, request.id, digest)
         return found
 
     def _offers(
@@ -296,9 +297,8 @@ def together(head: Request) -> str:
 
 
 def _alike(placement: Placement, positions: Sequence[int]) -> Iterator[list[int]]:
-    """Yield runs of positions whose requests, and digests, are equal but for the id: they share a record."""
-    asked, digests = placement.asked, placement.digests
-    for _, run in groupby(positions, lambda position: (without_id(asked[position]), digests[position])):
+    """Yield runs of positions whose requests are equal but for the id: they share a record."""
+    for _, run in groupby(positions, lambda position: without_id(placement.asked[position])):
         yield list(run)
 
 

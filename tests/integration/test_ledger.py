@@ -41,6 +41,7 @@ from scorer.ranking.filters.masters import Masters
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.effort import effort
+from tests.scorer.ledger.golden_ledger import dump
 from tests.scorer.ledger.ledger_model import SWEPT, LedgerModel
 
 pytestmark = pytest.mark.integration
@@ -500,6 +501,33 @@ def test_reservations_of_one_script_are_few_entries_of_the_log(wire: Wire, names
         ledger.reserve([simple(f"a{number}") for number in range(first, first + 250)])
     _, _, records = ledger.read_log(ledger.wire.ask(ledger.log_reads(0)))
     assert 100 <= len(records) < 1000
+
+
+@pytest.mark.parametrize("how", [{}, {"dry_run": True}, {"all_or_nothing": True}], ids=["some", "dry run", "all"])
+def test_alike_instances_that_share_a_record_are_reserved_as_by_their_own(
+    wire: Wire, names: Names, how: dict[str, bool]
+) -> None:
+    """The same ledger and answers: some placed, some too many, one known, one listed twice, one of another request."""
+    kind = msgspec.structs.replace(simple("").instance, cluster="shop", role="replica", ports=(1,), labels={"a": '"/é'})
+    where = [Candidate("m1", -1, [*limits_on("m1"), Limit(total("instances"), 150, "150 instances")])]
+    ids, found = [f'i"/{number}' for number in range(210)], []
+    for part, shared in (("own", False), ("shared", True)):
+        of = Names(f"{names.prefix}-{part}")
+        ledger = Ledger(wire, of, time_source="{'1000', '250000'}")
+        call = Call("query", 1030.0)
+
+        def wanted(one: str, digest: str = "q", shared: bool = shared, call: Call = call) -> Wanted:
+            own = msgspec.structs.replace(kind, id=one, request=digest)
+            return Wanted(kind, 60.0, where, call, one, digest) if shared else Wanted(own, 60.0, list(where), call)
+
+        ledger.reserve([wanted(ids[0])])
+        batches = [[wanted(one) for one in (*ids, ids[1])], [wanted("x"), wanted("y", "r"), wanted("x")]]
+        batches.append([wanted("z"), wanted(ids[0], "other")])
+        done = [ledger.reserve(batch, **how) for batch in batches]
+        assert all(ledger.find(one.id) == one for each in done for one in each.changes)
+        state = dump(wire, of)
+        found.append((state, [(each.changes, each.outcomes) for each in done]))
+    assert found[0] == found[1]
 
 
 def test_a_ledger_of_another_life_is_noticed(wire: Wire, names: Names) -> None:

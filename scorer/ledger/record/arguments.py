@@ -58,16 +58,20 @@ class Batch:
 
     def __init__(self, wanted: Sequence[Wanted]) -> None:
         self.tails: list[str] = []
-        """Of each kind: the record's tail without the id."""
+        """Of each kind: the record's tail without id and request."""
         self.kind_of: list[int] = []
         """The kind of each instance, from 1."""
-        self._kinds: list[tuple[str, float, str]] = []
+        self._kinds: list[tuple[float, str]] = []
         offers, calls, kinds = Offers(), dict[Call, int](), dict[tuple[int, float], int]()
         numbers: dict[tuple[int, int], int] = {}
         """Of the candidates of an instance, by their addresses: all of them are still in ``wanted``."""
+        requests, request_of = dict[str, int](), list[int]()
         ids, call_of, offered = list[str](), list[int](), list[int | list[int]]()
-        for instance, ttl_s, candidates, call, name in wanted:
-            ids.append(name or instance.id)
+        for one in wanted:
+            instance, ttl_s, candidates, call, _, _ = one
+            own_id, digest = one.own
+            ids.append(own_id)
+            request_of.append(requests.setdefault(digest, len(requests) + 1))
             kind = kinds.get((id(instance), ttl_s)) or kinds.setdefault(
                 (id(instance), ttl_s), self._kind(instance, ttl_s)
             )
@@ -81,17 +85,17 @@ class Batch:
                     number = numbers[key] = offers.number(instance, candidate)
                 own.append(number)
             offered.append(own[0] if len(own) == 1 else own)
-        sent = (ids, self.kind_of, call_of, offered, self._kinds, list(calls), offers.measures, offers.candidates)
-        self.packed = _packed(sent)
+        shared = (self._kinds, list(requests), list(calls), offers.measures, offers.candidates)
+        self.packed = _packed((ids, self.kind_of, request_of, call_of, offered, *shared))
 
     def reserved(self, kind: int, reserved_at: float, expires_at: float) -> Instance:
-        """Return what the ledger has of an instance of this kind, without its id, machine and version."""
+        """Return what the ledger has of an instance of this kind, without its id, request, machine and version."""
         record = read_record(f'{{"id":"","machine":"","state":"reserved",{self.tails[kind - 1]}}}')
         return copy_with(record, reserved_at=reserved_at, expires_at=expires_at)
 
     def _kind(self, instance: Instance, ttl_s: float) -> int:
-        self.tails.append(record_tail(instance, with_id=False).decode())
-        self._kinds.append((instance.request, float(ttl_s), self.tails[-1]))
+        self.tails.append(record_tail(instance, own=False).decode())
+        self._kinds.append((float(ttl_s), self.tails[-1]))
         return len(self._kinds)
 
 

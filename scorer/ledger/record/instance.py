@@ -173,18 +173,18 @@ read_record = msgspec.json.Decoder(Instance, dec_hook=_read_amounts).decode
 """Return the instance in a record. Raises msgspec.DecodeError."""
 
 
-def record_tail(instance: Instance, *, with_id: bool = True) -> bytes:
-    """Return a record's tail: JSON without braces, on one line."""
+def record_tail(instance: Instance, *, own: bool = True) -> bytes:
+    """Return a record's tail: JSON without braces, on one line; not ``own``: without id and request."""
     return _encode(
         _Tail(
-            instance.id if with_id else None,
+            instance.id if own else None,
             _by_name(instance.amounts),
             instance.priority_class,
             counts_of(instance),
             _by_name(instance.expected) if instance.expected else {},
             _by_name(instance.limits) if instance.limits else {},
             as_units(instance.maxmemory, _MAXMEMORY_UNITS),
-            instance.request,
+            instance.request if own else "",
             instance.swap,
             instance.rules,
             *_kept(instance),

@@ -70,12 +70,14 @@ class Wanted(NamedTuple):
     candidates: Sequence[Candidate]
     call: Call = NO_QUERY
     id: str = ""
-    """Its id, where others share ``instance``; "": that of ``instance``."""
+    """Its id, where others share ``instance``; "": id and digest are those of ``instance``."""
+    digest: str = ""
+    """The digest of its request, with ``id``."""
 
     @property
-    def name(self) -> str:
-        """Its id."""
-        return self.id or self.instance.id
+    def own(self) -> tuple[str, str]:
+        """Its id and digest."""
+        return (self.id, self.digest) if self.id else (self.instance.id, self.instance.request)
 
 
 class Change(NamedTuple):

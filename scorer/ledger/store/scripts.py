@@ -233,7 +233,10 @@ class Ledger:
                     alike[kind] = batch.reserved(kind, float(reserved_at), float(expire_at[kind - 1]))
                 version = 0 if dry_run else result[1] + len(changes) + 1
                 machine = one.candidates[first - 1].machine
-                record = copy_with(alike[kind], id=one.name, machine=machine, version=version, generation=version)
+                own_id, digest = one.own
+                record = msgspec.structs.replace(
+                    alike[kind], id=own_id, request=digest, machine=machine, version=version, generation=version
+                )
                 if not dry_run:
                     changes.append(record)
                 reasons = reasons_in_words(rest[0], one.candidates) if rest else ()

@@ -156,15 +156,15 @@ class LedgerModel:
         if meanwhile is not None:
             meanwhile()
         before = self.change
-        self._sweep(ids=[one.name for one in wanted])
+        self._sweep(ids=[one.own[0] for one in wanted])
         moved_on = expected_change >= 0 and expected_change != self.change
         saved = (dict(self.records), dict(self.touched), self.change, len(self.log))
         own: set[str] = set()
         outcomes: list[Outcome] = []
         for one in wanted:
-            instance, ttl_s, candidates, call, _ = one._replace(
-                instance=msgspec.structs.replace(one.instance, id=one.name)
-            )
+            instance_id, digest = one.own
+            instance = msgspec.structs.replace(one.instance, id=instance_id, request=digest)
+            ttl_s, candidates, call = one.ttl_s, one.candidates, one.call
             known = self.records.get(instance.id)
             known = known if known and known.state in LIVE else None
             acted = self._acted(call, "reserve", instance.id)

@@ -3,8 +3,9 @@
 ARGV[4] change number that the whole ledger must still have ("-1": any); given when a rule looks beyond one machine
 ARGV[5] "1": all or none
 ARGV[6] the instances, packed by MessagePack as lists; what several have in common is there once:
-  ids; number of each one's kind; of its call; of its candidate, or a list of these
-  kinds: [digest of the request, as in the record; lifetime in seconds; the record's tail without the id]
+  ids; number of each one's kind; of its request; of its call; of its candidate, or a list of these
+  kinds: [lifetime in seconds; the record's tail without id and request]
+  requests: digest of each, as in the record
   calls: [id of the query ("": none); its deadline, epoch seconds (0: none)]
   what limits are on, and the candidates, as ledger.lua says
 
@@ -18,13 +19,13 @@ then, whatever ARGV[5] says. ]]
 local EXPECTED_CHANGE = ARGV[4]
 local ALL_OR_NONE = (ARGV[5] == '1')
 local BATCH = ARGV[6]
-local DIGEST = 1
-local TTL_S = 2
-local REST = 3
+local TTL_S = 1
+local REST = 2
 local QUERY = 1
 local DEADLINE = 2
 sweep(SWEEP_MAX)
-local ids, kind_of, call_of, offered, kinds, calls, measures, candidates = unpack(cmsgpack.unpack(BATCH))
+local ids, kind_of, request_of, call_of, offered, kinds, requests, calls, measures, candidates =
+  unpack(cmsgpack.unpack(BATCH))
 local planned = fetch(ids)
 moved_on = tonumber(EXPECTED_CHANGE) >= 0 and tonumber(EXPECTED_CHANGE) ~= change
 
@@ -48,10 +49,14 @@ local reserved_at, expire_at = string.format('%.6f', now), {}
 for number, sent in ipairs(kinds) do
   local kind, expires_at = cjson.decode('{' .. sent[REST] .. '}'), now + sent[TTL_S]
   expire_at[number] = string.format('%.6f', expires_at)
-  kind.request, kind.expires_at, kind.rest = sent[DIGEST], expires_at, ',' .. sent[REST] .. '}'
+  kind.expires_at, kind.rest = expires_at, ',' .. sent[REST] .. '}'
   kind.times = string.format(',"reserved_at":%s,"started_at":0.000000,"expires_at":%s,"ended_at":0.000000,\n"id":',
     reserved_at, expire_at[number])
   kinds[number] = kind
+end
+local requested = {}
+for number, request in ipairs(requests) do
+  requested[number] = request ~= '' and ',"request":' .. cjson.encode(request) or ''
 end
 
 -- The machines that are tried first: their rows are read together.
@@ -82,8 +87,8 @@ for number, id in ipairs(ids) do
   elseif before and (not known or is_own or generation_of(known) ~= before) then
     results[number], failed = {'gone'}, true
   elseif known then
-    local request = is_own and kinds[kind_of[known]].request or known.request or ''
-    local same = before or request == kind.request
+    local request = is_own and requests[request_of[known]] or known.request or ''
+    local same = before or request == requests[request_of[number]]
     results[number], mistaken = {same and 'known' or 'other', known}, mistaken or not same
   else
     local machine, position, reasons = choose(measures, candidates, offered[number], touched)
@@ -112,7 +117,7 @@ local function write_placed()
       members.count, members.version = members.count + 1, change
     end
     local value = '{"version":' .. version .. ',"generation":' .. version .. ',"state":"reserved","machine":' .. at.name
-      .. kind.times .. cjson.encode(id) .. kind.rest
+      .. kind.times .. cjson.encode(id) .. requested[request_of[number]] .. kind.rest
     local last = 2 * count
     stored[last - 1], stored[last] = id, value
     waiting[last - 1], waiting[last] = expire_at[kind_of[number]], id
@@ -153,7 +158,7 @@ end
 local function planned_record(number)
   local kind = kinds[kind_of[number]]
   return {state = 'reserved', machine = machine_of[number], reserved_at = now, expires_at = kind.expires_at,
-    tail = '"id":' .. cjson.encode(ids[number]) .. string.sub(kind.rest, 1, -2)}
+    tail = '"id":' .. cjson.encode(ids[number]) .. requested[request_of[number]] .. string.sub(kind.rest, 1, -2)}
 end
 for _, result in ipairs(results) do
   local known = type(result) == 'table' and (result[1] == 'known' or result[1] == 'other') and result[2]
