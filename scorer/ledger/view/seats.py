@@ -185,8 +185,8 @@ class Seats:
             if len(self._tallies) >= TALLIES_MAX:
                 oldest = next(iter(self._tallies))
                 del self._tallies[oldest]
-                self._with_facet[next(iter(oldest), None)].remove(oldest)
-            self._with_facet.setdefault(next(iter(facets), None), set()).add(facets)
+                self._with_facet[min(oldest, default=None)].remove(oldest)
+            self._with_facet.setdefault(min(facets, default=None), set()).add(facets)
         self._tallies[facets] = tally
         return tally
 
