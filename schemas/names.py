@@ -55,12 +55,21 @@ class Names:
 
     @property
     def partitions(self) -> str:
-        """String: how many partitions the samples topic has, so how many window tables to read."""
+        """String: how many partitions the samples topic has, so of how many to read the windows."""
         return self.key("partitions")
 
     def windows(self, partition: int) -> str:
-        """String: the window table of one partition (`schemas.tables.window_table`)."""
+        """String: the base of one partition's windows (`schemas.tables.partition_windows`)."""
         return self.key("windows", f"{{{partition}}}")
+
+    def window_changes(self, partition: int) -> str:
+        """String: the rows of the windows that changed since the base was written."""
+        return self.key("windows", f"{{{partition}}}", "changes")
+
+    @property
+    def changed(self) -> str:
+        """Channel: the partitions whose windows were just written, by commas; empty: operators' rules."""
+        return self.key("changed")
 
     def instance_usage(self, partition: int) -> str:
         """String: usage by instance of one partition (`schemas.tables.instance_table`); absent when none is reported.

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
@@ -23,6 +24,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.live_fleet import refuse_modes
 from scorer.live.loader import Loader
+from scorer.live.wake_ups import WakeUps
 from scorer.metrics import Metrics
 from scorer.ranking.profiles.catalogue import Profiles, load_profiles
 from scorer.ranking.profiles.profile import ProfileError
@@ -123,7 +125,8 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
     ledger = ledger_on(wire if same_server else Wire(ledger_arguments))
     inputs = Inputs(Follower(ledger), latest, profiles, metrics, same_server)
     loader = Loader(Wire(arguments), settings.names, facts_s=FACTS_S)
-    refresher = Refresher(loader, latest, inputs.warm, metrics, settings.refresh_s)
+    wake_ups = partial(WakeUps, arguments, settings.names)
+    refresher = Refresher(loader, latest, inputs.warm, metrics, settings.refresh_s, wake_ups)
     checker = Checker(ledger_on, ledger_arguments, metrics, settings)
     background: list[BackgroundThread] = [
         Heartbeat(Wire(arguments), metrics, settings),

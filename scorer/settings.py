@@ -70,7 +70,7 @@ class ScorerSettings(LedgerSettings):
     name: str = setting("", "name of this scorer; default: host and process id")
     profiles: tuple[Path, ...] = setting((), "TOML files with profiles, read again on SIGHUP", metavar="FILE")
     profile: str = setting("windward", "profile of queries that name none")
-    refresh_s: Annotated[float, Meta(ge=0.005, le=60)] = setting(0.05, "time between two reads of the windows")
+    refresh_s: Annotated[float, Meta(ge=0.005, le=60)] = setting(0.05, "shortest time between two reads of the windows")
     queue_length_max: Count = setting(10_000, "queries that may wait; those beyond get RESOURCE_EXHAUSTED at once")
     drain_max: Annotated[int, Meta(ge=1, le=256)] = setting(32, "the most queries taken together")
     heartbeat_s: Annotated[float, Meta(ge=0.05, le=10)] = setting(0.5, "time between two heartbeats of the scorer")

@@ -95,6 +95,7 @@ FORMATS = (
         "schemas/golden/machine.v1.json", lambda: _written([messages.FACTS]), lines(lambda one: encode(decode(one)))
     ),
     Golden("schemas/golden/window_table.v1.bin", messages.table, _table),
+    Golden("schemas/golden/window_changes.v1.bin", messages.changes, _table),
     Golden(
         "schemas/golden/query.v1.jsonl",
         lambda: _lines(messages.QUERIES),

@@ -11,7 +11,8 @@ import numpy as np
 
 from schemas.names import Names
 from schemas.resources import RESOURCES
-from schemas.tables.window_table import PERCENTILES, Header, encode_table
+from schemas.tables.partition_windows import ROW, VERSION
+from schemas.tables.window_table import PERCENTILES, Header, TableError, decode_table, encode_table
 from scorer.wire import Wire
 
 WINDOWS_S = (300, 900, 3600)
@@ -34,6 +35,7 @@ def window_table(
     """
     count, windows, resources = len(machines), len(WINDOWS_S), len(RESOURCES)
     now = time.time() if at is None else at
+    number = time.time_ns()
     known = [*capacity, *[np.nan] * (resources - len(capacity))]
     size = np.repeat(np.array(known)[:, None], count, axis=1)
     mean = np.broadcast_to(size * np.asarray(utilization), (windows, resources, count))
@@ -42,6 +44,7 @@ def window_table(
         "skew": np.zeros(count, np.float32),
         "end": np.full(count, now),
         "boot": np.full(count, now - 1e5),
+        VERSION: np.full(count, number),
         "interval_s": np.full(count, 10, np.float32),
         "capacity": size,
         "mean": mean,
@@ -56,15 +59,35 @@ def window_table(
     }
     header = Header(
         machines=count, windows_s=WINDOWS_S, facts=facts, offset=offset, written_at=now, topic_id="test", columns=[],
-        partition=partition,
+        partition=partition, base=number,
     )  # fmt: skip
     return encode_table(header, columns, "\n".join(machines).encode())
 
 
+def no_changes(base: bytes) -> bytes:
+    """Return the changes of a base in which no row changed."""
+    table = decode_table(base)
+    columns = {name: column[..., :0] for name, column in table.columns.items()} | {ROW: np.zeros(0, np.uint32)}
+    return encode_table(msgspec.structs.replace(table.header, machines=0), columns, b"")
+
+
+def values(names: Names, tables: Sequence[bytes]) -> dict[str, bytes]:
+    """Return by key what the stream app stores of one table a partition; a value that is none is stored as it is."""
+    found: dict[str, bytes] = {}
+    for partition, base in enumerate(tables):
+        try:
+            changes = no_changes(base)
+        except TableError:
+            changes = base
+        found |= {names.windows(partition): base, names.window_changes(partition): changes}
+    return found
+
+
 def publish(wire: Wire, names: Names, tables: Sequence[bytes], facts: Sequence[dict[str, Any]] = ()) -> None:
     """Write one table a partition, and the facts of the machines in each."""
-    commands: list[tuple[Any, ...]] = [("SET", names.windows(p), table) for p, table in enumerate(tables)]
+    commands: list[tuple[Any, ...]] = [("SET", key, value) for key, value in values(names, tables).items()]
     for partition, said in enumerate(facts):
         for machine, one in said.items():
             commands.append(("HSET", names.facts(partition), machine, msgspec.json.encode(one)))
-    wire.ask([*commands, ("SET", names.partitions, len(tables))])
+    written = ",".join(str(partition) for partition in range(len(tables)))
+    wire.ask([*commands, ("SET", names.partitions, len(tables)), ("PUBLISH", names.changed, written)])

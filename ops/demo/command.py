@@ -36,8 +36,8 @@ from schemas.process.connections import CommonSettings
 from schemas.process.settings import load_settings, setting
 from schemas.process.tables import Screen, table
 from schemas.resources import CPU
-from schemas.tables.window_table import TableError, decode_table
 from scorer.client import Client, WindwardError
+from scorer.live.windows_reader import read_windows
 
 FILL_DEADLINE_S = 100.0
 SCORER_DEADLINE_S = 15.0
@@ -179,11 +179,10 @@ class Demo:
     def _fleet(self) -> FleetView:
         names = Names(self._settings.prefix)
         partitions: Any = self._redis.get(names.partitions) or 0
-        values: Any = self._redis.mget([names.windows(p) for p in range(int(partitions))]) if partitions else []
-        try:
-            return join_tables(decode_table(value) for value in values if value)
-        except TableError as error:
-            raise LocalError(str(error)) from None
+        reader = read_windows(self._redis, names, int(partitions))
+        for problem in reader.problems.values():
+            raise LocalError(problem)
+        return join_tables(windows.whole() for windows in reader.windows)
 
     def _shares(self, view: FleetView) -> list[tuple[str, float]]:
         simulated, _ = split(view)

@@ -35,9 +35,9 @@ from schemas.process.settings import load_settings, setting
 from schemas.process.terminal import screen
 from schemas.process.version import product_version
 from schemas.tables.alignment import aligned
-from schemas.tables.window_table import TableError, decode_table
 from schemas.values.partition_count import partition_count
 from scorer.client import Client, WindwardError
+from scorer.live.windows_reader import read_windows
 from scorer.settings import ClientSettings, LedgerSettings
 from streams.worker.redis_settings import wrong_settings
 from streams.worker.topics import check_topics
@@ -193,20 +193,11 @@ class Inspection:
         found: list[Finding] = []
         ages: dict[str, float] = {}
         skews: dict[str, float] = {}
-        tables = []
-        for partition in range(partitions):
-            raw: Any = server.get(self._names.windows(partition))
-            try:
-                tables += [decode_table(raw)] if raw else []
-            except TableError as error:
-                found.append(
-                    Finding(
-                        "windows",
-                        "error",
-                        f"partition {partition}: {error}",
-                        "the stream app rebuilds it: is it running?",
-                    )
-                )
+        reader = read_windows(server, self._names, partitions)
+        for partition, problem in reader.problems.items():
+            remedy = "the stream app rebuilds it: is it running?"
+            found.append(Finding("windows", "error", f"partition {partition}: {problem}", remedy))
+        tables = [windows.whole() for windows in reader.windows]
         now_s = int(seconds)
         for table in tables:
             at, skew = aligned(table, "at"), aligned(table, "skew")

@@ -16,11 +16,11 @@ from ops.top.settings import TopSettings
 from ops.top.view import Decision, Moment, as_json, chosen, frame, rows_of, spread_of
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.terminal import screen
-from schemas.tables.window_table import TableError, decode_table
 from schemas.values.partition_count import partition_count
 from scorer.client import UpdateResult
 from scorer.commands.instances.why import decided, move_words
 from scorer.commands.shared import ask
+from scorer.live.windows_reader import WindowsReader, asking
 from scorer.wire import AWAY
 
 DECISIONS = 50
@@ -63,6 +63,7 @@ class Reader:
     def __init__(self, settings: TopSettings) -> None:
         self._settings, self._names = settings, settings.names
         self._server = ask.server(settings)
+        self._windows = WindowsReader(asking(self._server), settings.names)
 
     def __enter__(self) -> Reader:
         return self
@@ -74,15 +75,8 @@ class Reader:
         """Return the present state; raises redis.RedisError when the server is away."""
         names, server, now_s = self._names, self._server, time.time()
         partitions = partition_count(server.get(names.partitions)) or 0
-        raw: Any = server.mget([names.windows(p) for p in range(partitions)]) if partitions else []
-        problem = ""
-        tables = []
-        for each in raw:
-            try:
-                tables += [decode_table(each)] if each else []
-            except TableError as error:
-                problem = str(error)
-        view = join_tables(tables)
+        self._windows.refresh(partitions)
+        view = join_tables(windows.whole() for windows in self._windows.windows)
         return Moment(
             now_s=now_s,
             windows_s=view.windows_s,
@@ -91,7 +85,7 @@ class Reader:
             waiting=int(server.llen(names.queries)),
             scorers=self._scorers(),
             decisions=self._decisions(),
-            problem=problem,
+            problem=next(iter(self._windows.problems.values()), ""),
         )
 
     def _scorers(self) -> int:

@@ -1,11 +1,14 @@
-"""The window table: all machines of one partition as columns, in one Redis value.
+"""The window table: machines of one partition as columns, in one Redis value.
+
+The windows of a partition are two of them (`schemas.tables.partition_windows`).
 
 Layout (little endian):
 
     8 bytes   magic ``WINDTBL`` and the major version as one byte
     4 bytes   length of the header, uint32
     header    JSON: ``minor``, ``machines`` (rows), ``windows_s``, ``partition``, ``offset``, ``topic_id``, ``slot_s``,
-              ``facts`` (version of the partition's facts), ``written_at``, ``names_bytes`` (length of the names),
+              ``facts`` (version of the partition's facts), ``written_at``, ``base`` (number of the write of the base;
+              0 outside Redis), ``names_bytes`` (length of the names),
               ``resources`` (names of the resource axis), ``columns``: [[name, dtype, shape], ...]
     columns   one after another, each starting at a multiple of 8 from the end of the header padding; the machine is
               the last axis of every column
@@ -24,6 +27,7 @@ blank, one that the reader does not know is ignored. An R axis may be shorter th
 | skew            | f4 [M]        | learned clock skew in s, within ±5: machine clock minus broker clock       |
 | end             | f8 [M]        | end of the newest slot: every window ends here                             |
 | boot            | f8 [M]        | start of the agent that sent the newest sample                             |
+| version         | i8 [M]        | number of the write in which the row changed last                          |
 | interval_s      | f4 [M]        | the machine's publishing interval                                          |
 | capacity        | f8 [R, M]     | NaN where unknown                                                          |
 | mean            | f8 [W, R, M]  | mean of the 1 Hz readings, NaN when the window holds none                  |
@@ -93,6 +97,7 @@ class Header(msgspec.Struct, kw_only=True):
     slot_s: int = 10
     facts: int = 0
     written_at: float = 0.0
+    base: int = 0
     names_bytes: int = 0
     resources: tuple[str, ...] = ()
     """Names of the resource axis, in its order."""

@@ -1,13 +1,15 @@
-"""Shell: a new snapshot every few tens of milliseconds, made on a thread of its own."""
+"""Shell: a new snapshot as soon as windows or rules changed, made on a thread of its own."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from scorer.background.thread import BackgroundThread
 from scorer.live.loader import Loader
+from scorer.live.wake_ups import WakeUps
 from scorer.metrics import Metrics
 from scorer.snapshot.latest import Latest
 from scorer.snapshot.snapshot import Snapshot
@@ -17,27 +19,34 @@ log = logging.getLogger("windward.scorer")
 
 
 class Refresher(BackgroundThread):
-    """Refreshes ``latest`` every ``refresh_s``.
+    """Refreshes ``latest`` when it is woken, each second at least, and not more often than every ``refresh_s``.
 
     ``warm`` is called with each new snapshot before it becomes the latest. What it raises is logged, and keeps no
     snapshot back: a plugin of another package may fail at the requests that it makes up.
     """
 
     def __init__(
-        self, loader: Loader, latest: Latest, warm: Callable[[Snapshot], object], metrics: Metrics, refresh_s: float
+        self,
+        loader: Loader,
+        latest: Latest,
+        warm: Callable[[Snapshot], object],
+        metrics: Metrics,
+        refresh_s: float,
+        wake_ups: Callable[[threading.Event], WakeUps],
     ) -> None:
         super().__init__("refresher", loader.wire)
+        self._wake_ups = wake_ups(self.stopping)
         self._loader = loader
         self._latest = latest
         self._warm = warm
         self._metrics = metrics
         self._refresh_s = refresh_s
 
-    def look(self) -> None:
-        """Refresh once; a failure is counted, and the last snapshot stays the latest."""
+    def look(self, woken: Iterable[int] | None = None) -> None:
+        """Refresh once, the windows of these partitions or all; on failure the last snapshot stays the latest."""
         started = time.perf_counter()
         try:
-            snapshot = self._loader.refresh(self._latest.ledger_machines)
+            snapshot = self._loader.refresh(self._latest.ledger_machines, woken)
         except AWAY:
             self._metrics.refresh_failures.labels("redis").inc()
             return
@@ -62,8 +71,11 @@ class Refresher(BackgroundThread):
             log.warning("scorer.refresh.not_warmed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
 
     def run(self) -> None:
-        """Refresh every ``refresh_s`` until `stop`."""
+        """Refresh until `stop`."""
+        woken = None
         while not self.stopping.is_set():
             started = time.monotonic()
-            self.look()
+            self.look(woken)
             self.stopping.wait(max(0.001, self._refresh_s - (time.monotonic() - started)))
+            woken = self._wake_ups.wait()
+        self._wake_ups.close()

@@ -1,7 +1,7 @@
 """Shell: reads window tables, facts and operators' rules from Redis into a `scorer.snapshot.snapshot.Snapshot`.
 
-A refresh without changes costs three short round trips: the counters, the head of each partition's table, the learned
-values. Only what changed is read, and no snapshot is built when nothing changed. Usage by instance is read less often.
+A refresh without changes costs two short round trips: the counters and learned values, the head of the changes of each
+partition. Only what changed is read, and no snapshot is built when nothing did. Usage by instance is read less often.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,8 +19,9 @@ from schemas.messages.operator import OperatorFacts, known_operator_facts
 from schemas.messages.sample import MachineFacts, Rejected, decode
 from schemas.names import Names
 from schemas.tables.learned import Learned, read_learned
-from schemas.tables.window_table import TableError, WindowTable, decode_table
+from schemas.tables.window_table import TableError, decode_table
 from schemas.values.partition_count import partition_count
+from scorer.live.windows_reader import HEAD_BYTES, HeadWatch, WindowsReader
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.usages import Usages, UsageTable
@@ -28,30 +29,8 @@ from scorer.wire import Command, Wire
 
 log = logging.getLogger("windward.scorer")
 
-HEAD_BYTES = 2048
-"""Enough of a table to hold its header, which differs from write to write."""
 USAGE_S = 5.0
 """Time between two reads of the usage by instance: the stream app writes it every 15 s."""
-
-
-class _Stored:
-    """One table a partition, under ``key``; reads those whose head differs from what was read last."""
-
-    def __init__(self, key: Callable[[int], str]) -> None:
-        self._key = key
-        self._heads: dict[int, bytes] = {}
-
-    def changes(self, ask: Callable[[Sequence[Command]], list[Any]], partitions: int) -> dict[int, bytes]:
-        """Return the tables that changed, by partition; empty for one that is gone."""
-        keys = [self._key(partition) for partition in range(partitions)]
-        heads = ask([("GETRANGE", key, 0, HEAD_BYTES - 1) for key in keys])
-        stale = [partition for partition, head in enumerate(heads) if head != self._heads.get(partition, b"")]
-        found = dict.fromkeys((partition for partition in self._heads if partition >= partitions), b"")
-        found |= dict(zip(stale, ask([("GET", keys[partition]) for partition in stale]), strict=True))
-        self._heads |= {partition: raw[:HEAD_BYTES] for partition, raw in found.items() if raw}
-        for partition in [partition for partition, raw in found.items() if not raw]:
-            self._heads.pop(partition, None)
-        return found
 
 
 class UsageLoader:
@@ -61,7 +40,7 @@ class UsageLoader:
         self._wire = wire
         self._look_s = look_s
         self._looked_at = -math.inf
-        self._stored = _Stored(names.instance_usage)
+        self._watch = HeadWatch(names.instance_usage)
         self._tables: dict[int, UsageTable] = {}
         self.usages = Usages()
 
@@ -74,8 +53,11 @@ class UsageLoader:
         if time.monotonic() - self._looked_at < self._look_s:
             return False
         self._looked_at = time.monotonic()
-        changes = self._stored.changes(self._ask, partitions)
-        for partition, raw in changes.items():
+        stale = self._watch.changed(self._ask, partitions)
+        answers = self._ask([("GET", self._watch.key(partition)) for partition in stale])
+        for partition, answer in zip(stale, answers, strict=True):
+            raw = answer if partition < partitions else b""
+            self._watch.note(partition, raw)
             if not raw:
                 self._tables.pop(partition, None)
                 continue
@@ -83,7 +65,7 @@ class UsageLoader:
                 self._tables[partition] = UsageTable(decode_table(raw), self._tables.get(partition))
             except TableError as error:
                 log.warning("scorer.usage.refused", extra={"values": {"partition": partition, "error": str(error)}})
-        if not changes:
+        if not stale:
             return False
         self.usages = Usages([self._tables[partition] for partition in sorted(self._tables)], self.usages)
         self.usages.columns.prepare()  # here, on the refresher's thread, so that no decision waits for it
@@ -107,8 +89,7 @@ class Loader:
         self._names = names
         self._stored_count: bytes | None = None
         self._partitions = 0
-        self._stored_tables = _Stored(names.windows)
-        self._tables: dict[int, WindowTable] = {}
+        self._reader = WindowsReader(self._ask, names)
         self._facts_versions: dict[int, int] = {}
         self._facts_by_partition: dict[int, dict[str, MachineFacts]] = {}
         self._facts: Mapping[str, MachineFacts] = {}
@@ -122,8 +103,10 @@ class Loader:
         self._usage_loader = UsageLoader(wire, names)
         self._snapshot: Snapshot | None = None
 
-    def refresh(self, ledger_machines: Iterable[str] = ()) -> Snapshot | None:
+    def refresh(self, ledger_machines: Iterable[str] = (), woken: Iterable[int] | None = None) -> Snapshot | None:
         """Read what changed. A table that cannot be read is logged, and its last good version is kept.
+
+        ``woken``: the partitions whose windows changed; None: not known.
 
         Raises one of `scorer.wire.AWAY` when the server is away.
         """
@@ -132,21 +115,24 @@ class Loader:
             self._ledger_machines = ledger_machines
             known = self._snapshot.roster.index if self._snapshot is not None else {}
             changed |= any(machine not in known for machine in ledger_machines)
-        count, operator_version = self._ask([("GET", self._names.partitions), ("GET", self._names.operator_version)])
+        names = self._names
+        counters, learned = (("GET", names.partitions), ("GET", names.operator_version)), names.learned
+        asked = [*counters, ("GET", learned), ("GETRANGE", names.predicted, 0, HEAD_BYTES - 1)]
+        answers = self.wire.ask(asked)
+        count, operator_version = self._checked(answers[: len(counters)])
         partitions = self._count(count)
-        changed |= self._read_tables(partitions)
-        changed |= self._read_facts(partitions)
+        changed |= self._reader.refresh(partitions, woken)
+        changed |= self._read_facts()
         if operator_version != self._operator_version:
             self._read_operator()
             self._operator_version = operator_version
             changed = True
-        changed |= self._read_learned()
+        changed |= self._read_learned(*answers[len(counters) :])
         changed |= self._usage_loader.refresh(partitions)
         if not changed:
             return None
-        tables = [self._tables[partition] for partition in sorted(self._tables)]
         self._snapshot = build_snapshot(
-            tables,
+            self._reader.windows,
             self._facts,
             self._operator,
             ledger_machines=ledger_machines,
@@ -165,28 +151,17 @@ class Loader:
         return self._partitions
 
     def _ask(self, commands: Sequence[Command]) -> list[Any]:
-        answers = self.wire.ask(commands) if commands else []
+        return self._checked(self.wire.ask(commands) if commands else [])
+
+    @staticmethod
+    def _checked(answers: list[Any]) -> list[Any]:
         for answer in answers:
             if isinstance(answer, redis.ResponseError):
                 raise redis.ConnectionError(f"windows: {answer}")
         return answers
 
-    def _read_tables(self, partitions: int) -> bool:
-        changes = self._stored_tables.changes(self._ask, partitions)
-        for partition, raw in changes.items():
-            if not raw:
-                self._tables.pop(partition, None)
-                continue
-            try:
-                self._tables[partition] = decode_table(raw)
-            except TableError as error:
-                log.warning("scorer.table.refused", extra={"values": {"partition": partition, "error": str(error)}})
-        return bool(changes)
-
-    def _read_facts(self, partitions: int) -> bool:
-        versions = {
-            partition: table.header.facts for partition, table in self._tables.items() if partition < partitions
-        }
+    def _read_facts(self) -> bool:
+        versions = {partition: one.header.facts for partition, one in self._reader.by_partition.items()}
         stale = [p for p, version in versions.items() if self._facts_versions.get(p) != version]
         gone = [p for p in self._facts_by_partition if p not in versions]
         if not stale and not gone:
@@ -208,10 +183,9 @@ class Loader:
         self._facts = merged
         return True
 
-    def _read_learned(self) -> bool:
-        """Read the learned value and the predicted peaks; a user that may not read them has none."""
-        asked = [("GET", self._names.learned), ("GETRANGE", self._names.predicted, 0, HEAD_BYTES - 1)]
-        raw, head = (None if isinstance(one, redis.ResponseError) else one for one in self.wire.ask(asked))
+    def _read_learned(self, *answers: bytes | redis.ResponseError | None) -> bool:
+        """Take the learned value, and read the predicted peaks; a user that may not read them has none."""
+        raw, head = (None if isinstance(one, redis.ResponseError) else one for one in answers)
         changed = self._read_predicted(head or b"")
         if raw == self._learned_raw:
             return changed

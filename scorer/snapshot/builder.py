@@ -13,12 +13,14 @@ import numpy as np
 
 from schemas.messages.operator import OperatorFacts
 from schemas.messages.sample import MachineFacts
+from schemas.tables.partition_windows import PartitionWindows
 from schemas.tables.window_table import WindowTable
 from scorer.snapshot.arrays import Integers
+from scorer.snapshot.joining import Columns
 from scorer.snapshot.roster import Roster
 from scorer.snapshot.rules import MachineRules
 from scorer.snapshot.snapshot import Snapshot
-from scorer.snapshot.versions import changed_rows, raised
+from scorer.snapshot.versions import changed_rows, new_number, raised
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +37,7 @@ class _Sources:
 
 
 def build_snapshot(
-    tables: Sequence[WindowTable],
+    windows: Sequence[PartitionWindows | WindowTable],
     facts: Mapping[str, MachineFacts],
     operator: Mapping[str, OperatorFacts],
     *,
@@ -49,6 +51,7 @@ def build_snapshot(
     content changed. Of a machine in several tables the row with the newest ``at`` counts. A machine that is only in
     facts, operators' rules or the ledger is listed without data.
     """
+    tables = [one if isinstance(one, PartitionWindows) else PartitionWindows(one) for one in windows]
     names = tuple(table.names for table in tables)
     old: _Sources | None = previous.sources if previous else None
     same_machines = (
@@ -62,7 +65,7 @@ def build_snapshot(
     if same_machines and old is not None and previous is not None:
         roster, rules = previous.roster, previous.rules
         gather = _choose_newest(tables, old.gather, old.rows, roster)
-        return _versioned(Snapshot(tables, roster, rules, gather, old), previous)
+        return _made(tables, roster, rules, gather, old, previous)
     joined = [name for table in tables for name in table.machines]
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(joined):
@@ -80,25 +83,34 @@ def build_snapshot(
         rules = _with_facts(previous.rules, roster, old.facts, facts)
     else:
         rules = MachineRules(roster, facts, operator)
-    return _versioned(Snapshot(tables, roster, rules, gather, sources), previous)
+    return _made(tables, roster, rules, gather, sources, previous)
 
 
-def _versioned(snapshot: Snapshot, previous: Snapshot | None) -> Snapshot:
-    """Give the snapshot the shape and the versions of ``previous``, new ones in the rows that changed."""
-    if previous is None or snapshot.roster is not previous.roster or snapshot.windows_s != previous.windows_s:
-        return snapshot
-    snapshot.shape = previous.shape
-    if snapshot.sources.names != previous.sources.names:
-        return snapshot
-    changed = np.append(changed_rows(previous.tables, snapshot.tables), False)
-    if snapshot.gather is None or previous.gather is None:
-        changed = changed[:-1] if snapshot.gather is previous.gather else np.ones(len(snapshot), np.bool_)
+def _made(
+    tables: Sequence[PartitionWindows],
+    roster: Roster,
+    rules: MachineRules,
+    gather: Integers | None,
+    sources: _Sources,
+    previous: Snapshot | None,
+) -> Snapshot:
+    """Return the snapshot, in the shape of ``previous`` where machines and windows are the same."""
+    windows_s = tuple(sorted({w for table in tables for w in table.header.windows_s}))
+    if previous is None or roster is not previous.roster or windows_s != previous.windows_s:
+        shape = new_number()
+        columns = Columns(tables, gather, np.full(len(roster.names), shape, np.int64))
+        return Snapshot(columns, roster, rules, windows_s, shape, sources)
+    before = previous.columns
+    if sources.names != previous.sources.names or (gather is None) != (before.gather is None):
+        changed = np.ones(len(roster.names), np.bool_)
     else:
-        changed = changed[snapshot.gather] | (snapshot.gather != previous.gather)
-    if snapshot.rules is not previous.rules:
-        changed |= snapshot.rules.changed_since(previous.rules)
-    snapshot.versions = raised(previous.versions, changed)
-    return snapshot
+        changed = changed_rows(before.tables, tables)
+        if gather is not None and before.gather is not None:
+            changed = np.append(changed, False)[gather] | (gather != before.gather)
+    if rules is not previous.rules:
+        changed |= rules.changed_since(previous.rules)
+    columns = Columns(tables, gather, raised(previous.versions, changed), before)
+    return Snapshot(columns, roster, rules, windows_s, previous.shape, sources)
 
 
 def _with_facts(
@@ -117,12 +129,12 @@ def _used(fact: MachineFacts | None) -> tuple[Mapping[str, str], Mapping[str, fl
 
 
 def _choose_newest(
-    tables: Sequence[WindowTable], gather: Integers | None, duplicates: Mapping[str, list[int]], roster: Roster
+    tables: Sequence[PartitionWindows], gather: Integers | None, duplicates: Mapping[str, list[int]], roster: Roster
 ) -> Integers | None:
     """Point each machine of several tables at its row with the newest ``at``."""
     if gather is None or not duplicates:
         return gather
-    at = np.concatenate([table.columns["at"] for table in tables])
+    at = np.concatenate([table.column("at") for table in tables])
     chosen = gather.copy()
     for name, rows in duplicates.items():
         chosen[roster.index[name]] = max(rows, key=lambda row: (np.nan_to_num(at[row], nan=-np.inf), row))

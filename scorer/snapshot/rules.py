@@ -86,13 +86,12 @@ class MachineRules:
 
     def changed_since(self, other: MachineRules) -> Bools:
         """Return [M]: whether a machine's facts or rules differ from those of ``other``, of the same machines."""
-        changed = (self.capacity_agent != other.capacity_agent) & ~(
-            np.isnan(self.capacity_agent) & np.isnan(other.capacity_agent)
-        )
+        ours, theirs = self.capacity_agent, other.capacity_agent
+        changed: Bools = ((ours != theirs) & ~(np.isnan(ours) & np.isnan(theirs))).any(axis=0)
         unlike = [a is not b and a != b for a, b in zip(self._labels, other._labels, strict=True)]
         if self._said is not other._said:
             unlike = [labels or a != b for labels, a, b in zip(unlike, self._said, other._said, strict=True)]
-        return changed.any(axis=0) | np.array(unlike, np.bool_)
+        return changed | np.array(unlike, np.bool_)
 
     def with_cordon(self, rows: Sequence[int]) -> MachineRules:
         """Return the rules as if an operator had cordoned these rows, too; all else is shared."""

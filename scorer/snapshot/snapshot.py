@@ -1,29 +1,28 @@
 """The Snapshot: all that is known of the machines at one moment, as read-only numpy columns, machine axis last.
 
-It is built every few tens of milliseconds (`scorer.snapshot.builder`), so it avoids copies. A column is joined from the
-window tables when it is first read. Letters as in `schemas.tables.window_table`: W windows, R resources, Q percentiles,
-M machines.
+It is built every few tens of milliseconds (`scorer.snapshot.builder`). A column is made when it is first read, and
+mended from that of the snapshot before (`scorer.snapshot.joining`). Letters as in `schemas.tables.window_table`: W
+windows, R resources, Q percentiles, M machines.
 
-It keeps the columns that it joined. What is computed from them is kept elsewhere (`scorer.ranking.machines.kept`).
+It keeps the columns that it made. What is computed from them is kept elsewhere (`scorer.ranking.machines.kept`).
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from schemas.tables.learned import Learned
-from schemas.tables.window_table import WindowTable
 from scorer.snapshot.arrays import Bools, Floats, Integers
-from scorer.snapshot.joining import joined, joined_window
+from scorer.snapshot.joining import Columns, by_window
 from scorer.snapshot.roster import Roster
 from scorer.snapshot.rules import MachineRules
 from scorer.snapshot.usages import Usages
-from scorer.snapshot.versions import new_number, raised
+from scorer.snapshot.versions import raised
 from scorer.snapshot.windows import LONGEST_COVERED, ChosenWindows, choose_windows
 
 
@@ -32,21 +31,21 @@ class Snapshot:
 
     def __init__(
         self,
-        tables: Sequence[WindowTable],
+        columns: Columns,
         roster: Roster,
         rules: MachineRules,
-        gather: Integers | None,
+        windows_s: tuple[int, ...],
+        shape: int,
         sources: Any,
     ) -> None:
+        self.columns = columns
         self.roster = roster
         self.rules = rules
-        self.windows_s: tuple[int, ...] = tuple(sorted({w for table in tables for w in table.header.windows_s}))
-        self.shape = new_number()
+        self.windows_s = windows_s
+        self.shape = shape
         """Equal in two snapshots whose rows are the same machines, with the same windows."""
-        self.versions: Integers = np.full(len(roster.names), self.shape, np.int64)
+        self.versions: Integers = columns.versions
         """[M] Raised when anything of a machine changed: its windows, facts or rules (`scorer.snapshot.versions`)."""
-        self.tables = tables
-        self.gather = gather
         self.sources = sources
         self.learned: Learned | None = None
         """The learned use: the part of what is asked that instances use; None while nothing is learned."""
@@ -54,8 +53,7 @@ class Snapshot:
         """What each instance uses, as its machine's agent reports; look up only instances that the ledger has there."""
         self.predicted: bytes | None = None
         """The predicted peaks as they are stored (`scorer.classes.prediction`); None while there are none."""
-        self._columns: dict[str, Floats] = {}
-        self._in_window: dict[tuple[str, int], Floats] = {}
+        self._stacked: dict[str, Floats] = {}
         self._chosen: dict[int, ChosenWindows] = {}
 
     def __len__(self) -> int:
@@ -89,20 +87,25 @@ class Snapshot:
         return found
 
     def column(self, name: str) -> Floats:
-        """Return a column of the window tables over all machines, as float64; joined at the first call."""
-        column = self._columns.get(name)
+        """Return a column of the window tables over all machines, as float64; made at the first call."""
+        if not by_window(name):
+            return self.columns.get(name)
+        column = self._stacked.get(name)
         if column is None:
-            column = joined(name, self.tables, self.gather, self.windows_s)
+            parts = [self.window(name, place) for place in range(len(self.windows_s))]
+            axis = int(name == "class_mean")  # the classes come first
+            empty = np.expand_dims(self.window(name, 0), axis).take([], axis)
+            column = self._stacked[name] = np.stack(parts, axis) if parts else empty
             column.flags.writeable = False
-            self._columns[name] = column
         return column
 
     @cached_property
     def partition(self) -> Integers:
         """[M] Partition of the table that each machine's row is read from; -1 for a machine without one."""
-        parts = [np.full(table.header.machines, table.header.partition, np.int64) for table in self.tables]
+        tables, gather = self.columns.tables, self.columns.gather
+        parts = [np.full(table.machines_count, table.header.partition, np.int64) for table in tables]
         joined = np.concatenate([*parts, np.full(1, -1, np.int64)])
-        return joined[:-1] if self.gather is None else joined[self.gather]
+        return joined[:-1] if gather is None else joined[gather]
 
     @cached_property
     def has_data(self) -> Bools:
@@ -167,16 +170,11 @@ class Snapshot:
         return chosen
 
     def window(self, name: str, place: int) -> Floats:
-        """Return [..., M]: one window of a column with a W axis, by its place in `windows_s`; joined at the first call.
+        """Return [..., M]: one window of a column with a W axis, by its place in `windows_s`; made at the first call.
 
         Without any window it holds the values of machines without data.
         """
-        column = self._in_window.get((name, place))
-        if column is None:
-            window_s = self.windows_s[place] if self.windows_s else 0
-            column = self._in_window[name, place] = joined_window(name, self.tables, self.gather, window_s)
-            column.flags.writeable = False
-        return column
+        return self.columns.get(name, self.windows_s[place] if self.windows_s else 0)
 
     @staticmethod
     def picked(name: str, windows: ChosenWindows) -> Floats:

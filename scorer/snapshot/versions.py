@@ -15,7 +15,7 @@ from itertools import count
 
 import numpy as np
 
-from schemas.tables.window_table import WindowTable
+from schemas.tables.partition_windows import PartitionWindows
 from scorer.snapshot.arrays import Bools, Integers
 
 _numbers = count(1)
@@ -36,21 +36,18 @@ def raised(versions: Integers, rows: Bools | Integers) -> Integers:
     return found
 
 
-def changed_rows(before: Sequence[WindowTable], tables: Sequence[WindowTable]) -> Bools:
-    """Return [rows of all tables]: whether a row has other bytes than before; the tables have the same machines."""
+def changed_rows(before: Sequence[PartitionWindows], tables: Sequence[PartitionWindows]) -> Bools:
+    """Return [rows of all tables]: whether a row changed; the tables have the same machines.
+
+    A table without versions has changed in all rows, unless it is the same one.
+    """
     return np.concatenate([np.zeros(0, np.bool_), *map(_changed, before, tables)])
 
 
-def _changed(before: WindowTable, table: WindowTable) -> Bools:
-    machines = table.header.machines
-    changed = np.zeros(machines, np.bool_)
-    if table is before or not machines:
-        return changed
-    old, new = before.header, table.header
-    if (old.columns, old.resources, old.windows_s) != (new.columns, new.resources, new.windows_s):
-        return np.ones(machines, np.bool_)
-    for name, column in table.columns.items():
-        kind = f"u{column.itemsize}"
-        unlike = column.view(kind) != before.columns[name].view(kind)
-        changed |= unlike.reshape(-1, machines).any(axis=0)
+def _changed(before: PartitionWindows, table: PartitionWindows) -> Bools:
+    if table is before or (table.base is before.base and table.changes is before.changes):
+        return np.zeros(table.machines_count, np.bool_)
+    if table.versions is None or before.versions is None:
+        return np.ones(table.machines_count, np.bool_)
+    changed: Bools = table.versions != before.versions
     return changed

@@ -1,4 +1,7 @@
-"""The window table of a partition, kept between flushes: only machines that changed are computed again."""
+"""The window table of a partition, kept between flushes: only machines that changed are computed again.
+
+It is encoded whole as a base, and as the rows that changed since the base (`schemas.tables.partition_windows`).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from numpy.typing import NDArray
 
 from schemas.names import SLOT_S
 from schemas.resources import PRIORITY_CLASSES
+from schemas.tables.partition_windows import ROW, VERSION
 from schemas.tables.window_table import PERCENTILES, Header, encode_table
 from streams.fold.fold import skew_s
 from streams.fold.peaks import Zone, day_peaks
@@ -25,14 +29,17 @@ class Table:
         self.windows_s = tuple(windows_s)
         self.zone = zone
         self.columns: dict[str, NDArray[Any]] = {}
-        self._names: tuple[int, bytes] = (0, b"")
+        self.versions: NDArray[np.int64] = np.zeros(0, np.int64)
+        """By row, the number of the write in which it changed last."""
+        self._base: tuple[int, int, list[str]] | None = None
+        """Number, machines and columns of the base that was encoded last."""
 
     def forget(self) -> None:
         """Drop every column: the rows of the ring have changed places."""
-        self.columns, self._names = {}, (0, b"")
+        self.columns, self.versions, self._base = {}, np.zeros(0, np.int64), None
 
-    def update(self, ring: Ring, rows: NDArray[np.intp]) -> None:
-        """Compute the columns of these rows again."""
+    def update(self, ring: Ring, rows: NDArray[np.intp], number: int = 0) -> None:
+        """Compute the columns of these rows again; ``number`` is that of the write which they will be in."""
         if not len(rows):
             return
         fresh: dict[str, NDArray[Any]] = {
@@ -50,18 +57,35 @@ class Table:
                 fresh[f"class_{name}"] = class_means(ring, rows, self.windows_s, name)
         for name, values in fresh.items():
             self._column(name, values, len(ring.head))[..., rows] = np.moveaxis(values, 0, -1)
+        self.versions = np.pad(self.versions, (0, len(ring.head) - len(self.versions)))
+        self.versions[rows] = number
 
     def encode(self, ring: Ring, header: dict[str, Any]) -> bytes:
         """Return the table of all machines as one value; ``header`` has the fields of `Header` besides the shape."""
         used = len(ring)
-        if self._names[0] != used:
-            self._names = (used, "\n".join(ring.machines).encode())
-        columns = {name: values[..., :used] for name, values in self.columns.items()}
-        unsent = [name for name in CLASS_COLUMNS & columns.keys() if np.isnan(columns[name]).all()]
-        for name in unsent:
+        columns = {name: values[..., :used] for name, values in self.columns.items()} | {VERSION: self.versions[:used]}
+        for name in _unsent(columns):
             del columns[name]
-        head = Header(machines=used, windows_s=self.windows_s, slot_s=SLOT_S, columns=[], **header)
-        return encode_table(head, columns, self._names[1])
+        self._base = (header.get("base", 0), used, list(columns))
+        return self._encode(columns, ring.machines, header)
+
+    def encode_changes(self, ring: Ring, header: dict[str, Any]) -> bytes | None:
+        """Return the rows that changed since the base was encoded; None when they do not fit to it."""
+        if self._base is None:
+            return None
+        base, machines, names = self._base
+        changed = self.versions[: len(ring)] > base
+        changed[machines:] = True
+        rows = np.flatnonzero(changed)
+        columns = {name: values[..., rows] for name, values in self.columns.items()} | {VERSION: self.versions[rows]}
+        if not columns.keys() - _unsent(columns) <= set(names):
+            return None
+        columns = {name: columns[name] for name in names} | {ROW: rows.astype(np.uint32)}
+        return self._encode(columns, [ring.machines[row] for row in rows.tolist()], header)
+
+    def _encode(self, columns: dict[str, NDArray[Any]], machines: Sequence[str], header: dict[str, Any]) -> bytes:
+        head = Header(machines=len(machines), windows_s=self.windows_s, slot_s=SLOT_S, columns=[], **header)
+        return encode_table(head, columns, "\n".join(machines).encode())
 
     def _column(self, name: str, values: NDArray[Any], rows: int) -> NDArray[Any]:
         """Return the column's array, made or grown to hold ``rows``."""
@@ -78,5 +102,10 @@ class Table:
 CLASS_COLUMNS = frozenset(f"class_{name}" for name in PRIORITY_CLASSES)
 """Left out of the table while no machine sends the class."""
 
-ROW_BYTES = 8 * 3 + 4 * 2 + 8 * R + 3 * R * (8 + 4 + 4 + 4 * len(PERCENTILES) + 2 + 4) + 4 * 4 * R + 16
-"""A machine's share of a table with three windows, without its name: 454 bytes for three resources."""
+
+def _unsent(columns: dict[str, NDArray[Any]]) -> set[str]:
+    return {name for name in CLASS_COLUMNS & columns.keys() if np.isnan(columns[name]).all()}
+
+
+ROW_BYTES = 8 * 4 + 4 * 2 + 8 * R + 3 * R * (8 + 4 + 4 + 4 * len(PERCENTILES) + 2 + 4) + 4 * 4 * R + 16
+"""A machine's share of a table with three windows, without its name: 462 bytes for three resources."""

@@ -2,7 +2,7 @@
 
 Every write of a partition has one, in the hash with the state's offset. It has a checksum of each value; 0 stands for a
 value without content, which may be absent. It has the offset and the time of its write, as the hash has: a state
-without its manifest is lost.
+without its manifest is lost. ``resume`` is the offset of the last base: the log is read from there on.
 
 Layout (little endian): crc32 of all that follows, version as one byte, then `_HEAD`, the topic's id, and the checksums
 of the positions and hours as uint32.
@@ -22,8 +22,9 @@ from streams.fold.ring import HOURS, S
 
 VERSION = 1
 _SUM = struct.Struct("<IB")
-_HEAD = struct.Struct("<qdIQIHHH")
-"""Offset, time of the write, checksum of the vitals, sum and number of the facts, positions, hours, bytes of the id."""
+_HEAD = struct.Struct("<qqdIQIHHH")
+"""Offset, that to resume from, time of the write, checksum of the vitals, sum and number of the facts, positions,
+hours, bytes of the id."""
 
 
 def checksum(value: bytes) -> int:
@@ -44,6 +45,7 @@ class Manifest:
     facts_count: int = 0
     topic_id: str = ""
     offset: int = 0
+    resume: int = 0
     written_at: float = 0.0
 
     def set_facts(self, values: Mapping[str, bytes], changed: Iterable[str], gone: Iterable[str]) -> None:
@@ -60,7 +62,15 @@ class Manifest:
         """Return the manifest as one value."""
         topic = self.topic_id.encode()
         head = _HEAD.pack(
-            self.offset, self.written_at, self.vitals, self.facts_sum, self.facts_count, S, HOURS, len(topic)
+            self.offset,
+            self.resume,
+            self.written_at,
+            self.vitals,
+            self.facts_sum,
+            self.facts_count,
+            S,
+            HOURS,
+            len(topic),
         )
         body = bytes([VERSION]) + head + topic + self.positions.tobytes() + self.hours.tobytes()
         return zlib.crc32(body).to_bytes(4, "little") + body
@@ -73,7 +83,8 @@ def decode_manifest(raw: bytes | None) -> Manifest | None:
     total, version = _SUM.unpack_from(raw)
     if total != zlib.crc32(raw[4:]) or version != VERSION:
         return None
-    offset, written_at, vitals, facts_sum, facts_count, positions, hours, id_bytes = _HEAD.unpack_from(raw, _SUM.size)
+    head = _HEAD.unpack_from(raw, _SUM.size)
+    offset, resume, written_at, vitals, facts_sum, facts_count, positions, hours, id_bytes = head
     start = _SUM.size + _HEAD.size
     sums = np.frombuffer(raw, np.uint8, offset=start + id_bytes).tobytes()
     if (positions, hours) != (S, HOURS) or len(sums) != 4 * (S + HOURS):
@@ -88,5 +99,6 @@ def decode_manifest(raw: bytes | None) -> Manifest | None:
         facts_count=facts_count,
         topic_id=topic_id,
         offset=offset,
+        resume=resume,
         written_at=written_at,
     )

@@ -5,12 +5,21 @@ above means a hole to be fetched again. So repeated or misplaced delivery change
 
 Messages are taken as they come and folded together before the next write. One call of the fold costs half a
 millisecond, however few samples it is given. Folding every batch of every partition halved the throughput.
+
+A write is a *base* or *changes*. A base has the whole state, from which a worker resumes, and the window table. Changes
+have the rows of the window table that changed since the base, and facts. A worker that resumes reads the log from the
+base on, and writes nothing before it is as far as the changes were: so no window goes back in time.
+
+A base is due when the changes written since the last one have as many bytes as that one had. Where machines send
+evenly, this writes the fewest bytes: n writes of changes that grow evenly cost as much as one base at the minimum of
+their sum a second. Measured at 20,000 machines: a base every 1.5 s. It is due after `BASE_S` at the latest.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -38,12 +47,36 @@ TAKEN_S = 900.0
 END_OF_LOG = 2**62
 """Beyond every offset."""
 
+BASE_S = 5.0
+"""Longest time from a base to the next: a worker reads so much of the log again after another was killed."""
+
 
 class Position(NamedTuple):
     """How far a state goes, in which topic."""
 
     topic_id: str
     offset: int
+
+
+class Written(NamedTuple):
+    """The last write: how far it goes, and its number. Each write of a partition has a greater number."""
+
+    topic_id: str
+    offset: int
+    number: int
+
+
+@dataclass
+class Base:
+    """The base that was written last."""
+
+    position: Position
+    at_s: float
+    bytes: int
+    number: int
+    """That of the write."""
+    changes_bytes: int = 0
+    """Bytes of all writes of changes since."""
 
 
 class Partition:
@@ -62,8 +95,14 @@ class Partition:
         self.next_offset = 0
         self.pending: list[Arrived] = []
         """Messages taken and not folded yet."""
-        self.written: Position | None = None
+        self.written: Written | None = None
         """What Redis held when this worker last read or wrote it; None: nothing."""
+        self.write_number = 0
+        """Number of the last write that was prepared."""
+        self.base: Base | None = None
+        """The base that Redis holds; None: one is due."""
+        self.resume_until = 0
+        """Nothing is written before this offset: the windows in Redis go so far."""
         self.facts: dict[str, bytes] = {}
         self.facts_version = 0
         """Raised when scorers should read the facts again."""
@@ -93,6 +132,29 @@ class Partition:
         self.all_facts = True
         self.changed = True
         self.usage.changed = self.usage_due = True
+        self.base = None
+
+    def base_due(self, now_s: float) -> bool:
+        """Return whether the next write is to be a base."""
+        base = self.base
+        return (
+            base is None
+            or base.position.topic_id != self.topic_id
+            or base.position.offset > self.position.offset
+            or base.changes_bytes >= base.bytes
+            or now_s - base.at_s >= BASE_S
+            or (self.usage_due and self.usage.changed)
+        )
+
+    def write_due(self, now_s: float) -> bool:
+        """Return whether Redis lacks something: changes, or after a while a base with the changes in it."""
+        waiting = self.base is not None and self.base.changes_bytes > 0
+        return self.unwritten or (waiting and self.base_due(now_s))
+
+    @property
+    def resuming(self) -> bool:
+        """Whether the windows in Redis are of a later state of this log, up to which it is read again."""
+        return self.position.offset < self.resume_until
 
     @property
     def position(self) -> Position:
@@ -195,6 +257,7 @@ class Partition:
     def rebuild(self, lost_positions: NDArray[np.bool_], lost_hours: set[int]) -> None:
         """Read the log again from its start: lost slots are folded again, the others stay unchanged."""
         self.lost_positions, self.rebuilt_at = lost_positions, self.next_offset or END_OF_LOG
+        self.resume_until = 0
         self.lost_hours = LostHours(lost_hours, self.ring, self._shift_minutes) if lost_hours else None
         self.next_offset = 0
         self.forget_written()
@@ -209,19 +272,28 @@ class Partition:
         self.lost_positions, self.rebuilt_at = np.zeros(S, np.bool_), None
         if uncovered or hours:
             self.rows.append(np.arange(len(self.ring)))
-            self.changed = True
+            self.changed, self.base = True, None
         return uncovered
 
     def finish(self) -> None:
-        """Have the usage by instance written by the next flush, since another worker will continue."""
+        """Have a base with the usage by instance written by the next flush, since another worker will continue."""
         self.usage_due = True
-        self.changed = self.changed or self.usage.changed
+        self.changed = self.changed or self.usage.changed or (self.base is not None and self.base.changes_bytes > 0)
+        self.base = None
 
-    def refresh_table(self) -> None:
-        """Compute the table rows of the machines that changed since the last call."""
+    def read_anew(self, topic_id: str) -> None:
+        """Read this topic from its start, and fold it into the same state."""
+        self.topic_id, self.next_offset, self.resume_until = topic_id, 0, 0
+
+    def refresh_table(self, now_s: float = 0.0) -> None:
+        """Compute the table rows of the machines that changed since the last call, for a write with a new number.
+
+        Numbers follow the clock in ms, so that a worker that found nothing stored repeats none.
+        """
+        self.write_number = max(self.write_number + 1, int(now_s * 1000))
         rows = np.unique(np.concatenate(self.rows)) if self.rows else np.empty(0, np.intp)
         self.rows = []
-        self.table.update(self.ring, rows[self.ring.head[rows] > NO_SLOT])
+        self.table.update(self.ring, rows[self.ring.head[rows] > NO_SLOT], self.write_number)
 
     def _note_facts(self, message: MachineFacts, recorded_at: float) -> bool:
         """Keep the newest facts of a machine; only a changed capacity or label raises their version, within seconds.

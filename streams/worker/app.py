@@ -3,9 +3,11 @@
 Each partition's state in Redis has the offset up to which it is folded; `ReadingPlace` sets the consumer to it.
 Acknowledgements are therefore off, which also makes Faust's loop cheaper.
 
-    assigned -> load from Redis -> seek to its offset -> take -> fold and write every 50 ms -> revoked: write, keep
-                                                                   |
-                                          Redis holds more than we do: another owner -> load again
+    assigned -> load from Redis -> seek to its base -> take -> fold and write every 50 ms -> revoked: write, keep
+                                                                 |
+                                        Redis holds more than we do: another owner -> load again
+
+A write is followed by one message that wakes the readers. One that is lost costs them a second.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from importlib.metadata import version
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from streams.fold.arrivals import Arrived, Outcome
 from streams.fold.peaks import Zone
@@ -96,6 +98,8 @@ class StreamApp:
         self.store = Store(redis, names, settings.admission, settings.instances_flush_s)
         self._flush_lock = asyncio.Lock()
         self._flush_s = 0.0
+        self._mute = False
+        """Whether Redis refused to wake the readers: they look once a second."""
         self.app = make_faust_app(settings)
         self.samples = self.app.topic(
             names.samples_topic, key_serializer="raw", value_serializer="raw", acks=False, partitions=None
@@ -135,12 +139,12 @@ class StreamApp:
         """Read a new topic, or one whose log shrank, from its start, and fold it into the same state."""
         for partition in list(self.holdings.loaded.values()):
             end = self.reading.end(partition) if partition.number in self.holdings.owned and not changed else 0
-            if end and end < partition.next_offset:
+            if end and end < max(partition.next_offset, partition.resume_until):
                 log.warning("stream.log.shrank", extra={"values": {"partition": partition.number, "end": end}})
             elif not changed:
                 continue
             await self._fold(partition)
-            partition.topic_id, partition.next_offset = self.topic.topic_id, 0
+            partition.read_anew(self.topic.topic_id)
             await self.reading.seek(partition)
 
     # ---- folding
@@ -203,19 +207,24 @@ class StreamApp:
     async def _flush(self) -> None:
         """Fold and write every partition that changed; drop one that another worker owns."""
         async with self._flush_lock:
-            changed = [partition for partition in self.holdings.held if partition.unwritten]
+            now_s = time.time()
+            changed = [partition for partition in self.holdings.held if partition.write_due(now_s)]
             for partition in changed:
                 await self._fold(partition)
             started = time.perf_counter()
-            await asyncio.gather(*(self._save(partition) for partition in changed))
+            changed = [partition for partition in changed if not partition.resuming]
+            written = await asyncio.gather(*(self._save(partition) for partition in changed))
+            if any(written):
+                await self._announce([one.number for one, done in zip(changed, written, strict=True) if done])
             if changed:
                 self._flush_s = time.perf_counter() - started
                 self.metrics.flush_s.observe(self._flush_s)
                 self.metrics.flushed.set(time.time())
 
-    async def _save(self, partition: Partition) -> None:
+    async def _save(self, partition: Partition) -> bool:
         try:
-            await self.store.save(partition, time.time())
+            lost = await self.store.save(partition, time.time())
+            self.metrics.rewritten.inc(lost)
             self.health.answered()
         except StateAheadError as error:
             log.warning("stream.overtaken", extra={"values": {"detail": str(error)}})
@@ -224,6 +233,19 @@ class StreamApp:
         except RedisError as error:
             self.health.failed("flush", error)
             await asyncio.sleep(0.5)
+        else:
+            return True
+        return False
+
+    async def _announce(self, numbers: list[int]) -> None:
+        try:
+            await self.store.announce(numbers)
+        except ResponseError as error:
+            if not self._mute:
+                log.warning("stream.announce.refused", extra={"values": {"error": str(error)}})
+            self._mute = True
+        except RedisError as error:
+            self.health.failed("announce", error)
 
     # ---- beside the stream
 

@@ -89,7 +89,7 @@ class Holdings:
                 log.warning(
                     "stream.topic.changed", extra={"values": {"partition": number, "stored": partition.position}}
                 )
-            partition.topic_id, partition.next_offset = topic_id, 0
+            partition.read_anew(topic_id)
         self.loaded[number] = partition
         self._metrics.load_s.observe(time.perf_counter() - started)
         log.info(

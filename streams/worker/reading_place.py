@@ -21,7 +21,7 @@ from typing import Any
 from aiokafka.errors import IllegalStateError
 from faust.types import TP
 
-from streams.state.partition import Partition, Position
+from streams.state.partition import Partition, Written
 from streams.worker.metrics import Metrics
 
 log = logging.getLogger("windward.stream")
@@ -146,7 +146,7 @@ class ReadingPlace:
         except (IllegalStateError, TimeoutError):
             return -1
 
-    async def commit(self, written: Mapping[int, Position | None], topic_id: str) -> None:
+    async def commit(self, written: Mapping[int, Written | None], topic_id: str) -> None:
         """Commit the offsets of written state; those of another topic of the same name are left out."""
         offsets = {
             TP(self._topic, number): position.offset

@@ -2,15 +2,16 @@
 
 A partition is written in one transaction that fails when another worker has written since. The stored position is
 compared with the one that this worker last read or wrote (WATCH). So a worker that lost the partition while it was
-suspended cannot overwrite newer state. A Redis that is empty after a restart, or has an older dump, is detected by the
-same comparison, and everything is written.
+suspended cannot overwrite newer state, nor write changes to another worker's base. A Redis that is empty after a
+restart, or has an older dump, is detected by the same comparison, and everything is written. Each write tells whether
+the windows are there, so that a base that Redis lost is written by the next one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,14 @@ from schemas.process.version import product_version
 from streams.fold.admission import OFFLINE, Admission
 from streams.fold.ring import HOURS, S
 from streams.fold.table import Table
-from streams.state.partition import Partition, Position
+from streams.state.partition import Partition, Written
 from streams.state.resume import Stored
-from streams.state.stored_state import STATE_FIELDS, held, partition_of, position_of, queue_writes
+from streams.state.stored_state import POSITION_FIELDS, STATE_FIELDS, held, partition_of, queue_writes, written_of
 
 log = logging.getLogger("windward.store")
+
+WINDOW_VALUES = 2
+"""A partition's windows are a base and its changes."""
 
 LOAD_POSITIONS = 40
 """Positions read in one command, which bounds the size of a reply."""
@@ -110,7 +114,7 @@ class Store:
         hours = np.flatnonzero(manifest.hours).tolist()
         keys = [names.slots(number, p) for p in positions] + [names.peaks(number, h) for h in hours]
         keys += [names.vitals(number)] * bool(manifest.vitals) + [names.facts(number)] * bool(manifest.facts_count)
-        keys += [names.windows(number)] * bool(held(partition))
+        keys += [names.windows(number), names.window_changes(number)] * bool(held(partition))
         keys += [names.instance_usage(number)] * bool(partition.usage_sum)
         if not manifest.vitals or await self._redis.exists(*keys) == len(keys):
             return 0
@@ -126,7 +130,8 @@ class Store:
             partition.all_facts, partition.changed_facts = True, set(partition.facts)
         if names.instance_usage(number) in gone:
             partition.usage.changed = partition.usage_due = True
-        partition.changed = partition.changed or bool(gone)
+        if gone:
+            partition.changed, partition.base = True, None
         return len(gone)
 
     async def forgotten(self) -> dict[str, float]:
@@ -142,8 +147,8 @@ class Store:
         """Return whether Redis still has the position that this worker last read or wrote."""
         return await self._stored(partition.number) == partition.written
 
-    async def save(self, partition: Partition, now_s: float) -> None:
-        """Write what changed, or everything if Redis has lost it.
+    async def save(self, partition: Partition, now_s: float) -> int:
+        """Write what changed, or everything if Redis has lost it; return how many values of the windows are lost.
 
         Raises StateAheadError when Redis holds a newer state, and redis.RedisError when it cannot be reached; after
         that the next call writes everything.
@@ -152,7 +157,7 @@ class Store:
         async with self._redis.pipeline(transaction=True) as pipe:
             try:
                 await pipe.watch(names.state(number))
-                stored = position_of(await pipe.hmget(names.state(number), "topic_id", "offset"))
+                stored = written_of(await pipe.hmget(names.state(number), *POSITION_FIELDS))
                 if stored != partition.written:
                     self._check_not_ahead(partition, stored)
                     log.warning(
@@ -160,18 +165,25 @@ class Store:
                         extra={"values": {"partition": number, "stored": stored, "written": partition.written}},
                     )
                     partition.forget_written()
-                partition.refresh_table()
+                partition.refresh_table(now_s)
                 position = partition.position
                 if now_s - partition.usage_written_at >= self._instances_flush_s:
                     partition.usage_due = True
                 pipe.multi()
-                queue_writes(pipe, names, partition, now_s, self._version)
-                partition.positions[:] = False
-                partition.hours.clear()
+                base = queue_writes(pipe, names, partition, now_s, self._version)
+                if base.number == partition.write_number:
+                    partition.positions[:] = False
+                    partition.hours.clear()
                 partition.changed_facts, partition.gone_facts, partition.all_facts = set(), set(), False
                 partition.changed = False
-                await pipe.execute()
-                partition.written = position
+                *_, there = await pipe.execute()
+                partition.written = Written(*position, partition.write_number)
+                partition.base = base
+                lost = WINDOW_VALUES * bool(held(partition)) - there
+                if lost:
+                    log.error("store.base.lost", extra={"values": {"partition": number}})
+                    partition.changed, partition.base = True, None
+                return int(lost)
             except WatchError:
                 partition.forget_written()
                 raise StateAheadError(f"partition {number} was written by another worker") from None
@@ -183,7 +195,11 @@ class Store:
                 partition.forget_written()
                 raise
 
-    def _check_not_ahead(self, partition: Partition, stored: Position | None) -> None:
+    async def announce(self, partitions: Iterable[int]) -> None:
+        """Wake the readers of these partitions' windows."""
+        await self._redis.publish(self._names.changed, ",".join(map(str, partitions)))
+
+    def _check_not_ahead(self, partition: Partition, stored: Written | None) -> None:
         if stored is None:
             return
         known = {partition.topic_id, (partition.written or stored).topic_id}
@@ -194,9 +210,9 @@ class Store:
                 f"partition {partition.number}: Redis holds {stored}, this worker {partition.position}"
             )
 
-    async def _stored(self, number: int) -> Position | None:
+    async def _stored(self, number: int) -> Written | None:
         try:
-            return position_of(await self._redis.hmget(self._names.state(number), "topic_id", "offset"))
+            return written_of(await self._redis.hmget(self._names.state(number), *POSITION_FIELDS))
         except ResponseError as error:
             await self._drop_foreign(number, error)
             raise

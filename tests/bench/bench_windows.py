@@ -26,7 +26,7 @@ from redis.asyncio import Redis
 from ops.stack.servers.valkey import LocalValkey
 from schemas.messages.sample import encode
 from schemas.names import Names
-from schemas.tables.window_table import decode_table
+from scorer.live.windows_reader import read_windows
 from streams.fold.arrivals import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
@@ -133,7 +133,7 @@ async def save_all(url: str, names: Names, held: list[Partition]) -> float:
 
 def read_tables(client: redis.Redis, names: Names, partitions: int) -> list:
     """Read all window tables as columns."""
-    return [decode_table(raw) for raw in client.mget([names.windows(p) for p in range(partitions)])]
+    return read_windows(client, names, partitions).windows
 
 
 def write_hashes(client: redis.Redis, held: list[Partition], numbers: int) -> None:

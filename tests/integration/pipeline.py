@@ -19,7 +19,7 @@ from schemas.messages.sample import Moments, Sample, encode
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from schemas.tables.alignment import aligned
-from schemas.tables.window_table import decode_table
+from scorer.live.windows_reader import read_windows
 from streams.worker.topics import TopicSettings, ensure_topics
 from tests.streams import oracle
 
@@ -124,11 +124,10 @@ class Pipeline:
         """Every machine's columns as Redis has them; empty while Redis is away."""
         rows: dict[str, dict[str, Any]] = {}
         try:
-            raw: Any = self._redis.mget([self.names.windows(p) for p in range(self.partitions)])
+            found = read_windows(self._redis, self.names, self.partitions)
         except redis.RedisError:
             return rows
-        for value in filter(None, raw):
-            table = decode_table(value)
+        for table in (windows.whole() for windows in found.windows):
             columns = {name: column for name in table.columns if (column := aligned(table, name)) is not None}
             for m, machine in enumerate(table.machines):
                 rows[machine] = {name: column[..., m] for name, column in columns.items()}

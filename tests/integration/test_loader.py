@@ -40,7 +40,7 @@ class CountingWire(Wire):
 
     def whole_reads(self) -> list[str]:
         """Return what was read whole since the last call."""
-        found = [str(c[1]) for c in self.asked if c[0] in ("GET", "HGETALL") and ":{" in str(c[1])]
+        found = [str(c[1]) for c in self.asked if c[0] in ("GET", "MGET", "HGETALL") and ":{" in str(c[1])]
         self.asked = []
         return found
 
@@ -96,7 +96,7 @@ def test_only_the_changed_partition_is_read(wire: CountingWire, names: Names) ->
     wire.one("SET", names.partitions, 2)
     wire.whole_reads()
     snapshot = loader.refresh()
-    assert wire.whole_reads() == [names.windows(0)]
+    assert wire.whole_reads() == [names.window_changes(0), names.windows(0)]
     assert snapshot is not None
     assert snapshot.windows().mean[0, 0] == pytest.approx(8.0)
 
@@ -141,7 +141,7 @@ def test_partitions_that_go_take_their_machines(wire: CountingWire, names: Names
     assert after is not None
     assert set(after.names) == {"a", "b"}
     assert not after.has_data[after.roster.index["b"]]
-    wire.one("DEL", names.windows(0))
+    wire.one("DEL", names.windows(0), names.window_changes(0))
     empty = loader.refresh(())
     assert empty is not None
     assert empty.names == ()

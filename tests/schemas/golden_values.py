@@ -81,6 +81,7 @@ REPLIES = [
     Reply(id="q2", ok=False, error=Error(code="UNAVAILABLE", message="no data", retryable=True)),
 ]
 
+BASE = 1_790_000_000_250
 MACHINES = ["db1.example.org", "db2", "m-3"]
 WINDOWS_S = (300, 900)
 KINDS: dict[str, tuple[str, tuple[int, ...]]] = {
@@ -103,6 +104,7 @@ KINDS: dict[str, tuple[str, tuple[int, ...]]] = {
     "peak_day": ("f8", ()),
     "peak_since": ("f8", ()),
     "class_prod": ("f4", (2, 4)),
+    "version": ("i8", ()),
 }
 """The columns of the golden table: dtype, and the axes before the machines'."""
 
@@ -121,7 +123,7 @@ def header(**more: Any) -> Header:
     """Return the header of the golden table."""
     fields: dict[str, Any] = {
         "machines": 3, "windows_s": WINDOWS_S, "partition": 5, "offset": 123_456_789_012, "topic_id": "t0pic",
-        "facts": 4, "written_at": 1_790_000_000.25, "resources": RESOURCES, "columns": [],
+        "facts": 4, "written_at": 1_790_000_000.25, "base": BASE, "resources": RESOURCES, "columns": [],
     }  # fmt: skip
     return Header(**(fields | more))
 
@@ -129,3 +131,9 @@ def header(**more: Any) -> Header:
 def table() -> bytes:
     """Return the golden table."""
     return encode_table(header(), {name: column(name) for name in KINDS}, "\n".join(MACHINES).encode())
+
+
+def changes() -> bytes:
+    """Return changes of the golden table: of its last machine, and of one more."""
+    columns = {name: column(name)[..., :2] for name in KINDS} | {"row": np.array([2, 3], np.uint32)}
+    return encode_table(header(machines=2), columns, b"m-3\nm-4")

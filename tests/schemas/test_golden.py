@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from schemas.messages.sample import Rejected, Sample, Usage, decode, encode, moments
+from schemas.tables.partition_windows import decode_windows
 from schemas.tables.window_table import TableError, WindowTable, decode_table, encode_table
-from tests.schemas.golden_values import FACTS, KINDS, MACHINES, RESOURCES, WINDOWS_S, column, header
+from tests.schemas.golden_values import BASE, FACTS, KINDS, MACHINES, RESOURCES, WINDOWS_S, column, header
 from tests.schemas.golden_values import SAMPLES as DECODED
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -84,7 +85,7 @@ def assert_golden(table: WindowTable) -> None:
     assert table.machines == MACHINES
     assert (found.machines, found.windows_s, found.partition, found.offset) == (3, WINDOWS_S, 5, 123_456_789_012)
     assert (found.topic_id, found.slot_s, found.facts, found.written_at) == ("t0pic", 10, 4, 1_790_000_000.25)
-    assert found.resources == RESOURCES
+    assert (found.resources, found.base) == (RESOURCES, BASE)
     for name in KINDS:
         np.testing.assert_array_equal(table.columns[name], column(name), err_msg=name)
         assert table.columns[name].dtype == np.dtype(KINDS[name][0])
@@ -96,6 +97,17 @@ def test_the_golden_window_table_is_read() -> None:
     assert_golden(table)
     assert table.columns.keys() == KINDS.keys()
     assert not any(values.flags.writeable or values.flags.owndata for values in table.columns.values())
+
+
+def test_the_golden_changes_are_put_on_their_base() -> None:
+    """One machine has other values, one is added, two stay."""
+    windows = decode_windows(TABLE, (GOLDEN / "window_changes.v1.bin").read_bytes())
+    assert windows is not None
+    table = windows.whole()
+    assert table.machines == [*MACHINES, "m-4"]
+    for name in KINDS:
+        wanted = column(name)[..., [0, 1, 0, 1]]
+        np.testing.assert_array_equal(table.columns[name], wanted, err_msg=name)
 
 
 def rewrite(**changes: Any) -> bytes:

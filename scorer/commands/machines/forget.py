@@ -16,6 +16,7 @@ import redis
 from schemas.messages.operator import DEFAULT
 from schemas.names import FORGOTTEN_S, Names
 from scorer.client import WindwardError
+from scorer.commands.machines.operator_facts import tell_change
 from scorer.commands.shared import ask
 from scorer.ledger.store.check import read_row
 from scorer.ledger.store.scripts import Ledger
@@ -77,7 +78,7 @@ def note_forgotten(server: redis.Redis, names: Names, machine: str) -> float:
     now_s = seconds + microseconds / 1e6
     with server.pipeline() as pipe:
         pipe.hdel(names.operator, machine)
-        pipe.incr(names.operator_version)
+        tell_change(pipe, names)
         if machine != DEFAULT:
             pipe.hset(names.forgotten, machine, repr(now_s))
             pipe.expire(names.forgotten, FORGOTTEN_S)

@@ -23,17 +23,13 @@ _GLOB = frozenset("*?[")
 
 def known_machines(server: redis.Redis, names: Names) -> dict[str, dict[str, str]]:
     """Return the labels of every machine by name: each with windows, facts or operators' rules."""
-    from schemas.tables.window_table import TableError, decode_table
     from schemas.values.partition_count import partition_count
+    from scorer.live.windows_reader import read_windows
 
     found: dict[str, dict[str, str]] = {}
     partitions = partition_count(server.get(names.partitions)) or 0
-    for partition in range(partitions):
-        raw: Any = server.get(names.windows(partition))
-        try:
-            found.update((machine, {}) for machine in (decode_table(raw).machines if raw else ()))
-        except TableError:
-            continue  # the scorer logs it
+    for windows in read_windows(server, names, partitions).windows:
+        found.update((machine, {}) for machine in windows.machines)
     for partition in range(partitions):
         _add_labels(found, server.hgetall(names.facts(partition)))
     _add_labels(found, server.hgetall(names.operator))

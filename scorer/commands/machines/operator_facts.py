@@ -42,13 +42,19 @@ def change_operator_facts(server: redis.Redis, names: Names, machine: str, chang
                 pipe.hset(names.operator, machine, msgspec.json.encode(facts if unread else checked))
             else:
                 pipe.hdel(names.operator, machine)
-            pipe.incr(names.operator_version)
+            tell_change(pipe, names)
             try:
                 pipe.execute()
             except redis.WatchError:
                 continue
             return facts
     raise SettingsError(f"{machine}: changed by others {_TRIES} times in a row")
+
+
+def tell_change(pipe: Any, names: Names) -> None:
+    """Queue what has scorers read the operators' rules again, at once."""
+    pipe.incr(names.operator_version)
+    pipe.publish(names.changed, "")
 
 
 def labelled(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:

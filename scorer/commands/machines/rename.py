@@ -23,18 +23,18 @@ from schemas.messages.sample import Rejected, check_machine_id
 from schemas.names import Names
 from schemas.process.settings import SettingsError
 from schemas.tables.alignment import aligned
-from schemas.tables.window_table import TableError, decode_table
 from schemas.values.hosts import is_of
 from schemas.values.near import did_you_mean
 from schemas.values.partition_count import partition_count
 from scorer.client import WindwardError
 from scorer.commands.machines.forget import note_forgotten
 from scorer.commands.machines.machine_table import STALE_S
-from scorer.commands.machines.operator_facts import in_words
+from scorer.commands.machines.operator_facts import in_words, tell_change
 from scorer.commands.shared import ask
 from scorer.ledger.record.instance import machines_of
 from scorer.ledger.store.check import read_row
 from scorer.ledger.store.scripts import Ledger
+from scorer.live.windows_reader import read_windows
 from scorer.wire import AWAY, Wire
 
 RENAMED = "renamed"
@@ -117,7 +117,7 @@ def _move_operator_facts(server: redis.Redis, names: Names, old: str, new: str) 
             if facts:
                 pipe.hset(names.operator, new, msgspec.json.encode(facts))
             pipe.hset(names.operator, old, msgspec.json.encode({"cordon": True, "labels": {RENAMED: new}}))
-            pipe.incr(names.operator_version)
+            tell_change(pipe, names)
             try:
                 pipe.execute()
             except redis.WatchError:
@@ -163,12 +163,10 @@ def _known(server: redis.Redis, names: Names, wanted: tuple[str, ...]) -> Known:
     """Return what windows and facts have of some machines."""
     known = Known()
     seconds, _ = server.time()
-    for partition in range(partition_count(server.get(names.partitions)) or 0):
-        raw: Any = server.get(names.windows(partition))
-        try:
-            table = decode_table(raw) if raw else None
-        except TableError:
-            continue  # the scorer logs it
+    partitions = partition_count(server.get(names.partitions)) or 0
+    tables = {partition: one.whole() for partition, one in read_windows(server, names, partitions).by_partition.items()}
+    for partition in range(partitions):
+        table = tables.get(partition)
         for name in wanted if table else ():
             if table and name in table.machines:
                 row = table.machines.index(name)

@@ -19,7 +19,7 @@ class OneSnapshot:
     def __init__(self) -> None:
         self._left = [fleet(machine("a")).snapshot]
 
-    def refresh(self, ledger_machines: Any = ()) -> Any:
+    def refresh(self, ledger_machines: Any = (), woken: Any = None) -> Any:
         """Return it the first time."""
         return self._left.pop() if self._left else None
 
@@ -32,7 +32,8 @@ def test_what_warming_raises_keeps_no_snapshot_back() -> None:
 
     loader: Any = OneSnapshot()
     latest, metrics = Latest(), Metrics()
-    refresher = Refresher(loader, latest, fails, metrics, 0.05)
+    wake_ups: Any = lambda stopping: None  # noqa: E731
+    refresher = Refresher(loader, latest, fails, metrics, 0.05, wake_ups)
     refresher.look()
     assert latest.snapshot is not None
     assert latest.snapshot.names == ("a",)

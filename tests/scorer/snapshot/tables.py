@@ -14,6 +14,7 @@ def table(
     n, w = len(names), len(windows_s)
     columns = {
         "at": np.full(n, at),
+        "version": np.ones(n, np.int64),
         "end": np.full(n, at),
         "interval_s": np.full(n, 10.0, "f4"),
         "capacity": np.full((3, n), 10.0),

@@ -9,7 +9,6 @@ from schemas.messages.operator import DEFAULT, OperatorFacts
 from schemas.messages.sample import MachineFacts
 from schemas.resources import RESOURCES
 from scorer.snapshot import joining
-from scorer.snapshot import snapshot as snapshot_module
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
 from tests.scorer.snapshot.tables import table
@@ -81,13 +80,14 @@ def test_columns_are_read_only() -> None:
 
 def test_a_window_that_nobody_reads_is_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the longest one is covered everywhere the others are not looked at."""
-    read: list[int] = []
+    read: list[int | None] = []
+    get = joining.Columns.get
 
-    def joined(name: str, tables: object, gather: object, window_s: int) -> np.ndarray:
+    def noted(columns: joining.Columns, name: str, window_s: int | None = None) -> np.ndarray:
         read.append(window_s)
-        return joining.joined_window(name, tables, gather, window_s)  # type: ignore[arg-type]
+        return get(columns, name, window_s)
 
-    monkeypatch.setattr(snapshot_module, "joined_window", joined)
+    monkeypatch.setattr(joining.Columns, "get", noted)
     windows = build_snapshot([table(["a"]), table(["b"], mean=2.0)], {}, {}).windows()
     assert (windows.mean[0].tolist(), windows.window_s.tolist()) == ([1, 2], [3600, 3600])
     assert set(read) == {3600}

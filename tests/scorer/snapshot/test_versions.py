@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
 from tests.scorer.snapshot.tables import table
 
+WRITES = count(2)
 FACTS: dict[str, MachineFacts] = {}
 OPERATOR: dict[str, OperatorFacts] = {}
 
@@ -20,6 +23,7 @@ def with_cell(before: WindowTable, name: str, row: int, value: float) -> WindowT
     """Return the table with another value of one machine in a column."""
     columns = {each: column.copy() for each, column in before.columns.items()}
     columns[name][..., row] = value
+    columns["version"][row] = next(WRITES)
     return decode_table(encode_table(before.header, columns, before.names))
 
 
@@ -44,10 +48,11 @@ def test_a_row_changes_with_any_of_its_values(column: str, value: float) -> None
     """A late sample changes a mean and no ``at``; the other rows and the other partitions keep their versions."""
     one, two = table(["a", "b"]), table(["c"])
     first = build_snapshot([one, two], FACTS, OPERATOR)
-    second = after(first, with_cell(one, column, 1, value), two)
+    late = with_cell(one, column, 1, value)
+    second = after(first, late, two)
     assert changed(second, first) == ["b"]
     assert (second.versions >= first.versions).all()
-    third = after(second, with_cell(one, column, 1, value), table(["c"]))
+    third = after(second, decode_table(encode_table(late.header, late.columns, late.names)), table(["c"]))
     assert changed(third, second) == []
     assert changed(third, first) == ["b"]
 

@@ -1,0 +1,137 @@
+"""Shell: reads the windows of all partitions from Redis; the one reader of every process and command.
+
+Of a partition that changed only the changes are read, and its base when that is another one. Both are then read by one
+command, so that they are of one write. Of a partition with one value lost the last good windows are kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import redis
+
+from schemas.names import Names
+from schemas.tables.partition_windows import PartitionWindows
+from schemas.tables.window_table import TableError, decode_table
+from scorer.wire import Command
+
+log = logging.getLogger("windward.scorer")
+
+HEAD_BYTES = 512
+"""Enough of a table to hold the part of its header that differs from write to write."""
+
+Ask = Callable[[Sequence[Command]], list[Any]]
+"""From commands to their answers; it raises when one cannot be had."""
+
+
+def asking(server: redis.Redis) -> Ask:
+    """Return a function that asks by a client of redis-py."""
+    return lambda commands: [server.execute_command(*command) for command in commands]  # type: ignore[no-untyped-call]
+
+
+class HeadWatch:
+    """The heads of some values as they were read last, by which a changed value is found."""
+
+    def __init__(self, key: Callable[[int], str]) -> None:
+        self.key = key
+        self._heads: dict[int, bytes] = {}
+
+    def changed(self, ask: Ask, partitions: int) -> list[int]:
+        """Return the partitions whose value has another head than the one noted; also those that are no more."""
+        heads = (
+            ask([("GETRANGE", self.key(each), 0, HEAD_BYTES - 1) for each in range(partitions)]) if partitions else []
+        )
+        found = [each for each, head in enumerate(heads) if (head or b"") != self._heads.get(each, b"")]
+        return found + [each for each in self._heads if each >= partitions]
+
+    def note(self, partition: int, value: bytes | None) -> bool:
+        """Note the value that was read; return whether it has another head than the one before."""
+        head = (value or b"")[:HEAD_BYTES]
+        before = self._heads.pop(partition, b"")
+        if head:
+            self._heads[partition] = head
+        return head != before
+
+
+class WindowsReader:
+    """Keeps the windows that were read last.
+
+    `problems` has what could not be read at the last look, by partition.
+    """
+
+    def __init__(self, ask: Ask, names: Names) -> None:
+        self._ask = ask
+        self._names = names
+        self._watch = HeadWatch(names.window_changes)
+        self.by_partition: dict[int, PartitionWindows] = {}
+        self.problems: dict[int, str] = {}
+
+    @property
+    def windows(self) -> list[PartitionWindows]:
+        """The windows of all partitions, in their order."""
+        return [self.by_partition[partition] for partition in sorted(self.by_partition)]
+
+    def refresh(self, partitions: int, woken: Iterable[int] | None = None) -> bool:
+        """Read what changed in so many partitions; return whether something did.
+
+        ``woken``: the partitions to look at; None: all.
+        """
+        ask = self._ask
+        if woken is None:
+            stale = sorted({*self._watch.changed(ask, partitions), *self.problems})
+        else:
+            stale = [partition for partition in sorted(set(woken)) if partition < partitions]
+        present = [partition for partition in stale if partition < partitions]
+        answers = ask([("GET", self._names.window_changes(partition)) for partition in present]) if present else []
+        changed = [self._drop(partition) for partition in stale if partition >= partitions]
+        changed += [self._note(partition, raw) for partition, raw in zip(present, answers, strict=True)]
+        return any(changed)
+
+    def _note(self, partition: int, raw: bytes | None) -> bool:
+        """Keep the changes of a partition, or read them with their base; return whether its windows are others."""
+        if not self._watch.note(partition, raw) and partition not in self.problems:
+            return False
+        known = self.by_partition.get(partition)
+        try:
+            changes = decode_table(raw) if raw else None
+            if known is None or changes is None or changes.header.base != known.header.base:
+                return self._read_whole(partition)
+            self.by_partition[partition] = PartitionWindows(known.base, changes, known)
+        except TableError as error:
+            return self._refuse(partition, str(error))
+        self.problems.pop(partition, None)
+        return True
+
+    def _read_whole(self, partition: int) -> bool:
+        names = self._names
+        ((base, changes),) = self._ask([("MGET", names.windows(partition), names.window_changes(partition))])
+        if base is None and changes is None:
+            return self._drop(partition)
+        self._watch.note(partition, changes)
+        if base is None or changes is None:
+            return self._refuse(partition, f"the {'base' if base is None else 'changes'} of its windows are lost")
+        self.by_partition[partition] = PartitionWindows(
+            decode_table(base), decode_table(changes), self.by_partition.get(partition)
+        )
+        self.problems.pop(partition, None)
+        return True
+
+    def _refuse(self, partition: int, problem: str) -> bool:
+        if self.problems.get(partition) != problem:
+            log.warning("scorer.table.refused", extra={"values": {"partition": partition, "error": problem}})
+        self.problems[partition] = problem
+        return False
+
+    def _drop(self, partition: int) -> bool:
+        self._watch.note(partition, None)
+        self.problems.pop(partition, None)
+        return self.by_partition.pop(partition, None) is not None
+
+
+def read_windows(server: redis.Redis, names: Names, partitions: int) -> WindowsReader:
+    """Return a reader that has read all windows once, by a client of redis-py."""
+    reader = WindowsReader(asking(server), names)
+    reader.refresh(partitions)
+    return reader

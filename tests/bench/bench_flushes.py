@@ -1,0 +1,139 @@
+"""What flushes of a fleet cost the worker, Redis and a reader; in simulated time, so that other load changes little.
+
+    python -m tests.bench.bench_flushes [--machines 5000 20000 50000] [--seconds 10] [--against TREE]
+
+One process takes the samples of the fleet as a worker does: folds those of 60 ms, writes every partition, and has a
+loader read what changed and a decision's columns. Each machine sends every 10 s, evenly. Prints processor time a
+second of the fleet's time (fold and write, read and join), the bytes that Redis received, and the bytes that the reader
+got. ``--against`` measures another checkout in turn with this one, and prints the ratios of this one to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+PARTITIONS, FLUSH_S, INTERVAL_S, WINDOW_S = 8, 0.06, 10, 3600
+PAIRS = 1
+FIGURES = ("fold ms", "write ms", "read ms", "written MB", "read MB")
+Figures = dict[str, float]
+
+
+def simulated(machines: int, seconds: float, folder: Path) -> Figures:
+    """Return the figures of a fleet, a second of its time."""
+    import redis
+    from redis.asyncio import Redis
+
+    from ops.stack.servers.valkey import LocalValkey
+    from schemas.messages.sample import encode
+    from schemas.names import Names
+    from scorer.live.loader import Loader
+    from scorer.wire import Wire
+    from streams.fold.arrivals import Arrived
+    from streams.worker.store import Store
+    from tests.bench.bench_windows import full_partition
+    from tests.integration.pipeline import make_samples
+
+    start = time.time() // 10 * 10
+    each = machines // PARTITIONS
+    held = [full_partition(number, each, start - 20) for number in range(PARTITIONS)]
+    pattern = make_samples(1, 1, end=start)[0]
+    names, spent = Names("bench"), dict.fromkeys(FIGURES, 0.0)
+
+    def message(partition: Any, machine: int, at: float) -> Arrived:
+        import msgspec
+
+        name = partition.ring.machines[machine]
+        sample = msgspec.structs.replace(pattern, machine=name, at=at, seq=int(at), boot=2)
+        return Arrived(partition.next_offset, encode(sample), at, name.encode())
+
+    async def run(url: str, server: redis.Redis) -> None:
+        async with Redis.from_url(url) as client:
+            store, loader = Store(client, names), Loader(Wire({"url": url}), names)
+            await client.set(names.partitions, PARTITIONS)
+            for partition in held:
+                await store.save(partition, start)
+            loader.refresh()
+            done = 0
+            for step in range(1, round((seconds + 2 * INTERVAL_S) / FLUSH_S)):
+                now_s = start + step * FLUSH_S
+                due = int((now_s - start) / INTERVAL_S * each)
+                counted = step * FLUSH_S > 2 * INTERVAL_S
+                arrived = [[message(p, m % each, now_s) for m in range(done, due)] for p in held]
+                before, stats = time.process_time(), server.info("stats")
+                for partition, messages in zip(held, arrived, strict=True):
+                    for one in messages:
+                        partition.take([one._replace(offset=partition.next_offset)])
+                    partition.fold_pending()
+                folded, done = time.process_time(), due
+                await asyncio.gather(*(store.save(partition, now_s) for partition in held))
+                written, after = time.process_time(), server.info("stats")
+                read_from = time.process_time()
+                snapshot = loader.refresh()
+                assert snapshot is not None
+                windows = snapshot.windows(WINDOW_S)
+                _ = windows.mean, windows.std, windows.filled, windows.picked("percentile"), snapshot.seen_at
+                _ = snapshot.inverse_allocatable
+                if counted:
+                    last = server.info("stats")
+                    spent["fold ms"] += 1e3 * (folded - before)
+                    spent["write ms"] += 1e3 * (written - folded)
+                    spent["read ms"] += 1e3 * (time.process_time() - read_from)
+                    spent["written MB"] += (after["total_net_input_bytes"] - stats["total_net_input_bytes"]) / 1e6
+                    spent["read MB"] += (last["total_net_output_bytes"] - after["total_net_output_bytes"]) / 1e6
+
+    with LocalValkey(directory=folder) as valkey, redis.Redis.from_url(valkey.url) as server:
+        asyncio.run(run(valkey.url, server))
+    return {name: value / seconds for name, value in spent.items()}
+
+
+def measured(tree: Path, machines: int, seconds: float) -> Figures:
+    """Return the figures of a checkout, measured in a process of its own."""
+    environ = {**os.environ, "PYTHONPATH": str(tree)}
+    code = "import sys; sys.path.append(sys.argv[1]); import bench_flushes; bench_flushes.one(*sys.argv[2:])"
+    command = [sys.executable, "-c", code, str(Path(__file__).parent), str(machines), str(seconds)]
+    done = subprocess.run(command, cwd=tree, env=environ, stdout=subprocess.PIPE, check=True)
+    found: Figures = json.loads(done.stdout)
+    return found
+
+
+def one(machines: str, seconds: str) -> None:
+    """Print the figures of the checkout that is imported."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = simulated(int(machines), float(seconds), Path(folder))
+    sys.stdout.write(json.dumps(found))
+
+
+def main() -> None:
+    """Print a table of figures, and of ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--machines", type=int, nargs="+", default=[5_000, 20_000, 50_000])
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--against", type=Path, help="a source tree of the other commit")
+    options = parser.parse_args()
+    this = Path(__file__).resolve().parents[2]
+    print("machines          " + "".join(f"{name:>12}" for name in FIGURES) + "    a second")
+    for machines in options.machines:
+        sides = {"other": options.against.resolve(), "this": this} if options.against else {"this": this}
+        rounds = PAIRS if options.against else 1
+        runs = [
+            {side: measured(tree, machines, options.seconds) for side, tree in sides.items()} for _ in range(rounds)
+        ]
+        best = {side: {name: min(run[side][name] for run in runs) for name in FIGURES} for side in sides}
+        for side, found in best.items():
+            print(f"{machines:8,} {side:9}" + "".join(f"{found[name]:12.1f}" for name in FIGURES), flush=True)
+        if options.against:
+            ratios = "".join(f"{best['this'][name] / best['other'][name]:12.2f}" for name in FIGURES)
+            print(f"{machines:8,} ratio    {ratios}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
