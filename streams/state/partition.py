@@ -10,9 +10,10 @@ A write is a *base* or *changes*. A base has the whole state, from which a worke
 have the rows of the window table that changed since the base, and facts. A worker that resumes reads the log from the
 base on, and writes nothing before it is as far as the changes were: so no window goes back in time.
 
-A base is due when the changes written since the last one have as many bytes as that one had. Where machines send
-evenly, this writes the fewest bytes: n writes of changes that grow evenly cost as much as one base at the minimum of
-their sum a second. Measured at 20,000 machines: a base every 1.5 s. It is due after `BASE_S` at the latest.
+A base is due when the changes written since the last one have as many bytes as that one, after `BASE_S` at the latest.
+Where machines send evenly this writes the fewest bytes. With B bytes of a base, and g bytes a second by which each of 17
+writes a second grows, a base every T seconds costs ``B / T + 17 g T / 2`` a second. That is least where both terms are
+equal: at T = 1.2 s if each machine sends every 10 s. Measured at 20,000 machines: 0.09 of the bytes of whole tables.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class Base:
     position: Position
     at_s: float
     bytes: int
+    """Those of the values that every base has: the window table and the vitals."""
     number: int
     """That of the write."""
     changes_bytes: int = 0

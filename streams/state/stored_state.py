@@ -85,31 +85,29 @@ def _queue_changes(pipe: Any, names: Names, partition: Partition, header: dict[s
 def _queue_base(pipe: Any, names: Names, partition: Partition, header: dict[str, Any]) -> Base:
     """Queue the state from which a worker resumes, the whole window table, and changes without a row."""
     number, ring, manifest = partition.number, partition.ring, partition.manifest
-    used, written = len(ring), 0
+    used = len(ring)
     for position in partition.positions.nonzero()[0].tolist():
         value = encode_position(ring, position)
         manifest.positions[position] = checksum(value) if ring.n[:used, :, position].any() else 0
         pipe.set(names.slots(number, position), value, ex=TTL_S)
-        written += len(value)
     for place in sorted(partition.hours):
         value = encode_hour(ring, place)
         manifest.hours[place] = 0 if np.isnan(ring.peak[:used, :, place]).all() else checksum(value)
         pipe.set(names.peaks(number, place), value, ex=PEAKS_TTL_S)
-        written += len(value)
     vitals = encode_vitals(ring)
     manifest.vitals = checksum(vitals)
     pipe.set(names.vitals(number), vitals, ex=TTL_S)
-    written += len(vitals)
+    size = len(vitals)
     if held(partition):
         of_base = {**header, "base": partition.write_number}
         base = partition.table.encode(ring, of_base)
         pipe.set(names.windows(number), base, ex=TTL_S)
         pipe.set(names.window_changes(number), partition.table.encode_changes(ring, of_base), ex=TTL_S)
-        written += len(base)
+        size += len(base)
     else:
         pipe.delete(names.windows(number), names.window_changes(number))
     queue_usage(pipe, names, partition, header)
-    return Base(partition.position, header["written_at"], written, partition.write_number)
+    return Base(partition.position, header["written_at"], size, partition.write_number)
 
 
 def _queue_facts(pipe: Any, names: Names, partition: Partition) -> None:

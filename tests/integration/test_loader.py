@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.live.loader import Loader, UsageLoader
+from scorer.live.wake_ups import LOOK_S, WakeUps
 from scorer.placement.choosing.steps import drain
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -229,3 +231,42 @@ def _usage_table(cores: float) -> bytes:
     report = InstanceReport(at=100.0, interval_s=60.0, entries={"one": InstanceMeans(cpu=cores)})
     usage.apply([("a", report)], Zone().day_numbers)
     return encode_usage(usage, {"written_at": time.time()})
+
+
+def test_a_writer_wakes_the_reader(wire: CountingWire, names: Names, valkey: Valkey) -> None:
+    """With the partitions that it wrote; several messages are one wake-up, and one that says nothing means all."""
+    stopping = threading.Event()
+    wake_ups = WakeUps({"url": valkey.url}, names, stopping)
+    assert wake_ups.wait() is None  # from now on it listens
+    deadline = time.monotonic() + 10
+    while not wire.one("PUBLISH", names.changed, "3,4"):
+        assert time.monotonic() < deadline
+    wire.one("PUBLISH", names.changed, "1")
+    wire.one("PUBLISH", names.changed, "")
+    assert wake_ups.wait() == {1, 3, 4}
+    wire.one("PUBLISH", names.changed, "all of them")
+    assert wake_ups.wait() is None
+    started = time.monotonic()
+    assert wake_ups.wait() is None
+    assert LOOK_S * 0.9 < time.monotonic() - started < LOOK_S * 5
+    wire.one("CLIENT", "KILL", "TYPE", "pubsub")
+    assert wake_ups.wait() is None
+    stopping.set()
+    wake_ups.close()
+
+
+def test_only_what_woke_the_reader_is_looked_at(wire: CountingWire, names: Names) -> None:
+    """The windows of other partitions wait for their own message, or for the next look at all."""
+    publish(wire, names, [window_table(["a"]), window_table(["b"])])
+    loader = Loader(wire, names)
+    loader.refresh()
+    publish(wire, names, [window_table(["a"], utilization=0.5), window_table(["b"], utilization=0.5)])
+    wire.whole_reads()
+    snapshot = loader.refresh(woken={1, 7})
+    assert wire.whole_reads() == [names.window_changes(1), names.windows(1)]
+    assert snapshot is not None
+    assert snapshot.windows().mean[0].tolist() == pytest.approx([3.2, 8.0])
+    assert loader.refresh(woken=()) is None
+    snapshot = loader.refresh()
+    assert snapshot is not None
+    assert snapshot.windows().mean[0].tolist() == pytest.approx([8.0, 8.0])

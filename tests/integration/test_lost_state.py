@@ -64,7 +64,7 @@ def test_what_is_lost_is_read_again(pipeline: Pipeline, damage: Callable[[redis.
     pipeline.await_exact()
     pipeline.workers[0].stop()
     with redis.Redis.from_url(pipeline.redis_url) as client:
-        client.delete(pipeline.names.windows(0))
+        client.delete(pipeline.names.windows(0), pipeline.names.window_changes(0))
         damage(client, pipeline.names)
     worker = pipeline.start_worker()
     pipeline.await_exact()
@@ -102,6 +102,11 @@ def test_what_leaves_redis_under_a_worker_is_written_again(pipeline: Pipeline) -
     with redis.Redis.from_url(pipeline.redis_url) as client:
         before = client.get(names.slots(0, 5))
         assert before
-        client.delete(names.slots(0, 5), names.vitals(0), names.windows(0))
-        await_condition(lambda: client.exists(names.slots(0, 5), names.vitals(0), names.windows(0)) == 3, "all back")
+        keys = (names.slots(0, 5), names.vitals(0), names.windows(0), names.window_changes(0))
+        client.delete(*keys)
+        await_condition(lambda: client.exists(*keys) == len(keys), "all back")
         assert client.get(names.slots(0, 5)) == before
+        for key in keys[2:]:
+            client.delete(key)
+            assert not pipeline.rows()
+            pipeline.await_exact()

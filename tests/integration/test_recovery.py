@@ -62,6 +62,31 @@ def test_a_worker_killed_in_mid_batch(pipeline: Pipeline) -> None:
     pipeline.await_exact()
 
 
+def test_windows_never_go_back_when_a_worker_is_killed(pipeline: Pipeline) -> None:
+    """The next one reads the log from the base on: what a reader sees of a machine only grows until all is exact."""
+    samples = make_samples(MACHINES, 300)
+    first = pipeline.start_worker()
+    pipeline.publish(samples[: 100 * MACHINES])
+    pipeline.await_folded(100 * MACHINES)
+    for slot in range(100, 130):  # some writes of changes after the last base
+        pipeline.publish(samples[slot * MACHINES : (slot + 1) * MACHINES])
+    pipeline.await_folded(130 * MACHINES)
+    seen = {machine: row["at"] for machine, row in pipeline.rows().items()}
+    first.kill()
+    pipeline.start_worker()
+    pipeline.publish(samples[130 * MACHINES :])
+
+    def exact() -> bool:
+        rows = pipeline.rows()
+        assert rows.keys() >= seen.keys()
+        for machine, row in rows.items():
+            assert row["at"] >= seen[machine], f"{machine} went back"
+            seen[machine] = row["at"]
+        return not pipeline.mismatch()
+
+    await_condition(exact, "exact", 120)
+
+
 def test_a_paused_worker_that_wakes_after_losing_its_partitions(pipeline: Pipeline) -> None:
     """SIGSTOP beyond the session timeout, another worker takes over, SIGCONT: nothing is set back or lost."""
     samples = make_samples(MACHINES, 300)
