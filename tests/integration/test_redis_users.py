@@ -265,7 +265,9 @@ OWN = [
     ("exporter", ("SET", NAMES.windows(0), "x")), ("exporter", ("LPUSH", NAMES.queries, "x")),
     ("exporter", ("EVAL", "return 1", "1", NAMES.ledger("head"))), ("exporter", ("INCR", NAMES.operator_version)),
     ("record", SETS), ("record", ("GET", NAMES.windows(0))), ("record", ("XADD", NAMES.decisions, "*", "a", "b")),
-    ("record", ("HSET", NAMES.operator, "m", "{}")),
+    ("record", ("HSET", NAMES.operator, "m", "{}")), ("deployer", ("PUBLISH", NAMES.changed, "0")),
+    ("scorer", ("PUBLISH", NAMES.changed, "0")), ("stream", ("SUBSCRIBE", NAMES.changed)),
+    ("deployer", ("SUBSCRIBE", NAMES.changed)),
 ]  # fmt: skip
 
 
