@@ -120,8 +120,7 @@ class MachineRules:
 def _by_resource(rows: Sequence[Mapping[str, Any]], absent: float) -> Floats:
     """Return [R, M] from one mapping a machine."""
     column = np.full((_R, len(rows)), absent)
-    for row, mapping in enumerate(rows):
-        for resource, value in mapping.items():
-            if resource in RESOURCES:
-                column[RESOURCES.index(resource), row] = float(value)
+    if any(rows):
+        for place, resource in enumerate(RESOURCES):
+            column[place] = [mapping.get(resource, absent) for mapping in rows]
     return column
