@@ -1,6 +1,10 @@
 """A large ledger: how long a scorer takes to read it, and what a decision costs with it and without.
 
-python -m tests.bench.bench_ledger [--instances 200000] [--machines 5000]
+    python -m tests.bench.bench_ledger [--instances 200000] [--machines 5000]
+
+First it prints what the reserve script costs an instance, by the number of instances in a call: the least of several
+calls, by the server's own count, and the processor time of the caller. Beside it is what a bare HGET, HSET and ZADD in
+Lua cost in the same run.
 """
 
 from __future__ import annotations
@@ -8,15 +12,17 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
+from itertools import count
 
 import numpy as np
 
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from scorer.client import Client
-from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.record.limits import Limit, total
-from scorer.ledger.record.transition import Candidate, Wanted
+from scorer.ledger.record.transition import Call, Candidate, Wanted
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
@@ -44,7 +50,7 @@ def main() -> int:
     names, machines = Names(), machine_names(arguments.machines)
     with own_server() as (url, wire):
         publish(wire, names, [window_table(machines, at=time.time() + 600)])
-        print(f"reserve, 250 a script: {reserve_us(Ledger(wire, names), machines):.0f} us an instance")
+        print_script_costs(wire, Ledger(wire, names), machines)
         for filled in (0, arguments.instances):
             fill(Ledger(wire, names), machines, filled)
             started = time.perf_counter()
@@ -82,29 +88,58 @@ def rank_beside_check_ms(client: Client) -> list[float]:
     return sorted(found)
 
 
-def reserve_us(ledger: Ledger, machines: list[str], scripts: int = 40, step: int = 250) -> float:
-    """Return the median time of an instance in microseconds, reserved by scripts of so many."""
-    limits = [Limit(total("cpu"), 1e3, "cpu too full"), Limit(total("memory"), 1e13, "memory too full")]
-    times = []
-    for script in range(scripts):
-        wanted = [
-            Wanted(
-                Instance(
-                    id=f"r{script}-{n}", machine="", state="reserved", amounts=amounts(0.05, 1e8), request="q",
-                    cluster=f"c{n % 50}", role="replica", labels={"app": "a"},
-                ),
-                600.0,
-                [Candidate(machines[(script * step + n) % len(machines)], -1, limits)],
-            )
-            for n in range(step)
-        ]  # fmt: skip
-        started = time.perf_counter()
-        ledger.reserve(wanted)
-        times.append((time.perf_counter() - started) / step)
-    for script in range(scripts):
-        for n in range(step):
-            ledger.release(f"r{script}-{n}")
-    return float(np.median(times) * 1e6)
+BARE = """for i = 1, ARGV[1] do
+  redis.call('HGET', KEYS[1], i) redis.call('HSET', KEYS[1], i, ARGV[2]) redis.call('ZADD', KEYS[2], 1, i)
+end"""
+LIMITS = [Limit(total("cpu"), 1e3, "cpu too full"), Limit(total("memory"), 1e13, "memory too full")]
+KINDS = {"identical, 16 a machine": (True, 16), "identical, one a machine": (True, 1), "all different": (False, 1)}
+SIZES = (1, 10, 64, 250, 1000)
+_numbers = count()
+
+
+def print_script_costs(wire: Wire, ledger: Ledger, machines: list[str], calls: int = 8) -> None:
+    """Print what an instance costs by the kind and size of its batch, server and caller, in microseconds."""
+    wire.one("CONFIG", "RESETSTAT")
+    bare = min(script_us(wire, lambda: wire.one("EVAL", BARE, 2, "h", "z", 1000, "x" * 300)) for _ in range(calls))
+    print(f"HGET, HSET and ZADD in Lua: {bare / 1000:.1f} us")
+    for kind, (alike, each) in KINDS.items():
+        told = []
+        for size in SIZES:
+            script, caller = [], []
+            for _ in range(max(calls, 100 // size)):
+                given = batch(machines, size, alike, each)
+                started = time.process_time()
+                script.append(script_us(wire, lambda given=given: ledger.reserve(given)))  # type: ignore[misc]
+                caller.append(1e6 * (time.process_time() - started))
+                for one in given:
+                    ledger.release(one.own[0])
+            told.append(f"{size}: {min(script) / size:.1f} + {min(caller) / size:.1f}")
+        print(f"reserve script + caller, us an instance, {kind}: {', '.join(told)}")
+
+
+def script_us(wire: Wire, call: Callable[[], object]) -> float:
+    """Return how long the scripts took that a call runs."""
+    wire.one("CONFIG", "RESETSTAT")
+    call()
+    found = wire.one("INFO", "commandstats").decode().splitlines()
+    return sum(float(line.partition("usec=")[2].partition(",")[0]) for line in found if line.startswith("cmdstat_eval"))
+
+
+def batch(machines: list[str], size: int, alike: bool, each: int) -> list[Wanted]:
+    """Return so many instances to reserve, some on each machine; alike ones share what they can, as a scorer's do."""
+    start, call = next(_numbers), Call(f"query-{next(_numbers)}", time.time() + 60)
+    one = Instance(
+        id="", machine="", state="reserved", amounts=amounts(0.05, 1e8), cluster="shop", role="replica",
+        labels={"app": "a"},
+    )  # fmt: skip
+    where = {machine: [Candidate(machine, -1, LIMITS)] for machine in machines}
+    found = []
+    for number in range(size):
+        machine = machines[(start + number // each) % len(machines)]
+        if not alike:
+            one = copy_with(one, amounts=amounts(0.05 + number / 1e3, 1e8), labels={"app": f"a{number}"})
+        found.append(Wanted(one, 600.0, where[machine], call, f"r{next(_numbers)}", "digest"))
+    return found
 
 
 def amounts(cpu: float, memory: float) -> tuple[float, ...]:
