@@ -1,12 +1,11 @@
-"""Batches of this commit beside another one, in interleaved pairs, and how long others wait meanwhile.
+"""Batches of this commit beside another one, in interleaved pairs.
 
     git worktree add --detach /tmp/other COMMIT
     python -m tests.bench.bench_batches /tmp/other [--pairs 6] [--kinds identical,sizes,different]
 
 Each commit has a server and a scorer of its own, on the same fleet; this process asks both. Prints the median of each
 figure, and in brackets the median over the pairs of its ratio to the other commit: instances a second; processor time
-of scorer and server and time of the reserve script, in us an instance. Then calls of `health` by a second client while
-one batch of 10,000 runs: p50, p99 and the longest, in ms.
+of scorer and server and time of the reserve script, in us an instance. `bench_beside` prints how long others wait.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import argparse
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,7 +32,7 @@ from tests.bench.servers import machine_names
 from tests.conftest import free_port, start_valkey, stop
 from tests.window_tables import publish, window_table
 
-MACHINES, INSTANCES, LONG = 5_000, 1_000, 10_000
+MACHINES, INSTANCES = 5_000, 1_000
 _numbers = count()
 
 Params = dict[str, Any]
@@ -72,20 +70,6 @@ class Side:
             if line.startswith("cmdstat_evalsha:"):
                 found["script"] = float(line.partition("usec=")[2].partition(",")[0]) / instances
         return found
-
-    def wait_beside(self) -> list[float]:
-        """Return the times of calls while a long batch runs, in ms."""
-        long = threading.Thread(target=self.place, args=("identical", LONG))
-        times = []
-        with Client(self.url, timeout_s=30) as client:
-            client.health()
-            long.start()
-            while long.is_alive():
-                started = time.perf_counter()
-                client.health()
-                times.append(1e3 * (time.perf_counter() - started))
-                time.sleep(0.002)
-        return times
 
 
 @contextmanager
@@ -126,9 +110,6 @@ def main() -> int:
                 ratio = median(now[name] / before[name] for before, now in pairs)
                 told.append(f"{name} {median(now[name] for _, now in pairs):.1f} ({ratio:.2f})")
             print(f"{kind:10} {'  '.join(told)}", flush=True)
-        for name, one in (("other", other), ("this", this)):
-            p50, p99, most = np.percentile(one.wait_beside(), [50, 99, 100])
-            print(f"beside {LONG} instances, {name}: p50 {p50:.1f}, p99 {p99:.1f}, longest {most:.1f} ms", flush=True)
     return 0
 
 

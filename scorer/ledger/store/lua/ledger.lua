@@ -137,6 +137,16 @@ local due = tonumber(head[4] or '')
 local moved_on = false
 local rows, counts, clusters, changes, written, acts = {}, {}, {}, {}, {}, {}
 
+-- The values of some fields of a hash, in order; false for one that is not there. Faster than one by one.
+local function read_many(key, fields)
+  local values = {}
+  for first = 1, #fields, FIELDS_MAX do
+    local found = redis.call('HMGET', key, unpack(fields, first, math.min(first + FIELDS_MAX - 1, #fields)))
+    for position, value in ipairs(found) do values[first + position - 1] = value end
+  end
+  return values
+end
+
 -- What a machine holds; packed: its row in its text, false where it holds nothing; nil: as it is stored.
 local function row(machine, packed)
   local found = rows[machine]
@@ -154,15 +164,6 @@ local function row(machine, packed)
     rows[machine] = found
   end
   return found
-end
-
--- Read some rows together, which is faster than one by one.
-local function read_rows(machines)
-  for first = 1, #machines, FIELDS_MAX do
-    local last = math.min(first + FIELDS_MAX - 1, #machines)
-    local found = redis.call('HMGET', MACHINES, unpack(machines, first, last))
-    for position = first, last do row(machines[position], found[position - first + 1]) end
-  end
 end
 
 -- Note that the row of a machine is changed by this change.
@@ -541,13 +542,9 @@ end
 -- result as that, and is written at once: what a script plans and gives up later must not take it along.
 local function fetch(ids)
   local found = {}
-  for first = 1, #ids, FIELDS_MAX do
-    local last = math.min(first + FIELDS_MAX - 1, #ids)
-    local values = redis.call('HMGET', INSTANCES, unpack(ids, first, last))
-    for position = first, last do
-      local id, value = ids[position], values[position - first + 1]
-      if value then found[id] = found[id] or decode(value, id) end
-    end
+  for position, value in ipairs(read_many(INSTANCES, ids)) do
+    local id = ids[position]
+    if value then found[id] = found[id] or decode(value, id) end
   end
   for _, id in ipairs(ids) do
     local record = found[id]

@@ -29,19 +29,19 @@ local ids, kind_of, request_of, call_of, offered, kinds, requests, calls, measur
 local planned = fetch(ids)
 moved_on = tonumber(EXPECTED_CHANGE) >= 0 and tonumber(EXPECTED_CHANGE) ~= change
 
--- What each is remembered by, and the generation that its query acted on: read together for a run of one query.
+-- What each is remembered by, and the generation that its query acted on.
 local names, acted_on = {}, {}
-for number, id in ipairs(ids) do names[number] = SCRIPT .. ' ' .. id end
-for _, call in ipairs(calls) do call.late, call.done = is_late(call[DEADLINE]), {} end
-local first = 1
-while ids[first] do
-  local last, call = first, calls[call_of[first]]
-  while call_of[last + 1] == call_of[first] and last - first + 1 < FIELDS_MAX do last = last + 1 end
-  if call[QUERY] ~= '' then
-    local found = redis.call('HMGET', QUERIES .. ':' .. call[QUERY], unpack(names, first, last))
-    for number = first, last do acted_on[number] = found[number - first + 1] end
+for _, call in ipairs(calls) do call.late, call.done, call.names, call.numbers = is_late(call[DEADLINE]), {}, {}, {} end
+for number, id in ipairs(ids) do
+  local call = calls[call_of[number]]
+  names[number] = SCRIPT .. ' ' .. id
+  call.names[#call.names + 1], call.numbers[#call.numbers + 1] = names[number], number
+end
+for _, call in ipairs(calls) do
+  local asked = call[QUERY] ~= '' and call.names or {}
+  for position, generation in ipairs(read_many(QUERIES .. ':' .. call[QUERY], asked)) do
+    acted_on[call.numbers[position]] = generation
   end
-  first = last + 1
 end
 
 -- What the instances of a kind have in common.
@@ -55,12 +55,10 @@ for number, sent in ipairs(kinds) do
   kinds[number] = kind
 end
 local requested = {}
-for number, request in ipairs(requests) do
-  requested[number] = request ~= '' and ',"request":' .. cjson.encode(request) or ''
-end
+for number, digest in ipairs(requests) do requested[number] = digest ~= '' and ',"request":' .. cjson.encode(digest) or '' end
 
--- The machines that are tried first: their rows are read together.
-local machines, seen, alone = {}, {}, {}
+-- The machines that are tried first: their rows and counts are read together.
+local machines, fields, seen, alone = {}, {}, {}, {}
 for number, offer in ipairs(offered) do
   if type(offer) == 'number' then
     alone[offer] = alone[offer] or {offer}
@@ -71,9 +69,13 @@ for number, offer in ipairs(offered) do
   if machine and not seen[machine] then
     seen[machine] = true
     machines[#machines + 1] = machine
+    for _, what in ipairs(kinds[kind_of[number]].counts or {}) do fields[#fields + 1] = machine .. ' ' .. what end
   end
 end
-read_rows(machines)
+for position, packed in ipairs(read_many(MACHINES, machines)) do row(machines[position], packed) end
+for position, stored in ipairs(read_many(COUNTS, fields)) do
+  counts[fields[position]] = counts[fields[position]] or tonumber(stored or '0')
+end
 
 -- The numbers of the placed ones, in order, and the machine of each by number. An id that comes twice is known the second
 -- time: planned has the number of the first.
