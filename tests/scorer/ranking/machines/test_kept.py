@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from schemas.messages.operator import OperatorFacts
 from schemas.rpc.request import Request
 from schemas.tables.learned import Learned
+from schemas.tables.partition_windows import VERSION
 from schemas.tables.window_table import decode_table, encode_table
 from scorer.commands.shared.fleet_file import FleetState, read_fleet
 from scorer.ledger.record.instance import copy_with
@@ -311,11 +312,13 @@ LOADED = Profile(
 def after(offline: FleetState, changes: Mapping[str, Mapping[int, float]], **sources: Any) -> FleetState:
     """Return the fleet after a flush that changed cells, by column and row, and with other facts or rules."""
     before = offline.snapshot
-    (table,) = before.tables
+    table = before.columns.tables[0].whole()
     columns = {name: column.copy() for name, column in table.columns.items()}
+    columns.setdefault(VERSION, np.zeros(len(table.machines), "u4"))
     for name, cells in changes.items():
         for row, factor in cells.items():
             columns[name][..., row] *= factor
+    columns[VERSION][list({row for cells in changes.values() for row in cells})] += 1
     again = decode_table(encode_table(table.header, columns, table.names))
     sources = {"facts": before.sources.facts, "operator": before.sources.operator} | sources
     snapshot = build_snapshot([again], **sources, previous=before)
@@ -345,7 +348,7 @@ def test_what_is_kept_survives_a_flush(described: dict[str, Any], data: st.DataO
 
 
 def _survives(described: dict[str, Any], data: st.DataObject) -> None:
-    offline, kept, held_back, numbers = read_fleet(described), Kept(), [], iter(range(100))
+    offline, kept, held_back, numbers = after(read_fleet(described), {}), Kept(), [], iter(range(100))
     profile = data.draw(st.sampled_from([LOADED, *PROFILES.by_name.values()]))
     wanted = [request(**each) for each in data.draw(st.lists(asks, min_size=2, max_size=3))]
     for _ in range(data.draw(st.integers(2, 8))):
@@ -400,7 +403,7 @@ def ten() -> FleetState:
         machine(f"m{row}", 16, "64G", usage={"cpu": 3.0 + row, "memory": "20G", "nic": 1e6}) for row in range(10)
     ]
     instances = [{"id": "old", "machine": "m0", "cpu": 4, "memory": "8G", "placed_ago_s": 100}]
-    return fleet(*machines, instances=instances)
+    return after(fleet(*machines, instances=instances), {})
 
 
 def placed(offline: FleetState) -> FleetState:
