@@ -29,13 +29,26 @@ def own_server() -> Iterator[tuple[str, Wire]]:
 
 
 @contextmanager
-def own_scorer(url: str) -> Iterator[None]:
-    """Run a scorer on that server, as it is by default, until the block ends."""
-    scorer = subprocess.Popen([sys.executable, "-m", "scorer", "--redis-url", url, "--log-level", "warning"])
+def own_scorer(url: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a scorer on that server, as it is by default, that ends with the block."""
+    command = [sys.executable, "-m", "scorer", "--redis-url", url, "--log-level", "warning", *options]
+    scorer = subprocess.Popen(command)
     try:
-        yield
+        yield scorer
     finally:
         stop(scorer, wait_s=20)
+
+
+def server_process(wire: Wire) -> int:
+    """Return the process of the server."""
+    lines = wire.one("INFO", "server").decode().splitlines()
+    return int(next(line.partition(":")[2] for line in lines if line.startswith("process_id:")))
+
+
+def processor_us(process: int) -> float:
+    """Return the processor time of all threads of a process."""
+    tasks = Path(f"/proc/{process}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e3
 
 
 def machine_names(count: int) -> list[str]:

@@ -1,0 +1,200 @@
+"""A stream worker without Kafka: samples arrive at a pace, are folded, and are written as the worker writes them.
+
+`WindowWriter` is where windows are published: it folds by the product's `Partition` and writes by its `Store`, so that
+a checkout writes in its own format. Each machine begins with a full hour, filled as arrays, for making it by messages
+takes minutes. The slots of that hour are not written: only a worker that starts would read them.
+
+`fleet_writer` is the process: it waits for ``go``, publishes every machine once, then a tenth of the fleet a second,
+until ``pause``. So the data of a side that waits for its turn is fresh again when the turn begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any
+
+import msgspec
+import numpy as np
+from redis.asyncio import Redis
+
+from schemas.names import SLOT_S, Names
+from tests.bench.pairs import of_tree
+
+PARTITIONS = 8
+WINDOWS_S = (300, 900, 3600)
+INTERVAL_S = 10.0
+FLUSH_S = 0.05
+"""The worker's shortest time between two writes."""
+ZONES, RACKS, DISKS = 10, 50, ("ssd", "hdd")
+CPUS = (32.0, 64.0, 96.0)
+NIC = 1.25e9
+
+_messages = of_tree("schemas.messages.sample", "schemas.sample")
+_Arrived: Any = of_tree("streams.fold.arrivals", "streams.arrivals").Arrived
+_Partition: Any = of_tree("streams.state.partition", "streams.partition").Partition
+_Store: Any = of_tree("streams.worker.store", "streams.store").Store
+_Table: Any = of_tree("streams.fold.table", "streams.table").Table
+_Zone: Any = of_tree("streams.fold.peaks", "streams.peaks").Zone
+
+
+def labels_of(number: int) -> dict[str, str]:
+    """Return the labels of a machine."""
+    return {"zone": f"z{number % ZONES}", "rack": f"r{number % RACKS}", "disk": DISKS[number // ZONES % len(DISKS)]}
+
+
+class WindowWriter:
+    """The partitions of a fleet: samples arrive, and what changed is published."""
+
+    def __init__(self, machines: int, now: float) -> None:
+        rng = np.random.default_rng(1)
+        self._cpu = np.array(CPUS)[rng.integers(0, len(CPUS), machines)]
+        self._memory = self._cpu * rng.choice([4e9, 8e9], machines)
+        self._load = rng.beta(2, 4, machines)
+        self._dice = rng
+        self._seq = 0
+        self.partitions = [self._partition(number, machines, now) for number in range(PARTITIONS)]
+        self._next = 0
+        self._count = machines
+
+    def _partition(self, number: int, machines: int, now: float) -> Any:
+        rows = np.arange(number, machines, PARTITIONS)
+        partition = _Partition(number, _Table(WINDOWS_S, _Zone()))
+        names = [machine_name(row) for row in rows]
+        facts = [
+            _messages.MachineFacts(v=1, machine=name, boot=1, at=now, labels=labels_of(int(row)))
+            for row, name in zip(rows, names, strict=True)
+        ]
+        partition.topic_id, partition.next_offset = "bench", 1
+        ring, used = partition.ring, slice(0, len(rows))
+        ring.add(names)
+        capacity = np.stack([self._cpu[rows], self._memory[rows], np.full(len(rows), NIC)], axis=1)
+        known = capacity.shape[1]
+        mean = capacity * self._load[rows, None]
+        ring.head[used] = int(now // SLOT_S) - 2
+        ring.at[used] = (ring.head[used] + 1) * SLOT_S - 5.0
+        ring.boot[used] = 1
+        ring.capacity[used, :known] = capacity
+        ring.n[used, :known] = 10
+        ring.mean[used, :known] = mean[:, :, None]
+        ring.m2[used, :known] = (10 * (0.2 * mean) ** 2)[:, :, None]
+        ring.max[used, :known] = (1.3 * mean)[:, :, None]
+        ring.slot_boot[used] = 1
+        ring.minute[used, :known] = mean[:, :, None]
+        ring.peak_hour[used] = int(now // 3600)
+        ring.peak[used, :known] = (1.2 * mean)[:, :, None]
+        ring.first_minute[used] = int(now // 60) - 60
+        partition.fold([_Arrived(1 + n, _encode(each), now, None) for n, each in enumerate(facts)], now)
+        partition.next_offset += len(facts)
+        partition.forget_written()
+        partition.positions[:] = False
+        partition.hours.clear()
+        return partition
+
+    def arrive(self, count: int, now: float) -> None:
+        """Fold a sample of each of the next machines, and of the first ones after the last."""
+        arrived: list[list[Any]] = [[] for _ in self.partitions]
+        factors = self._dice.uniform(0.7, 1.3, count)
+        self._seq += 1
+        for number, factor in zip(range(self._next, self._next + count), factors, strict=True):
+            row = number % self._count
+            partition = self.partitions[row % PARTITIONS]
+            messages = arrived[row % PARTITIONS]
+            offset = partition.next_offset + len(messages)
+            messages.append(_Arrived(offset, _encode(self._sample(row, factor, now)), now, None))
+        self._next += count
+        for partition, messages in zip(self.partitions, arrived, strict=True):
+            partition.fold(messages, now)
+            partition.next_offset += len(messages)
+
+    def _sample(self, row: int, factor: float, now: float) -> Any:
+        load = float(min(0.95, self._load[row] * factor))
+        amounts = {"cpu": float(self._cpu[row]), "memory": float(self._memory[row]), "nic": NIC}
+        moments = {
+            name: _messages.Moments(10, load * of, 10 * (0.1 * load * of) ** 2, 1.2 * load * of, of)
+            for name, of in amounts.items()
+        }
+        return _messages.Sample(
+            v=1, machine=machine_name(row), boot=1, seq=self._seq, at=now, interval_s=INTERVAL_S, **moments
+        )
+
+    async def publish(self, store: Any) -> None:
+        """Write what changed, as the worker's flush does."""
+        await asyncio.gather(*(store.save(one, time.time()) for one in self.partitions if one.unwritten))
+
+
+def machine_name(row: int) -> str:
+    """Return the name of a machine."""
+    return f"machine-{row:06d}"
+
+
+def _encode(message: Any) -> bytes:
+    return msgspec.json.encode(message)
+
+
+def open_store(url: str) -> tuple[Any, Any]:
+    """Return a connection and the worker's store on it."""
+    redis = Redis.from_url(url)
+    return redis, _Store(redis, Names())
+
+
+async def begin(redis: Any, store: Any, machines: int) -> WindowWriter:
+    """Return the writer of a fleet after its first write."""
+    writer = WindowWriter(machines, time.time())
+    await redis.set(Names().partitions, PARTITIONS)
+    await writer.publish(store)
+    return writer
+
+
+async def _write(url: str, machines: int, control: Connection) -> None:
+    redis, store = open_store(url)
+    async with redis:
+        writer = await begin(redis, store, machines)
+        control.send("ready")
+        while control.recv() == "go":
+            writer.arrive(machines, time.time())
+            await writer.publish(store)
+            control.send("fresh")
+            started, done, cpu_s, written = time.monotonic(), 0, time.process_time(), 0
+            while not control.poll():
+                await asyncio.sleep(FLUSH_S)
+                due = int((time.monotonic() - started) * machines / INTERVAL_S) - done
+                writer.arrive(due, time.time())
+                await writer.publish(store)
+                done, written = done + due, written + 1
+            control.recv()
+            elapsed_s = time.monotonic() - started
+            control.send({
+                "worker share": (time.process_time() - cpu_s) / elapsed_s,
+                "samples a second": done / elapsed_s,
+                "flushes a second": written / elapsed_s,
+            })  # fmt: skip
+
+
+def _run(url: str, machines: int, control: Connection) -> None:
+    asyncio.run(_write(url, machines, control))
+
+
+@contextmanager
+def fleet_writer(url: str, machines: int) -> Iterator[Callable[[str], Mapping[str, float]]]:
+    """Yield a function that tells the writer ``go`` or ``pause``, and returns what it said of its work."""
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.Process(target=_run, args=(url, machines, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    assert ours.recv() == "ready"
+
+    def tell(word: str) -> Mapping[str, float]:
+        ours.send(word)
+        said: Any = ours.recv()
+        return said if isinstance(said, dict) else {}
+
+    try:
+        yield tell
+    finally:
+        process.kill()
+        process.join()

@@ -1,0 +1,137 @@
+"""Two checkouts measured in turn: the process of each, the figures of each pair, the interval of their ratio.
+
+A side is a process whose product is that of its checkout, while ``tests.bench`` is of this one. So both are measured by
+the same code, and each writes, reads and serves in its own way. A side answers questions, one JSON line each. The sides
+are asked in turn, so that other work on the machine slows both; the first pair is not counted.
+
+The interval of a ratio is one of ranks: at least 95 % of such intervals hold the median, whatever the distribution is.
+Fewer than six pairs give less; then the interval is the whole range.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from types import ModuleType
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).resolve().parents[2]
+CONFIDENCE = 0.95
+Figures = dict[str, float]
+
+_START = """
+import sys, tests.bench
+tests.bench.__path__[:] = [sys.argv[1]]
+from tests.bench.pairs import answer_questions
+answer_questions(*sys.argv[2:])
+"""
+
+
+class Ratio(NamedTuple):
+    """The median of some ratios and its interval."""
+
+    middle: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.middle:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def ratio_of(ratios: Sequence[float]) -> Ratio:
+    """Return the median of the ratios of pairs and its interval of ranks.
+
+    >>> ratio_of([1.0, 3.0, 2.0])
+    Ratio(middle=2.0, low=1.0, high=3.0)
+    >>> ratio_of(range(1, 10))
+    Ratio(middle=5, low=2, high=8)
+    """
+    ordered, count = sorted(ratios), len(ratios)
+    left_out, beyond = 0, 0.5**count
+    while 2 * (beyond + math.comb(count, left_out + 1) * 0.5**count) <= 1 - CONFIDENCE:
+        left_out += 1
+        beyond += math.comb(count, left_out) * 0.5**count
+    return Ratio(median(ordered), ordered[left_out], ordered[count - 1 - left_out])
+
+
+def of_tree(*names: str) -> ModuleType:
+    """Return the first of these modules that the checkout has: modules were moved between releases."""
+    for name in names[:-1]:
+        try:
+            return import_module(name)
+        except ModuleNotFoundError:
+            continue
+    return import_module(names[-1])
+
+
+class Side:
+    """The process of one checkout, which makes a measurer and asks it.
+
+    ``maker``: ``module:function`` of ``tests.bench``; the function is a context manager that yields a callable of the
+    questions' keywords.
+    """
+
+    def __init__(self, tree: Path, maker: str, **made_with: Any) -> None:
+        self.tree = tree
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START, str(Path(__file__).parent), maker, json.dumps(made_with)],
+            cwd=tree,
+            env={**os.environ, "PYTHONPATH": str(tree)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, **question: Any) -> Figures:
+        """Return the figures that the side measured."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.tree}: ended with {self._process.wait()}")
+        figures: Figures = json.loads(line)
+        return figures
+
+    def close(self) -> None:
+        """End the process and all that it started."""
+        self._process.communicate()
+
+
+def answer_questions(maker: str, made_with: str) -> None:
+    """Measure what is asked on standard input; what is printed meanwhile goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    module, _, function = maker.partition(":")
+    make: Callable[..., Any] = getattr(import_module(module), function)
+    with make(**json.loads(made_with)) as measure:
+        for line in sys.stdin:
+            print(json.dumps(measure(**json.loads(line))), file=answers)
+
+
+def in_pairs(
+    other: Side, this: Side, questions: Sequence[dict[str, Any]], pairs: int
+) -> list[list[tuple[Figures, Figures]]]:
+    """Return for each question the figures of both sides in each pair; in every pair all questions are asked."""
+    found: list[list[tuple[Figures, Figures]]] = [[] for _ in questions]
+    for turn in range(pairs + 1):
+        for position, question in enumerate(questions):
+            sides = (other, this) if turn % 2 else (this, other)
+            figures = {side: side.ask(**question) for side in sides}
+            if turn:
+                found[position].append((figures[other], figures[this]))
+    return found
+
+
+def ratio_between(pairs: Sequence[tuple[Figures, Figures]], name: str) -> Ratio | None:
+    """Return the ratio of a figure of this checkout to the other's; None where not all have it."""
+    known = [(before[name], now[name]) for before, now in pairs if before.get(name) and name in now]
+    return ratio_of([now / before for before, now in known]) if known and len(known) == len(pairs) else None
