@@ -2,6 +2,7 @@
 
     git worktree add --detach /tmp/other COMMIT
     python -m tests.bench.bench_mixed /tmp/other [--pairs 6] [--machines 5000 50000] [--seconds 4]
+    python -m tests.bench.bench_mixed /tmp/other --in-process
 
 Each checkout has a Valkey, a scorer with the default profile and a process that writes windows as its worker does; a
 tenth of the machines send a sample each second. Eight clients place (`tests.bench.mixed_requests` has the kinds of
@@ -11,32 +12,43 @@ the turn. Beside them a bare echo over two lists of the same server is asked eve
 Prints for each fleet and kind this checkout's medians and, in brackets, the ratio to the other one with its interval
 (`tests.bench.pairs`); then the ratios between kinds, by pairs of the same turn, and between fleets. Times are in us;
 ``scorer`` and ``server`` are processor time a placement, with all that the process does meanwhile.
+
+``--in-process`` tells within half a minute whether a change helps. One process has the parts of a scorer, asks its
+service one placement after the other, and has it read windows after every 20th; ``decision`` and ``flush`` are
+processor time of that process alone, without the loop, its threads and the clients.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import itertools
 import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from schemas.names import Names
+from schemas.process.settings import load_settings
 from scorer.client import Client, WindwardError
+from scorer.settings import ScorerSettings
 from scorer.wire import Wire
-from tests.bench.fleet_writer import fleet_writer
+from tests.bench.fleet_writer import FLUSH_S, INTERVAL_S, begin, fleet_writer, open_store
 from tests.bench.mixed_requests import KINDS, Requests
-from tests.bench.pairs import HERE, Figures, Side, in_pairs, ratio_between, ratio_of
+from tests.bench.pairs import HERE, Figures, Side, in_pairs, of_tree, ratio_between, ratio_of
 from tests.bench.servers import own_scorer, own_server, processor_us, server_process
 
 CLIENTS = 8
+FLUSH_EVERY = 20
+"""In one process windows are read after so many decisions."""
 LIFE_EVERY = 10
 STEP_EVERY = 2
 """After every second placement an instance in its life takes its next step."""
@@ -44,7 +56,9 @@ ECHO_EVERY_S = 0.01
 WARM_S = 1.0
 BEFORE = 10_000
 """Instances that are in the ledger throughout."""
-SHOWN = ("placements/s", "p50", "p99", "echo p50", "echo p99", "p99 / echo", "scorer", "server", "worker share")
+Query: Any = of_tree("schemas.rpc.envelope", "schemas.rpc").Query
+load_profiles: Any = of_tree("scorer.ranking.profiles.catalogue", "scorer.ranking.catalogue").load_profiles
+_encode = msgspec.json.Encoder().encode
 
 
 def life(client: Client, name: str, requests: Requests) -> Iterator[None]:
@@ -73,7 +87,8 @@ def place_until(url: str, name: str, kind: str, begin: float, seconds: float, to
                 break
             instance = f"{name}-{number}"
             try:
-                found = client.place(id=instance, top=1, ttl_s=seconds + WARM_S + 2.0, **requests.draw())
+                ttl_s = begin + seconds + 1.0 - started  # it does not expire in this turn
+                found = client.place(id=instance, top=1, ttl_s=ttl_s, **requests.draw())
                 if started >= begin:
                     times.append(time.monotonic() - started)
                     failed += found["machine"] is None
@@ -167,6 +182,49 @@ class MixedLoad:
             time.sleep(0.1)
 
 
+class DecisionsAlone:
+    """Measures decisions by the parts of a scorer in this process."""
+
+    def __init__(self, url: str, machines: int) -> None:
+        settings = load_settings(ScorerSettings, "scorer", ["--redis-url", url], {})
+        self._parts = import_module("scorer.__main__").build(settings, load_profiles())
+        self._service = self._parts.rpc._service
+        self._loop = asyncio.new_event_loop()
+        self._store = open_store(url)[1]
+        self._writer = self._loop.run_until_complete(begin(self._store._redis, self._store, machines))
+        self._arriving = round(machines / INTERVAL_S * FLUSH_S)
+        self._turns = 0
+
+    def __call__(self, kind: str, decisions: int) -> Figures:
+        """Return the figures of so many decisions, and of the flushes between them."""
+        self._turns += 1
+        requests, flush_s, decision_s = Requests(kind, self._turns), [], []
+        for number in range(decisions):
+            if number % FLUSH_EVERY == 0:
+                self._writer.arrive(self._arriving, time.time())
+                self._loop.run_until_complete(self._writer.publish(self._store))
+                started = time.process_time()
+                self._parts.refresher.look()
+                flush_s.append(time.process_time() - started)
+            params = requests.draw() | {"id": f"{self._turns}-{number}", "ttl_s": 1.0, "top": 1}
+            query = Query(v=1, id=f"q{self._turns}-{number}", method="place", params=msgspec.Raw(_encode(params)))
+            started = time.process_time()
+            self._service.accept(self._parts.wire.ask(self._service.reads()))
+            self._service.taken([query])
+            for _ in self._service.steps(query):
+                pass
+            decision_s.append(time.process_time() - started)
+        decision, flush = 1e6 * fmean(decision_s), 1e6 * fmean(flush_s)
+        return {"decision": decision, "flush": flush, "both": decision + flush / FLUSH_EVERY}
+
+
+@contextmanager
+def decisions_alone(machines: int) -> Iterator[DecisionsAlone]:
+    """Yield them on a server of their own."""
+    with own_server() as (url, _):
+        yield DecisionsAlone(url, machines)
+
+
 @contextmanager
 def mixed_load(machines: int) -> Iterator[MixedLoad]:
     """Yield the load on a server, a scorer and a writer of their own."""
@@ -182,11 +240,11 @@ def mixed_load(machines: int) -> Iterator[MixedLoad]:
 def told(pairs: Sequence[tuple[Figures, Figures]]) -> str:
     """Return the figures of one kind of load in a line."""
     words = []
-    for name in SHOWN:
+    for name in pairs[0][1]:
         value, ratio = median(now[name] for _, now in pairs), ratio_between(pairs, name)
-        digits = 2 if value < 10 else 0
-        words.append(f"{name} {value:.{digits}f} ({ratio})")
-    failed = sum(now["failed"] + before["failed"] for before, now in pairs)
+        if ratio is not None:
+            words.append(f"{name} {value:.{2 if value < 10 else 0}f} ({ratio})")
+    failed = sum(side.get("failed", 0.0) for pair in pairs for side in pair)
     return "  ".join(words) + (f"  failed {failed:.0f}" if failed else "")
 
 
@@ -197,36 +255,38 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--machines", type=int, nargs="+", default=[5_000, 50_000])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--seconds", type=float, default=4.0, help="measured of each turn")
+    parser.add_argument("--in-process", action="store_true", help="decisions alone, by processor time")
+    parser.add_argument("--decisions", type=int, default=200, help="of a turn in one process")
     given = parser.parse_args()
-    rates: dict[tuple[int, str], list[tuple[float, float]]] = {}
+    maker, amount, compared = "mixed_load", {"seconds": given.seconds}, "placements/s"
+    if given.in_process:
+        maker, amount, compared = "decisions_alone", {"decisions": given.decisions}, "both"
+    of_kinds: dict[tuple[int, str], list[tuple[float, float]]] = {}
     for machines in given.machines:
-        other, this = (
-            Side(tree, "tests.bench.bench_mixed:mixed_load", machines=machines)
-            for tree in (given.other.resolve(), HERE)
-        )
-        questions = [{"kind": kind, "seconds": given.seconds} for kind in given.kinds]
-        found = in_pairs(other, this, questions, given.pairs)
+        trees = (given.other.resolve(), HERE)
+        other, this = (Side(tree, f"tests.bench.bench_mixed:{maker}", machines=machines) for tree in trees)
+        found = in_pairs(other, this, [{"kind": kind, **amount} for kind in given.kinds], given.pairs)
         other.close()
         this.close()
         for kind, pairs in zip(given.kinds, found, strict=True):
             print(f"{machines} machines, {kind}: {told(pairs)}", flush=True)
-            rates[machines, kind] = [(before["placements/s"], now["placements/s"]) for before, now in pairs]
-    tell_ratios(rates)
+            of_kinds[machines, kind] = [(before[compared], now[compared]) for before, now in pairs]
+    tell_ratios(of_kinds, compared)
     return 0
 
 
-def tell_ratios(rates: dict[tuple[int, str], list[tuple[float, float]]]) -> None:
-    """Print how the rates of kinds and of fleets compare within each checkout."""
-    for (machines, kind), pairs in rates.items():
-        for what, base in (("one size", (machines, "one size")), ("the smallest fleet", (min(rates)[0], kind))):
-            if base == (machines, kind) or base not in rates:
+def tell_ratios(found: dict[tuple[int, str], list[tuple[float, float]]], compared: str) -> None:
+    """Print how a figure of the kinds and of the fleets compares within each checkout."""
+    for (machines, kind), pairs in found.items():
+        for what, base in (("one size", (machines, "one size")), ("the smallest fleet", (min(found)[0], kind))):
+            if base == (machines, kind) or base not in found:
                 continue
-            sides = [
-                ratio_of([mine[side] / theirs[side] for mine, theirs in zip(pairs, rates[base], strict=True)])
-                for side in (1, 0)
-            ]
-            print(f"{machines} machines, {kind}: rate to that of {what} {sides[0]}, other checkout {sides[1]}")
+            other, this = (
+                ratio_of([mine[side] / theirs[side] for mine, theirs in zip(pairs, found[base], strict=True)])
+                for side in (0, 1)
+            )
+            print(f"{machines} machines, {kind}: {compared} to that of {what} {this}, other checkout {other}")
 
 
 if __name__ == "__main__":
