@@ -1,94 +1,115 @@
-"""Batches of this commit beside another one, in interleaved pairs.
+"""Batches beside another checkout: instances a second, and how long other clients wait meanwhile.
 
     git worktree add --detach /tmp/other COMMIT
-    python -m tests.bench.bench_batches /tmp/other [--pairs 6] [--kinds identical,sizes,different]
+    python -m tests.bench.bench_batches /tmp/other [--pairs 6] [--machines 5000] [--count 1000] [--beside 10000]
 
-Each commit has a server and a scorer of its own, on the same fleet; this process asks both. Prints the median of each
-figure, and in brackets the median over the pairs of its ratio to the other commit: instances a second; processor time
-of scorer and server and time of the reserve script, in us an instance. `bench_beside` prints how long others wait.
+A batch is of identical instances, of 64 sizes, or of instances that are all different. Prints this checkout's medians
+and, in brackets, the ratio to the other one with its interval (`tests.bench.pairs`): instances a second; processor time
+of scorer and server an instance, us; for a batch of ``--beside`` instances how long each placement of another client
+took, p50 and p99 in ms, which places one of the mixed load every 10 ms. No window is written meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
+import multiprocessing
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 
-from schemas.names import Names
 from scorer.client import Client
-from scorer.wire import Wire
-from tests.bench.bench_against import processor_us
-from tests.bench.servers import machine_names
-from tests.conftest import free_port, start_valkey, stop
-from tests.window_tables import publish, window_table
+from tests.bench.mixed_requests import ONE_SIZE, Requests
+from tests.bench.pairs import Figures, in_pairs, told, two_sides
+from tests.bench.rig import Rig, own_rig
 
-MACHINES, INSTANCES = 5_000, 1_000
-_numbers = count()
-
-Params = dict[str, Any]
-KINDS: dict[str, Callable[[int], Params]] = {
-    "identical": lambda n: {"cpu": 0.001, "memory": "1M", "count": n},
-    "sizes": lambda n: {"instances": [{"cpu": 0.001 + k % 64 / 1e3, "memory": f"{1 + k % 64}M"} for k in range(n)]},
-    "different": lambda n: {
-        "instances": [{"cpu": 0.001 + k / 1e5, "memory": f"{1 + k}M", "labels": {"app": f"a{k}"}} for k in range(n)]
-    },
-}
+KINDS = ("identical", "64 sizes", "all different")
+EVERY_S = 0.01
+TTL_S = 3_600.0
+TIMEOUT_S = 600.0
 
 
-class Side:
-    """A server and a scorer of one commit."""
+def batch(kind: str, name: str, count: int) -> dict[str, Any]:
+    """Return the parameters of a placement."""
+    if kind == "identical":
+        cpu, memory = ONE_SIZE
+        return {"id": name, "cpu": cpu, "memory": memory, "count": count, "ttl_s": TTL_S}
+    sizes = Requests("plain 64", count)
+    alike = [sizes.size() if kind == "64 sizes" else different(number) for number in range(count)]
+    return {"instances": [{"id": f"{name}-{n}", "ttl_s": TTL_S, **each} for n, each in enumerate(alike)]}
 
-    def __init__(self, url: str, wire: Wire, client: Client, processes: dict[str, int]) -> None:
-        self.url, self._wire, self._client, self._processes = url, wire, client, processes
 
-    def place(self, kind: str, instances: int) -> dict[str, float]:
-        """Place a batch; return its figures."""
-        loads = np.random.default_rng(1).beta(2, 4, MACHINES)
-        publish(self._wire, Names(), [window_table(machine_names(MACHINES), utilization=loads)])
-        time.sleep(0.2)
-        asked, name = KINDS[kind](instances), f"batch-{next(_numbers)}"
-        for number, one in enumerate(asked.get("instances", ())):
-            one["id"] = f"{name}-{number}"
-        self._wire.one("CONFIG", "RESETSTAT")
-        before = {name: processor_us(process) for name, process in self._processes.items()}
+def different(number: int) -> dict[str, float]:
+    """Return amounts that no other number has."""
+    return {"cpu": 0.001 * (1 + number % 97), "memory": 1e6 + number}
+
+
+def place_batch(url: str, asked: dict[str, Any], told: multiprocessing.Queue[Any]) -> None:
+    """Place a batch; tell the names of its instances, and how long it took."""
+    with Client(url, timeout_s=TIMEOUT_S) as client:
+        client.health()
+        told.put("begins")
         started = time.perf_counter()
-        answer = self._client.place(**asked, **({} if "instances" in asked else {"id": name}), top=1)
-        found = {"a second": instances / (time.perf_counter() - started)}
-        assert len(answer["placed"]) == instances
-        found |= {name: (processor_us(process) - before[name]) / instances for name, process in self._processes.items()}
-        for line in self._wire.one("INFO", "commandstats").decode().splitlines():
-            if line.startswith("cmdstat_evalsha:"):
-                found["script"] = float(line.partition("usec=")[2].partition(",")[0]) / instances
-        return found
+        answer = client.call("place", asked)
+        told.put((time.perf_counter() - started, [one["id"] for one in answer["placed"]]))
+
+
+class Batches:
+    """Measures batches on one scorer."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self._turns = 0
+
+    def __call__(self, kind: str, count: int, beside: bool = False) -> Figures:
+        """Return the figures of a batch; ``beside``: of another client meanwhile."""
+        self._turns += 1
+        rig = self._rig
+        told: multiprocessing.Queue[Any] = multiprocessing.Queue()
+        rig.refresh()
+        asked = batch(kind, f"batch-{self._turns}", count)
+        process = multiprocessing.Process(target=place_batch, args=(rig.url, asked, told), daemon=True)
+        process.start()
+        assert told.get() == "begins"
+        before = rig.processors()
+        waits, others = self._place_beside(told) if beside else (np.array([]), [])
+        elapsed_s, placed = told.get()
+        after = rig.processors()
+        process.join()
+        assert len(placed) == count, f"{kind}: {len(placed)} of {count} were placed"
+        rig.release(placed + others)
+        if beside:
+            p50, p99 = np.percentile(waits, [50, 99])
+            return {"wait p50": p50, "wait p99": p99, "longest": waits.max(), "instances/s": count / elapsed_s}
+        return {
+            "instances/s": count / elapsed_s,
+            **{name: (after[name] - before[name]) / count for name in before},
+        }
+
+    def _place_beside(self, told: multiprocessing.Queue[Any]) -> tuple[np.ndarray, list[str]]:
+        """Place one by one until the batch has ended; return how long each took, ms, and the names."""
+        times, placed = [], []
+        requests = Requests("mixed", self._turns)
+        with Client(self._rig.url, timeout_s=60) as client:
+            while told.empty() or not times:
+                started = time.perf_counter()
+                name = f"beside-{self._turns}-{len(times)}"
+                if client.place(id=name, top=1, ttl_s=TTL_S, **requests.draw())["machine"] is not None:
+                    placed.append(name)
+                times.append(1e3 * (time.perf_counter() - started))
+                time.sleep(EVERY_S)
+        return np.array(times), placed
 
 
 @contextmanager
-def side(folder: Path) -> Iterator[Side]:
-    """Run a server and the scorer of a source tree."""
-    port = free_port()
-    with tempfile.TemporaryDirectory() as directory:
-        server, url = start_valkey(port, Path(directory)), f"redis://127.0.0.1:{port}/0"
-        command = [sys.executable, "-m", "scorer", "--redis-url", url, "--log-level", "warning"]
-        scorer = subprocess.Popen(command, cwd=folder, env={"PYTHONPATH": str(folder)})
-        wire = Wire({"url": url})
-        try:
-            with Client(url, timeout_s=120) as client:
-                client.health()
-                yield Side(url, wire, client, {"scorer": scorer.pid, "server": server.pid})
-        finally:
-            wire.close()
-            stop(scorer, wait_s=20)
-            stop(server)
+def batches(machines: int) -> Iterator[Batches]:
+    """Yield them on a scorer of their own."""
+    with own_rig(machines) as rig:
+        yield Batches(rig)
 
 
 def main() -> int:
@@ -96,20 +117,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", type=Path, help="a source tree of the other commit")
     parser.add_argument("--pairs", type=int, default=6)
-    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--machines", type=int, default=5_000)
+    parser.add_argument("--count", type=int, default=1_000)
+    parser.add_argument("--beside", type=int, default=10_000, help="instances of the batch beside others; 0: none")
     given = parser.parse_args()
-    with side(given.other.resolve()) as other, side(Path(__file__).resolve().parents[2]) as this:
-        for kind in given.kinds.split(","):
-            pairs = []
-            for turn in range(given.pairs + 1):  # the first is not counted
-                order = (other, this) if turn % 2 else (this, other)
-                found = {one: one.place(kind, INSTANCES) for one in order}
-                pairs += [(found[other], found[this])] * (turn > 0)
-            told = []
-            for name in pairs[0][0]:
-                ratio = median(now[name] / before[name] for before, now in pairs)
-                told.append(f"{name} {median(now[name] for _, now in pairs):.1f} ({ratio:.2f})")
-            print(f"{kind:10} {'  '.join(told)}", flush=True)
+    questions: list[dict[str, Any]] = [{"kind": kind, "count": given.count} for kind in KINDS]
+    if given.beside:
+        questions += [{"kind": kind, "count": given.beside, "beside": True} for kind in KINDS]
+    with two_sides(given.other, "tests.bench.bench_batches:batches", machines=given.machines) as sides:
+        found = in_pairs(*sides, questions, given.pairs)
+    for question, pairs in zip(questions, found, strict=True):
+        print(f"{question['count']} {question['kind']}: {told(pairs)}", flush=True)
     return 0
 
 

@@ -26,25 +26,25 @@ import itertools
 import multiprocessing
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from schemas.names import Names
 from schemas.process.settings import load_settings
 from scorer.client import Client, WindwardError
 from scorer.settings import ScorerSettings
 from scorer.wire import Wire
-from tests.bench.fleet_writer import FLUSH_S, INTERVAL_S, begin, fleet_writer, open_store
+from tests.bench.fleet_writer import FLUSH_S, INTERVAL_S, begin, open_store
 from tests.bench.mixed_requests import KINDS, Requests
-from tests.bench.pairs import HERE, Figures, Side, in_pairs, of_tree, ratio_between, ratio_of
-from tests.bench.servers import own_scorer, own_server, processor_us, server_process
+from tests.bench.pairs import Figures, in_pairs, of_tree, ratio_of, told, two_sides
+from tests.bench.rig import Rig, own_rig
+from tests.bench.servers import own_server
 
 CLIENTS = 8
 FLUSH_EVERY = 20
@@ -54,8 +54,6 @@ STEP_EVERY = 2
 """After every second placement an instance in its life takes its next step."""
 ECHO_EVERY_S = 0.01
 WARM_S = 1.0
-BEFORE = 10_000
-"""Instances that are in the ledger throughout."""
 Query: Any = of_tree("schemas.rpc.envelope", "schemas.rpc").Query
 load_profiles: Any = of_tree("scorer.ranking.profiles.catalogue", "scorer.ranking.catalogue").load_profiles
 _encode = msgspec.json.Encoder().encode
@@ -114,41 +112,49 @@ def echo_server(url: str) -> None:
             wire.post([("LPUSH", "echo:reply", got[1])])
 
 
-class MixedLoad:
-    """Measures turns of the load on one server."""
+@contextmanager
+def echo_on(url: str) -> Iterator[None]:
+    """Run an echo on that server until the block ends."""
+    echo = multiprocessing.Process(target=echo_server, args=(url,), daemon=True)
+    echo.start()
+    try:
+        yield
+    finally:
+        echo.kill()
+        echo.join()
 
-    def __init__(self, url: str, wire: Wire, server: int, scorer: int, tell: Callable[[str], Any]) -> None:
-        self._url, self._wire, self._server, self._scorer, self._tell = url, wire, server, scorer, tell
+
+class MixedLoad:
+    """Measures turns of the load on one scorer."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
         self._turns = 0
-        with Client(url, timeout_s=60) as client:
-            client.health()
-            for number in range(BEFORE // 1_000):
-                placed = client.place(id=f"before-{number}", cpu=0.1, memory="100M", count=1_000, ttl_s=86_400)
-                assert len(placed["placed"]) == 1_000, placed["reason"]
 
     def __call__(self, kind: str, seconds: float) -> Figures:
         """Return the figures of one turn."""
         self._turns += 1
-        self._tell("go")
+        rig = self._rig
+        rig.tell("go")
         told: multiprocessing.Queue[Any] = multiprocessing.Queue()
         begin = time.monotonic() + 0.3 + WARM_S
         clients = [
             multiprocessing.Process(
-                target=place_until, args=(self._url, f"{self._turns}-{n}", kind, begin, seconds, told), daemon=True
+                target=place_until, args=(rig.url, f"{self._turns}-{n}", kind, begin, seconds, told), daemon=True
             )
             for n in range(CLIENTS)
         ]
         for client in clients:
             client.start()
         time.sleep(max(0.0, begin - time.monotonic()))
-        before = self._processors()
+        before = rig.processors()
         echoes = self._echoes(begin + seconds)
-        after = self._processors()
+        after = rig.processors()
         answers = [told.get() for _ in clients]
         for client in clients:
             client.join()
-        said = self._tell("pause")
-        self._await_expiry()
+        said = rig.tell("pause")
+        rig.await_the_end()
         times = 1e6 * np.concatenate([each for each, _ in answers])
         (p50, p99), (echo_p50, echo_p99) = np.percentile(times, [50, 99]), np.percentile(echoes, [50, 99])
         return {
@@ -163,23 +169,21 @@ class MixedLoad:
             **said,
         }
 
-    def _processors(self) -> Figures:
-        return {"scorer": processor_us(self._scorer), "server": processor_us(self._server)}
-
     def _echoes(self, until: float) -> np.ndarray:
         """Ask the echo until then; return how long each answer took, us."""
         times = []
         while (started := time.monotonic()) < until:
-            self._wire.ask([("LPUSH", "echo:queries", b"x" * 200), ("BLPOP", "echo:reply", 5)], 5.0)
+            self._rig.wire.ask([("LPUSH", "echo:queries", b"x" * 200), ("BLPOP", "echo:reply", 5)], 5.0)
             times.append(1e6 * (time.monotonic() - started))
             time.sleep(ECHO_EVERY_S)
         return np.array(times)
 
-    def _await_expiry(self) -> None:
-        """Wait until only the instances of before are left."""
-        until = time.monotonic() + 60
-        while self._wire.one("HLEN", Names().ledger("instances")) > BEFORE and time.monotonic() < until:
-            time.sleep(0.1)
+
+@contextmanager
+def mixed_load(machines: int) -> Iterator[MixedLoad]:
+    """Yield the load on a server, a scorer and a writer of their own."""
+    with own_rig(machines) as rig, echo_on(rig.url):
+        yield MixedLoad(rig)
 
 
 class DecisionsAlone:
@@ -201,7 +205,7 @@ class DecisionsAlone:
         requests, flush_s, decision_s = Requests(kind, self._turns), [], []
         for number in range(decisions):
             if number % FLUSH_EVERY == 0:
-                self._writer.arrive(self._arriving, time.time())
+                self._writer.fold(self._writer.messages(self._arriving, time.time()))
                 self._loop.run_until_complete(self._writer.publish(self._store))
                 started = time.process_time()
                 self._parts.refresher.look()
@@ -225,29 +229,6 @@ def decisions_alone(machines: int) -> Iterator[DecisionsAlone]:
         yield DecisionsAlone(url, machines)
 
 
-@contextmanager
-def mixed_load(machines: int) -> Iterator[MixedLoad]:
-    """Yield the load on a server, a scorer and a writer of their own."""
-    with own_server() as (url, wire), fleet_writer(url, machines) as tell, own_scorer(url) as scorer:
-        echo = multiprocessing.Process(target=echo_server, args=(url,), daemon=True)
-        echo.start()
-        try:
-            yield MixedLoad(url, wire, server_process(wire), scorer.pid, tell)
-        finally:
-            echo.kill()
-
-
-def told(pairs: Sequence[tuple[Figures, Figures]]) -> str:
-    """Return the figures of one kind of load in a line."""
-    words = []
-    for name in pairs[0][1]:
-        value, ratio = median(now[name] for _, now in pairs), ratio_between(pairs, name)
-        if ratio is not None:
-            words.append(f"{name} {value:.{2 if value < 10 else 0}f} ({ratio})")
-    failed = sum(side.get("failed", 0.0) for pair in pairs for side in pair)
-    return "  ".join(words) + (f"  failed {failed:.0f}" if failed else "")
-
-
 def main() -> int:
     """Measure in pairs; print medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -264,11 +245,8 @@ def main() -> int:
         maker, amount, compared = "decisions_alone", {"decisions": given.decisions}, "both"
     of_kinds: dict[tuple[int, str], list[tuple[float, float]]] = {}
     for machines in given.machines:
-        trees = (given.other.resolve(), HERE)
-        other, this = (Side(tree, f"tests.bench.bench_mixed:{maker}", machines=machines) for tree in trees)
-        found = in_pairs(other, this, [{"kind": kind, **amount} for kind in given.kinds], given.pairs)
-        other.close()
-        this.close()
+        with two_sides(given.other, f"tests.bench.bench_mixed:{maker}", machines=machines) as sides:
+            found = in_pairs(*sides, [{"kind": kind, **amount} for kind in given.kinds], given.pairs)
         for kind, pairs in zip(given.kinds, found, strict=True):
             print(f"{machines} machines, {kind}: {told(pairs)}", flush=True)
             of_kinds[machines, kind] = [(before[compared], now[compared]) for before, now in pairs]

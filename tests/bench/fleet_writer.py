@@ -95,21 +95,24 @@ class WindowWriter:
         partition.hours.clear()
         return partition
 
-    def arrive(self, count: int, now: float) -> None:
-        """Fold a sample of each of the next machines, and of the first ones after the last."""
+    def messages(self, count: int, now: float) -> list[list[Any]]:
+        """Return by partition a sample of each of the next machines, and of the first ones after the last."""
         arrived: list[list[Any]] = [[] for _ in self.partitions]
         factors = self._dice.uniform(0.7, 1.3, count)
         self._seq += 1
         for number, factor in zip(range(self._next, self._next + count), factors, strict=True):
             row = number % self._count
-            partition = self.partitions[row % PARTITIONS]
-            messages = arrived[row % PARTITIONS]
-            offset = partition.next_offset + len(messages)
-            messages.append(_Arrived(offset, _encode(self._sample(row, factor, now)), now, None))
+            offset = self.partitions[row % PARTITIONS].next_offset + len(arrived[row % PARTITIONS])
+            arrived[row % PARTITIONS].append(_Arrived(offset, _encode(self._sample(row, factor, now)), now, None))
         self._next += count
+        return arrived
+
+    def fold(self, arrived: list[list[Any]]) -> None:
+        """Fold messages, by partition."""
         for partition, messages in zip(self.partitions, arrived, strict=True):
-            partition.fold(messages, now)
-            partition.next_offset += len(messages)
+            if messages:
+                partition.fold(messages, messages[-1].recorded_at)
+                partition.next_offset += len(messages)
 
     def _sample(self, row: int, factor: float, now: float) -> Any:
         load = float(min(0.95, self._load[row] * factor))
@@ -156,14 +159,14 @@ async def _write(url: str, machines: int, control: Connection) -> None:
         writer = await begin(redis, store, machines)
         control.send("ready")
         while control.recv() == "go":
-            writer.arrive(machines, time.time())
+            writer.fold(writer.messages(machines, time.time()))
             await writer.publish(store)
             control.send("fresh")
             started, done, cpu_s, written = time.monotonic(), 0, time.process_time(), 0
             while not control.poll():
                 await asyncio.sleep(FLUSH_S)
                 due = int((time.monotonic() - started) * machines / INTERVAL_S) - done
-                writer.arrive(due, time.time())
+                writer.fold(writer.messages(due, time.time()))
                 await writer.publish(store)
                 done, written = done + due, written + 1
             control.recv()

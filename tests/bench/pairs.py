@@ -15,7 +15,8 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -106,6 +107,14 @@ class Side:
         self._process.communicate()
 
 
+@contextmanager
+def two_sides(other: Path, maker: str, **made_with: Any) -> Iterator[tuple[Side, Side]]:
+    """Yield the side of another checkout and that of this one."""
+    with ExitStack() as stack:
+        sides = [stack.enter_context(closing(Side(tree, maker, **made_with))) for tree in (other.resolve(), HERE)]
+        yield sides[0], sides[1]
+
+
 def answer_questions(maker: str, made_with: str) -> None:
     """Measure what is asked on standard input; what is printed meanwhile goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
@@ -135,3 +144,14 @@ def ratio_between(pairs: Sequence[tuple[Figures, Figures]], name: str) -> Ratio 
     """Return the ratio of a figure of this checkout to the other's; None where not all have it."""
     known = [(before[name], now[name]) for before, now in pairs if before.get(name) and name in now]
     return ratio_of([now / before for before, now in known]) if known and len(known) == len(pairs) else None
+
+
+def told(pairs: Sequence[tuple[Figures, Figures]]) -> str:
+    """Return this checkout's medians in a line, with their ratios to the other's."""
+    words = []
+    for name in pairs[0][1]:
+        value, ratio = median(now[name] for _, now in pairs), ratio_between(pairs, name)
+        if ratio is not None:
+            words.append(f"{name} {value:.{2 if value < 10 else 0}f} ({ratio})")
+    failed = sum(side.get("failed", 0.0) for pair in pairs for side in pair)
+    return "  ".join(words) + (f"  failed {failed:.0f}" if failed else "")
