@@ -5,6 +5,7 @@
 #   make test-long    what takes longer: the two below
 #   make test-fuzz    properties, fuzzing and long runs with four times the work; LONG=2: much more, other examples each time
 #   make test-kafka   the recovery tests against three brokers of Apache Kafka (needs Java 17 and Maven)
+#   make bench-check TREE=/tmp/other   what is slower than in that checkout, beside it in pairs; ten minutes
 #   make docs         the documentation, as a site in build/site
 #   make packages     the wheels and the agent's .deb, each checked in an empty environment
 #   make generated    the files that are made from the code: schemas, the client's results, settings, dashboards
@@ -33,7 +34,7 @@ define INSTALL
 	esac; done; exit $$(cat $(VENV)/status)
 endef
 
-.PHONY: demo test test-again test-long test-fuzz test-kafka docs packages generated lint lock clean setup
+.PHONY: demo test test-again test-long test-fuzz test-kafka bench-check docs packages generated lint lock clean setup
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/for-tests
@@ -61,6 +62,10 @@ test-kafka: setup
 	WINDWARD_TEST_KAFKA=apache $(BIN)/python -m pytest -q -n 2 $(SPREAD) \
 		tests/integration/test_recovery.py tests/integration/test_stack_broker.py tests/integration/test_stack_broker_lost.py \
 		tests/integration/test_stack_up_apache.py tests/integration/test_kafka_users.py
+
+bench-check: setup
+	@test -d "$(TREE)" || { echo "usage: make bench-check TREE=a-checkout-of-another-commit" >&2; exit 2; }
+	@$(BIN)/python -m tests.bench.bench_against "$(TREE)"
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -190,6 +190,7 @@ class DecisionsAlone:
     """Measures decisions by the parts of a scorer in this process."""
 
     def __init__(self, url: str, machines: int) -> None:
+        self.url = url
         settings = load_settings(ScorerSettings, "scorer", ["--redis-url", url], {})
         self._parts = import_module("scorer.__main__").build(settings, load_profiles())
         self._service = self._parts.rpc._service
@@ -220,6 +221,16 @@ class DecisionsAlone:
             decision_s.append(time.process_time() - started)
         decision, flush = 1e6 * fmean(decision_s), 1e6 * fmean(flush_s)
         return {"decision": decision, "flush": flush, "both": decision + flush / FLUSH_EVERY}
+
+    def fold(self, samples: int) -> Figures:
+        """Return what a sample costs a worker, to fold and to write; so many come at once."""
+        arrived = self._writer.messages(samples, time.time())
+        started = time.process_time()
+        self._writer.fold(arrived)
+        folded = time.process_time()
+        self._loop.run_until_complete(self._writer.publish(self._store))
+        written = time.process_time()
+        return {"fold": 1e6 * (folded - started) / samples, "write": 1e6 * (written - folded) / samples}
 
 
 @contextmanager
