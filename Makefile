@@ -6,6 +6,7 @@
 #   make test-fuzz    properties, fuzzing and long runs with four times the work; LONG=2: much more, other examples each time
 #   make test-kafka   the recovery tests against three brokers of Apache Kafka (needs Java 17 and Maven)
 #   make bench-check TREE=/tmp/other   what is slower than in that checkout, beside it in pairs; ten minutes
+#   make growth       the figures and pictures of docs/growth.md, measured anew; half an hour on idle cores
 #   make docs         the documentation, as a site in build/site
 #   make packages     the wheels and the agent's .deb, each checked in an empty environment
 #   make generated    the files that are made from the code: schemas, the client's results, settings, dashboards
@@ -34,7 +35,7 @@ define INSTALL
 	esac; done; exit $$(cat $(VENV)/status)
 endef
 
-.PHONY: demo test test-again test-long test-fuzz test-kafka bench-check docs packages generated lint lock clean setup
+.PHONY: demo test test-again test-long test-fuzz test-kafka bench-check growth docs packages generated lint lock clean setup
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/for-tests
@@ -66,6 +67,9 @@ test-kafka: setup
 bench-check: setup
 	@test -d "$(TREE)" || { echo "usage: make bench-check TREE=a-checkout-of-another-commit" >&2; exit 2; }
 	@$(BIN)/python -m tests.bench.bench_against "$(TREE)"
+
+growth: setup
+	$(BIN)/python -m tests.bench.bench_growth
 
 lint: setup
 	$(BIN)/ruff format --check .

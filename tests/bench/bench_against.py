@@ -44,9 +44,7 @@ SLOWER = 1.05
 PAIRS_MIN = 6
 """With fewer the interval of a ratio has less than 95 % confidence, and nothing is judged."""
 RATES = ("placements/s", "instances/s")
-JUDGED = (
-    *RATES, "p50", "p99", "scorer", "server", "fold", "write", "flush", "decision", "seconds", "processor"
-)  # fmt: skip
+COSTS = ("p50", "p99", "scorer", "server", "fold", "write", "flush", "decision", "seconds", "processor")
 CALLS: dict[str, Callable[[Client], object]] = {
     "health": lambda client: client.health(),
     "rank": lambda client: client.rank(cpu=0.5, memory="1G"),
@@ -128,7 +126,7 @@ def hot_figures(machines: int) -> Iterator[HotFigures]:
 
 def slower(pairs: Sequence[tuple[Figures, Figures]]) -> Iterator[str]:
     """Name the figures that are slower, each with its ratio; none of too few pairs."""
-    for name in JUDGED if len(pairs) >= PAIRS_MIN else ():
+    for name in (*RATES, *COSTS) if len(pairs) >= PAIRS_MIN else ():
         ratio = ratio_between(pairs, name)
         if ratio is not None and (1 / ratio.high if name in RATES else ratio.low) > SLOWER:
             yield f"{name} {ratio}"

@@ -189,16 +189,16 @@ def mixed_load(machines: int) -> Iterator[MixedLoad]:
 class DecisionsAlone:
     """Measures decisions by the parts of a scorer in this process."""
 
-    def __init__(self, url: str, machines: int) -> None:
+    def __init__(self, url: str, machines: int, *, whole: bool = False) -> None:
         self.url = url
         settings = load_settings(ScorerSettings, "scorer", ["--redis-url", url], {})
         self._parts = import_module("scorer.__main__").build(settings, load_profiles())
         self._service = self._parts.rpc._service
         self._loop = asyncio.new_event_loop()
         self._store = open_store(url)[1]
-        self._writer = self._loop.run_until_complete(begin(self._store._redis, self._store, machines))
+        self._writer = self._loop.run_until_complete(begin(self._store._redis, self._store, machines, whole=whole))
         self._arriving = round(machines / INTERVAL_S * FLUSH_S)
-        self._turns = 0
+        self._turns = self._queries = 0
 
     def __call__(self, kind: str, decisions: int) -> Figures:
         """Return the figures of so many decisions, and of the flushes between them."""
@@ -212,15 +212,25 @@ class DecisionsAlone:
                 self._parts.refresher.look()
                 flush_s.append(time.process_time() - started)
             params = requests.draw() | {"id": f"{self._turns}-{number}", "ttl_s": 1.0, "top": 1}
-            query = Query(v=1, id=f"q{self._turns}-{number}", method="place", params=msgspec.Raw(_encode(params)))
-            started = time.process_time()
-            self._service.accept(self._parts.wire.ask(self._service.reads()))
-            self._service.taken([query])
-            for _ in self._service.steps(query):
-                pass
-            decision_s.append(time.process_time() - started)
+            decision_s.append(self.place_s(params))
         decision, flush = 1e6 * fmean(decision_s), 1e6 * fmean(flush_s)
         return {"decision": decision, "flush": flush, "both": decision + flush / FLUSH_EVERY}
+
+    def place_s(self, params: dict[str, Any]) -> float:
+        """Return the processor time of a placement."""
+        self._queries += 1
+        query = Query(v=1, id=f"q{self._queries}", method="place", params=msgspec.Raw(_encode(params)))
+        started = time.process_time()
+        self._service.accept(self._parts.wire.ask(self._service.reads()))
+        self._service.taken([query])
+        for _ in self._service.steps(query):
+            pass
+        return time.process_time() - started
+
+    @property
+    def snapshot(self) -> Any:
+        """The snapshot that decisions are made on."""
+        return self._parts.inputs.latest.snapshot
 
     def fold(self, samples: int) -> Figures:
         """Return what a sample costs a worker, to fold and to write; so many come at once."""
@@ -234,10 +244,10 @@ class DecisionsAlone:
 
 
 @contextmanager
-def decisions_alone(machines: int) -> Iterator[DecisionsAlone]:
+def decisions_alone(machines: int, *, whole: bool = False) -> Iterator[DecisionsAlone]:
     """Yield them on a server of their own."""
     with own_server() as (url, _):
-        yield DecisionsAlone(url, machines)
+        yield DecisionsAlone(url, machines, whole=whole)
 
 
 def main() -> int:

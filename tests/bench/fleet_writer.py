@@ -2,7 +2,7 @@
 
 `WindowWriter` is where windows are published: it folds by the product's `Partition` and writes by its `Store`, so that
 a checkout writes in its own format. Each machine begins with a full hour, filled as arrays, for making it by messages
-takes minutes. The slots of that hour are not written: only a worker that starts would read them.
+takes minutes. The slots of that hour are written only where the fleet is `whole`: only a worker that starts reads them.
 
 `fleet_writer` is the process: it waits for ``go``, publishes every machine once, then a tenth of the fleet a second,
 until ``pause``. So the data of a side that waits for its turn is fresh again when the turn begins.
@@ -32,7 +32,7 @@ FLUSH_S = 0.05
 """The worker's shortest time between two writes."""
 ZONES, RACKS, DISKS = 10, 50, ("ssd", "hdd")
 CPUS = (32.0, 64.0, 96.0)
-NIC = 1.25e9
+NIC, DISK = 1.25e9, 5e8
 
 _messages = of_tree("schemas.messages.sample", "schemas.sample")
 _Arrived: Any = of_tree("streams.fold.arrivals", "streams.arrivals").Arrived
@@ -50,19 +50,21 @@ def labels_of(number: int) -> dict[str, str]:
 class WindowWriter:
     """The partitions of a fleet: samples arrive, and what changed is published."""
 
-    def __init__(self, machines: int, now: float) -> None:
+    def __init__(self, machines: int, now: float, *, partitions: int = PARTITIONS, whole: bool = False) -> None:
         rng = np.random.default_rng(1)
         self._cpu = np.array(CPUS)[rng.integers(0, len(CPUS), machines)]
         self._memory = self._cpu * rng.choice([4e9, 8e9], machines)
         self._load = rng.beta(2, 4, machines)
         self._dice = rng
         self._seq = 0
-        self.partitions = [self._partition(number, machines, now) for number in range(PARTITIONS)]
         self._next = 0
         self._count = machines
+        self.partitions = [self._partition(np.arange(n, machines, partitions), n, now) for n in range(partitions)]
+        for partition in self.partitions if not whole else ():
+            partition.positions[:] = False
+            partition.hours.clear()
 
-    def _partition(self, number: int, machines: int, now: float) -> Any:
-        rows = np.arange(number, machines, PARTITIONS)
+    def _partition(self, rows: np.ndarray, number: int, now: float) -> Any:
         partition = _Partition(number, _Table(WINDOWS_S, _Zone()))
         names = [machine_name(row) for row in rows]
         facts = [
@@ -72,28 +74,29 @@ class WindowWriter:
         partition.topic_id, partition.next_offset = "bench", 1
         ring, used = partition.ring, slice(0, len(rows))
         ring.add(names)
-        capacity = np.stack([self._cpu[rows], self._memory[rows], np.full(len(rows), NIC)], axis=1)
-        known = capacity.shape[1]
+        capacity = np.stack([*(np.broadcast_to(one, len(rows)) for one in self._capacity(rows).values())], axis=1)
         mean = capacity * self._load[rows, None]
         ring.head[used] = int(now // SLOT_S) - 2
         ring.at[used] = (ring.head[used] + 1) * SLOT_S - 5.0
         ring.boot[used] = 1
-        ring.capacity[used, :known] = capacity
-        ring.n[used, :known] = 10
-        ring.mean[used, :known] = mean[:, :, None]
-        ring.m2[used, :known] = (10 * (0.2 * mean) ** 2)[:, :, None]
-        ring.max[used, :known] = (1.3 * mean)[:, :, None]
+        ring.capacity[used] = capacity
+        ring.n[used] = 10
+        ring.mean[used] = mean[:, :, None]
+        ring.m2[used] = (10 * (0.2 * mean) ** 2)[:, :, None]
+        ring.max[used] = (1.3 * mean)[:, :, None]
         ring.slot_boot[used] = 1
-        ring.minute[used, :known] = mean[:, :, None]
+        ring.minute[used] = mean[:, :, None]
         ring.peak_hour[used] = int(now // 3600)
-        ring.peak[used, :known] = (1.2 * mean)[:, :, None]
+        ring.peak[used] = (1.2 * mean)[:, :, None]
         ring.first_minute[used] = int(now // 60) - 60
         partition.fold([_Arrived(1 + n, _encode(each), now, None) for n, each in enumerate(facts)], now)
         partition.next_offset += len(facts)
         partition.forget_written()
-        partition.positions[:] = False
-        partition.hours.clear()
         return partition
+
+    def _capacity(self, rows: Any) -> dict[str, Any]:
+        """Return the capacity by resource, in the order of `schemas.resources`."""
+        return {"cpu": self._cpu[rows], "memory": self._memory[rows], "nic": NIC, "disk": DISK}
 
     def messages(self, count: int, now: float) -> list[list[Any]]:
         """Return by partition a sample of each of the next machines, and of the first ones after the last."""
@@ -102,8 +105,9 @@ class WindowWriter:
         self._seq += 1
         for number, factor in zip(range(self._next, self._next + count), factors, strict=True):
             row = number % self._count
-            offset = self.partitions[row % PARTITIONS].next_offset + len(arrived[row % PARTITIONS])
-            arrived[row % PARTITIONS].append(_Arrived(offset, _encode(self._sample(row, factor, now)), now, None))
+            number_of = row % len(self.partitions)
+            offset = self.partitions[number_of].next_offset + len(arrived[number_of])
+            arrived[number_of].append(_Arrived(offset, _encode(self._sample(row, factor, now)), now, None))
         self._next += count
         return arrived
 
@@ -116,10 +120,9 @@ class WindowWriter:
 
     def _sample(self, row: int, factor: float, now: float) -> Any:
         load = float(min(0.95, self._load[row] * factor))
-        amounts = {"cpu": float(self._cpu[row]), "memory": float(self._memory[row]), "nic": NIC}
         moments = {
             name: _messages.Moments(10, load * of, 10 * (0.1 * load * of) ** 2, 1.2 * load * of, of)
-            for name, of in amounts.items()
+            for name, of in ((name, float(of)) for name, of in self._capacity(row).items())
         }
         return _messages.Sample(
             v=1, machine=machine_name(row), boot=1, seq=self._seq, at=now, interval_s=INTERVAL_S, **moments
@@ -145,9 +148,9 @@ def open_store(url: str) -> tuple[Any, Any]:
     return redis, _Store(redis, Names())
 
 
-async def begin(redis: Any, store: Any, machines: int) -> WindowWriter:
+async def begin(redis: Any, store: Any, machines: int, *, whole: bool = False) -> WindowWriter:
     """Return the writer of a fleet after its first write."""
-    writer = WindowWriter(machines, time.time())
+    writer = WindowWriter(machines, time.time(), whole=whole)
     await redis.set(Names().partitions, PARTITIONS)
     await writer.publish(store)
     return writer
@@ -171,11 +174,12 @@ async def _write(url: str, machines: int, control: Connection) -> None:
                 done, written = done + due, written + 1
             control.recv()
             elapsed_s = time.monotonic() - started
-            control.send({
+            said = {
                 "worker share": (time.process_time() - cpu_s) / elapsed_s,
                 "samples a second": done / elapsed_s,
                 "flushes a second": written / elapsed_s,
-            })  # fmt: skip
+            }
+            control.send(said)
 
 
 def _run(url: str, machines: int, control: Connection) -> None:

@@ -31,7 +31,7 @@ from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.partition import Partition
 from streams.worker.store import Store
-from tests.bench.bench_windows import full_partition
+from tests.bench.fleet_writer import WindowWriter
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
 
@@ -99,7 +99,7 @@ def life(server: Server, **bounds: int) -> Iterator[tuple[str, float]]:
 
 def of_machine(server: Server) -> float:
     """Windows, slots, peaks and vitals of a machine with a full hour, and its facts."""
-    partition = full_partition(0, COUNT, time.time())
+    (partition,) = WindowWriter(COUNT, time.time(), partitions=1, whole=True).partitions
     facts = [
         MachineFacts(v=1, machine=name, boot=1, at=1.0, capacity={"cpu": 64.0, "memory": 256e9}, labels={"rack": "a"})
         for name in partition.ring.machines

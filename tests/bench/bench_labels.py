@@ -1,11 +1,9 @@
-"""What a client waits for `rank` while a long batch is placed, and while an agent changes its labels all the time.
+"""What a client waits for `rank` while an agent changes its labels all the time.
 
-    python -m tests.bench.bench_beside [--machines 5000] [--instances 10000] [--seconds 10]
+    python -m tests.bench.bench_labels [--machines 5000] [--seconds 10]
 
-One scorer, one client that ranks every 20 ms. In one run: alone, beside a batch of unlike instances (one query of
-another client, sent again under other ids until the time is over), alone again, and beside one machine whose label
-changes 20 times a second. Prints p50, p99 and the longest of each, the ledger's longest script beside the batch, and
-how long a batch took.
+One scorer, one client that ranks every 20 ms. In one run: alone; while the window table is written 20 times a second;
+while one machine's label changes with each of these writes, too. Prints p50, p99 and the longest of each.
 """
 
 from __future__ import annotations
@@ -39,22 +37,6 @@ def ranked_ms(client: Client, seconds: float) -> np.ndarray:
     return np.array(times)
 
 
-def place_batches(url: str, instances: int, ending: Event) -> None:
-    """Place one batch after the other; give each back, so that the machines do not fill up."""
-    with Client(url, timeout_s=600) as client:
-        for number in itertools.count():
-            asked = [
-                {"id": f"b{number}-{n}", "cpu": 0.001 * (1 + n % 97), "memory": 1_000_000 + n, "ttl_s": 5}
-                for n in range(instances)
-            ]
-            begin = time.perf_counter()
-            answer = client.call("place", {"instances": asked})
-            taken_s = time.perf_counter() - begin
-            print(f"  {len(answer['placed'])} unlike instances placed in {taken_s:.1f} s", flush=True)
-            if ending.is_set():
-                return
-
-
 def flip_labels(url: str, machines: list[str], ending: Event) -> None:
     """Change one machine's label, as an agent and the stream app would write it."""
     wire, names = Wire({"url": url}), Names()
@@ -83,26 +65,21 @@ def main() -> int:
     """Run all phases on a server and a scorer of their own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, default=5000)
-    parser.add_argument("--instances", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=10.0)
     arguments = parser.parse_args()
     names, machines = Names(), machine_names(arguments.machines)
     with own_server() as (url, wire):
         publish(wire, names, [window_table(machines, at=time.time() + 600)])
-        wire.ask([("CONFIG", "SET", "slowlog-log-slower-than", 1000), ("CONFIG", "SET", "slowlog-max-len", 10_000)])
         phases = {
-            "alone": (None, ()),
-            f"beside a batch of {arguments.instances} unlike instances": (place_batches, (url, arguments.instances)),
-            "alone again": (None, ()),
-            f"window table written {FLIPS_A_SECOND} times a second": (rewrite_tables, (url, machines)),
-            f"the same, and a label changed {FLIPS_A_SECOND} times a second": (flip_labels, (url, machines)),
+            "alone": None,
+            f"window table written {FLIPS_A_SECOND} times a second": rewrite_tables,
+            f"the same, and a label changed {FLIPS_A_SECOND} times a second": flip_labels,
         }
         with own_scorer(url), Client(url, timeout_s=60) as client:
             ranked_ms(client, 2.0)
-            for name, (load, given) in phases.items():
-                wire.one("SLOWLOG", "RESET")
+            for name, load in phases.items():
                 ending = multiprocessing.Event()
-                beside = multiprocessing.Process(target=load, args=(*given, ending)) if load else None
+                beside = multiprocessing.Process(target=load, args=(url, machines, ending)) if load else None
                 if beside is not None:
                     beside.start()
                     time.sleep(1.0)
@@ -110,9 +87,6 @@ def main() -> int:
                 ending.set()
                 if beside is not None:
                     beside.join()
-                slow = [entry[2] / 1e3 for entry in wire.one("SLOWLOG", "GET", -1) if entry[3][0][:4] == b"EVAL"]
-                if slow:
-                    print(f"  longest ledger script {max(slow):.1f} ms, {len(slow)} of 1 ms or more", flush=True)
     return 0
 
 
