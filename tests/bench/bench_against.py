@@ -125,7 +125,13 @@ def hot_figures(machines: int) -> Iterator[HotFigures]:
 
 
 def slower(pairs: Sequence[tuple[Figures, Figures]]) -> Iterator[str]:
-    """Name the figures that are slower, each with its ratio; none of too few pairs."""
+    """Name the figures that are slower, each with its ratio; none of too few pairs.
+
+    >>> list(slower([({"p50": 10.0, "p99": 10.0}, {"p50": 12.0, "p99": 10.4})] * 6))
+    ['p50 1.20 [1.20, 1.20]']
+    >>> list(slower([({"instances/s": 10.0, "scorer": 10.0}, {"instances/s": 9.0, "scorer": 8.0})] * 6))
+    ['instances/s 0.90 [0.90, 0.90]']
+    """
     for name in (*RATES, *COSTS) if len(pairs) >= PAIRS_MIN else ():
         ratio = ratio_between(pairs, name)
         if ratio is not None and (1 / ratio.high if name in RATES else ratio.low) > SLOWER:

@@ -114,7 +114,7 @@ def measure(machines: int, turns: int, probes: int) -> Figures:
     del worker
     with decisions_alone(machines, whole=True) as alone:
         with redis.Redis.from_url(alone.url) as client:
-            found["redis bytes"] = client.info("memory")["used_memory_dataset"] / machines
+            found["redis bytes"] = sum(client.memory_usage(key, samples=0) for key in client.scan_iter()) / machines
         found |= medians([alone("mixed", DECISIONS) for _ in range(turns + 1)][1:])
         found |= medians([alone.fold(SAMPLES) for _ in range(turns + 1)][1:])
         for kind in ("identical", "64 sizes", "all different"):
@@ -224,7 +224,7 @@ def draw(axes: Any, picture: Picture, sizes: dict[int, Figures]) -> None:
         axes.plot([*known], [*known.values()], style, marker="o", markersize=3, color=colour, label=line.heading)
     axes.set(xscale="log", yscale="log", xlabel="machines")
     axes.grid(visible=True)
-    axes.legend(frameon=False, fontsize=7)
+    axes.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def measured(sizes: dict[int, Figures], of_workers: dict[str, Figures], folder: Path) -> str:
