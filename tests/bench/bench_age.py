@@ -1,23 +1,27 @@
 """From the end of a sample's interval to its being visible in an answer, under a fleet's load.
 
-    python -m tests.bench.bench_age [--machines 5000] [--interval-s 10] [--probes 200]
+    python -m tests.bench.bench_age [--machines 5000] [--interval-s 10] [--probes 200] [--against TREE] [--pairs 2]
 
 A broker, a Valkey, one stream worker and one scorer run on this machine, with a fleet that publishes. Probe samples are
 published one after another, stamped with the moment they are sent, and the scorer is asked about their machine until it
-answers with that sample; the age also holds the asking. Prints p50 and p99, and the processor share of each process.
+answers with that sample; the age also holds the asking. Prints p50, p99 and the largest, the processor share of each
+process, and the bytes a second that Valkey receives. ``--against`` measures another checkout in turn with this one, and
+prints the ratios of this one to it.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from statistics import median
 
 import numpy as np
 import psutil
+import redis
 from kafka import KafkaProducer
 
 from ops.stack.servers.broker import LocalBroker
@@ -28,12 +32,15 @@ from scorer.client import Client, WindwardError
 from streams.worker.topics import TopicSettings, ensure_topics
 from tests.integration.pipeline import await_condition
 
+THIS = Path(__file__).resolve().parents[2]
+Figures = dict[str, float]
 
-def windward(name: str, folder: Path, *arguments: str) -> LocalProcess:
-    """Start one of our processes."""
-    return LocalProcess(
-        name, [sys.executable, "-m", "ops.cli.main", name, *arguments], log=folder / f"{name}.log"
-    ).spawn()
+
+def windward(tree: Path, name: str, folder: Path, *arguments: str) -> LocalProcess:
+    """Start one of the processes of a checkout."""
+    command = [sys.executable, "-m", "ops.cli.main", name, *arguments]
+    environ = {**os.environ, "PYTHONPATH": str(tree)}
+    return LocalProcess(name, command, log=folder / f"{name}.log", environ=environ).spawn()
 
 
 def probe_ages(client: Client, producer: KafkaProducer, probes: int, pause_s: float) -> np.ndarray:
@@ -59,52 +66,69 @@ def newest_at(client: Client) -> float:
         return 0.0
 
 
-class Found(NamedTuple):
-    """The ages in milliseconds, how long it took, and each process's share of a processor in per cent."""
-
-    ages: np.ndarray
-    seconds: float
-    shares: dict[str, float]
-
-
-def measure(machines: int, interval_s: int, probes: int) -> Found:
-    """Run the pipeline under the load of a fleet; return the ages of the probes."""
+def measure(machines: int, interval_s: int, probes: int, tree: Path = THIS) -> Figures:
+    """Run the pipeline of a checkout and return the figures."""
     folder = Path(tempfile.mkdtemp(prefix="windward-age-"))
     with LocalBroker() as broker, LocalValkey(directory=folder) as valkey:
         ensure_topics(TopicSettings(kafka=broker.address))
         to_kafka, to_redis = ("--kafka", broker.address), ("--redis-url", valkey.url)
+        sizes = ("--machines", str(machines), "--interval-s", str(interval_s))
         processes = [
-            windward("stream", folder, *to_kafka, *to_redis, "--session-timeout-s", "6"),
-            windward("scorer", folder, *to_redis),
-            windward("fleet", folder, *to_kafka, "--machines", str(machines), "--interval-s", str(interval_s)),
+            windward(tree, "stream", folder, *to_kafka, *to_redis, "--session-timeout-s", "6"),
+            windward(tree, "scorer", folder, *to_redis),
+            windward(tree, "fleet", folder, *to_kafka, *sizes),
         ]
         try:
-            with Client(valkey.url) as client, KafkaProducer(bootstrap_servers=broker.address, acks=1) as producer:
+            with (
+                Client(valkey.url) as client,
+                KafkaProducer(bootstrap_servers=broker.address, acks=1) as producer,
+                redis.Redis.from_url(valkey.url) as server,
+            ):
                 await_condition(lambda: known(client) >= machines, "every machine is known", 120)
+                probe_ages(client, producer, 10, 0.2)
                 watched = {p.name: psutil.Process(p.pid) for p in [*processes, broker, valkey]}
                 before = {name: sum(p.cpu_times()[:2]) for name, p in watched.items()}
+                received = server.info("stats")["total_net_input_bytes"]
                 started = time.monotonic()
                 ages = probe_ages(client, producer, probes, 0.2)
                 seconds = time.monotonic() - started
                 shares = {name: (sum(p.cpu_times()[:2]) - before[name]) / seconds * 100 for name, p in watched.items()}
+                received = server.info("stats")["total_net_input_bytes"] - received
         finally:
             for process in processes:
                 process.kill()
-    return Found(ages, seconds, shares)
+    p50, p99 = np.percentile(ages, [50, 99])
+    figures = {"p50 ms": p50, "p99 ms": p99, "max ms": ages.max(), "MB/s written": received / seconds / 1e6}
+    return figures | {f"{name} %": share for name, share in shares.items()}
 
 
 def main() -> None:
-    """Print the ages."""
+    """Print the figures of this checkout, and their ratios to another's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, default=5000)
     parser.add_argument("--interval-s", type=int, default=10)
     parser.add_argument("--probes", type=int, default=200)
+    parser.add_argument("--against", type=Path, help="a source tree of the other commit")
+    parser.add_argument("--pairs", type=int, default=2)
     options = parser.parse_args()
-    ages, seconds, shares = measure(options.machines, options.interval_s, options.probes)
-    p50, p99 = np.percentile(ages, [50, 99])
-    print(f"{options.machines} machines every {options.interval_s} s, {options.probes} probes in {seconds:.0f} s")
-    print(f"sample to answer: p50 {p50:.0f} ms, p99 {p99:.0f} ms, max {ages.max():.0f} ms (goal p99 250 ms)")
-    print("processor: " + ", ".join(f"{name} {share:.0f} %" for name, share in shares.items()))
+    print(f"{options.machines} machines every {options.interval_s} s, {options.probes} probes (goal p99 250 ms)")
+    if options.against is None:
+        print(in_words(measure(options.machines, options.interval_s, options.probes)))
+        return
+    pairs = []
+    for _ in range(options.pairs):
+        sizes = (options.machines, options.interval_s, options.probes)
+        pairs.append([measure(*sizes, tree) for tree in (options.against.resolve(), THIS)])
+        print("\n".join(f"{side:6}{in_words(found)}" for side, found in zip(("other", "this"), pairs[-1], strict=True)))
+    ratios = {name: median(this[name] / other[name] for other, this in pairs) for name in pairs[0][0]}
+    print("ratio " + ", ".join(f"{name.rpartition(' ')[0]} {ratio:.2f}" for name, ratio in ratios.items()))
+
+
+def in_words(figures: Figures) -> str:
+    """Return the figures as one line."""
+    return ", ".join(
+        f"{name.rpartition(' ')[0]} {value:.1f} {name.rpartition(' ')[2]}" for name, value in figures.items()
+    )
 
 
 def known(client: Client) -> int:

@@ -26,7 +26,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import numpy as np
 import psutil
 import redis
 
@@ -127,8 +126,8 @@ def measure(machines: int, turns: int, probes: int) -> Figures:
             times.append(time.process_time() - started)
         found["bare pass"] = 1e6 * median(times)
     if probes:
-        ages = measure_ages(machines, INTERVAL_S, probes).ages
-        found |= {"age p50": np.median(ages), "age p99": np.percentile(ages, 99), "age longest": ages.max()}
+        ages = measure_ages(machines, INTERVAL_S, probes)
+        found |= {"age p50": ages["p50 ms"], "age p99": ages["p99 ms"], "age longest": ages["max ms"]}
     return {name: float(value) for name, value in found.items()}
 
 
