@@ -62,11 +62,16 @@ class Batch:
         self.kind_of: list[int] = []
         """The kind of each instance, from 1."""
         self._kinds: list[tuple[float, str]] = []
-        offers, calls, kinds = Offers(), dict[Call, int](), dict[tuple[int, float], int]()
+        offers = Offers()
+        calls: dict[Call, int] = {}
+        kinds: dict[tuple[int, float], int] = {}
         numbers: dict[tuple[int, int], int] = {}
         """Of the candidates of an instance, by their addresses: all of them are still in ``wanted``."""
-        requests, request_of = dict[str, int](), list[int]()
-        ids, call_of, offered = list[str](), list[int](), list[int | list[int]]()
+        requests: dict[str, int] = {}
+        ids: list[str] = []
+        request_of: list[int] = []
+        call_of: list[int] = []
+        offered: list[int | list[int]] = []
         for one in wanted:
             instance, ttl_s, candidates, call, _, _ = one
             own_id, digest = one.own

@@ -224,7 +224,8 @@ class Ledger:
         asked = (expected_change, int(all_or_nothing), batch.packed)
         result = self._run("reserve", dry_run, *asked, meanwhile=meanwhile)
         reserved_at, expire_at, found = result[3]
-        changes, outcomes = _changes(result), list[Outcome]()
+        changes = _changes(result)
+        outcomes: list[Outcome] = []
         alike: dict[int, Instance] = {}
         for one, kind, what in zip(wanted, batch.kind_of, found, strict=True):
             first, *rest = (what,) if isinstance(what, int) else what

@@ -90,7 +90,8 @@ class Seats:
             self._sum_all()
             return
         index, left = self.roster.index, set[str]()
-        slots, rows = list[int](), list[int]()
+        slots: list[int] = []
+        rows: list[int] = []
         for machine, slot, facets in changes:
             row = index.get(machine)
             if row is None:
