@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import hypothesis
 import pytest
 import redis
+from _pytest.doctest import DoctestModule
 from xdist.scheduler import LoadScopeScheduling
 
 from ops.stack.servers.process import free_port
@@ -132,3 +134,29 @@ def server(valkey: Valkey) -> Iterator[redis.Redis]:
     """A client of the server."""
     with valkey.connect(socket_timeout=120) as client:
         yield client
+
+
+class Examples:
+    """Takes as doctests the modules that have examples: each worker would import all others for nothing."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, list[Any], list[Any]]:
+        """Drop a module of doctests without ``>>>``."""
+        found = yield
+        return [one for one in found if not isinstance(one, DoctestModule) or ">>>" in file_path.read_text()]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Collect no garbage among the tests: what is made here lasts, and each look would see all of it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register it, since hooks of this file see nothing above its folder."""
+    config.pluginmanager.register(Examples())

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import hcl2
 import pytest
 
 from schemas.names import Names
@@ -134,6 +133,8 @@ def test_a_playbook_says_why_nothing_was_placed(run: Run, variables: dict[str, s
 
 def job() -> dict[str, Any]:
     """The job file, parsed."""
+    import hcl2
+
     found: dict[str, Any] = hcl2.loads((EXAMPLES / "nomad" / "web.nomad.hcl").read_text())
     return found
 

@@ -9,9 +9,8 @@ import re
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 
-from ops.docs import class_pictures, decision_page, plugin_pages, profiles_page, rpc_page
+from ops.docs import decision_page, plugin_pages, profiles_page, rpc_page
 from ops.docs.shapes import SHAPES, drawn
 from ops.docs.site import navigation
 from schemas.asyncapi import document
@@ -47,6 +46,10 @@ def test_the_page_of_a_plugin_has_its_docstring_and_every_setting(plugin: type, 
 
 def test_the_picture_of_over_commit_shows_every_row() -> None:
     """Each profile of the results is a point in sight, with its share beside it."""
+    from matplotlib.figure import Figure
+
+    from ops.docs import class_pictures
+
     axes = Figure().subplots()
     class_pictures.over_commit(axes)
     low, high = axes.get_ylim()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import subprocess
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from ops.cli.known import classes
 from ops.manual import __main__ as manual
 from schemas.process.flags import flag
 
-FILES = manual.files()
+FILES = functools.cache(manual.files)
 COMPLETE = """
 source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
@@ -32,13 +33,13 @@ def test_each_command_has_a_page_and_each_program_its_completions(tmp_path: Path
     }
     assert written == pages | completions
     assert {"share/zsh/site-functions/_windward", "share/fish/vendor_completions.d/windward-agent.fish"} <= completions
-    assert sum(map(len, FILES.values())) == len(written)
+    assert sum(map(len, FILES().values())) == len(written)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_page_of_a_command_has_its_settings(command: str) -> None:
     """Every flag that its help shows; no secret."""
-    text = FILES["windward-agent" if command == "agent" else "windward"][f"share/man/man1/windward-{command}.1"]
+    text = FILES()["windward-agent" if command == "agent" else "windward"][f"share/man/man1/windward-{command}.1"]
     assert text.startswith(f'.TH WINDWARD\\-{command.upper()} "1" ""')
     assert f"windward\\-{command} \\- " in text
     plain = text.replace("\\-", "-")
@@ -68,7 +69,7 @@ def test_bash_completes(words: str, expected: str, tmp_path: Path) -> None:
     """Commands, subcommands, flags, values of a choice; a secret has no flag."""
     name = words.partition(" ")[0]
     file = tmp_path / name
-    file.write_text(FILES[name][f"share/bash-completion/completions/{name}"])
+    file.write_text(FILES()[name][f"share/bash-completion/completions/{name}"])
     done = subprocess.run(
         ["bash", "-c", COMPLETE, "bash", str(file), *words.split()],
         check=True, capture_output=True, text=True, cwd=tmp_path,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -132,12 +134,16 @@ def test_what_cannot_be_read_is_nothing(raw: bytes | None) -> None:
     assert np.isnan(Peaks(other.stored()).of(Roster(("m",)), np.array([START_S]))).all()
 
 
-STORED, READ = (getattr(learned(1.0)[0], name)() for name in ("stored", "peaks"))
+@functools.cache
+def values() -> tuple[bytes, bytes]:
+    """What is stored of a day, and what others read of it."""
+    found, _ = learned(1.0)
+    return found.stored(), found.peaks()
 
 
 @settings(max_examples=150, deadline=None)
 @given(
-    st.sampled_from((STORED, READ)),
+    st.deferred(lambda: st.sampled_from(values())),
     st.lists(st.tuples(st.integers(0, 600), st.integers(0, 255)), max_size=6),
     st.data(),
 )

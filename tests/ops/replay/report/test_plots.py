@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import matplotlib.figure
 import numpy as np
 import pytest
 
@@ -14,6 +14,9 @@ from ops.replay.report.plots import binned, save_page
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.ops.replay.small_worlds import world
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 def outcome(minutes: int) -> Outcome:
     """One machine, and two instances of which one has no room."""
@@ -21,13 +24,13 @@ def outcome(minutes: int) -> Outcome:
     return simulate(small, ProfilePolicy(load_profiles(()).choose("windward")))
 
 
-def panels(outcomes: list[Outcome], path: Path, monkeypatch: pytest.MonkeyPatch) -> list[matplotlib.axes.Axes]:
+def panels(outcomes: list[Outcome], path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Axes]:
     """The panels of the page drawn of these."""
-    drawn: list[matplotlib.figure.Figure] = []
-    made = matplotlib.figure.Figure.savefig
-    monkeypatch.setattr(
-        matplotlib.figure.Figure, "savefig", lambda self, *a, **k: (drawn.append(self), made(self, *a, **k))
-    )
+    from matplotlib.figure import Figure
+
+    drawn: list[Figure] = []
+    made = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (drawn.append(self), made(self, *a, **k)))
     save_page(outcomes, path)
     return drawn[0].axes
 
@@ -58,7 +61,7 @@ def test_an_interrupted_drawing_leaves_the_file_as_it_was(tmp_path: Path, monkey
         target.write(b"half")  # type: ignore[attr-defined]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", interrupted)
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", interrupted)
     with pytest.raises(KeyboardInterrupt):
         save_page([outcome(7)], page)
     assert page.read_bytes() == b"before"

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import special, stats
 
 from scorer.ranking.formulas import beta
 from tests.scorer.fleets import by_name, cases
@@ -55,7 +55,7 @@ def test_one_large_parameter_is_no_reason_for_the_expansion(a: float, b: float) 
     x = np.clip(mean + np.linspace(-6, 6, 101) * deviation, 1e-15, 1.0)
     for at, first, second in ((x, a, b), (1 - x, b, a)):
         found = beta.distribution(at, np.full(101, first), np.full(101, second))
-        np.testing.assert_allclose(found, stats.beta.cdf(at, first, second), rtol=0, atol=2e-6)
+        np.testing.assert_allclose(found, scipy.stats.beta.cdf(at, first, second), rtol=0, atol=2e-6)
 
 
 def test_beta_distribution_of_large_parameters_is_the_exact_one() -> None:
@@ -63,12 +63,12 @@ def test_beta_distribution_of_large_parameters_is_the_exact_one() -> None:
     x = np.linspace(0.2, 0.4, 201)
     for a, b in ((5_999.0, 14_000.0), (6_001.0, 14_000.0), (3e6, 7e6)):
         found = beta.distribution(x, np.full(201, a), np.full(201, b))
-        np.testing.assert_allclose(found, stats.beta.cdf(x, a, b), rtol=0, atol=2e-7)
+        np.testing.assert_allclose(found, scipy.stats.beta.cdf(x, a, b), rtol=0, atol=2e-7)
 
 
 def test_the_ratio_of_a_normal_tail_to_the_density_is_right_far_out() -> None:
     """37 deviations out as at the mean, where a difference from 1 is 0 beyond 8."""
     z = np.concatenate([np.linspace(0, 12, 1201), np.geomspace(12, 37, 200)])
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-    np.testing.assert_allclose(beta.mills_ratio(z), special.ndtr(-z) / density, rtol=3e-9)
+    np.testing.assert_allclose(beta.mills_ratio(z), scipy.special.ndtr(-z) / density, rtol=3e-9)
     np.testing.assert_allclose(beta.mills_ratio(np.array([1e3])), [1e-3], rtol=1e-5)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import special
 
 from scorer.ranking.formulas.overload import (
     EXCESS_SCALE,
@@ -68,7 +68,7 @@ def test_a_machine_has_the_same_growth_whichever_others_there_are() -> None:
 
 def test_the_upper_tail_is_right_far_out() -> None:
     """37 deviations out as at the mean, where a difference from 1 is 0 beyond 8."""
-    np.testing.assert_allclose([upper_tail_of(z) for z in Z.tolist()], special.ndtr(-Z), rtol=1e-12)
+    np.testing.assert_allclose([upper_tail_of(z) for z in Z.tolist()], scipy.special.ndtr(-Z), rtol=1e-12)
 
 
 def test_the_expected_excess_is_right_far_out_and_falls() -> None:
@@ -78,9 +78,9 @@ def test_the_expected_excess_is_right_far_out_and_falls() -> None:
     assert (excess >= 0).all()
     near = Z[np.abs(Z) < 3]
     slope = (expected_excess(near + step) - expected_excess(near - step)) / (2 * step)
-    np.testing.assert_allclose(-slope, special.ndtr(-near), atol=1e-4)
+    np.testing.assert_allclose(-slope, scipy.special.ndtr(-near), atol=1e-4)
     far = Z[Z > 15]
-    tail = special.ndtr(-far)
+    tail = scipy.special.ndtr(-far)
     np.testing.assert_allclose(expected_excess(far), tail / far * (1 - 2 / far**2), rtol=1e-3)
 
 

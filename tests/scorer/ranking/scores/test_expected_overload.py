@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from schemas.rpc.request import Request
 from scorer.ledger.view.overlay import Overlay
@@ -27,7 +27,7 @@ EMPTY = {"cpu": 0, "memory": 0}
 def overload(mean: float, variance: float, limit: float = 0.9) -> float:
     """Return E[max(0, X - limit)] of a normal load by integration."""
     spread = variance**0.5
-    tail = stats.norm(mean, spread)
+    tail = scipy.stats.norm(mean, spread)
     return float((mean - limit) * tail.sf(limit) + variance * tail.pdf(limit))
 
 
@@ -63,7 +63,7 @@ def test_the_growth_is_that_of_the_formula(
     assert told["overload"]["cpu"] - told["overload_before"]["cpu"] == pytest.approx(expected, rel=1e-4)
     key = f"chance_above_{100 * how.get('limit', 0.9):.0f}_percent"
     spread = (std**2 + how.get("floor", 0.05) ** 2 + (how.get("variation", 1.0) * asked / 10) ** 2) ** 0.5
-    chance = stats.norm.sf((how.get("limit", 0.9) - load - asked / 10) / spread)
+    chance = scipy.stats.norm.sf((how.get("limit", 0.9) - load - asked / 10) / spread)
     assert told[key]["cpu"] == pytest.approx(chance, rel=1e-6)
 
 
@@ -105,7 +105,9 @@ def test_the_variation_may_be_of_what_is_requested(what: str, asked: Request, ba
     )["m"]
     assert told["raw"] == pytest.approx(75 - 25 * growth(0.7, 0.1, 0.1, variation=2.0 * basis), abs=1e-4), what
     spread = (0.1**2 + 0.05**2 + (0.2 * basis) ** 2) ** 0.5
-    assert told["chance_above_90_percent"]["cpu"] == pytest.approx(stats.norm.sf((0.9 - 0.8) / spread), rel=1e-6), what
+    assert told["chance_above_90_percent"]["cpu"] == pytest.approx(
+        scipy.stats.norm.sf((0.9 - 0.8) / spread), rel=1e-6
+    ), what
 
 
 def test_a_machine_without_data_scores_0_and_a_resource_without_data_counts_nothing() -> None:

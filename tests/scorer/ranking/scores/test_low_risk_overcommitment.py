@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from scorer.ranking.formulas import beta
 from scorer.ranking.scores.low_risk_overcommitment import LowRiskOvercommitment, load_risk
@@ -143,8 +143,10 @@ def test_low_risk_on_narrow_fleets_is_that_of_the_exact_beta_distribution() -> N
     alpha, beta_, fits = beta.match(mu, sigma**2)
     assert fits.all()
     with np.errstate(all="ignore"):
-        exact = -np.expm1(stats.beta.logcdf(requests, alpha, beta_) - stats.beta.logcdf(limits, alpha, beta_))
-    told = np.isfinite(exact) & (stats.beta.logcdf(requests, alpha, beta_) > -600)
+        exact = -np.expm1(
+            scipy.stats.beta.logcdf(requests, alpha, beta_) - scipy.stats.beta.logcdf(limits, alpha, beta_)
+        )
+    told = np.isfinite(exact) & (scipy.stats.beta.logcdf(requests, alpha, beta_) > -600)
     found = load_risk(mu, sigma, requests, limits, np.ones(20_000))
     assert told.sum() > 19_000
     assert np.abs(found - exact)[told].max() < 1e-3
