@@ -5,19 +5,34 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from ops.exporter.selection import unit_name
-from ops.grafana import parts
+from ops.grafana.page import LABEL, RESOURCE, WINDOW, page
+from ops.grafana.panels import (
+    AGE,
+    LOAD,
+    PLAIN,
+    SOME_IS_GOOD,
+    Bars,
+    Figures,
+    Heat,
+    Lines,
+    Panel,
+    Rows,
+    Steps,
+    each,
+)
 from schemas.resources import ABOUT, RESOURCES, UNITS
 
 HERE = '{resource="$resource",window="$window"}'
-IMBALANCE: parts.Steps = ((None, "green"), (0.2, "yellow"), (0.3, "red"))
-GRAFANA_UNITS = {"cores": "suffix: cores", "bytes": "bytes", "bytes/s": "Bps", "share of time": "percentunit"}
+IMBALANCE: Steps = ((None, "green"), (0.2, "yellow"), (0.3, "red"))
+LABELLED = 'windward_machine_info{$label=~"$value",$label!=""}'
+_UNITS = {"cores": "suffix: cores", "bytes": "bytes", "bytes/s": "Bps"}
 """Grafana's units; another resource is shown as a plain number."""
 
 
 def dashboard() -> Dashboard:
     """Return the dashboard."""
-    variables = [parts.window_variable(), parts.resource_variable(), *parts.label_variables()]
-    return parts.page(
+    variables = [WINDOW, RESOURCE, *LABEL]
+    return page(
         "windward-fleet",
         "Windward / Fleet",
         "Windowed load of all machines: distribution, imbalance, headroom, hottest machines",
@@ -32,172 +47,160 @@ def dashboard() -> Dashboard:
     )
 
 
-def _now() -> list[parts.Panel]:
+def _now() -> list[Panel]:
     return [
-        parts.Figures(
+        Figures(
             "Machines", "Fresh, stale and silent (never seen) are all machines; figures of load are over the fresh.",
-            [("windward:fleet_machines:max", "{{state}}")], "short", width=9, steps=parts.PLAIN,
+            [("windward:fleet_machines:max", "{{state}}")], "short", width=9, steps=PLAIN,
         ),
-        parts.Figures(
+        Figures(
             "Imbalance", "Standard deviation of the load over the machines; lower is more even.",
-            [('windward:fleet_utilization_stddev_ratio:max{window="$window"}', "{{resource}}")],
-            "percentunit", width=6, decimals=1, steps=IMBALANCE,
+            [('windward:fleet_utilization_stddev_ratio:max{window="$window"}', "{{resource}}")], "percentunit", width=6,
+            decimals=1, steps=IMBALANCE,
         ),
-        parts.Figures(
+        Figures(
             "Take a small request", "Machines that all filters of the profile allow for the exporter's probe request.",
-            [("max by (profile) (windward_fleet_probe_feasible_machines)", "{{profile}}")], "short", width=3,
-            steps=parts.SOME_IS_GOOD,
+            each("windward_fleet_probe_feasible_machines", "profile"), "short", width=3, steps=SOME_IS_GOOD,
         ),
-        parts.Figures(
+        Figures(
             "Newest sample", "Age of the newest sample of any machine.",
-            [("windward:sample_age_seconds:min", "age")], "s", width=3, decimals=1, steps=parts.AGE,
+            [("windward:sample_age_seconds:min", "age")], "s", width=3, decimals=1, steps=AGE,
         ),
-        parts.Figures(
+        Figures(
             "Highest risk", "Largest risk of any machine's worst resource, by mean, deviation and credits.",
             [('max(windward_fleet_risk_ratio{quantile="1.0"})', "risk")], "percentunit", width=3, decimals=0,
-            steps=parts.LOAD,
+            steps=LOAD,
         ),
     ]  # fmt: skip
 
 
-def _load() -> list[parts.Panel]:
+def _load() -> list[Panel]:
     threshold = 'max by (resource) (windward_fleet_threshold_ratio{resource="$resource"})'
     return [
-        parts.Heat(
+        Heat(
             "Machines by load: $resource, $window",
             "How many machines have which mean load of the window; dark is many. A fleet in balance is one narrow band.",
             [(f"max by (le) (windward_fleet_machines_by_utilization{HERE})", "{{le}}")],
         ),
-        parts.Lines(
-            "Quantiles of the load: $resource, $window",
-            "Load of the machine at each quantile; dashed the profile's threshold.",
-            [(f"windward:fleet_utilization_ratio:max{HERE}", "{{quantile}}"), (threshold, "threshold")],
-            "percentunit", steps=parts.LOAD, high=1, limit="threshold",
+        Lines(
+            "Quantiles of the load: $resource, $window", "Load of the machine at each quantile; dashed the profile's threshold.",
+            [(f"windward:fleet_utilization_ratio:max{HERE}", "{{quantile}}"), (threshold, "threshold")], "percentunit",
+            steps=LOAD, high=1, limit="threshold", width=12,
         ),
-        parts.Lines(
+        Lines(
             "Imbalance: $resource by window", "Standard deviation of the load over the machines, by window.",
-            [('windward:fleet_utilization_stddev_ratio:max{resource="$resource"}', "{{window}}")],
-            "percentunit", steps=IMBALANCE,
+            [('windward:fleet_utilization_stddev_ratio:max{resource="$resource"}', "{{window}}")], "percentunit",
+            steps=IMBALANCE, width=12,
         ),
-        parts.Lines(
+        Lines(
             "Mean load: $window", "Mean over the machines, by resource.",
             [('max by (resource) (windward_fleet_utilization_mean_ratio{window="$window"})', "{{resource}}")],
-            "percentunit", steps=parts.LOAD, high=1,
+            "percentunit", steps=LOAD, high=1, width=12,
         ),
-        parts.Lines(
+        Lines(
             "Risk", "Risk of each machine's worst resource, quantiles over the machines.",
-            [("max by (quantile) (windward_fleet_risk_ratio)", "{{quantile}}")], "percentunit", steps=parts.LOAD, high=1,
+            each("windward_fleet_risk_ratio", "quantile"), "percentunit", steps=LOAD, high=1, width=12,
         ),
     ]  # fmt: skip
 
 
-def _machines() -> list[parts.Panel]:
+def _machines() -> list[Panel]:
     mean = f'max by (machine) (windward_machine_utilization_ratio{{statistic="mean",{HERE[1:-1]}}})'
-    hottest = f"topk(15, {parts.chosen(mean)})"
+    hottest = f'topk(15, ({mean}) and on (machine) windward_machine_info{{$label=~"$value"}})'
 
     def beside(expression: str) -> str:
         return f"{expression} and on (machine) ({hottest})"
 
     return [
-        parts.Rows(
+        Rows(
             "Hottest machines: $resource, $window",
             "The fifteen with the highest mean of the window, among those with the chosen label. p95 is there while the"
             " exporter shows it (setting statistics).",
-            [
-                (hottest, "mean", "percentunit"),
-                (beside(f"max by (machine) (windward_machine_utilization_stddev_ratio{HERE})"), "std", "percentunit"),
-                (
-                    beside(f'max by (machine) (windward_machine_utilization_ratio{{statistic="p95",{HERE[1:-1]}}})'),
-                    "p95", "percentunit",
-                ),
-                (beside("max by (machine) (windward_machine_risk_ratio)"), "risk", "percentunit"),
-                (
-                    beside('max by (machine) (windward_machine_requested_ratio{resource="$resource"})'), "allocated",
-                    "percentunit",
-                ),
-                (beside("max by (machine) (windward_machine_instances)"), "instances", "short"),
-                (beside("max by (machine) (windward_machine_cordoned)"), "cordoned", "short"),
-            ],
-            by="machine", width=16, steps=parts.LOAD,
+            [(hottest, "mean", "percentunit"),
+             (beside(f"max by (machine) (windward_machine_utilization_stddev_ratio{HERE})"), "std", "percentunit"),
+             ( beside(f'max by (machine) (windward_machine_utilization_ratio{{statistic="p95",{HERE[1:-1]}}})'), "p95", "percentunit", ),
+             (beside("max by (machine) (windward_machine_risk_ratio)"), "risk", "percentunit"),
+             ( beside('max by (machine) (windward_machine_requested_ratio{resource="$resource"})'), "allocated", "percentunit", ),
+             (beside("max by (machine) (windward_machine_instances)"), "instances", "short"),
+             (beside("max by (machine) (windward_machine_cordoned)"), "cordoned", "short")], by="machine", width=16,
+            steps=LOAD,
             link="/d/windward-machine?var-machine=${__value.text}&${window:queryparam}&${resource:queryparam}"
             "&${datasource:queryparam}&${__url_time_range}",
         ),
-        parts.Lines(
+        Lines(
             "States", "Fresh, stale and silent machines; what is not fresh takes no new instance.",
-            [('windward:fleet_machines:max{state=~"fresh|stale|silent"}', "{{state}}")], "short", width=8, height=10,
+            [('windward:fleet_machines:max{state=~"fresh|stale|silent"}', "{{state}}")], "short", height=10,
             stacked=True,
         ),
-        parts.Bars(
+        Bars(
             "Mean by $label: $resource, $window", "Mean load of the machines with each value of the chosen label (at most ten).",
-            [((f"topk(10, avg by ($label) ({mean} * on (machine) group_left ($label) max by (machine, $label)"
-              ' (windward_machine_info{$label=~"$value",$label!=""})))'), "{{$label}}")],
-            "percentunit", steps=parts.LOAD, width=12,
+            [(f"topk(10, avg by ($label) ({mean} * on (machine) group_left ($label) max by (machine, $label) ({LABELLED})))",
+              "{{$label}}")],
+            "percentunit", steps=LOAD, width=12,
         ),
-        parts.Lines(
+        Lines(
             "Out of use", "Machines that are cordoned, warming or stale.",
             [('windward:fleet_machines:max{state=~"cordoned|warming|stale"}', "{{state}}")], "short", width=12,
         ),
     ]  # fmt: skip
 
 
-def _room() -> list[parts.Panel]:
-    totals = [
-        (
-            f"max(windward_fleet_allocatable_{name}_{unit_name(name)})",
-            name,
-            "short" if ABOUT[name].is_share else GRAFANA_UNITS.get(UNITS[name], "short"),
-        )
-        for name in RESOURCES
-    ]
+def _room() -> list[Panel]:
     return [
-        parts.Lines(
+        Lines(
             "Headroom", "What is neither used nor allocated on fresh machines that are not cordoned, of what all machines have.",
-            [("max by (resource) (windward_fleet_headroom_ratio)", "{{resource}}")], "percentunit", width=8, high=1,
+            each("windward_fleet_headroom_ratio", "resource"), "percentunit", high=1,
             steps=((None, "red"), (0.1, "yellow"), (0.2, "green")),
         ),
-        parts.Lines(
+        Lines(
             "Allocated", "Sum of the requests of all instances, of what all machines have.",
-            [("max by (resource) (windward_fleet_requested_ratio)", "{{resource}}")], "percentunit", width=8,
-            steps=parts.LOAD,
+            each("windward_fleet_requested_ratio", "resource"), "percentunit", steps=LOAD,
         ),
-        parts.Lines(
+        Lines(
             "Refusals of a small request", "Machines that refuse the probe request, by the first filter that does.",
-            [("max by (filter) (windward_fleet_probe_refusals)", "{{filter}}")],
-            "short", width=8, stacked=True,
+            each("windward_fleet_probe_refusals", "filter"), "short", stacked=True,
         ),
-        parts.Lines(
-            "Instances", "In the ledger, by state.",
-            [("max by (state) (windward_fleet_instances)", "{{state}}")], "short", width=8, stacked=True,
+        Lines(
+            "Instances", "In the ledger, by state.", each("windward_fleet_instances", "state"), "short", stacked=True
         ),
-        parts.Figures(
-            "Allocatable", "What all machines have together, after the operators' shares and reserves.",
-            [(expression, name) for expression, name, _ in totals], "short", width=16, height=8, graph=False, decimals=1,
-            units={name: unit for _, name, unit in totals},
+        allocatable(
+            "fleet", "What all machines have together, after the operators' shares and reserves.", share="short", width=16,
+            height=8,
         ),
     ]  # fmt: skip
 
 
-def _classes() -> list[parts.Panel]:
+def _classes() -> list[Panel]:
     """Return the panels by priority class, which are empty unless the exporter's profile counts by class."""
     of = '{resource="$resource"}'
     return [
-        parts.Lines(
+        Lines(
             "Room by class: $resource",
             "What may be allocated to a class, of what all machines have: to prod by ratio, to others what is reclaimable.",
-            [(f"max by (class) (windward_fleet_class_room_ratio{of})", "{{class}}")], "percentunit", width=8,
+            [(f"max by (class) (windward_fleet_class_room_ratio{of})", "{{class}}")], "percentunit",
         ),
-        parts.Lines(
+        Lines(
             "Allocated by class: $resource", "What the instances of a class ask for, of what all machines have.",
-            [(f"max by (class) (windward_fleet_class_promised_ratio{of})", "{{class}}")], "percentunit", width=8,
+            [(f"max by (class) (windward_fleet_class_promised_ratio{of})", "{{class}}")], "percentunit",
         ),
-        parts.Lines(
+        Lines(
             "Used by class: $resource", "What they are measured to use, of what all machines have.",
-            [(f"max by (class) (windward_fleet_class_used_ratio{of})", "{{class}}")], "percentunit", width=8,
-            stacked=True,
+            [(f"max by (class) (windward_fleet_class_used_ratio{of})", "{{class}}")], "percentunit", stacked=True,
         ),
-        parts.Bars(
+        Bars(
             "Least reclaimable: $resource", "The ten machines with the least room for batch, of what is allocatable there.",
-            [(f'bottomk(10, max by (machine) (windward_machine_reclaimable_ratio{{class="batch",{of[1:-1]}}}))',
-              "{{machine}}")], "percentunit", width=24,
+            [(f'bottomk(10, max by (machine) (windward_machine_reclaimable_ratio{{class="batch",{of[1:-1]}}}))', "{{machine}}")],
+            "percentunit", width=24,
         ),
     ]  # fmt: skip
+
+
+def allocatable(
+    of: str, about: str, where: str = "", *, share: str = "percentunit", width: int, height: int = 4
+) -> Figures:
+    """Return the amounts of each resource that the fleet or a machine has; ``share``: the unit of shares of time."""
+    units = {name: share if ABOUT[name].is_share else _UNITS.get(UNITS[name], "short") for name in RESOURCES}
+    asked = [(f"max(windward_{of}_allocatable_{name}_{unit_name(name)}{where})", name) for name in RESOURCES]
+    return Figures(
+        "Allocatable", about, asked, "short", width=width, height=height, graph=False, decimals=1, units=units
+    )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders import dashboard as builders
 
-from ops.exporter.selection import unit_name
-from ops.grafana import parts
-from ops.grafana.fleet import GRAFANA_UNITS
-from schemas.resources import RESOURCES, UNITS
+from ops.grafana.fleet import allocatable
+from ops.grafana.page import LABEL, RESOURCE, WINDOW, page, variable
+from ops.grafana.panels import AGE, LOAD, SOURCE, Bars, Figures, Lines, Panel, Rows
 
 ONE = 'machine="$machine"'
 HERE = f'{{{ONE},resource="$resource",window="$window"}}'
@@ -17,15 +16,15 @@ UTILIZATION = "windward_machine_utilization_ratio"
 def dashboard() -> builders.Dashboard:
     """Return the dashboard."""
     variables = [
-        *parts.label_variables(),
-        parts.variable(
+        *LABEL,
+        variable(
             "machine", "Machine", 'label_values(windward_machine_info{$label=~"$value"}, machine)',
             "The machine; the label before it narrows the choice",
         ),
-        parts.resource_variable(),
-        parts.window_variable(),
+        RESOURCE,
+        WINDOW,
     ]  # fmt: skip
-    made = parts.page(
+    made = page(
         "windward-machine",
         "Windward / Machine",
         "One machine's load by window, with deviation, percentiles, peaks, allocated amounts and placements",
@@ -36,7 +35,7 @@ def dashboard() -> builders.Dashboard:
         ("Placements", f"windward_machine_last_placement_timestamp_seconds{{{ONE}}} * 1000", "blue"),
         ("Cordoned", f"windward_machine_cordoned{{{ONE}}}", "orange"),
     ):
-        annotation = builders.AnnotationQuery().name(name).datasource(parts.SOURCE).expr(expression)
+        annotation = builders.AnnotationQuery().name(name).datasource(SOURCE).expr(expression)
         made.annotation(annotation.enable(True).icon_color(color))
     return made
 
@@ -45,47 +44,37 @@ AT_VALUE = ("Placements",)
 """Annotations whose time is their value, in ms, not the time of the sample."""
 
 
-def _now() -> list[parts.Panel]:
-    totals = [
-        (
-            f"max(windward_machine_allocatable_{name}_{unit_name(name)}{{{ONE}}})",
-            name,
-            GRAFANA_UNITS.get(UNITS[name], "short"),
-        )
-        for name in RESOURCES
-    ]
+def _now() -> list[Panel]:
     yes = {"1": ("fresh", "green"), "0": ("stale", "red")}
     return [
-        parts.Figures(
+        Figures(
             "Data", "Fresh while recent enough for the profile; a stale machine takes no instance and shows no load.",
             [(f"max(windward_machine_fresh{{{ONE}}})", "data")], "short", width=3, words=yes, graph=False,
         ),
-        parts.Figures(
+        Figures(
             "Last sample", "Age of its newest sample.",
             [(f"time() - max(windward_machine_last_sample_timestamp_seconds{{{ONE}}})", "age")], "s", width=3,
-            decimals=0, steps=parts.AGE,
+            decimals=0, steps=AGE,
         ),
-        parts.Figures(
-            "Cordon", "Taken out by an operator.", [(f"max(windward_machine_cordoned{{{ONE}}})", "cordon")], "short",
-            width=2, words={"0": ("in use", "green"), "1": ("cordoned", "orange")}, graph=False,
+        Figures(
+            "Cordon", "Taken out by an operator.",
+            [(f"max(windward_machine_cordoned{{{ONE}}})", "cordon")], "short", width=2,
+            words={"0": ("in use", "green"), "1": ("cordoned", "orange")}, graph=False,
         ),
-        parts.Figures(
-            "Instances", "Reserved or confirmed here.", [(f"max(windward_machine_instances{{{ONE}}})", "instances")],
-            "short", width=2,
+        Figures(
+            "Instances", "Reserved or confirmed here.",
+            [(f"max(windward_machine_instances{{{ONE}}})", "instances")], "short", width=2,
         ),
-        parts.Figures(
+        Figures(
             "Load: $window", "Mean of the window, of what is allocatable.",
             [(f'max by (resource) ({UTILIZATION}{{{ONE},statistic="mean",window="$window"}})', "{{resource}}")],
-            "percentunit", width=7, decimals=0, steps=parts.LOAD,
+            "percentunit", width=7, decimals=0, steps=LOAD,
         ),
-        parts.Figures(
-            "Allocatable", "What may be used here.", [(expression, name) for expression, name, _ in totals], "short",
-            width=7, graph=False, decimals=1, units={name: unit for _, name, unit in totals},
-        ),
+        allocatable("machine", "What may be used here.", f"{{{ONE}}}", width=7),
     ]  # fmt: skip
 
 
-def _load() -> list[parts.Panel]:
+def _load() -> list[Panel]:
     mean = f'max by (machine) ({UTILIZATION}{{statistic="mean",{HERE[1:-1]}}})'
     deviation = f"max by (machine) (windward_machine_utilization_stddev_ratio{HERE})"
     limit = (
@@ -94,67 +83,61 @@ def _load() -> list[parts.Panel]:
     )
     by_window = f'max by (window) ({UTILIZATION}{{{ONE},resource="$resource",statistic="mean"}})'
     return [
-        parts.Lines(
+        Lines(
             "Mean by window: $resource", "The same load over windows of each length: short ones follow it, long ones last.",
-            [(by_window, "{{window}}"), (limit, "threshold")], "percentunit", steps=parts.LOAD, high=1, limit="threshold",
+            [(by_window, "{{window}}"), (limit, "threshold")], "percentunit", steps=LOAD, high=1, limit="threshold",
+            width=12,
         ),
-        parts.Lines(
+        Lines(
             "Mean and deviation: $resource, $window", "The band is one standard deviation of the readings to each side.",
-            [
-                (mean, "mean"),
-                (f"{mean} + {deviation}", "mean + std"),
-                (f"clamp_min({mean} - {deviation}, 0)", "mean - std"),
-            ],
-            "percentunit", steps=parts.LOAD, high=1, band=("mean + std", "mean - std"),
+            [(mean, "mean"),
+             (f"{mean} + {deviation}", "mean + std"),
+             (f"clamp_min({mean} - {deviation}, 0)", "mean - std")], "percentunit", steps=LOAD, high=1,
+            band=("mean + std", "mean - std"), width=12,
         ),
-        parts.Lines(
+        Lines(
             "Percentiles and maximum: $resource, $window",
             "Of the slots of the window; the maximum is of single readings. Shown as far as the exporter does (setting"
             " statistics).",
             [(f'max by (statistic) ({UTILIZATION}{{statistic=~"p.*|max",{HERE[1:-1]}}})', "{{statistic}}")],
-            "percentunit", steps=parts.LOAD, high=1,
+            "percentunit", steps=LOAD, high=1, width=12,
         ),
-        parts.Lines(
+        Lines(
             "Beside the fleet: $resource, $window", "This machine among all: the median and the 99th percentile of the machines.",
-            [
-                (mean, "this machine"),
-                ('windward:fleet_utilization_ratio:max{resource="$resource",window="$window",quantile=~"0.5|0.99"}',
-                 "fleet {{quantile}}"),
-            ],
-            "percentunit", steps=parts.LOAD, high=1,
+            [(mean, "this machine"),
+             ('windward:fleet_utilization_ratio:max{resource="$resource",window="$window",quantile=~"0.5|0.99"}', "fleet {{quantile}}")],
+            "percentunit", steps=LOAD, high=1, width=12,
         ),
-        parts.Lines(
+        Lines(
             "Peaks of the day: $resource", "Highest one-minute mean since midnight and of the day before, where the exporter shows it.",
-            [(f'max by (day) (windward_machine_peak_ratio{{{ONE},resource="$resource"}})', "{{day}}")],
-            "percentunit", steps=parts.LOAD, high=1,
+            [(f'max by (day) (windward_machine_peak_ratio{{{ONE},resource="$resource"}})', "{{day}}")], "percentunit",
+            steps=LOAD, high=1, width=12,
         ),
-        parts.Lines(
+        Lines(
             "All resources: $window", "Mean of the window.",
             [(f'max by (resource) ({UTILIZATION}{{{ONE},statistic="mean",window="$window"}})', "{{resource}}")],
-            "percentunit", steps=parts.LOAD, high=1,
+            "percentunit", steps=LOAD, high=1, width=12,
         ),
     ]  # fmt: skip
 
 
-def _instances() -> list[parts.Panel]:
+def _instances() -> list[Panel]:
     here = f'{{{ONE},resource="$resource"}}'
     return [
-        parts.Lines(
+        Lines(
             "Instances and system: $resource",
             "What its instances are measured to use together, as its agent reports them, and what is used beside them.",
-            [
-                (f"max(windward_machine_instances_usage_ratio{here})", "instances"),
-                (f"max(windward_machine_system_usage_ratio{here})", "system"),
-            ],
-            "percentunit", steps=parts.LOAD, width=10, stacked=True,
+            [(f"max(windward_machine_instances_usage_ratio{here})", "instances"),
+             (f"max(windward_machine_system_usage_ratio{here})", "system")], "percentunit", steps=LOAD, width=10,
+            stacked=True,
         ),
-        parts.Bars(
+        Bars(
             "Instances by usage: $resource",
             "The fifteen that use the most, of its allocatable; as far as the exporter shows them (setting top_instances).",
             [(f"topk(15, max by (id) (windward_instance_usage_ratio{here}))", "{{id}}")], "percentunit", width=10,
-            steps=parts.LOAD,
+            steps=LOAD,
         ),
-        parts.Figures(
+        Figures(
             "Last report", "Age of its agent's newest report of instances; one comes each minute.",
             [(f"time() - max(windward_machine_last_instance_report_timestamp_seconds{{{ONE}}})", "age")], "s", width=4,
             decimals=0, steps=((None, "green"), (300, "red")),
@@ -162,33 +145,32 @@ def _instances() -> list[parts.Panel]:
     ]  # fmt: skip
 
 
-def _placing() -> list[parts.Panel]:
+def _placing() -> list[Panel]:
     return [
-        parts.Lines(
+        Lines(
             "Allocated and credit: $resource",
             "Sum of the requests of its instances, and the load expected of them that the window does not show yet.",
-            [
-                (f'max(windward_machine_requested_ratio{{{ONE},resource="$resource"}})', "allocated"),
-                (f'max(windward_machine_credit_ratio{{{ONE},resource="$resource"}})', "credit"),
-            ],
-            "percentunit", steps=parts.LOAD, width=8,
+            [(f'max(windward_machine_requested_ratio{{{ONE},resource="$resource"}})', "allocated"),
+             (f'max(windward_machine_credit_ratio{{{ONE},resource="$resource"}})', "credit")], "percentunit",
+            steps=LOAD,
         ),
-        parts.Lines(
+        Lines(
             "Risk", "By mean, deviation and credits, by resource.",
-            [(f"max by (resource) (windward_machine_risk_ratio{{{ONE}}})", "{{resource}}")], "percentunit", width=8,
-            steps=parts.LOAD, high=1,
+            [(f"max by (resource) (windward_machine_risk_ratio{{{ONE}}})", "{{resource}}")], "percentunit", steps=LOAD,
+            high=1,
         ),
-        parts.Lines(
-            "Instances", "Reserved or confirmed here.", [(f"max(windward_machine_instances{{{ONE}}})", "instances")],
-            "short", width=8,
+        Lines(
+            "Instances", "Reserved or confirmed here.",
+            [(f"max(windward_machine_instances{{{ONE}}})", "instances")], "short",
         ),
-        parts.Lines(
+        Lines(
             "Coverage", "Filled share of each window; warming below a half.",
-            [(f"max by (window) (windward_machine_coverage_ratio{{{ONE}}})", "{{window}}")], "percentunit", width=8,
+            [(f"max by (window) (windward_machine_coverage_ratio{{{ONE}}})", "{{window}}")], "percentunit",
             steps=((None, "red"), (0.5, "green")), high=1,
         ),
-        parts.Rows(
-            "Labels", "Those the exporter shows (setting labels).", [(f"windward_machine_info{{{ONE}}}", "there", "short")],
-            by="machine", width=16, height=8, hidden=("instance", "job", "Value"),
+        Rows(
+            "Labels", "Those the exporter shows (setting labels).",
+            [(f"windward_machine_info{{{ONE}}}", "there", "short")], by="machine", width=16, height=8,
+            hidden=("instance", "job", "Value"),
         ),
     ]  # fmt: skip

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from ops.grafana import parts
-from ops.grafana.parts import RATE
+from ops.grafana.page import page
+from ops.grafana.panels import (
+    AGE,
+    NONE_IS_GOOD,
+    RATE,
+    SOME_IS_GOOD,
+    Figures,
+    Lines,
+    Panel,
+    Rows,
+    Steps,
+    each,
+    quantiles,
+    rate,
+    rates,
+)
 
-LAG: parts.Steps = ((None, "green"), (10, "yellow"), (30, "red"))
+LAG: Steps = ((None, "green"), (10, "yellow"), (30, "red"))
 
 
 def dashboard() -> Dashboard:
     """Return the dashboard."""
-    return parts.page(
+    return page(
         "windward-pipeline",
         "Windward / Pipeline",
         "Agents, broker, stream app, Redis, exporter and recorder: from a reading to where a decision sees it",
@@ -24,255 +38,227 @@ def dashboard() -> Dashboard:
     )  # fmt: skip
 
 
-def _now() -> list[parts.Panel]:
+def _now() -> list[Panel]:
     return [
-        parts.Figures(
+        Figures(
             "Processes that answer", "Pages that Prometheus can read, by job.",
-            [('sum by (job) (up{job=~"windward-.*"})', "{{job}}")], "short", width=12, steps=parts.SOME_IS_GOOD,
+            [('sum by (job) (up{job=~"windward-.*"})', "{{job}}")], "short", width=12, steps=SOME_IS_GOOD,
         ),
-        parts.Figures(
-            "Newest sample", "Age of the newest sample a scorer sees.", [("windward:sample_age_seconds:min", "age")],
-            "s", width=3, decimals=1, steps=parts.AGE,
+        Figures(
+            "Newest sample", "Age of the newest sample a scorer sees.",
+            [("windward:sample_age_seconds:min", "age")], "s", width=3, decimals=1, steps=AGE,
         ),
-        parts.Figures(
+        Figures(
             "Lag", "Age of the oldest message not folded, of the worst partition.",
-            [("max(windward_stream_lag_seconds)", "lag")], "s", width=3, decimals=1,
-            steps=LAG,
+            [("max(windward_stream_lag_seconds)", "lag")], "s", width=3, decimals=1, steps=LAG,
         ),
-        parts.Figures(
+        Figures(
             "Since the last flush", "Of the worker that wrote to Redis longest ago.",
             [("max(time() - windward_stream_last_flush_timestamp_seconds)", "age")], "s", width=3, decimals=1,
-            steps=parts.AGE,
+            steps=AGE,
         ),
-        parts.Figures(
-            "Rejected", "Messages refused a second.", [("sum(rate(windward_stream_rejected_total[5m]))", "rejected")],
-            "ops", width=3, decimals=2, steps=parts.NONE_IS_GOOD,
+        Figures(
+            "Rejected", "Messages refused a second.",
+            [("sum(rate(windward_stream_rejected_total[5m]))", "rejected")], "ops", width=3, decimals=2,
+            steps=NONE_IS_GOOD,
         ),
     ]  # fmt: skip
 
 
-def _agents() -> list[parts.Panel]:
+def _agents() -> list[Panel]:
     return [
-        parts.Lines(
-            "Sample-to-answer age",
-            "Age of samples where a decision sees them: the newest, the median and the oldest machine's.",
-            [
-                ("windward:sample_age_seconds:min", "newest, by the scorers"),
-                ('time() - min(windward_fleet_last_sample_timestamp_seconds{quantile="0.5"})', "median machine"),
-                ('time() - min(windward_fleet_last_sample_timestamp_seconds{quantile="0.0"})', "oldest machine"),
-            ],
-            "s", steps=parts.AGE,
+        Lines(
+            "Sample-to-answer age", "Age of samples where a decision sees them: the newest, the median and the oldest machine's.",
+            [("windward:sample_age_seconds:min", "newest, by the scorers"),
+             ('time() - min(windward_fleet_last_sample_timestamp_seconds{quantile="0.5"})', "median machine"),
+             ('time() - min(windward_fleet_last_sample_timestamp_seconds{quantile="0.0"})', "oldest machine")], "s",
+            steps=AGE, width=12,
         ),
-        parts.Lines(
+        Lines(
             "Records by result", "What became of the agents' records; dropped gave way in a full backlog, refused the broker never takes.",
-            [(f"sum by (result) (rate(windward_agent_records_total{RATE}))", "{{result}}"),
-             (f"sum(rate(windward_agent_samples_total{RATE}))", "samples made")],
-            "ops",
+            [(rate("windward_agent_records_total", "result"), "{{result}}"),
+             (rate("windward_agent_samples_total"), "samples made")], "ops", width=12,
         ),
-        parts.Lines(
+        Lines(
             "Backlog", "Records that wait for the broker, and that it has not acknowledged yet.",
-            [("sum(windward_agent_backlog_records)", "waiting"), ("sum(windward_agent_in_flight_records)", "in flight")],
-            "short", width=8,
+            [("sum(windward_agent_backlog_records)", "waiting"),
+             ("sum(windward_agent_in_flight_records)", "in flight")], "short",
         ),
-        parts.Lines(
+        Lines(
             "Broker, as agents see it", "Rounds of sending that failed, and producers built anew.",
-            [(f"sum(rate(windward_agent_send_failures_total{RATE}))", "failed sends"),
-             (f"sum(rate(windward_agent_connections_total{RATE}))", "connections")],
-            "ops", width=8, steps=parts.NONE_IS_GOOD,
+            [(rate("windward_agent_send_failures_total"), "failed sends"),
+             (rate("windward_agent_connections_total"), "connections")], "ops", steps=NONE_IS_GOOD,
         ),
-        parts.Lines(
+        Lines(
             "Since the last delivery", "Of the agents: the one whose records the broker acknowledged longest ago, and latest.",
             [("max(time() - windward_agent_last_delivery_timestamp_seconds)", "longest"),
-             ("min(time() - windward_agent_last_delivery_timestamp_seconds)", "latest")],
-            "s", width=8, steps=parts.AGE,
+             ("min(time() - windward_agent_last_delivery_timestamp_seconds)", "latest")], "s", steps=AGE,
         ),
-        parts.Lines(
+        Lines(
             "Readings", "Taken a second, by resource, over all agents.",
-            [(f"sum by (resource) (rate(windward_agent_readings_total{RATE}))", "{{resource}}")], "ops",
+            rates("windward_agent_readings_total", "resource"), "ops", width=12,
         ),
-        parts.Lines(
+        Lines(
             "Readings that failed", "A second, by resource.",
-            [(f"sum by (resource) (rate(windward_agent_collector_failures_total{RATE}))", "{{resource}}")], "ops",
-            steps=parts.NONE_IS_GOOD,
+            rates("windward_agent_collector_failures_total", "resource"), "ops", steps=NONE_IS_GOOD, width=12,
         ),
-        parts.Lines(
+        Lines(
             "Instances measured", "In the agents' last reports of what each instance used, over all agents.",
-            [("sum(windward_agent_instances)", "instances")], "short", width=8,
+            [("sum(windward_agent_instances)", "instances")], "short",
         ),
-        parts.Lines(
+        Lines(
             "Reports of instances", "Made a second, over all agents; mostly one a minute and machine with instances.",
-            [(f"sum(rate(windward_agent_instance_reports_total{RATE}))", "reports")], "ops", width=8,
+            [(rate("windward_agent_instance_reports_total"), "reports")], "ops",
         ),
-        parts.Lines(
+        Lines(
             "Instances not measured whole", "A second: vanished since the report before, counters that began anew, unreadable, too many.",
-            [(f"sum by (kind) (rate(windward_agent_instance_troubles_total{RATE}))", "{{kind}}")], "ops", width=8,
+            rates("windward_agent_instance_troubles_total", "kind"), "ops",
         ),
     ]  # fmt: skip
 
 
-def _messages() -> list[parts.Panel]:
+def _messages() -> list[Panel]:
     """Return what the stream app reads and refuses."""
     return [
-        parts.Lines(
+        Lines(
             "Messages by outcome", "Read a second: folded, duplicate, later than the ring, facts of machines, refused.",
-            [(f"sum by (outcome) (rate(windward_stream_messages_total{RATE}))", "{{outcome}}")], "ops", width=8,
+            rates("windward_stream_messages_total", "outcome"), "ops",
         ),
-        parts.Lines(
+        Lines(
             "Rejects by reason", "Messages refused a second; they are kept on the rejects topic with the reason.",
-            [(f"sum by (reason) (rate(windward_stream_rejected_total{RATE}))", "{{reason}}")], "ops", width=8,
-            steps=parts.NONE_IS_GOOD,
+            rates("windward_stream_rejected_total", "reason"), "ops", steps=NONE_IS_GOOD,
         ),
-        parts.Lines(
+        Lines(
             "Refused messages by what became of them",
             "A second: kept on the rejects topic, left out of a flood, or lost because the broker did not take them.",
-            [(f"sum by (outcome) (rate(windward_stream_rejects_total{RATE}))", "{{outcome}}")], "ops", width=8,
-            steps=parts.NONE_IS_GOOD,
+            rates("windward_stream_rejects_total", "outcome"), "ops", steps=NONE_IS_GOOD,
         ),
-        parts.Lines(
+        Lines(
             "Broker, as workers see it", "1 while the broker answers the worker; at 0 the worker cannot know what it has not read.",
-            [("min by (instance) (windward_stream_broker_up)", "{{instance}}")], "short", width=8, steps=parts.SOME_IS_GOOD, high=1,
+            each("windward_stream_broker_up", "instance", "min"), "short", steps=SOME_IS_GOOD, high=1,
         ),
-        parts.Lines(
+        Lines(
             "Records ahead of the worker's clock",
             "Share of the records of about the last minute that were refused for a time ahead of it; over a half: this clock is behind.",
-            [("max by (instance) (windward_stream_records_ahead_ratio)", "{{instance}}")], "percentunit", width=8,
+            each("windward_stream_records_ahead_ratio", "instance"), "percentunit",
             steps=((None, "green"), (0.1, "yellow"), (0.5, "red")), high=1,
         ),
     ]  # fmt: skip
 
 
-def _folding() -> list[parts.Panel]:
+def _folding() -> list[Panel]:
     """Return how current its windows are, and the partitions and machines that its workers hold."""
     return [
-        parts.Lines(
+        Lines(
             "Lag", "Age of the oldest message not folded, by partition; of the last one folded while the broker is away.",
-            [("max by (partition) (windward_stream_lag_seconds)", "{{partition}}")], "s", width=8,
-            steps=LAG,
+            each("windward_stream_lag_seconds", "partition"), "s", steps=LAG,
         ),
-        parts.Lines(
-            "Messages not folded", "Over all partitions.", [("sum(windward_stream_lag_messages)", "messages")], "short",
-            width=8,
+        Lines(
+            "Messages not folded", "Over all partitions.", [("sum(windward_stream_lag_messages)", "messages")], "short"
         ),
-        parts.Lines("Fold", "Folding a batch.", parts.quantiles("windward_stream_fold_duration_seconds"), "s", width=8),
-        parts.Lines("Flush", "Writing to Redis.", parts.quantiles("windward_stream_flush_duration_seconds"), "s", width=8),
-        parts.Lines(
+        Lines("Fold", "Folding a batch.", quantiles("windward_stream_fold_duration_seconds"), "s"),
+        Lines("Flush", "Writing to Redis.", quantiles("windward_stream_flush_duration_seconds"), "s"),
+        Lines(
             "Since the last flush", "By worker.",
-            [("max by (instance) (time() - windward_stream_last_flush_timestamp_seconds)", "{{instance}}")], "s", width=8,
-            steps=parts.AGE,
+            each("time() - windward_stream_last_flush_timestamp_seconds", "instance"), "s", steps=AGE,
         ),
-        parts.Lines(
+        Lines(
             "Failed writes", "To Redis, a second; overtaken: another worker has the partition by now.",
-            [(f"sum by (reason) (rate(windward_stream_flush_failures_total{RATE}))", "{{reason}}")], "ops", width=8,
-            steps=parts.NONE_IS_GOOD,
+            rates("windward_stream_flush_failures_total", "reason"), "ops", steps=NONE_IS_GOOD,
         ),
-        parts.Lines(
+        Lines(
             "Partitions and readiness", "Partitions held by each worker; workers that are ready.",
-            [("max by (instance) (windward_stream_partitions)", "{{instance}}"), ("sum(windward_stream_ready)", "ready")],
-            "short", width=8,
+            [("max by (instance) (windward_stream_partitions)", "{{instance}}"),
+             ("sum(windward_stream_ready)", "ready")], "short",
         ),
-        parts.Lines(
+        Lines(
             "Machines held", "By state: active or silent; and those whose clock is off by more than a second.",
-            [("sum by (state) (windward_stream_machines)", "{{state}}"), ("sum(windward_stream_machines_skewed)", "skewed")],
-            "short", width=8,
+            [("sum by (state) (windward_stream_machines)", "{{state}}"),
+             ("sum(windward_stream_machines_skewed)", "skewed")], "short",
         ),
-        parts.Lines(
+        Lines(
             "Changes", "Times partitions were handed out, reading was moved, and machines dropped after a day of silence.",
-            [
-                (f"sum(increase(windward_stream_rebalances_total{RATE}))", "rebalances"),
-                (f"sum(increase(windward_stream_seeks_total{RATE}))", "seeks"),
-                (f"sum(increase(windward_stream_machines_dropped_total{RATE}))", "machines dropped"),
-            ],
-            "short", width=8,
+            [(f"sum(increase(windward_stream_rebalances_total{RATE}))", "rebalances"),
+             (f"sum(increase(windward_stream_seeks_total{RATE}))", "seeks"),
+             (f"sum(increase(windward_stream_machines_dropped_total{RATE}))", "machines dropped")], "short",
         ),
-        parts.Lines(
+        Lines(
             "Machines over the bound",
             "Samples a second of machines that a full partition refused, and machines of few samples that were dropped for room.",
-            [
-                (f'sum(rate(windward_stream_rejected_total{{reason="machines"}}{RATE}))', "samples refused"),
-                (f"sum(rate(windward_stream_machines_evicted_total{RATE}))", "machines dropped"),
-            ],
-            "ops", width=8, steps=parts.NONE_IS_GOOD,
+            [(f'sum(rate(windward_stream_rejected_total{{reason="machines"}}{RATE}))', "samples refused"),
+             (rate("windward_stream_machines_evicted_total"), "machines dropped")], "ops", steps=NONE_IS_GOOD,
         ),
     ]  # fmt: skip
 
 
-def _state() -> list[parts.Panel]:
+def _state() -> list[Panel]:
     """Return the stored values lost and rebuilt, and the usages of instances that it holds."""
     return [
-        parts.Lines(
+        Lines(
             "Stored values damaged", "Since the workers' start, by kind: lost or changed in Redis, found when a partition was loaded.",
-            [("sum by (kind) (windward_stream_state_damaged_total)", "{{kind}}")], "short", width=8,
-            steps=parts.NONE_IS_GOOD,
+            each("windward_stream_state_damaged_total", "kind", "sum"), "short", steps=NONE_IS_GOOD,
         ),
-        parts.Lines(
+        Lines(
             "Stored values rewritten", "Since the workers' start: left Redis while a worker held them; lost slots that Kafka no longer had.",
-            [
-                ("sum(windward_stream_state_rewritten_total)", "rewritten"),
-                ("sum(windward_stream_state_uncovered_total)", "slots uncovered"),
-            ],
-            "short", width=8, steps=parts.NONE_IS_GOOD,
+            [("sum(windward_stream_state_rewritten_total)", "rewritten"),
+             ("sum(windward_stream_state_uncovered_total)", "slots uncovered")], "short", steps=NONE_IS_GOOD,
         ),
-        parts.Lines(
+        Lines(
             "Partitions that are rebuilt", "Read again from Kafka because stored values were lost, by worker.",
-            [("max by (instance) (windward_stream_rebuilding_partitions)", "{{instance}}")], "short", width=8,
+            each("windward_stream_rebuilding_partitions", "instance"), "short",
         ),
-        parts.Lines(
+        Lines(
             "Loading a partition", "Mean time that a load took, of all since the workers' start.",
             [("sum(windward_stream_load_duration_seconds_sum) / sum(windward_stream_load_duration_seconds_count)", "mean")],
-            "s", width=8,
+            "s",
         ),
-        parts.Lines(
+        Lines(
             "Instances with usage",
             "Pairs of machine and instance whose usage the workers hold, those that the ledger has, and machines whose reports"
             " stopped.",
-            [
-                ("sum(windward_stream_instances)", "pairs"),
-                ("max(windward_instances_measured)", "measured"),
-                ("max(windward_fleet_machines_without_reports)", "machines without reports"),
-            ],
-            "short", width=8,
+            [("sum(windward_stream_instances)", "pairs"),
+             ("max(windward_instances_measured)", "measured"),
+             ("max(windward_fleet_machines_without_reports)", "machines without reports")], "short",
         ),
-        parts.Lines(
+        Lines(
             "Usages of instances", "A second: applied; late, which are repeated or overtaken reports; evicted for want of room.",
-            [(f"sum by (outcome) (rate(windward_stream_instance_usages_total{RATE}))", "{{outcome}}")], "ops", width=8,
+            rates("windward_stream_instance_usages_total", "outcome"), "ops",
         ),
     ]  # fmt: skip
 
 
-def _servers() -> list[parts.Panel]:
+def _servers() -> list[Panel]:
     return [
-        parts.Lines(
+        Lines(
             "Redis memory", "Used of what the server may take (maxmemory, else its host's); when it is full it refuses writes.",
-            [("windward:redis_memory_used:ratio", "{{server}}")], "percentunit", width=8,
+            [("windward:redis_memory_used:ratio", "{{server}}")], "percentunit",
             steps=((None, "green"), (0.7, "yellow"), (0.85, "red")), high=1,
         ),
-        parts.Lines(
+        Lines(
             "Redis memory in bytes", "Used, and what the server may take.",
             [("max by (server) (windward_redis_memory_used_bytes)", "{{server}} used"),
-             ("max by (server) (windward_redis_memory_limit_bytes)", "{{server}} limit")],
-            "bytes", width=8,
+             ("max by (server) (windward_redis_memory_limit_bytes)", "{{server}} limit")], "bytes",
         ),
-        parts.Lines(
+        Lines(
             "Exporter", "What a page takes: reading Redis, making the text (compression and sending come after).",
             [("max by (step) (windward_exporter_page_duration_seconds)", "{{step}}"),
-             ('max(scrape_duration_seconds{job="windward-exporter"})', "scrape")],
-            "s", width=8,
+             ('max(scrape_duration_seconds{job="windward-exporter"})', "scrape")], "s",
         ),
-        parts.Figures(
+        Figures(
             "Exporter reads Redis", "1 when the last page was made from Redis; else it shows no machine.",
             [("min(windward_exporter_up)", "exporter")], "short", width=4, height=6,
             words={"1": ("yes", "green"), "0": ("no", "red")}, graph=False,
         ),
-        parts.Figures(
+        Figures(
             "Series of single machines", "Off above the exporter's setting machines_max, or by per_machine.",
             [("max(windward_exporter_shows_machines)", "exporter")], "short", width=4, height=6,
             words={"1": ("shown", "green"), "0": ("left out", "yellow")}, graph=False,
         ),
-        parts.Lines(
+        Lines(
             "Pages", "Pages made a second, by outcome.",
-            [(f"sum by (outcome) (rate(windward_exporter_pages_total{RATE}))", "{{outcome}}")], "ops", width=8, height=6,
+            rates("windward_exporter_pages_total", "outcome"), "ops", height=6,
         ),
-        parts.Rows(
+        Rows(
             "Versions", "Version of each process.",
             [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter|record|rebalancer)_build_info"})', "processes", "short")],
             by="job", width=8, height=6,
@@ -280,67 +266,66 @@ def _servers() -> list[parts.Panel]:
     ]  # fmt: skip
 
 
-def _recorder() -> list[parts.Panel]:
+def _recorder() -> list[Panel]:
     return [
-        parts.Figures(
+        Figures(
             "Recorded since", "How far back the recording goes; the oldest files make room for new ones.",
             [("time() - max(windward_record_oldest_timestamp_seconds)", "age")], "s", width=4, height=6, graph=False,
         ),
-        parts.Figures(
+        Figures(
             "Since the last entry", "One is written every minute (write_s).",
             [("time() - max(windward_record_last_entry_timestamp_seconds)", "age")], "s", width=4, height=6, decimals=0,
             steps=((None, "green"), (180, "yellow"), (600, "red")),
         ),
-        parts.Lines(
+        Lines(
             "Size of the recording", "Bytes of all files, and what they may have (record_bytes).",
-            [("max(windward_record_size_bytes)", "used"), ("max(windward_record_limit_bytes)", "limit")],
-            "bytes", width=8, height=6,
+            [("max(windward_record_size_bytes)", "used"), ("max(windward_record_limit_bytes)", "limit")], "bytes",
+            height=6,
         ),
-        parts.Lines(
-            "Bytes recorded", "Written a second.", [(f"sum(rate(windward_record_written_bytes_total{RATE}))", "written")],
-            "Bps", width=8, height=6,
+        Lines(
+            "Bytes recorded", "Written a second.",
+            [(rate("windward_record_written_bytes_total"), "written")], "Bps", height=6,
         ),
-        parts.Lines(
+        Lines(
             "Recorded", "A second: figures of machines (load) and instances (usage), changes of the ledger, decisions, entries.",
-            [(f"sum by (kind) (rate(windward_record_figures_total{RATE}))", "{{kind}}"),
-             (f"sum(rate(windward_record_changes_total{RATE}))", "changes"),
-             (f"sum(rate(windward_record_decisions_total{RATE}))", "decisions"),
-             (f"sum(rate(windward_record_entries_total{RATE}))", "entries")],
-            "ops", width=8, height=6,
+            [(rate("windward_record_figures_total", "kind"), "{{kind}}"),
+             (rate("windward_record_changes_total"), "changes"),
+             (rate("windward_record_decisions_total"), "decisions"),
+             (rate("windward_record_entries_total"), "entries")], "ops", height=6,
         ),
-        parts.Lines(
+        Lines(
             "Not recorded", "In five minutes: gaps by source, messages that Kafka had no longer, messages refused by reason.",
             [("sum by (source) (increase(windward_record_gaps_total[5m]))", "gap: {{source}}"),
              ("sum(increase(windward_record_lost_messages_total[5m]))", "lost messages"),
              ("sum by (reason) (increase(windward_record_messages_refused_total[5m])) > 0", "refused: {{reason}}")],
-            "short", width=8, height=6, steps=parts.NONE_IS_GOOD,
+            "short", height=6, steps=NONE_IS_GOOD,
         ),
-        parts.Lines(
+        Lines(
             "Failed rounds of the recorder", "In five minutes, by part; and files removed to make room, which is no failure.",
             [("sum by (part) (increase(windward_record_failures_total[5m]))", "{{part}}"),
-             ("sum(increase(windward_record_removed_files_total[5m]))", "removed files")],
-            "short", width=8, height=6,
+             ("sum(increase(windward_record_removed_files_total[5m]))", "removed files")], "short", height=6,
         ),
     ]  # fmt: skip
 
 
-def _processes() -> list[parts.Panel]:
+def _processes() -> list[Panel]:
     """Return what each process takes of its host, by job: the most of any, so that a thousand agents are one line."""
     return [
-        parts.Lines(
+        Lines(
             "Memory of processes", "Resident memory of the largest process of each job.",
             [('max by (job) (process_resident_memory_bytes{job=~"windward-.*"})', "{{job}}")], "bytes", width=6,
         ),
-        parts.Lines(
+        Lines(
             "CPU of processes", "Cores that the busiest process of each job takes.",
-            [(f'max by (job) (rate(process_cpu_seconds_total{{job=~"windward-.*"}}{RATE}))', "{{job}}")], "short", width=6,
+            [(f'max by (job) (rate(process_cpu_seconds_total{{job=~"windward-.*"}}{RATE}))', "{{job}}")], "short",
+            width=6,
         ),
-        parts.Lines(
+        Lines(
             "Open files", "Share of the files that a process may open, of the process of each job that is nearest to it.",
             [('max by (job) (process_open_fds{job=~"windward-.*"} / process_max_fds{job=~"windward-.*"})', "{{job}}")],
             "percentunit", width=6, steps=((None, "green"), (0.8, "red")), high=1,
         ),
-        parts.Lines(
+        Lines(
             "Since the start", "Age of the youngest process of each job; a sawtooth shows one that is started again and again.",
             [('min by (job) (time() - process_start_time_seconds{job=~"windward-.*"})', "{{job}}")], "s", width=6,
         ),

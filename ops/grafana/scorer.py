@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from ops.grafana import parts
-from ops.grafana.parts import RATE
+from ops.grafana.page import page
+from ops.grafana.panels import (
+    AGE,
+    NONE_IS_GOOD,
+    RATE,
+    SOME_IS_GOOD,
+    Figures,
+    Lines,
+    Panel,
+    Steps,
+    each,
+    quantiles,
+    rate,
+    rates,
+)
 
-SLOW: parts.Steps = ((None, "green"), (0.05, "yellow"), (0.1, "red"))
-QUEUE: parts.Steps = ((None, "green"), (100, "yellow"), (1000, "red"))
-FEW: parts.Steps = ((None, "green"), (0.01, "yellow"), (0.05, "red"))
+SLOW: Steps = ((None, "green"), (0.05, "yellow"), (0.1, "red"))
+QUEUE: Steps = ((None, "green"), (100, "yellow"), (1000, "red"))
+FEW: Steps = ((None, "green"), (0.01, "yellow"), (0.05, "red"))
 """Of a share that is small while all is well."""
 
 
 def dashboard() -> Dashboard:
     """Return the dashboard."""
-    return parts.page(
+    return page(
         "windward-scorer",
         "Windward / Scorer and ledger",
         "Answers by code, latency, conflicts, refusals, reservations, and the state decisions are made on",
@@ -30,191 +43,168 @@ def dashboard() -> Dashboard:
     )
 
 
-def _now() -> list[parts.Panel]:
+def _now() -> list[Panel]:
     return [
-        parts.Figures(
-            "Scorers ready", "That can answer queries.", [("sum(windward_scorer_ready)", "ready")], "short", width=4,
-            steps=parts.SOME_IS_GOOD,
+        Figures(
+            "Scorers ready", "That can answer queries.",
+            [("sum(windward_scorer_ready)", "ready")], "short", width=4, steps=SOME_IS_GOOD,
         ),
-        parts.Figures(
-            "Answers", "A second.", [("sum(windward:scorer_queries:rate5m)", "answers")], "ops", width=4, decimals=2,
+        Figures(
+            "Answers", "A second.", [("sum(windward:scorer_queries:rate5m)", "answers")], "ops", width=4, decimals=2
         ),
-        parts.Figures(
+        Figures(
             "Errors", "Share of the answers whose code says that Windward failed, not the query.",
-            [("windward:scorer_errors:ratio_rate5m", "errors")], "percentunit", width=4, decimals=2,
-            steps=FEW,
+            [("windward:scorer_errors:ratio_rate5m", "errors")], "percentunit", width=4, decimals=2, steps=FEW,
         ),
-        parts.Figures(
+        Figures(
             "p99 of place", "From taking a query to its answer.",
             [('windward:scorer_query_duration_seconds:p99_rate5m{method="place"}', "place")], "s", width=4, steps=SLOW,
         ),
-        parts.Figures(
-            "Queue", "Queries waiting.", [("max(windward_scorer_queue_length)", "queue")], "short", width=4,
-            steps=QUEUE,
+        Figures(
+            "Queue", "Queries waiting.", [("max(windward_scorer_queue_length)", "queue")], "short", width=4, steps=QUEUE
         ),
-        parts.Figures(
+        Figures(
             "Stale share", "Machines whose data is too old, of all that ever had any.",
-            [("windward:fleet_stale:ratio", "stale")], "percentunit", width=4, decimals=1,
-            steps=FEW,
+            [("windward:fleet_stale:ratio", "stale")], "percentunit", width=4, decimals=1, steps=FEW,
         ),
     ]  # fmt: skip
 
 
-def _answers() -> list[parts.Panel]:
+def _answers() -> list[Panel]:
     return [
-        parts.Lines(
+        Lines(
             "Answers by code", "A second; gRPC's names of codes.",
-            [("sum by (code) (windward:scorer_queries:rate5m)", "{{code}}")], "ops", width=8,
+            each("windward:scorer_queries:rate5m", "code", "sum"), "ops",
         ),
-        parts.Lines(
-            "Answers by method", "A second.", [("sum by (method) (windward:scorer_queries:rate5m)", "{{method}}")], "ops",
-            width=8,
-        ),
-        parts.Lines(
+        Lines("Answers by method", "A second.", each("windward:scorer_queries:rate5m", "method", "sum"), "ops"),
+        Lines(
             "Latency", "From taking a query to its answer, all methods.",
-            parts.quantiles("windward_scorer_query_duration_seconds", (0.5, 0.95, 0.99)),
-            "s", width=8, steps=SLOW,
+            quantiles("windward_scorer_query_duration_seconds", (0.5, 0.95, 0.99)), "s", steps=SLOW,
         ),
-        parts.Lines(
+        Lines(
             "p99 by method", "From taking a query to its answer.",
-            [("windward:scorer_query_duration_seconds:p99_rate5m >= 0", "{{method}}")], "s", width=8, steps=SLOW,
+            [("windward:scorer_query_duration_seconds:p99_rate5m >= 0", "{{method}}")], "s", steps=SLOW,
         ),
-        parts.Lines(
+        Lines(
             "Queue", "Queries waiting, as each scorer last saw it.",
-            [("max by (instance) (windward_scorer_queue_length)", "{{instance}}")], "short", width=8,
-            steps=QUEUE,
+            each("windward_scorer_queue_length", "instance"), "short", steps=QUEUE,
         ),
-        parts.Lines(
+        Lines(
             "Queries answered in steps", "Long ones that each scorer has at hand; short ones are answered between the steps.",
-            [("max by (instance) (windward_scorer_queries_long)", "{{instance}}")], "short", width=8,
+            each("windward_scorer_queries_long", "instance"), "short",
         ),
-        parts.Lines(
+        Lines(
             "Queries not answered", "A second: past their deadline, unreadable, refused in a full queue, taken back from a dead scorer.",
-            [
-                (f"sum(rate(windward_scorer_queries_expired_total{RATE}))", "expired"),
-                (f"sum(rate(windward_scorer_queries_malformed_total{RATE}))", "malformed"),
-                (f"sum(rate(windward_scorer_queries_refused_total{RATE}))", "refused"),
-                (f"sum(rate(windward_scorer_queries_returned_total{RATE}))", "taken back"),
-            ],
-            "ops", width=8, steps=parts.NONE_IS_GOOD,
+            [(rate("windward_scorer_queries_expired_total"), "expired"),
+             (rate("windward_scorer_queries_malformed_total"), "malformed"),
+             (rate("windward_scorer_queries_refused_total"), "refused"),
+             (rate("windward_scorer_queries_returned_total"), "taken back")], "ops", steps=NONE_IS_GOOD,
         ),
     ]  # fmt: skip
 
 
-def _placing() -> list[parts.Panel]:
+def _placing() -> list[Panel]:
     return [
-        parts.Lines(
+        Lines(
             "Instances asked for", "A second, by outcome; missing: no machine fitted.",
-            [(f"sum by (outcome) (rate(windward_scorer_placements_total{RATE}))", "{{outcome}}")], "ops", width=8,
+            rates("windward_scorer_placements_total", "outcome"), "ops",
         ),
-        parts.Lines(
+        Lines(
             "Conflicts", "Candidates lost to another scorer, for each instance placed.",
-            [("windward:scorer_conflicts:ratio_rate5m", "conflicts")], "percentunit", width=8,
+            [("windward:scorer_conflicts:ratio_rate5m", "conflicts")], "percentunit",
             steps=((None, "green"), (0.5, "yellow")),
         ),
-        parts.Lines(
+        Lines(
             "Refusals by filter", "Machines that refuse the exporter's probe request, by the first filter that does.",
-            [("max by (profile, filter) (windward_fleet_probe_refusals)", "{{filter}}")], "short", width=8,
+            [("max by (profile, filter) (windward_fleet_probe_refusals)", "{{filter}}")], "short",
         ),
-        parts.Lines(
+        Lines(
             "Ledger by state", "Instances that hold their amounts.",
-            [("max by (state) (windward_fleet_instances)", "{{state}}")], "short", width=8, stacked=True,
+            each("windward_fleet_instances", "state"), "short", stacked=True,
         ),
-        parts.Lines(
+        Lines(
             "Reuse", "Rankings and plans a second, by whether the one that was kept served.",
-            [(f"sum by (result) (rate(windward_scorer_ranking_reuse_total{RATE}))", "{{result}}")], "ops", width=8,
-            stacked=True,
+            rates("windward_scorer_ranking_reuse_total", "result"), "ops", stacked=True,
         ),
-        parts.Lines(
+        Lines(
             "Reuse by reason", "Why the kept ranking served, or a new one was made (`scorer/placement/choosing/reasons.py`).",
-            [(f"sum by (reason) (rate(windward_scorer_ranking_reuse_total{RATE})) > 0", "{{reason}}")], "ops", width=8,
+            [(f"sum by (reason) (rate(windward_scorer_ranking_reuse_total{RATE})) > 0", "{{reason}}")], "ops",
         ),
-        parts.Lines(
+        Lines(
             "Reservations that ran out", "A second: they were not confirmed in time.",
-            [(f"sum(rate(windward_scorer_reservations_expired_total{RATE}))", "expired")], "ops", width=8,
+            [(rate("windward_scorer_reservations_expired_total"), "expired")], "ops",
         ),
-        parts.Lines(
+        Lines(
             "Ledger, as scorers see it", "Instances in each scorer's copy; they differ for milliseconds only.",
-            [("max by (instance) (windward_scorer_ledger_instances)", "{{instance}}")], "short", width=8,
+            each("windward_scorer_ledger_instances", "instance"), "short",
         ),
-        parts.Lines(
+        Lines(
             "Ledger differences", "Machines and clusters whose sums were wrong at the last check, which a scorer makes when it starts.",
-            [("max(windward_scorer_ledger_differences)", "differences")], "short", width=8, steps=parts.NONE_IS_GOOD,
+            [("max(windward_scorer_ledger_differences)", "differences")], "short", steps=NONE_IS_GOOD,
         ),
-        parts.Lines(
+        Lines(
             "Instances that the ledger lost", "By scorer, since its start: a failover or an emptied server took what a scorer had seen.",
-            [("max by (instance) (windward_scorer_ledger_lost_instances_total)", "{{instance}}")], "short", width=8,
-            steps=parts.NONE_IS_GOOD,
+            each("windward_scorer_ledger_lost_instances_total", "instance"), "short", steps=NONE_IS_GOOD,
         ),
-        parts.Lines(
+        Lines(
             "Ledger not accepted", "1 while a scorer refuses to place because the ledger was emptied.",
-            [("max by (instance) (windward_scorer_ledger_unaccepted)", "{{instance}}")], "short", width=8,
-            steps=parts.NONE_IS_GOOD, high=1,
+            each("windward_scorer_ledger_unaccepted", "instance"), "short", steps=NONE_IS_GOOD, high=1,
         ),
     ]  # fmt: skip
 
 
-def _rebalancing() -> list[parts.Panel]:
+def _rebalancing() -> list[Panel]:
     return [
-        parts.Lines(
+        Lines(
             "Proposed moves", "A minute, by what became of them; none without a rebalancer.",
             [(f"60 * sum by (outcome) (rate(windward_rebalancer_proposals_total{RATE})) > 0", "{{outcome}}")], "short",
-            width=8,
         ),
-        parts.Lines(
+        Lines(
             "Open moves", "Proposed and not done: waiting for a program that moves instances, or taken by one.",
-            [("max by (list) (windward_rebalancer_open and on (instance) (windward_rebalancer_leads == 1))", "{{list}}")],
-            "short", width=8,
+            each("windward_rebalancer_open and on (instance) (windward_rebalancer_leads == 1)", "list"), "short",
         ),
-        parts.Lines(
+        Lines(
             "Expected overload", "Load above the limit in the mean, in machines of mean size, as the last round found it.",
             [("max(windward_rebalancer_overload and on (instance) (windward_rebalancer_leads == 1))", "overload")],
-            "short", width=8,
+            "short",
         ),
-        parts.Lines(
+        Lines(
             "Rounds", "A minute: planned, waiting for the lease, failed.",
-            [(f"60 * sum by (result) (rate(windward_rebalancer_rounds_total{RATE}))", "{{result}}")], "short", width=8,
+            [(f"60 * sum by (result) (rate(windward_rebalancer_rounds_total{RATE}))", "{{result}}")], "short",
         ),
-        parts.Lines(
+        Lines(
             "Age of the last plan", "Of the rebalancer that leads.",
-            [("time() - max(windward_rebalancer_round_timestamp_seconds > 0)", "age")], "s", width=8,
+            [("time() - max(windward_rebalancer_round_timestamp_seconds > 0)", "age")], "s",
         ),
     ]  # fmt: skip
 
 
-def _state() -> list[parts.Panel]:
+def _state() -> list[Panel]:
     return [
-        parts.Lines(
+        Lines(
             "Age of the newest sample", "In each scorer's snapshot.",
-            [("max by (instance) (time() - windward_scorer_newest_sample_timestamp_seconds)", "{{instance}}")], "s",
-            width=8, steps=parts.AGE,
+            each("time() - windward_scorer_newest_sample_timestamp_seconds", "instance"), "s", steps=AGE,
         ),
-        parts.Lines(
+        Lines(
             "Age of the snapshot", "Since each scorer last built one; it does when windows change.",
-            [("max by (instance) (time() - windward_scorer_snapshot_timestamp_seconds)", "{{instance}}")], "s", width=8,
-            steps=parts.AGE,
+            each("time() - windward_scorer_snapshot_timestamp_seconds", "instance"), "s", steps=AGE,
         ),
-        parts.Lines(
+        Lines(
             "Building a snapshot", "Reading what changed and joining it.",
-            parts.quantiles("windward_scorer_refresh_duration_seconds"),
-            "s", width=8, steps=((None, "green"), (0.05, "yellow"), (0.2, "red")),
+            quantiles("windward_scorer_refresh_duration_seconds"), "s",
+            steps=((None, "green"), (0.05, "yellow"), (0.2, "red")),
         ),
-        parts.Lines(
-            "Machines in the snapshot", "By scorer.",
-            [("max by (instance) (windward_scorer_machines)", "{{instance}}")], "short", width=8,
-        ),
-        parts.Lines(
+        Lines("Machines in the snapshot", "By scorer.", each("windward_scorer_machines", "instance"), "short"),
+        Lines(
             "Degraded", "1 while at least 90 % of the machines in a scorer's snapshot have stale data, or none has any.",
-            [("max by (instance) (windward_scorer_degraded)", "{{instance}}")], "short", width=8,
-            steps=parts.NONE_IS_GOOD, high=1,
+            each("windward_scorer_degraded", "instance"), "short", steps=NONE_IS_GOOD, high=1,
         ),
-        parts.Lines(
+        Lines(
             "Failed refreshes", "A second, by reason.",
-            [(f"sum by (reason) (rate(windward_scorer_refresh_failures_total{RATE}))", "{{reason}}")], "ops", width=8,
-            steps=parts.NONE_IS_GOOD,
+            rates("windward_scorer_refresh_failures_total", "reason"), "ops", steps=NONE_IS_GOOD,
         ),
-        parts.Lines(
+        Lines(
             "Ledger read whole", "Times, over all scorers: at a start, after a lost connection or too far behind.",
-            [(f"sum(increase(windward_scorer_ledger_reloads_total{RATE}))", "reloads")], "short", width=8,
+            [(f"sum(increase(windward_scorer_ledger_reloads_total{RATE}))", "reloads")], "short",
         ),
     ]  # fmt: skip
