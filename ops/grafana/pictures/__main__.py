@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from ops.grafana.__main__ import FOLDER
-from ops.grafana.pictures.board import draw
+from ops.grafana.pictures.drawing import draw
 from ops.grafana.pictures.panel_data import PanelData
 from ops.grafana.prometheus import Prometheus
 

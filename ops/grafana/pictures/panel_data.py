@@ -22,7 +22,7 @@ class PanelData:
         self.start_s = end_s - span_s
         self.end_s = end_s
         self.step_s = max(5.0, span_s / 240)
-        self.marks: list[tuple[list[float], str]] = []
+        self.marks: list[tuple[float, str]] = []
         self._prometheus = prometheus
 
     @property
@@ -34,24 +34,23 @@ class PanelData:
         """Return the legend and points of every series."""
         found: list[Line] = []
         for target in panel["targets"]:
-            expression = interpolate(target["expr"], self.values)
             form = interpolate(target["legendFormat"], self.values)
-            series = (
-                self._prometheus.at(expression, self.end_s)
-                if target.get("instant")
-                else self._prometheus.over(expression, self.start_s, self.end_s, self.step_s)
-            )
+            series = self._at_end(target["expr"]) if target.get("instant") else self._over(target["expr"])
             found += [(legend(form, labels), points) for labels, points in series]
         return found
 
+    def _at_end(self, expression: str) -> list[Series]:
+        return self._prometheus.at(interpolate(expression, self.values), self.end_s)
+
+    def _over(self, expression: str) -> list[Series]:
+        return self._prometheus.over(interpolate(expression, self.values), self.start_s, self.end_s, self.step_s)
+
     def rows(self, panel: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
         """Return the columns' names and the rows: the labels all series have, then a value for each query."""
-        answers: list[list[Series]] = [
-            self._prometheus.at(interpolate(target["expr"], self.values), self.end_s) for target in panel["targets"]
-        ]
-        names = panel["transformations"][-1]["options"]["renameByName"]
+        answers = [self._at_end(target["expr"]) for target in panel["targets"]]
+        options = panel["transformations"][-1]["options"]
+        names, hidden = options["renameByName"], options["excludeByName"]
         titles = [names.get(f"Value #{target['refId']}", "") for target in panel["targets"]]
-        hidden = panel["transformations"][-1]["options"]["excludeByName"]
         keys = [key for key in answers[0][0][0] if key not in hidden] if answers[0] else []
         found: dict[tuple[str, ...], list[Any]] = {}
         for column, series in enumerate(answers):
@@ -63,19 +62,14 @@ class PanelData:
             return keys, [row[: len(keys)] for row in rows]
         return [*keys, *titles], rows
 
-    def times(self, annotation: Mapping[str, Any]) -> tuple[list[float], str]:
-        """Return when an annotation stands, and its colour."""
-        expression = interpolate(annotation["expr"], self.values)
-        points = [
-            point
-            for _, points in self._prometheus.over(expression, self.start_s, self.end_s, self.step_s)
-            for point in points
-        ]
+    def times(self, annotation: Mapping[str, Any]) -> list[tuple[float, str]]:
+        """Return when an annotation stands, each time with its colour."""
+        points = [point for _, points in self._over(annotation["expr"]) for point in points]
         if annotation["useValueForTime"]:
             times = {value / 1000 for _, value in points}
         else:
             times = {time_s for time_s, value in points if value > 0}
-        return sorted(time_s for time_s in times if time_s >= self.start_s), annotation["iconColor"]
+        return [(time_s, annotation["iconColor"]) for time_s in sorted(times) if time_s >= self.start_s]
 
 
 def on_grid(points: Sequence[tuple[float, float]], grid: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

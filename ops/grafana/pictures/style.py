@@ -1,4 +1,4 @@
-"""Sizes and colours of the pictures, and values as a person reads them."""
+"""Colours of the pictures, and values and names as a person reads them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-COLUMN_IN, ROW_IN = 0.75, 0.38
-"""Width and height in inches of Grafana's grid."""
-DPI = 80
 PALETTE = ("#3f7fbf", "#e08214", "#4daf4a", "#c2403a", "#8e63b0", "#8c6d31", "#d36ba6", "#6b6b6b", "#17a2b8", "#b5bd22")
 COLORS = {"green": "#3f9b46", "yellow": "#d9a300", "red": "#c8352d", "orange": "#e07b1a", "blue": "#3f7fbf"}
 GREY = "#6a6f76"
-BOTTOM_ROWS = {"timeseries": 1.6, "heatmap": 0.75, "stat": 0.2, "bargauge": 0.2, "table": 0.2}
-TITLE_ROWS = 1.25
-LEGEND_MAX = 8
-LEGEND_ROWS_MAX = 3
-LEGEND_ROW = 0.4
-"""Height of a line of a legend, in rows of Grafana's grid."""
 LEGEND_CHARACTERS = 10
 """So many fit a column of Grafana's grid."""
-DAY_S = 86_400.0
-"""matplotlib counts time in days."""
 
 
 def shown(value: float, unit: str) -> str:
@@ -51,7 +40,7 @@ def shortened(text: str) -> str:
     return text if len(text) <= 26 else f"{text[:25]}…"
 
 
-def legend_columns(lengths: Sequence[int], width: int) -> int:
+def legend_columns(lengths: Sequence[int], width: int, rows_max: int = 3) -> int:
     """Return in how many columns names of these lengths stand below a panel that is ``width`` columns of the grid wide.
 
     The fewest rows in which all fit; names that fit in no number of rows stand in as many columns as the longest
@@ -60,7 +49,7 @@ def legend_columns(lengths: Sequence[int], width: int) -> int:
     >>> legend_columns([4, 4, 4], 6), legend_columns([15, 15, 15, 19, 14], 6), legend_columns([40] * 9, 6)
     (3, 2, 1)
     """
-    for rows in range(1, LEGEND_ROWS_MAX + 1):
+    for rows in range(1, rows_max + 1):
         columns = math.ceil(len(lengths) / rows)
         taken, more = divmod(len(lengths), columns)
         ends = [place * taken + min(place, more) for place in range(columns + 1)]

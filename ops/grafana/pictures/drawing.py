@@ -1,0 +1,249 @@
+"""Draws a dashboard: its panels in their places, each by its kind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.dates
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from ops.grafana.asked import interpolate
+from ops.grafana.pictures.panel_data import Line, PanelData, on_grid
+from ops.grafana.pictures.style import COLORS, GREY, PALETTE, color_at, legend_columns, shortened, shown
+
+COLUMN_IN, ROW_IN = 0.75, 0.38
+"""Width and height in inches of Grafana's grid."""
+BOTTOM_ROWS = {"timeseries": 1.6, "heatmap": 0.75, "stat": 0.2, "bargauge": 0.2, "table": 0.2}
+"""What is left below the axes of a panel, by its kind, in rows of that grid."""
+TITLE_ROWS = 1.25
+LEGEND_MAX = 8
+LEGEND_ROWS_MAX = 3
+LEGEND_ROW = 0.4
+"""Height of a line of a legend, in rows of the grid."""
+DAY_S = 86_400.0
+"""matplotlib counts time in days."""
+
+Panel = Mapping[str, Any]
+
+
+def draw(dashboard: Mapping[str, Any], data: PanelData) -> Figure:
+    """Return the picture of a dashboard."""
+    data.marks = [mark for one in dashboard.get("annotations", {}).get("list", ()) for mark in data.times(one)]
+    panels = dashboard["panels"]
+    height = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in panels) + 1.6
+    figure = Figure(figsize=(24 * COLUMN_IN, height * ROW_IN), dpi=80, facecolor="#f4f5f7")
+    figure.text(0.008, 1 - 0.75 / height, dashboard["title"], fontsize=17, weight="bold", va="center")
+    variables = [one for one in dashboard["templating"]["list"] if one["type"] == "query"]
+    chosen = "   ".join(f"{one['label']}: {data.values.get(one['name'], '')}" for one in variables)
+    figure.text(0.992, 1 - 0.75 / height, chosen.replace(".*", "all"), fontsize=12, color=GREY, va="center", ha="right")
+    for panel in panels:
+        place, kind, title = panel["gridPos"], panel["type"], interpolate(panel["title"], data.values)
+        top = place["y"] + 1.6
+        if kind == "row":
+            figure.text(0.008, 1 - (top + 0.55) / height, f"▾ {title}", fontsize=13, weight="bold", va="center")
+            continue
+        left, width = place["x"] / 24 + 0.003, place["w"] / 24 - 0.006
+        high, low = 1 - (top + 0.12) / height, 1 - (top + place["h"] - 0.12) / height
+        frame = figure.add_axes((left, low, width, high - low), facecolor="white")
+        frame.set(xticks=[], yticks=[])
+        for side in frame.spines.values():
+            side.set_color("#d8dadd")
+        figure.text(left + 0.004, high - 0.62 / height, title, fontsize=10.5, weight="bold", va="center")
+        inset = 0.034 if kind in ("timeseries", "heatmap") else 0.006
+        below, inner = BOTTOM_ROWS[kind] / height, _inner_rows(panel) / height
+        axes = figure.add_axes((left + inset, low + below, width - inset - 0.006, inner))
+        axes.tick_params(labelsize=8.5, colors=GREY, length=2)
+        for side in axes.spines.values():
+            side.set_visible(False)
+        PAINTERS[kind](axes, panel, data)
+    return figure
+
+
+def _lines(axes: Axes, panel: Panel, data: PanelData) -> None:
+    unit, options, lines = _unit(panel), _overrides(panel), data.lines(panel)
+    custom = panel["fieldConfig"]["defaults"].get("custom", {})
+    days = data.grid / DAY_S
+    base = np.zeros(len(days))
+    filled: dict[str, Any] = {}
+    highest = 0.0
+    banded = any("custom.fillBelowTo" in each for each in options.values())
+    for number, (name, points) in enumerate(lines):
+        values, own = on_grid(points, data.grid), options.get(name, {})
+        color = COLORS.get(own.get("color", {}).get("fixedColor", ""), PALETTE[number % len(PALETTE)])
+        if custom.get("stacking", {}).get("mode") == "normal":
+            values = base + np.nan_to_num(values)
+            axes.fill_between(days, base, values, color=color, alpha=0.6, linewidth=0.5, label=name)
+            base, highest = values, max(highest, float(np.nanmax(values)))
+            continue
+        filled[name] = values
+        if np.isfinite(values).any():
+            highest = max(highest, float(np.nanmax(values)))
+        if own.get("custom.lineWidth") != 0:
+            dashed = "custom.lineStyle" in own
+            axes.plot(days, values, color=color, linewidth=1.4, linestyle=(0, (6, 4)) if dashed else "-", label=name)
+            if not dashed and len(lines) <= 3 and not banded:
+                axes.fill_between(days, 0, values, color=color, alpha=0.08, linewidth=0)
+    for name, own in options.items():
+        if name in filled and (lower := own.get("custom.fillBelowTo")) in filled:
+            band, upper = filled[lower], filled[name]
+            axes.fill_between(days, band, upper, color=PALETTE[0], alpha=0.22, linewidth=0, label="± std")
+    soft = custom.get("axisSoftMax")
+    top = max(highest * 1.08, soft if soft is not None and highest > 0.3 * soft else 0.0) or 1.0
+    for step in _steps(panel)[1:]:
+        if step["value"] < top:
+            axes.axhline(step["value"], color=COLORS.get(step["color"], GREY), linewidth=0.9, linestyle=(0, (4, 4)))
+    axes.set_ylim(0, top)
+    _scales(axes, unit, data)
+    axes.set_yticks(_ticks(top, unit))
+    axes.grid(axis="y", color="#eceef0", linewidth=0.8)
+    for time_s, color in data.marks:
+        axes.axvline(time_s / DAY_S, color=COLORS[color], linewidth=0.8, linestyle=(0, (1, 3)), zorder=0)
+    if axes.get_legend_handles_labels()[0]:
+        _add_legend(axes, panel, lines)
+    else:
+        _nothing(axes)
+
+
+def _ticks(top: float, unit: str) -> list[float]:
+    """Return the values that stand beside an axis: round ones in the unit that ``top`` is shown in."""
+    if unit in ("bytes", "Bps"):
+        scale = 1024.0 ** int(math.log(max(top, 1), 1024))
+    else:
+        scale = 60.0 if unit == "s" and top >= 60 else 1.0
+    ticks = MaxNLocator(5).tick_values(0, top / scale)
+    return [float(tick * scale) for tick in ticks if tick * scale <= top]
+
+
+def _scales(axes: Any, unit: str, data: PanelData) -> None:
+    dates: Any = mpl.dates
+    axes.set_xlim(data.start_s / DAY_S, data.end_s / DAY_S)
+    axes.xaxis_date()
+    axes.xaxis.set_major_locator(dates.AutoDateLocator())
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(axes.xaxis.get_major_locator(), show_offset=False))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shown(value, unit)))
+
+
+def _add_legend(axes: Axes, panel: Panel, lines: Sequence[Line]) -> None:
+    """Put the names of the largest series below the axes, as Grafana does; further lines of names make them lower."""
+    handles, names = axes.get_legend_handles_labels()
+    largest = {name: max((value for _, value in points), default=0.0) for name, points in lines}
+    order = sorted(range(len(names)), key=lambda at: -largest.get(names[at], math.inf))[:LEGEND_MAX]
+    columns = legend_columns([len(names[at]) for at in order], panel["gridPos"]["w"], LEGEND_ROWS_MAX)
+    order = order[: columns * LEGEND_ROWS_MAX]
+    rows, more = _inner_rows(panel), LEGEND_ROW * (math.ceil(len(order) / columns) - 1)
+    box = axes.get_position()
+    raised = box.height * more / rows
+    axes.set_position((box.x0, box.y0 + raised, box.width, box.height - raised))
+    axes.legend(
+        [handles[at] for at in order], [names[at] for at in order], fontsize=8, frameon=False,
+        loc="upper left", bbox_to_anchor=(-0.03, -0.75 / (rows - more)), ncols=columns, handlelength=1.2,
+        columnspacing=1, borderpad=0, handletextpad=0.4, labelspacing=0.2,
+    )  # fmt: skip
+
+
+def _figures(axes: Axes, panel: Panel, data: PanelData) -> None:
+    axes.set(xticks=[], yticks=[], xlim=(0, 1), ylim=(0, 1))
+    lines, options = data.lines(panel), _overrides(panel)
+    if not lines:
+        _nothing(axes)
+        return
+    words: dict[str, Any] = {}
+    for mapping in panel["fieldConfig"]["defaults"].get("mappings", ()):
+        words |= mapping["options"]
+    texts = []
+    for name, points in lines:
+        value = points[-1][1]
+        if word := words.get(f"{value:.0f}"):
+            texts.append((name, word["text"], COLORS.get(word["color"], GREY)))
+        else:
+            text = shown(value, options.get(name, {}).get("unit", _unit(panel)))
+            texts.append((name, text, color_at(value, _steps(panel))))
+    room = panel["gridPos"]["w"] * COLUMN_IN * 72 / len(texts)
+    size = min(21.0, room / (0.68 * (max(len(text) for _, text, _ in texts) + 2)))
+    small = min(9.0, room / (0.6 * (max(len(name) for name, _, _ in texts) + 1)))
+    for number, (name, text, color) in enumerate(texts):
+        middle = (number + 0.5) / len(texts)
+        axes.text(middle, 0.56, text, ha="center", va="center", fontsize=size, weight="bold", color=color)
+        if len(texts) > 1:
+            axes.text(middle, 0.08, name, ha="center", va="center", fontsize=small, color=GREY)
+
+
+def _heat(axes: Axes, panel: Panel, data: PanelData) -> None:
+    grid = data.grid
+    buckets = sorted((float(name), on_grid(points, grid)) for name, points in data.lines(panel))
+    edges = [0.0, *(edge for edge, _ in buckets[:-1]), 1.05]
+    counts = np.diff(np.array([np.zeros(len(grid)), *(values for _, values in buckets)]), axis=0)
+    days = np.array([*grid, grid[-1] + data.step_s]) / DAY_S
+    norm = mpl.colors.PowerNorm(0.5, vmin=0)
+    drawn = axes.pcolormesh(days, edges, np.where(counts > 0, counts, np.nan), cmap="Oranges", norm=norm)
+    bar = axes.figure.colorbar(drawn, ax=axes, pad=0.006, fraction=0.015, ticks=MaxNLocator(5, integer=True))
+    bar.ax.tick_params(labelsize=8, colors=GREY)
+    _scales(axes, "percentunit", data)
+
+
+def _bars(axes: Axes, panel: Panel, data: PanelData) -> None:
+    lines = sorted(data.lines(panel), key=lambda line: line[1][-1][1])
+    axes.set(xticks=[], xlim=(0, 1.25 * max((points[-1][1] for _, points in lines), default=1.0)))
+    for number, (_, points) in enumerate(lines):
+        value = points[-1][1]
+        axes.barh(number, value, height=0.62, color=color_at(value, _steps(panel)), alpha=0.85)
+        axes.text(value, number, f"  {shown(value, _unit(panel))}", va="center", fontsize=9)
+    names = [shortened(name) for name, _ in lines]
+    axes.set_yticks(range(len(lines)), names)
+    box, room = axes.get_position(), max(0.05, 0.005 + 0.0044 * max(map(len, names), default=0))
+    axes.set_position((box.x0 + room, box.y0, box.width - room, box.height))
+
+
+def _table(axes: Axes, panel: Panel, data: PanelData) -> None:
+    axes.set(xticks=[], yticks=[], xlim=(0, 1), ylim=(0, 1))
+    columns, rows = data.rows(panel)
+    height = 1 / (len(rows) + 1)
+    starts = [0.005 + (position + (position > 0)) / (len(columns) + 1) for position in range(len(columns))]
+    for start, name in zip(starts, columns, strict=True):
+        axes.text(start, 1 - height / 2, name, fontsize=9.5, weight="bold", va="center")
+    options = _overrides(panel)
+    for number, row in enumerate(rows, start=1):
+        for start, name, value in zip(starts, columns, row, strict=True):
+            text, color = shortened(str(value)), "#222222"
+            if isinstance(value, float):
+                unit = options.get(name, {}).get("unit", "short")
+                text, color = shown(value, unit), color_at(value, _steps(panel)) if unit == "percentunit" else color
+            axes.text(start, 1 - (number + 0.5) * height, text, fontsize=9.5, va="center", color=color)
+        axes.axhline(1 - number * height, color="#eceef0", linewidth=0.8)
+
+
+def _inner_rows(panel: Panel) -> float:
+    return float(panel["gridPos"]["h"] - 0.24 - BOTTOM_ROWS[panel["type"]] - TITLE_ROWS)
+
+
+def _unit(panel: Panel) -> str:
+    return str(panel["fieldConfig"]["defaults"].get("unit", "short"))
+
+
+def _steps(panel: Panel) -> list[Mapping[str, Any]]:
+    return list(panel["fieldConfig"]["defaults"]["thresholds"]["steps"])
+
+
+def _overrides(panel: Panel) -> dict[str, dict[str, Any]]:
+    """Return what single series have of their own, by legend."""
+    found: dict[str, dict[str, Any]] = {}
+    for override in panel["fieldConfig"].get("overrides", ()):
+        own = {each["id"]: each["value"] for each in override["properties"]}
+        found.setdefault(str(override["matcher"]["options"]), {}).update(own)
+    return found
+
+
+def _nothing(axes: Axes) -> None:
+    axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", va="center", color=GREY)
+
+
+PAINTERS: Mapping[str, Callable[[Axes, Panel, PanelData], None]] = {
+    "timeseries": _lines, "stat": _figures, "heatmap": _heat, "bargauge": _bars, "table": _table,
+}  # fmt: skip
+"""By the type of the panel."""
