@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ops.exporter.exposition import Family, MachineNames
+from ops.exporter.exposition import Columns, Family
 from ops.exporter.state import State
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
-from scorer.snapshot.arrays import Bools
 
 RECLAIMED = ("mid", "batch")
 """Classes with a sum below prod; free has batch's."""
@@ -31,7 +30,7 @@ def of_fleet(state: State) -> Iterator[Family]:
     yield from (room, promised, used)
 
 
-def of_machines(state: State, names: MachineNames, rows: Bools) -> Iterator[Family]:
+def of_machines(state: State, shown: Columns) -> Iterator[Family]:
     """Return the most that may be allocated to mid and batch on each machine, as a share of its allocatable."""
     if (sums := state.class_sums) is None:
         return
@@ -39,5 +38,6 @@ def of_machines(state: State, names: MachineNames, rows: Bools) -> Iterator[Fami
     for name in RECLAIMED:
         values = sums.most[PRIORITY_CLASSES.index(name)] * state.snapshot.inverse_allocatable
         for position in sums.sold:
-            family.add_column(names, values[position], rows, labels={"class": name, "resource": RESOURCES[position]})
+            labels = {"class": name, "resource": RESOURCES[position]}
+            family.add_column(shown.names, values[position], shown.rows, labels=labels)
     yield family

@@ -6,11 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from ops.exporter import fleet
-from ops.exporter.exposition import Family, page
+from ops.exporter.exposition import Family, lines, page, single
 from ops.exporter.machines import MachineFamilies
 from ops.exporter.selection import Selection
 from ops.exporter.state import Away, Reader, State
@@ -35,7 +36,8 @@ class Exporter:
         self._reader = reader
         self._selection = selection
         self._machines = MachineFamilies(selection)
-        self._process = ProcessFamilies()
+        self._registry = CollectorRegistry()
+        add_process(self._registry)
         self._version = version
         self._clock = clock
         self._one_at_a_time = threading.Lock()
@@ -43,14 +45,14 @@ class Exporter:
         self._said = self._said_of_probe = ""
         self._shown = True
 
-    def ready(self) -> tuple[bool, str]:
+    def ready(self) -> tuple[bool, dict[str, Any]]:
         """Return whether Redis can be read, and the error."""
         with self._one_at_a_time:
             try:
                 self._read()
             except Away as error:
-                return False, str(error)
-        return True, ""
+                return False, {"error": str(error)}
+        return True, {}
 
     def render(self, *, open_metrics: bool = False) -> bytes:
         """Return the page as of now."""
@@ -61,13 +63,15 @@ class Exporter:
             except Away as error:
                 self._pages["away"] += 1
                 self._say(str(error))
-                return page([*self._own(0.0, 0.0, up=False), *self._process.families()], open_metrics=open_metrics)
+                return page(
+                    [*self._own(0.0, 0.0, up=False), *process_families(self._registry)], open_metrics=open_metrics
+                )
             self._pages["complete"] += 1
             self._say("")
             read = time.perf_counter()
             families = [*fleet.families(state, self._selection, self._say_of_probe), *self._of_machines(state)]
             made = time.perf_counter()
-            families += [*self._own(read - begin, made - read, up=True), *self._process.families()]
+            families += [*self._own(read - begin, made - read, up=True), *process_families(self._registry)]
             return page(families, open_metrics=open_metrics)
 
     def _read(self) -> State:
@@ -84,20 +88,18 @@ class Exporter:
             yield from self._machines.families(state)
 
     def _own(self, read_s: float, made_s: float, *, up: bool) -> list[Family]:
-        found = Family("windward_exporter_up", "1 when Redis was read for this page; else it shows no machine.")
-        found.add(int(up))
-        build = Family("windward_exporter_build_info", "Version of this exporter.")
-        build.add(1, version=self._version)
-        pages = Family("windward_exporter_pages_total", "Pages made, by outcome.", "counter")
-        for outcome, count in self._pages.items():
-            pages.add(count, outcome=outcome)
-        took = Family("windward_exporter_page_duration_seconds", "What this page took, before compression, by step.")
-        if up:
-            took.add(round(read_s, 6), step="read")
-            took.add(round(made_s, 6), step="make")
-        shown = Family("windward_exporter_shows_machines", "1 while series of single machines are shown.")
-        shown.add(int(self._shown))
-        return [found, build, pages, took, shown]
+        pages = [(count, {"outcome": outcome}) for outcome, count in self._pages.items()]
+        took = [(round(read_s, 6), {"step": "read"}), (round(made_s, 6), {"step": "make"})] if up else []
+        about = "What this page took, before compression, by step."
+        return [
+            single("windward_exporter_up", "1 when Redis was read for this page; else it shows no machine.", int(up)),
+            single("windward_exporter_build_info", "Version of this exporter.", 1, version=self._version),
+            lines("windward_exporter_pages_total", "Pages made, by outcome.", pages, "counter"),
+            lines("windward_exporter_page_duration_seconds", about, took),
+            single(
+                "windward_exporter_shows_machines", "1 while series of single machines are shown.", int(self._shown)
+            ),
+        ]
 
     def _say(self, trouble: str) -> None:
         """Log once when a server is away, and once when it is back."""
@@ -114,24 +116,14 @@ class Exporter:
         self._said_of_probe = trouble
 
 
-class ProcessFamilies:
-    """What prometheus_client says of the exporter's own process, read anew for each page.
+def process_families(registry: CollectorRegistry) -> Iterator[Family]:
+    """Yield what prometheus_client says of the exporter's own process, as of now.
 
     CPU, memory, start and open files are ``process_*``, as on the page of every process. ``python_*`` are the
     interpreter and its garbage collection. Without ``/proc`` the first are left out.
     """
-
-    def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        add_process(self._registry)
-
-    def families(self) -> Iterator[Family]:
-        """Yield the families as of now."""
-        for metric in self._registry.collect():
-            if metric.type == "counter":
-                family = Family(f"{metric.name}_total", metric.documentation, "counter")
-            else:
-                family = Family(metric.name, metric.documentation)
-            for sample in metric.samples:
-                family.add(sample.value, **sample.labels)
-            yield family
+    for metric in registry.collect():
+        counts = metric.type == "counter"
+        name = f"{metric.name}_total" if counts else metric.name
+        values = [(one.value, one.labels) for one in metric.samples]
+        yield lines(name, metric.documentation, values, "counter" if counts else "gauge")

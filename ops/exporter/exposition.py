@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.resources import RESOURCES
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 Bytes = NDArray[np.uint8]
@@ -195,6 +196,40 @@ class Family:
     @staticmethod
     def _tail(labels: Mapping[str, str]) -> bytes:
         return f'"{"," if labels else ""}{label_text(labels)}}} '.encode()
+
+
+def single(name: str, about: str, value: float, **labels: str) -> Family:
+    """Return the family of one line."""
+    return lines(name, about, [(value, labels)])
+
+
+def lines(name: str, about: str, values: Iterable[tuple[float, Mapping[str, str]]], kind: Kind = "gauge") -> Family:
+    """Return the family of some values with their labels."""
+    family = Family(name, about, kind)
+    for value, labels in values:
+        family.add(value, **labels)
+    return family
+
+
+class Columns(NamedTuple):
+    """Some machines: makes families with a line for each of them whose value is known."""
+
+    names: MachineNames
+    rows: Bools
+    """[M] Which machines."""
+
+    def one(self, name: str, about: str, values: Any, digits: tuple[int, int] | None = RATIO) -> Family:
+        """Return the family of one column [M]."""
+        family = Family(name, about)
+        family.add_column(self.names, np.asarray(values, np.float64), self.rows, digits)
+        return family
+
+    def each(self, name: str, about: str, values: Floats) -> Family:
+        """Return the family of a ratio of each resource, [R, M]."""
+        family = Family(name, about)
+        for resource, column in zip(RESOURCES, values, strict=True):
+            family.add_column(self.names, column, self.rows, labels={"resource": resource})
+        return family
 
 
 def page(families: Iterable[Family], *, open_metrics: bool = False) -> bytes:

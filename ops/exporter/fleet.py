@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ops.exporter import classes, instances
-from ops.exporter.exposition import Family
+from ops.exporter.exposition import Family, lines, single
 from ops.exporter.machines import risks, thresholds
 from ops.exporter.selection import Selection, unit_name, window_name
 from ops.exporter.state import State
@@ -46,16 +46,17 @@ def families(
 def _states(state: State) -> Family:
     """Return the number of fresh, stale and silent machines, whose sum is all; and of warming and cordoned ones."""
     snapshot, fresh = state.snapshot, state.fresh
-    family = Family(
-        "windward_fleet_machines",
-        "Machines: fresh, stale and silent (never seen) add up to all; warming and cordoned are among these.",
+    about = "Machines: fresh, stale and silent (never seen) add up to all; warming and cordoned are among these."
+    states = {
+        "fresh": fresh,
+        "stale": snapshot.has_data & ~fresh,
+        "silent": ~snapshot.has_data,
+        "warming": state.seen.warming & fresh,
+        "cordoned": snapshot.rules.cordon,
+    }
+    return lines(
+        "windward_fleet_machines", about, [(int(which.sum()), {"state": name}) for name, which in states.items()]
     )
-    family.add(int(fresh.sum()), state="fresh")
-    family.add(int((snapshot.has_data & ~fresh).sum()), state="stale")
-    family.add(int((~snapshot.has_data).sum()), state="silent")
-    family.add(int((state.seen.warming & fresh).sum()), state="warming")
-    family.add(int(snapshot.rules.cordon.sum()), state="cordoned")
-    return family
 
 
 def _last_samples(state: State) -> Family:
@@ -98,10 +99,9 @@ def _load(state: State, selection: Selection) -> Iterator[Family]:
     worst = np.fmax.reduce(risks(state), axis=0)[fresh]
     _add_quantiles(risk, np.sort(worst[np.isfinite(worst)]))
     yield risk
-    threshold = Family("windward_fleet_threshold_ratio", "Usage threshold of the profile.")
-    for resource, value in thresholds(state.profile).items():
-        threshold.add(value, resource=resource, profile=state.profile.name)
-    yield threshold
+    limits = thresholds(state.profile).items()
+    told = [(value, {"resource": resource, "profile": state.profile.name}) for resource, value in limits]
+    yield lines("windward_fleet_threshold_ratio", "Usage threshold of the profile.", told)
 
 
 def _promises(state: State) -> Iterator[Family]:
@@ -116,25 +116,19 @@ def _promises(state: State) -> Iterator[Family]:
     for position, resource in enumerate(RESOURCES):
         allocatable = seen.allocatable[position]
         total = float(np.nansum(allocatable))
-        family = Family(
-            f"windward_fleet_allocatable_{resource}_{unit_name(resource)}", "What all machines have together."
-        )
-        family.add(total)
-        yield family
+        name = f"windward_fleet_allocatable_{resource}_{unit_name(resource)}"
+        yield single(name, "What all machines have together.", total)
         if total > 0:
             left = np.maximum(allocatable - seen.taken[position], 0.0)
             requested.add(float(seen.allocated[position].sum()) / total, resource=resource)
             headroom.add(float(np.nansum(left[usable])) / total, resource=resource)
     yield requested
     yield headroom
-    live = Family(
-        "windward_fleet_instances", "Instances in the ledger by state; a moving one runs, and holds its target, too."
-    )
+    about = "Instances in the ledger by state; a moving one runs, and holds its target, too."
     instances = state.ledger.instances.values()
     counts: Counter[str] = Counter("moving" if one.moving else one.state for one in instances)
-    for name in sorted({*LIVE, "moving", *counts}):
-        live.add(counts[name], state=name)
-    yield live
+    named = [(counts[name], {"state": name}) for name in sorted({*LIVE, "moving", *counts})]
+    yield lines("windward_fleet_instances", about, named)
 
 
 def _probe(state: State, selection: Selection, tell: Callable[[str], None]) -> Iterator[Family]:
@@ -149,28 +143,22 @@ def _probe(state: State, selection: Selection, tell: Callable[[str], None]) -> I
         return
     tell("")
     name = state.profile.name
-    feasible = Family("windward_fleet_probe_feasible_machines", "Machines that would take the probe request.")
-    feasible.add(ranking.feasible_count, profile=name)
-    yield feasible
-    refused = Family(
-        "windward_fleet_probe_refusals", "Machines that refuse the probe request, by the first filter that does."
-    )
+    about = "Machines that would take the probe request."
+    yield single("windward_fleet_probe_feasible_machines", about, ranking.feasible_count, profile=name)
     counts = {each.filter.name: 0 for each in state.profile.filters}
     for refusal in refusals(ranking):
         counts[refusal.filter] = counts.get(refusal.filter, 0) + refusal.machines
-    for filter_name, count in counts.items():
-        refused.add(count, profile=name, filter=filter_name)
-    yield refused
+    about = "Machines that refuse the probe request, by the first filter that does."
+    refused = [(count, {"profile": name, "filter": first}) for first, count in counts.items()]
+    yield lines("windward_fleet_probe_refusals", about, refused)
 
 
 def _servers(state: State) -> Iterator[Family]:
-    used = Family("windward_redis_memory_used_bytes", "Memory that a Redis server uses.")
-    limit = Family("windward_redis_memory_limit_bytes", "What it may use: its maxmemory, else all of its host's.")
-    for server, memory in state.memory.items():
-        used.add(memory.used, server=server)
-        limit.add(memory.limit, server=server)
-    yield used
-    yield limit
+    used = [(memory.used, {"server": server}) for server, memory in state.memory.items()]
+    yield lines("windward_redis_memory_used_bytes", "Memory that a Redis server uses.", used)
+    limits = [(memory.limit, {"server": server}) for server, memory in state.memory.items()]
+    about = "What it may use: its maxmemory, else all of its host's."
+    yield lines("windward_redis_memory_limit_bytes", about, limits)
 
 
 def _add_quantiles(family: Family, ordered: Floats, **labels: str) -> None:

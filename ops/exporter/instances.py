@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ops.exporter.exposition import SECONDS, Family, MachineNames
+from ops.exporter.exposition import SECONDS, Columns, Family, single
 from ops.exporter.state import State
 from schemas.resources import RESOURCES
 from scorer.classes.class_usage import measured_usage
@@ -25,46 +25,35 @@ DIGITS = 4
 def of_fleet(state: State) -> Iterator[Family]:
     """Return how many instances are measured, and on how many machines reports stopped while samples arrive."""
     found = state.class_usage
-    measured = Family("windward_instances_measured", "Instances of the ledger whose usage a current report has.")
-    measured.add(0 if found is None else found.measured)
-    yield measured
-    silent = Family(
-        "windward_fleet_machines_without_reports",
-        "Fresh machines with instances whose last report of them is five minutes older than the newest sample.",
-    )
+    about = "Instances of the ledger whose usage a current report has."
+    yield single("windward_instances_measured", about, 0 if found is None else found.measured)
+    about = "Fresh machines with instances whose last report of them is five minutes older than the newest sample."
     stopped = state.snapshot.column("at") - reported_at(state) > SILENT_S
-    silent.add(int((stopped & state.fresh & (state.seen.count > 0)).sum()))
-    yield silent
+    silent = int((stopped & state.fresh & (state.seen.count > 0)).sum())
+    yield single("windward_fleet_machines_without_reports", about, silent)
 
 
-def of_machines(state: State, names: MachineNames, rows: Bools) -> Iterator[Family]:
+def of_machines(state: State, shown: Columns, fresh: Columns) -> Iterator[Family]:
     """Return the sums of each machine's instances, its system's usage, and the time of its last report."""
     found = state.class_usage
     if found is None:
         return
-    fresh = rows & state.fresh
-    together: Floats = found.used.sum(axis=0)
-    for name, about, values in (
-        ("windward_machine_instances_usage_ratio", "Measured usage of its instances, of allocatable.", together),
-        ("windward_machine_system_usage_ratio", "Measured usage beside its instances, of allocatable.", found.system),
-    ):  # fmt: skip
-        family = Family(name, about)
-        for position, column in enumerate(values * state.snapshot.inverse_allocatable):
-            family.add_column(names, column, fresh, labels={"resource": RESOURCES[position]})
-        yield family
-    last = Family("windward_machine_last_instance_report_timestamp_seconds", "End of the newest report of instances.")
-    last.add_column(names, reported_at(state), rows, SECONDS)
-    yield last
+    together, whole = found.used.sum(axis=0), state.snapshot.inverse_allocatable
+    about = "Measured usage of its instances, of allocatable."
+    yield fresh.each("windward_machine_instances_usage_ratio", about, together * whole)
+    about = "Measured usage beside its instances, of allocatable."
+    yield fresh.each("windward_machine_system_usage_ratio", about, found.system * whole)
+    name, about = "windward_machine_last_instance_report_timestamp_seconds", "End of the newest report of instances."
+    yield shown.one(name, about, reported_at(state), SECONDS)
 
 
-def largest(state: State, most: int, rows: Bools) -> Iterator[Family]:
+def largest(state: State, most: int, fresh: Bools) -> Iterator[Family]:
     """Return the usage of the ``most`` instances that use the largest part of their machine, in any resource."""
     if most <= 0 or state.class_usage is None:
         return
     snapshot, placed = state.snapshot, state.seen.fleet.seats.placed()
     share = measured_usage(snapshot, placed) * snapshot.inverse_allocatable[:, placed.rows]
-    shown = (rows & state.fresh)[placed.rows]
-    part = np.where(shown, np.fmax.reduce(share, axis=0, initial=-np.inf), -np.inf)
+    part = np.where(fresh[placed.rows], np.fmax.reduce(share, axis=0, initial=-np.inf), -np.inf)
     chosen = np.argsort(-part, kind="stable")[:most]
     chosen = chosen[np.isfinite(part[chosen])]
     hosts = {snapshot.names[row] for row in placed.rows[chosen].tolist()}

@@ -7,14 +7,14 @@ credit and coverage are left out, so that Prometheus shows a gap and not the las
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ops.exporter import classes, instances
-from ops.exporter.exposition import SECONDS, Family, MachineNames
+from ops.exporter.exposition import SECONDS, Columns, Family, MachineNames
 from ops.exporter.labels import label_columns
 from ops.exporter.selection import Selection, unit_name, window_name
 from ops.exporter.state import State
@@ -24,7 +24,7 @@ from scorer.ledger.view.seats import Seats
 from scorer.ranking.filters.usage_threshold import UsageThreshold
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.arrays import Floats
 from scorer.snapshot.roster import Roster
 from scorer.snapshot.rules import MachineRules
 
@@ -42,24 +42,19 @@ class MachineFamilies:
     def families(self, state: State) -> Iterator[Family]:
         """Return every family, over the machines of the shard."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            rows = self._selection.rows(state.snapshot)
-            names = self._names_of(state.snapshot.roster)
-            yield from self._load(state, names, rows & state.fresh)
-            yield from self._promises(state, names, rows)
-            yield from classes.of_machines(state, names, rows & state.fresh)
-            yield from instances.of_machines(state, names, rows)
-            yield from instances.largest(state, self._selection.top_instances, rows)
-            yield from self._facts(state, names, rows)
+            roster = state.snapshot.roster
+            names = _kept(self._names, roster, lambda: MachineNames(roster.names))
+            shown = Columns(names, self._selection.rows(state.snapshot))
+            fresh = shown._replace(rows=shown.rows & state.fresh)
+            yield from self._load(state, fresh)
+            yield from self._promises(state, shown)
+            yield from classes.of_machines(state, fresh)
+            yield from instances.of_machines(state, shown, fresh)
+            yield from instances.largest(state, self._selection.top_instances, fresh.rows)
+            yield from self._facts(state, shown)
 
-    def _names_of(self, roster: Roster) -> MachineNames:
-        found = self._names.get(roster)
-        if found is None:
-            self._names.clear()
-            found = self._names[roster] = MachineNames(roster.names)
-        return found
-
-    def _load(self, state: State, names: MachineNames, fresh: Bools) -> Iterator[Family]:
-        snapshot, selection = state.snapshot, self._selection
+    def _load(self, state: State, fresh: Columns) -> Iterator[Family]:
+        snapshot, selection, (names, rows) = state.snapshot, self._selection, fresh
         windows = selection.windows(snapshot)
         ratio = Family("windward_machine_utilization_ratio", "Measured load of the window, of what is allocatable.")
         deviation = Family(
@@ -70,78 +65,61 @@ class MachineFamilies:
                 if name == "peak":
                     continue
                 family, labels = (deviation, {}) if name == "std" else (ratio, {"statistic": name})
-                values = statistic(state, name, window_s)
-                for position, resource in enumerate(RESOURCES):
+                for resource, values in zip(RESOURCES, statistic(state, name, window_s), strict=True):
                     more = {"resource": resource, "window": window_name(window_s)} | labels
-                    family.add_column(names, values[position], fresh, labels=more)
-        yield ratio
-        yield deviation
+                    family.add_column(names, values, rows, labels=more)
+        yield from (ratio, deviation)
         if "peak" in selection.statistics:
             peak = Family("windward_machine_peak_ratio", "Highest one-minute mean of the day, of what is allocatable.")
             for day in DAYS:
-                values = snapshot.column(f"peak_{day}") * snapshot.inverse_allocatable
-                for position, resource in enumerate(RESOURCES):
-                    peak.add_column(names, values[position], fresh, labels={"resource": resource, "day": day})
+                peaks = snapshot.column(f"peak_{day}") * snapshot.inverse_allocatable
+                for resource, values in zip(RESOURCES, peaks, strict=True):
+                    peak.add_column(names, values, rows, labels={"resource": resource, "day": day})
             yield peak
         coverage = Family("windward_machine_coverage_ratio", "Filled share of the window; warming below a half.")
         for window_s in windows:
-            coverage.add_column(
-                names, snapshot.windows(window_s).coverage, fresh, labels={"window": window_name(window_s)}
-            )
+            window = {"window": window_name(window_s)}
+            coverage.add_column(names, snapshot.windows(window_s).coverage, rows, labels=window)
         yield coverage
-        risk = Family("windward_machine_risk_ratio", "Risk by mean and deviation, credits included; 0 is best.")
-        for position, values in enumerate(risks(state)):
-            risk.add_column(names, values, fresh, labels={"resource": RESOURCES[position]})
-        yield risk
-        credit = Family("windward_machine_credit_ratio", "Expected of instances that the window does not show yet.")
-        for position, values in enumerate(state.seen.credit * snapshot.inverse_allocatable):
-            credit.add_column(names, values, fresh, labels={"resource": RESOURCES[position]})
-        yield credit
+        about = "Risk by mean and deviation, credits included; 0 is best."
+        yield fresh.each("windward_machine_risk_ratio", about, risks(state))
+        about = "Expected of instances that the window does not show yet."
+        yield fresh.each("windward_machine_credit_ratio", about, state.seen.credit * snapshot.inverse_allocatable)
 
     @staticmethod
-    def _promises(state: State, names: MachineNames, rows: Bools) -> Iterator[Family]:
-        snapshot, seen = state.snapshot, state.seen
-        requested = Family("windward_machine_requested_ratio", "Requests of the instances placed, of allocatable.")
-        for position, values in enumerate(seen.allocated * snapshot.inverse_allocatable):
-            requested.add_column(names, values, rows, labels={"resource": RESOURCES[position]})
-        yield requested
-        for position, resource in enumerate(RESOURCES):
-            allocatable = Family(f"windward_machine_allocatable_{resource}_{unit_name(resource)}", "What may be used.")
-            allocatable.add_column(names, seen.allocatable[position], rows, digits=None)
-            yield allocatable
-        count = Family("windward_machine_instances", "Instances reserved or confirmed.")
-        count.add_column(names, seen.count, rows, digits=None)
-        yield count
-        placed = Family("windward_machine_last_placement_timestamp_seconds", "When the newest instance was reserved.")
-        placed.add_column(names, last_placements(state), rows, SECONDS)
-        yield placed
+    def _promises(state: State, shown: Columns) -> Iterator[Family]:
+        seen, about = state.seen, "Requests of the instances placed, of allocatable."
+        requested = seen.allocated * state.snapshot.inverse_allocatable
+        yield shown.each("windward_machine_requested_ratio", about, requested)
+        for resource, amounts in zip(RESOURCES, seen.allocatable, strict=True):
+            name = f"windward_machine_allocatable_{resource}_{unit_name(resource)}"
+            yield shown.one(name, "What may be used.", amounts, None)
+        yield shown.one("windward_machine_instances", "Instances reserved or confirmed.", seen.count, None)
+        last, about = last_placements(state), "When the newest instance was reserved."
+        yield shown.one("windward_machine_last_placement_timestamp_seconds", about, last, SECONDS)
 
-    def _facts(self, state: State, names: MachineNames, rows: Bools) -> Iterator[Family]:
-        snapshot = state.snapshot
-        last = Family("windward_machine_last_sample_timestamp_seconds", "Event time of the newest sample.")
-        last.add_column(names, snapshot.seen_at, rows, SECONDS)
-        yield last
-        fresh = Family("windward_machine_fresh", "1 while the data is recent enough for the profile.")
-        fresh.add_column(names, state.fresh.astype(np.float64), rows, (1, 0))
-        yield fresh
-        cordoned = Family("windward_machine_cordoned", "1 while an operator takes it out.")
-        cordoned.add_column(names, snapshot.rules.cordon.astype(np.float64), rows, (1, 0))
-        yield cordoned
-        threshold = Family("windward_machine_threshold_ratio", "Usage threshold set for this machine alone.")
-        for position, values in enumerate(snapshot.rules.thresholds):
-            threshold.add_column(names, values, rows, labels={"resource": RESOURCES[position]})
-        yield threshold
+    def _facts(self, state: State, shown: Columns) -> Iterator[Family]:
+        snapshot, about = state.snapshot, "Event time of the newest sample."
+        yield shown.one("windward_machine_last_sample_timestamp_seconds", about, snapshot.seen_at, SECONDS)
+        about = "1 while the data is recent enough for the profile."
+        yield shown.one("windward_machine_fresh", about, state.fresh, (1, 0))
+        about = "1 while an operator takes it out."
+        yield shown.one("windward_machine_cordoned", about, snapshot.rules.cordon, (1, 0))
+        about = "Usage threshold set for this machine alone."
+        yield shown.each("windward_machine_threshold_ratio", about, snapshot.rules.thresholds)
         info = Family("windward_machine_info", "Labels of the machine, of the setting labels.")
-        info.add_texts(names, self._labels_of(state), rows)
+        rules, keys = snapshot.rules, self._selection.labels
+        texts = _kept(self._labels, rules, lambda: label_columns(rules, keys, len(snapshot)))
+        info.add_texts(shown.names, texts, shown.rows)
         yield info
 
-    def _labels_of(self, state: State) -> list[bytes]:
-        rules = state.snapshot.rules
-        found = self._labels.get(rules)
-        if found is None:
-            self._labels.clear()
-            found = self._labels[rules] = label_columns(rules, self._selection.labels, len(state.snapshot))
-        return found
+
+def _kept(found: WeakKeyDictionary[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
+    """Return what is made for a key; only that of the last key is kept."""
+    if key not in found:
+        found.clear()
+        found[key] = make()
+    return found[key]
 
 
 def statistic(state: State, name: str, window_s: int) -> Floats:

@@ -52,10 +52,7 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
 
 def serve(exporter: Exporter, settings: ExporterSettings) -> PageServer:
-    """Return the server, which answers until `stop`.
-
-    Raises SettingsError naming the setting.
-    """
+    """Return the server, which answers until `stop`; raises SettingsError naming the setting."""
     context = None
     if settings.metrics_tls_cert_file:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -66,14 +63,10 @@ def serve(exporter: Exporter, settings: ExporterSettings) -> PageServer:
             given = settings.metrics_tls_cert_file
             raise SettingsError(f"metrics_tls_cert_file: {given} cannot be used: {error}") from None
 
-    def ready() -> tuple[bool, dict[str, Any]]:
-        yes, trouble = exporter.ready()
-        return yes, {"error": trouble} if trouble else {}
-
     credentials = None
     if settings.metrics_username and settings.metrics_password:
         credentials = settings.metrics_username, settings.metrics_password
     return PageServer(
-        Pages(metrics_of(exporter), ready, credentials), settings.metrics_host, settings.metrics_port,
+        Pages(metrics_of(exporter), exporter.ready, credentials), settings.metrics_host, settings.metrics_port,
         context=context, connections_max=settings.connections_max, timeout_s=settings.timeout_s,
     )  # fmt: skip

@@ -51,12 +51,7 @@ class State(RankingInputs):
     @cached_property
     def seen(self) -> Machines:
         """The machines as ``windward machines show`` has them."""
-        return self.seen_by(0)
-
-    def seen_by(self, window_s: int) -> Machines:
-        """Return the machines by one window, 0 for the profile's; that of `scorer.rpc.methods.listings.machines`."""
-        fleet = fleet_of(self, window_s=window_s)
-        return Machines(fleet, Request(), self.now_s)
+        return Machines(fleet_of(self, window_s=0), Request(), self.now_s)
 
     @cached_property
     def fresh(self) -> Bools:
