@@ -20,7 +20,7 @@ from ops.docs import (
     profiles_page,
     rpc_page,
 )
-from ops.docs.drawing import shape
+from ops.docs.drawing import shape, svg
 from ops.docs.shapes import drawn
 from ops.docs.site import configuration
 from schemas.asyncapi import FILE, document
@@ -52,18 +52,10 @@ def main(argv: list[str]) -> int:
         pages = [str(path.relative_to(source)) for path in source.rglob("*.md")]
         settings = Path(scratch, "mkdocs.yml")
         settings.write_text(json.dumps(configuration(pages, str(source), str(target))))  # JSON is YAML
-        command = [
-            sys.executable,
-            "-m",
-            "mkdocs",
-            "--quiet",
-            "build",
-            "--strict",
-            "--clean",
-            "--config-file",
-            str(settings),
-        ]
-        code = subprocess.run(command, check=False, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}).returncode
+        command = [sys.executable, "-m", "mkdocs", "--quiet", "build", "--strict", "--clean", "--config-file"]
+        code = subprocess.run(
+            [*command, str(settings)], check=False, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+        ).returncode
     if code == 0:
         print(f"{len(pages)} pages in {target}")  # noqa: T201
     return code
@@ -82,9 +74,8 @@ def generated() -> Iterator[tuple[str, str]]:
     yield "decision.md", decision_page.page()
     yield "rpc.md", rpc_page.page(document())
     yield FILE, json.dumps(document(), indent=2) + "\n"
-    drawn_pictures = concept_pictures.pictures() | planning_pictures.pictures() | class_pictures.pictures()
-    for name, text in drawn_pictures.items():
-        yield f"pictures/{name}.svg", text
+    for name, size in (concept_pictures.PICTURES | planning_pictures.PICTURES | class_pictures.PICTURES).items():
+        yield f"pictures/{name}.svg", svg(*size)
     yield "site.css", STYLE
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ops.docs.concept_pictures import BLUE, GREEN, ORANGE
-from ops.docs.drawing import GREY, svg
+from ops.docs.drawing import BLUE, GREEN, GREY, ORANGE, SOLID, Pictures, block, named
 from ops.replay.report.comparison import compare
 from ops.replay.report.results_file import read_results
 from schemas.resources import CPU, PRIORITY_CLASSES
@@ -27,15 +26,6 @@ HELD = {"index": (4.0, "batch"), "report": (5.0, "batch"), "trial": (2.0, "free"
 """The instances of the lower classes on the machine of the second picture: cores, class."""
 
 
-def pictures() -> dict[str, str]:
-    """Return each picture as SVG, by its name."""
-    return {
-        "classes": svg(classes, 7.0, 3.0),
-        "evict": svg(evict, 7.0, 3.0),
-        "over-commit": svg(over_commit, 7.0, 3.6),
-    }
-
-
 def classes(axes: Any) -> None:
     """A day of one machine: usage of prod and the system, what is reclaimable for batch, and when batch exceeds it."""
     hours = np.arange(0.0, 24.5, 0.5)
@@ -51,11 +41,8 @@ def classes(axes: Any) -> None:
     axes.axhline(ASKED, color=BLUE, linestyle=":", linewidth=1)
     axes.text(0.2, ASKED + 0.4, "what prod asked for", fontsize=7)
     axes.set_xlim(0, 24)
-    axes.set_ylim(0, CORES)
     axes.set_xticks(range(0, 25, 6))
-    axes.set_xlabel("hour of the day")
-    axes.set_ylabel("cores")
-    axes.legend(frameon=False, fontsize=7, loc="upper right", ncols=2)
+    named(axes, "hour of the day", "cores", CORES, legend="upper right", columns=2)
 
 
 def evict(axes: Any) -> None:
@@ -68,23 +55,18 @@ def evict(axes: Any) -> None:
         axes.bar(place, prod + 1, color=BLUE, alpha=0.5, width=0.7, label=label)
         top = prod + 1
         for name, (cores, of) in HELD.items():
-            if name in gone:
-                continue
-            colour = ORANGE if place == 1 and name in leaving else GREEN
-            axes.bar(place, cores, bottom=top, width=0.7, color=colour, alpha=0.85, edgecolor="white")
-            axes.text(place, top + cores / 2, f"{name}: {of}, {cores:g} cores", ha="center", va="center", fontsize=7,
-                      color="white")  # fmt: skip
-            top += cores
+            if name not in gone:
+                colour = ORANGE if place == 1 and name in leaving else GREEN
+                block(axes, place, top, cores, f"{name}: {of}, {cores:g} cores", colour, width=0.7)
+                top += cores
     most = quiet + 1 + _room(quiet)
     axes.axhline(most, color=GREY, linestyle=":", linewidth=1)
     axes.text(2.45, most + 0.3, "capacity less the margin", ha="right", va="bottom", fontsize=7)
     axes.set_xticks(range(len(steps)), [name for name, *_ in steps])
     axes.set_xlim(-0.5, 2.5)
-    axes.set_ylim(0, 30)
-    axes.set_ylabel("cores")
-    axes.bar(0, 0, color=GREEN, alpha=0.85, label="promised to batch and free")
-    axes.bar(0, 0, color=ORANGE, alpha=0.85, label="should leave")
-    axes.legend(frameon=False, fontsize=7, loc="upper center", ncols=3)
+    for colour, label in ((GREEN, "promised to batch and free"), (ORANGE, "should leave")):
+        axes.bar(0, 0, color=colour, alpha=SOLID, label=label)
+    named(axes, "", "cores", 30, legend="upper center", columns=3)
 
 
 def _advice(prod: float) -> Advice:
@@ -154,6 +136,13 @@ def over_commit(axes: Any) -> None:
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.set_ylim(min(hottest) / 4, max(hottest) * 4)
-    axes.set_xlabel("hosted: cores asked for by what runs, ratio to no over-commit")
-    axes.set_ylabel("hot minutes with prod, ratio")
-    axes.legend(frameon=False, fontsize=7, loc="upper left")
+    about = "hosted: cores asked for by what runs, ratio to no over-commit"
+    named(axes, about, "hot minutes with prod, ratio", legend="upper left")
+
+
+PICTURES: Pictures = {
+    "classes": (classes, 7.0, 3.0),
+    "evict": (evict, 7.0, 3.0),
+    "over-commit": (over_commit, 7.0, 3.6),
+}
+"""Each picture with its width and height."""

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from matplotlib.patches import FancyBboxPatch, Rectangle, Wedge
 
-from ops.docs.drawing import COLOURS, GREY, svg
+from ops.docs.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, Pictures, named
 from ops.docs.example_fleet import machine, ranked
 from scorer.ranking.profiles.catalogue import load_profiles
-
-BLUE, ORANGE, GREEN, PURPLE = COLOURS
-
-
-def pictures() -> dict[str, str]:
-    """Return each picture as SVG, by its name."""
-    drawn: dict[str, tuple[Callable[[Any], None], float, float]] = {
-        "pipeline": (pipeline, 8.0, 1.5),
-        "sample": (sample, 6.4, 2.6),
-        "slots": (slots, 6.4, 3.0),
-        "credit": (credit, 6.4, 2.8),
-        "reservation": (reservation, 7.0, 2.4),
-        "generation": (generation, 7.0, 1.7),
-    }
-    return {name: svg(draw, width, height) for name, (draw, width, height) in drawn.items()}
 
 
 def pipeline(axes: Any) -> None:
@@ -49,34 +33,30 @@ def sample(axes: Any) -> None:
     axes.plot(seconds, readings, ".-", color=GREY, linewidth=0.8, label="readings, once a second")
     for first in (0, 10, 20):
         part = readings[first : first + 10]
-        axes.fill_between(
-            [first - 0.4, first + 9.4], part.mean() - part.std(), part.mean() + part.std(), color=BLUE, alpha=0.2
-        )
-        axes.hlines(
-            part.mean(), first - 0.4, first + 9.4, color=BLUE, label="mean ± std of a sample" if first == 0 else None
-        )
-        axes.plot(first + float(part.argmax()), part.max(), "v", color=ORANGE, label="maximum" if first == 0 else None)
-    axes.set_xlabel("seconds")
-    axes.set_ylabel("cores used")
-    axes.legend(frameon=False, fontsize=7, loc="upper left")
+        ends, mean, std = (first - 0.4, first + 9.4), part.mean(), part.std()
+        labels = (None, None) if first else ("mean ± std of a sample", "maximum")
+        axes.fill_between(ends, mean - std, mean + std, color=BLUE, alpha=0.2)
+        axes.hlines(mean, *ends, color=BLUE, label=labels[0])
+        axes.plot(first + float(part.argmax()), part.max(), "v", color=ORANGE, label=labels[1])
+    named(axes, "seconds", "cores used", legend="upper left")
 
 
 def slots(axes: Any) -> None:
     """The ring of 360 slots of ten seconds, and the windows that end at the newest one."""
-    for degrees, colour in ((-30.0, ORANGE), (-90.0, GREEN), (-360.0, BLUE)):
-        inner = {-30.0: 0.86, -90.0: 0.73, -360.0: 0.60}[degrees]
-        axes.add_patch(Wedge((0, 0), inner + 0.11, 90.0, 90.0 - degrees, width=0.1, color=colour, alpha=0.75))
+    windows = (
+        (30.0, 0.86, ORANGE, "5 minutes: 30 slots"),
+        (90.0, 0.73, GREEN, "15 minutes: 90 slots"),
+        (360.0, 0.60, BLUE, "an hour: 360 slots"),
+    )
+    for degrees, inner, colour, _ in windows:
+        axes.add_patch(Wedge((0, 0), inner + 0.11, 90.0, 90.0 + degrees, width=0.1, color=colour, alpha=0.75))
+    ends = np.array([1, 1.06])
     for slot in range(0, 360, 6):
         angle = np.deg2rad(90 + slot)
-        axes.plot(
-            [np.cos(angle), 1.06 * np.cos(angle)], [np.sin(angle), 1.06 * np.sin(angle)], color=GREY, linewidth=0.8
-        )
-    axes.annotate(
-        "newest slot: windows end here", (0, 1.06), (0.55, 1.12), arrowprops={"arrowstyle": "-", "color": GREY}
-    )
-    for place, (words, colour) in enumerate(
-        [("5 minutes: 30 slots", ORANGE), ("15 minutes: 90 slots", GREEN), ("an hour: 360 slots", BLUE)]
-    ):
+        axes.plot(ends * np.cos(angle), ends * np.sin(angle), color=GREY, linewidth=0.8)
+    line = {"arrowstyle": "-", "color": GREY}
+    axes.annotate("newest slot: windows end here", (0, 1.06), (0.55, 1.12), arrowprops=line)
+    for place, (*_, colour, words) in enumerate(windows):
         axes.text(1.45, 0.35 - 0.35 * place, words, color=colour)
     axes.text(0, 0, "one machine's\nlast hour,\n10 s a slot", ha="center", va="center", fontsize=8)
     plain(axes, (-1.3, 3.4), (-1.15, 1.35))
@@ -100,24 +80,23 @@ def credit(axes: Any) -> None:
     axes.fill_between(minutes, measured, with_credit, color=GREEN, alpha=0.2)
     axes.axhline(12, color=GREY, linestyle=":", linewidth=1)
     axes.text(75, 12.3, "what it really uses", ha="right", fontsize=7)
-    axes.set_ylim(0, 15)
-    axes.set_xlabel("minutes since an instance of 8 cores started")
-    axes.set_ylabel("cores used")
-    axes.legend(frameon=False, fontsize=7, loc="lower right")
+    named(axes, "minutes since an instance of 8 cores started", "cores used", 15, legend="lower right")
 
 
 def reservation(axes: Any) -> None:
     """The states of an instance."""
-    box(axes, 0, 0, "reserved", BLUE, 1.7)
-    box(axes, 4, 0, "confirmed", GREEN, 1.7)
-    box(axes, 8, 0, "released", GREY, 1.7)
-    box(axes, 4, -1.8, "expired", GREY, 1.7)
+    for x, y, state, colour in (
+        (0, 0, "reserved", BLUE),
+        (4, 0, "confirmed", GREEN),
+        (8, 0, "released", GREY),
+        (4, -1.8, "expired", GREY),
+    ):
+        box(axes, x, y, state, colour, 1.7)
     arrow(axes, (-2.2, 0), (-0.9, 0), "place")
     arrow(axes, (0.9, 0), (3.1, 0), "confirm")
     arrow(axes, (4.9, 0), (7.1, 0), "release")
     arrow(axes, (0.5, -0.35), (3.1, -1.6), "its time is over", (1.2, -1.35))
-    axes.annotate("", (7.7, 0.4), (0.3, 0.4), arrowprops={"arrowstyle": "->", "color": GREY,
-                  "connectionstyle": "arc3,rad=-0.22"})  # fmt: skip
+    arrow(axes, (0.3, 0.4), (7.7, 0.4), rad=-0.22)
     axes.text(4, 1.32, "release: given back", ha="center", fontsize=8)
     axes.text(4, -0.62, "update: resized, or moved", ha="center", fontsize=7)
     plain(axes, (-2.6, 9.2), (-2.4, 1.7))
@@ -125,10 +104,11 @@ def reservation(axes: Any) -> None:
 
 def generation(axes: Any) -> None:
     """One id, three reservations."""
-    for place, (first, last, number, end) in enumerate(
-        [(0, 3, 17, "released"), (3.6, 5.4, 41, "expired"), (6.2, 10, 58, "")]
+    for first, last, number, end, colour in (
+        (0, 3, 17, "released", BLUE),
+        (3.6, 5.4, 41, "expired", PURPLE),
+        (6.2, 10, 58, "", GREEN),
     ):
-        colour = (BLUE, PURPLE, GREEN)[place]
         axes.add_patch(Rectangle((first, 0), last - first, 0.7, color=colour, alpha=0.35, linewidth=0))
         axes.text((first + last) / 2, 0.35, f"db-1\ngeneration {number}", ha="center", va="center", fontsize=8)
         axes.text(last, -0.3, end, ha="right", fontsize=7)
@@ -168,3 +148,14 @@ def plain(axes: Any, x: tuple[float, float], y: tuple[float, float]) -> None:
     axes.set_axis_off()
     axes.set_xlim(*x)
     axes.set_ylim(*y)
+
+
+PICTURES: Pictures = {
+    "pipeline": (pipeline, 8.0, 1.5),
+    "sample": (sample, 6.4, 2.6),
+    "slots": (slots, 6.4, 3.0),
+    "credit": (credit, 6.4, 2.8),
+    "reservation": (reservation, 7.0, 2.4),
+    "generation": (generation, 7.0, 1.7),
+}
+"""Each picture with its width and height."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -62,31 +64,31 @@ def page() -> str:
         "## 1. Readings become a sample",
         "The agent reads `/proc` once a second. After ten readings it sends their *moments*: count n, mean, sum of "
         "squared distances from the mean m2, and maximum. Two samples of the CPU of one machine, in cores:",
-        samples(),
+        _moments(FIRST, SECOND),
         "## 2. Samples become a window",
         "Each sample fills a slot of ten seconds. A window merges the moments of its slots, so its mean and standard "
         "deviation are those of all readings, exactly:",
-        merged(),
+        _moments(merge(*(np.array(float(x)) for x in (*FIRST, *SECOND)))),
         "## 3. What is asked, and what is expected to be used",
         "Instances rarely use all that they ask. Scores use the *expected use*; limits never do. It is the one in the "
         "request (`--expected cpu=0.5`), else the *learned* one (`windward learned`), else what is asked. Here:",
-        expected(answer),
+        _expected(answer),
         "## 4. The scorer knows six machines",
         "Each has 32 cores and 128 GB. On `taken` an instance that asks for 8 cores was placed ten minutes ago: the "
         "window of an hour shows a sixth of its load, so the rest of its expected use is added as *credit*. On `left` "
         "one of 8 cores ended two minutes ago: most of the window still has its load, which is subtracted as *debit*. "
         "In cores:",
-        known(ranking, answer),
+        _known(ranking, answer),
         "## 5. Filters refuse",
         "A machine stays when no filter of the profile refuses it. The filters that this request uses:",
-        filtered(ranking),
+        _filtered(ranking),
         "## 6. Scores compare",
         "Each score gives 0 to 100. *Raw* is the score's own value; some are spread over the feasible machines "
         "(`min-max`); the total is the mean by weight.",
-        scored(ranking),
+        _scored(ranking),
         "The first score is the growth of the expected load above 90 %. It goes with a chance: how likely each machine "
         "is to be more than 90 % full with the instance.",
-        likely(ranking, answer),
+        _likely(ranking, answer),
         "## 7. The best is reserved",
         f"`{answer.machine}` has the highest total, {number(answer.score)}. A script in Redis compares the limits "
         "of the filters once more with the ledger's own sums and writes the reservation; if another scorer was first "
@@ -98,22 +100,12 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def samples() -> str:
-    """Return the two samples."""
-    rows = [[str(n), number(mean), number(m2), number(math.sqrt(m2 / n))] for n, mean, m2 in (FIRST, SECOND)]
-    return table(["n", "mean", "m2", "standard deviation"], rows)
+def _moments(*rows: Sequence[Any]) -> str:
+    cells = [[*map(number, map(float, row)), number(math.sqrt(row[2] / row[0]))] for row in rows]
+    return table(["n", "mean", "m2", "standard deviation"], cells)
 
 
-def merged() -> str:
-    """Return their union."""
-    n, mean, m2 = (float(each) for each in merge(*(np.array(float(x)) for x in (*FIRST, *SECOND))))
-    return table(
-        ["n", "mean", "m2", "standard deviation"], [[number(n), number(mean), number(m2), number(math.sqrt(m2 / n))]]
-    )
-
-
-def expected(answer: RankResult) -> str:
-    """Return what the instance asks for, what it is expected to use, and the source of that."""
+def _expected(answer: RankResult) -> str:
     rows = [
         [name, amount(name, answer.request[name]), amount(name, answer.expected[name]), source]
         for name, source in answer.expected_from.items()
@@ -121,8 +113,7 @@ def expected(answer: RankResult) -> str:
     return table(["resource", "asked", "expected use", "where it comes from"], rows)
 
 
-def likely(ranking: Ranking, answer: RankResult) -> str:
-    """Return how full each feasible machine is without and with the instance, and the chance of more than 90 %."""
+def _likely(ranking: Ranking, answer: RankResult) -> str:
     said = {each.machine: each for each in answer.machines or ()}
     rows = []
     for row in ranking.order.tolist():
@@ -138,27 +129,21 @@ def likely(ranking: Ranking, answer: RankResult) -> str:
     return table(["machine", *heads], rows)
 
 
-def known(ranking: Ranking, answer: RankResult) -> str:
-    """Return the CPU load of each machine, with credits and debits."""
+def _known(ranking: Ranking, answer: RankResult) -> str:
     said = {each.machine: each.resources["cpu"] for each in answer.machines or ()}
     rows = []
     for row in range(len(ranking.machines)):
-        shown = said[ranking.machines.name(row)]
-        rows.append([
-            f"`{ranking.machines.name(row)}`",
-            number(shown["mean"]),
-            number(shown["credit"]),
-            number(shown["debit"]),
-            number(float(ranking.machines.mean[0, row])),
-            number(shown["std"]),
-            number(shown["promised"]),
-            number(float(ranking.machines.age_s[row])),
-        ])  # fmt: skip
+        name, seen = (
+            ranking.machines.name(row),
+            {"seen": ranking.machines.mean[0, row], "age": ranking.machines.age_s[row]},
+        )
+        terms = said[name] | seen
+        shown = ("mean", "credit", "debit", "seen", "std", "promised", "age")
+        rows.append([f"`{name}`", *(number(float(terms[term])) for term in shown)])
     return table(["machine", "measured mean", "credit", "debit", "seen", "std", "allocated", "age, s"], rows)
 
 
-def filtered(ranking: Ranking) -> str:
-    """Return the verdict of each filter on each machine."""
+def _filtered(ranking: Ranking) -> str:
     names = [ranking.machines.name(row) for row in range(len(ranking.machines))]
     rows = []
     for verdict in ranking.verdicts:
@@ -168,8 +153,7 @@ def filtered(ranking: Ranking) -> str:
     return table(["filter", *(f"`{name}`" for name in names)], rows)
 
 
-def scored(ranking: Ranking) -> str:
-    """Return the terms of the scores for the feasible machines."""
+def _scored(ranking: Ranking) -> str:
     feasible = [int(row) for row in ranking.order]
     names = [f"`{ranking.machines.name(row)}`" for row in feasible]
     rows = []

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ops.docs.concept_pictures import BLUE, GREEN, ORANGE, PURPLE
-from ops.docs.drawing import GREY, svg
+from ops.docs.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, SOLID, Pictures, block, named
 from ops.docs.example_fleet import CAPACITY, machine
 from schemas.rpc.request import read_request
 from scorer.commands.shared.fleet_file import read_fleet
@@ -15,11 +14,8 @@ from scorer.planning.capacity.room import room
 from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import Drained, drain
 from scorer.planning.wanted.wanted import compare
-from scorer.ranking.fleet_state import FleetState
 from scorer.ranking.profiles.catalogue import load_profiles
 
-SOLID = 0.85
-"""Blocks with text in them: white on them is readable on light and dark pages."""
 CORES = CAPACITY["cpu"]
 MACHINES = {"a": 0.55, "b": 0.35, "c": 0.25, "d": 0.45, "e": 0.15}
 """The load of each machine before, as a share of its 32 cores."""
@@ -40,16 +36,6 @@ WANTED: list[dict[str, Any]] = [
 ]  # fmt: skip
 """What runs, and the file of a plan."""
 SIGNS = {"release": "-", "change": "~", "update": "*", "move": ">", "place": "+"}
-
-
-def pictures() -> dict[str, str]:
-    """Return each picture as SVG, by its name."""
-    return {
-        "drain": svg(drained, 7.0, 2.8),
-        "consolidate": svg(consolidated, 7.0, 2.8),
-        "capacity": svg(capacity, 7.0, 3.0),
-        "plan": svg(planned, 7.0, 3.0),
-    }
 
 
 def drained(axes: Any) -> None:
@@ -87,20 +73,14 @@ def _moves(axes: Any, found: Drained, use: Mapping[str, float], cores: Mapping[s
     leaves = dict(top)
     for number, one in enumerate(found.moves, 1):
         name, source, target = one.instance.id, one.instance.machine, str(one.target)
-        first = number == 1
-        axes.bar(source, cores[name], bottom=leaves[source], color="none", edgecolor=GREY, linestyle="--",
-                 label="left" if first else None)  # fmt: skip
-        _text(axes, names.index(source), leaves[source] + cores[name] / 2, name)
-        axes.bar(target, cores[name], bottom=top[target], color=GREEN, alpha=SOLID, edgecolor="white",
-                 label="came" if first else None)  # fmt: skip
-        _text(axes, names.index(target), top[target] + cores[name] / 2, f"{number}. {name}", inside=True)
+        labels = ("left", "came") if number == 1 else (None, None)
+        block(axes, source, leaves[source], cores[name], name, None, label=labels[0])
+        block(axes, target, top[target], cores[name], f"{number}. {name}", GREEN, label=labels[1])
         leaves[source] += cores[name]
         top[target] += cores[name]
     axes.axhline(0.9 * CORES, color=ORANGE, linestyle=":", linewidth=1)
     axes.text(len(names) - 0.55, 0.9 * CORES + 0.4, "90 %", ha="right", fontsize=7)
-    axes.set_ylim(0, 36)
-    axes.set_ylabel("cores in use")
-    axes.legend(frameon=False, fontsize=7, loc="upper center", ncols=3)
+    named(axes, "", "cores in use", 36, legend="upper center", columns=3)
 
 
 def capacity(axes: Any) -> None:
@@ -108,7 +88,8 @@ def capacity(axes: Any) -> None:
     profile, request = load_profiles().choose(), read_request(COPY)
     total = 0
     for place, (name, (promised, used)) in enumerate(ROOM.items()):
-        fleet = _holding(name, promised, used)
+        there = {"id": "there", "machine": name, "cpu": promised, "memory": "20G"}
+        fleet = read_fleet({"machines": [machine(name, cpu=used)], "instances": [there]})
         found = room(request, Trial(fleet.inputs(profile)))
         first = place == 0
         axes.bar(place, promised, color=BLUE, alpha=SOLID, label="promised" if first else None)
@@ -116,20 +97,14 @@ def capacity(axes: Any) -> None:
             label = "one more of 4 cores and 12 GB" if not total and not number else None
             axes.bar(place, 4, bottom=promised + 4 * number, color=GREEN, alpha=SOLID, edgecolor="white", label=label)
         axes.hlines(used * CORES, place - 0.4, place + 0.4, color=ORANGE, label="used in the mean" if first else None)
-        words = f"{found.total}, then\n{found.limits[0].reason}"
-        axes.text(place, CORES + 1, words, ha="center", va="bottom", fontsize=7)
+        axes.text(
+            place, CORES + 1, f"{found.total}, then\n{found.limits[0].reason}", ha="center", va="bottom", fontsize=7
+        )
         total += found.total
     axes.axhline(CORES, color=GREY, linestyle=":", linewidth=1)
     axes.set_xticks(range(len(ROOM)), list(ROOM))
-    axes.set_ylim(0, 46)
-    axes.set_ylabel("cores")
-    axes.set_xlabel(f"{total} more fit on five machines of 32 cores")
-    axes.legend(frameon=False, fontsize=7, loc="upper center", ncols=3)
-
-
-def _holding(name: str, promised: float, used: float) -> FleetState:
-    there = {"id": "there", "machine": name, "cpu": promised, "memory": "20G"}
-    return read_fleet({"machines": [machine(name, cpu=used)], "instances": [there]})
+    about = f"{total} more fit on five machines of 32 cores"
+    named(axes, about, "cores", 46, legend="upper center", columns=3)
 
 
 def planned(axes: Any) -> None:
@@ -146,43 +121,34 @@ def planned(axes: Any) -> None:
     colours = {"release": GREY, "change": PURPLE, "update": BLUE, "move": GREEN, "place": GREEN}
     names = list(HERE)
     after: dict[str, float] = dict.fromkeys(names, 0.0)
+
+    def put(name: str, one: str, cpu: float, action: str, colour: str | None) -> None:
+        sign = f"{SIGNS[action]} " if action else ""
+        block(axes, names.index(name) + 0.21, after[name], cpu, f"{sign}{one} {cpu:g}", colour, width=0.38)
+        after[name] += cpu
+
     for place, (name, there) in enumerate(HERE.items()):
         below = 0.0
         for one, cpu in there.items():
-            _block(axes, place - 0.21, below, cpu, f"{one} {cpu:g}", BLUE)
+            block(axes, place - 0.21, below, cpu, f"{one} {cpu:g}", BLUE, width=0.38)
             below += cpu
-            step = steps.get(one)
-            if step is None or step.action in ("change", "update"):
-                action = step.action if step else ""
-                sign = f"{SIGNS[action]} " if action else ""
-                _block(axes, place + 0.21, after[name], cores[one], f"{sign}{one} {cores[one]:g}",
-                       colours.get(action, BLUE))  # fmt: skip
-                after[name] += cores[one]
-            else:
-                _block(axes, place + 0.21, after[name], cpu, f"{SIGNS[step.action]} {one} {cpu:g}", None)
-                after[name] += cpu
+            action = steps[one].action if one in steps else ""
+            stays = action in ("", "change", "update")
+            put(name, one, cores[one] if stays else cpu, action, colours.get(action, BLUE) if stays else None)
     for step in found.steps:
         if step.action in ("move", "place"):
-            target = str(step.target)
-            _block(axes, names.index(target) + 0.21, after[target], cores[step.id],
-                   f"{SIGNS[step.action]} {step.id} {cores[step.id]:g}", GREEN)  # fmt: skip
-            after[target] += cores[step.id]
+            put(str(step.target), step.id, cores[step.id], step.action, GREEN)
     axes.axhline(CORES, color=GREY, linestyle=":", linewidth=1)
     axes.set_xticks([place + shift for place in range(len(names)) for shift in (-0.21, 0.21)],
                     [f"{name}\n{when}" for name in names for when in ("now", "after")])  # fmt: skip
-    axes.set_ylim(0, 35)
-    axes.set_ylabel("cores promised")
+    named(axes, "", "cores promised", 35)
     axes.set_xlabel("- released    ~ changed    * updated    > moved    + placed", fontsize=8)
 
 
-def _block(axes: Any, x: float, bottom: float, height: float, text: str, colour: str | None) -> None:
-    """Draw an instance; without a colour it is one that leaves."""
-    look: dict[str, Any] = {"color": "none", "edgecolor": GREY, "linestyle": "--"}
-    if colour is not None:
-        look = {"color": colour, "alpha": SOLID}
-    axes.bar(x, height, bottom=bottom, width=0.38, **({"edgecolor": "white"} | look))
-    _text(axes, x, bottom + height / 2, text, inside=colour is not None)
-
-
-def _text(axes: Any, x: float, y: float, text: str, *, inside: bool = False) -> None:
-    axes.text(x, y, text, ha="center", va="center", fontsize=7, **({"color": "white"} if inside else {}))
+PICTURES: Pictures = {
+    "drain": (drained, 7.0, 2.8),
+    "consolidate": (consolidated, 7.0, 2.8),
+    "capacity": (capacity, 7.0, 3.0),
+    "plan": (planned, 7.0, 3.0),
+}
+"""Each picture with its width and height."""

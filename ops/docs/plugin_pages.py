@@ -30,17 +30,16 @@ def page(plugin: type[Any], kind: str, drawn: Drawn, profiles: Mapping[str, Prof
         prose(inspect.getdoc(plugin) or ""),
         "## Shape",
         f"![What it says of machines](../pictures/{kind}-{plugin.name}.svg)",
-        caption(drawn),
+        _caption(drawn),
         "## Settings",
-        settings(plugin),
+        _settings(plugin),
         "## In profiles",
-        used_in(plugin.name, kind, profiles, defaults_of(plugin)),
+        _used_in(plugin.name, kind, profiles, defaults_of(plugin)),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def caption(drawn: Drawn) -> str:
-    """Return the caption of a picture: machines, request and settings."""
+def _caption(drawn: Drawn) -> str:
     asked = ", ".join(f"{name} {value}" for name, value in drawn.shape.request.items())
     given = ", ".join(f"`{name} = {value}`" for name, value in drawn.shape.settings.items())
     about = "Machines of 32 cores and 128 GB" + (" that differ in this alone" if isinstance(drawn.shape, Along) else "")
@@ -49,21 +48,18 @@ def caption(drawn: Drawn) -> str:
     return f"*{about}; the request: {asked}; settings: {given or 'as they are by default'}. Computed by the product.*"
 
 
-def settings(plugin: type[Any]) -> str:
-    """Return the table of a plugin's settings, with their defaults."""
+def _settings(plugin: type[Any]) -> str:
     rows = [
-        [f"`{each.name}`", f"`{type_name(each.type)}`", f"`{default(each)}`"] for each in dataclasses.fields(plugin)
+        [f"`{each.name}`", f"`{_type_name(each.type)}`", f"`{_default(each)}`"] for each in dataclasses.fields(plugin)
     ]
     return table(["setting", "type", "default"], rows) if rows else "None."
 
 
-def type_name(annotation: Any) -> str:
-    """Return a type as it is written."""
+def _type_name(annotation: Any) -> str:
     return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
 
 
-def default(one: dataclasses.Field[Any]) -> str:
-    """Return a default as a profile writes it."""
+def _default(one: dataclasses.Field[Any]) -> str:
     value = one.default_factory() if one.default_factory is not dataclasses.MISSING else one.default
     return {True: "true", False: "false"}.get(value, repr(value)) if isinstance(value, bool) else repr(value)
 
@@ -83,8 +79,7 @@ def defaults_of(plugin: type[Any]) -> dict[str, Any]:
     return dict(msgspec.to_builtins(dataclasses.asdict(plugin())))
 
 
-def used_in(name: str, kind: str, profiles: Mapping[str, Profile], defaults: Mapping[str, Any]) -> str:
-    """Return the built-in profiles that use a plugin, each with its settings there."""
+def _used_in(name: str, kind: str, profiles: Mapping[str, Profile], defaults: Mapping[str, Any]) -> str:
     rows: list[list[str]] = []
     for profile in profiles.values():
         for each in profile.effective()[f"{kind}s"]:

@@ -38,20 +38,19 @@ def page(profiles: Mapping[str, Profile]) -> str:
         f"Five machines of 32 cores, a request of 2 cores and 10 GB. `idle` has little load, but an instance on it has "
         f"requested half of it ({', '.join(one['id'] for one in INSTANCES)} are the instances). The total score of each, "
         "and the machine that is chosen:",
-        outcome(profiles),
+        _outcome(profiles),
         "## Load",
         table(["", *names], [[key, *(str(profiles[name].effective()[key]) for name in names)]
                              for key in ("window", "credits", "debits", "learned", "mean_of", "stale", "stale_s")]),
         "## Filters",
-        present("filters", profiles),
+        _present("filters", profiles),
         "## Scores",
-        present("scores", profiles),
+        _present("scores", profiles),
     ]  # fmt: skip
     return "\n\n".join(parts) + "\n"
 
 
-def outcome(profiles: Mapping[str, Profile]) -> str:
-    """Return the table of totals: a row for each profile, a column for each machine."""
+def _outcome(profiles: Mapping[str, Profile]) -> str:
     rows = []
     for name, profile in profiles.items():
         ranking = ranked(FLEET, REQUEST, profile, INSTANCES)
@@ -64,8 +63,7 @@ def outcome(profiles: Mapping[str, Profile]) -> str:
     return table(["profile", *(each["name"] for each in FLEET), "chosen"], rows)
 
 
-def present(kind: str, profiles: Mapping[str, Profile]) -> str:
-    """Return the table of what is in which profile, with its settings."""
+def _present(kind: str, profiles: Mapping[str, Profile]) -> str:
     used: dict[str, dict[str, dict[str, Any]]] = {}
     for name, profile in profiles.items():
         for each in profile.effective()[kind]:

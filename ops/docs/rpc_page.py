@@ -32,7 +32,7 @@ ENVELOPE = (("Query", "what is pushed"), ("Reply", "what comes back"), ("Error",
 def page(document: Schema) -> str:
     """Return the page of an AsyncAPI document."""
     schemas = document["components"]["schemas"]
-    parts = [HEAD, "## Methods", methods(document), "## The envelope"]
+    parts = [HEAD, "## Methods", _methods(document), "## The envelope"]
     shown: set[str] = set()
     for name, about in ENVELOPE:
         shown.add(name)
@@ -40,11 +40,11 @@ def page(document: Schema) -> str:
     meanings = schemas["Error"]["properties"]["code"]["x-meanings"]
     parts += ["## Errors", table(["code", "when"], [[f"`{code}`", about] for code, about in meanings.items()])]
     for method in document["operations"]:
-        taken, result = types(document, method)
+        taken, result = _types(document, method)
         parts += [
             f"## {method}",
             f"{document['operations'][method]['summary'].capitalize()}.",
-            example(document, method),
+            _example(document, method),
         ]
         for kind, about in ((taken, "its parameters"), (result, "its result")):
             parts.append(f"### {method}: {about}")
@@ -56,25 +56,22 @@ def page(document: Schema) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def methods(document: Schema) -> str:
-    """Return the table of methods."""
+def _methods(document: Schema) -> str:
     rows = []
     for method, operation in document["operations"].items():
-        taken, result = types(document, method)
+        taken, result = _types(document, method)
         rows.append([f"[`{method}`](#{method})", operation["summary"], f"`{taken}`", f"`{result}`"])
     return table(["method", "does", "parameters", "result"], rows)
 
 
-def types(document: Schema, method: str) -> tuple[str, str]:
-    """Return the names of a method's parameters and of its result."""
+def _types(document: Schema, method: str) -> tuple[str, str]:
     messages = document["components"]["messages"]
     parts = ((messages[f"{method}.query"], "params"), (messages[f"{method}.reply"], "result"))
     taken, result = (message["payload"]["allOf"][1]["properties"][name]["$ref"] for message, name in parts)
     return taken.rpartition("/")[2], result.rpartition("/")[2]
 
 
-def example(document: Schema, method: str) -> str:
-    """Return the example of a query."""
+def _example(document: Schema, method: str) -> str:
     (found,) = document["components"]["messages"][f"{method}.query"]["examples"]
     return f"```json\n{json.dumps(found['payload'])}\n```"
 
@@ -96,18 +93,15 @@ def section(definition: Schema) -> list[str]:
     """Return the description and the table of fields of one object."""
     required = set(definition.get("required", ()))
     rows = [
-        [f"`{name}`", type_of(field), "required" if name in required else given(field), describe(field)]
+        [f"`{name}`", type_of(field), "required" if name in required else _given(field), _describe(field)]
         for name, field in definition.get("properties", {}).items()
     ]
     found = [prose(definition.get("description", ""))] if definition.get("description") else []
     return [*found, table(["field", "type", "default", ""], rows)] if rows else found
 
 
-def given(field: Schema) -> str:
-    """Return the default of a field."""
-    if "default" not in field:
-        return ""
-    return f"`{json.dumps(field['default'])}`"
+def _given(field: Schema) -> str:
+    return f"`{json.dumps(field['default'])}`" if "default" in field else ""
 
 
 def type_of(field: Schema) -> str:  # noqa: PLR0911 - one for each way to say a type
@@ -134,9 +128,8 @@ def type_of(field: Schema) -> str:  # noqa: PLR0911 - one for each way to say a 
     return str(kind)
 
 
-def describe(field: Schema) -> str:
-    """Return the description of a field and its bounds."""
-    nested = [describe(each) for each in field.get("anyOf", ())]
+def _describe(field: Schema) -> str:
+    nested = [_describe(each) for each in field.get("anyOf", ())]
     names = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than", "maxLength": "length at most",
              "maxItems": "items at most"}  # fmt: skip
     bounds = [f"{words} {field[key]}" for key, words in names.items() if key in field]
