@@ -27,6 +27,16 @@ MACHINE_ID_BYTES_MAX = 253
 """The longest machine id: that of a DNS name."""
 
 
+class _Key:
+    """A key of `Names`: its parts behind the prefix and the version."""
+
+    def __init__(self, *parts: str) -> None:
+        self._parts = parts
+
+    def __get__(self, names: Names, _: type[Names]) -> str:
+        return names.key(*self._parts)
+
+
 @dataclass(frozen=True)
 class Names:
     """The names under one prefix; two fleets may share a broker and a Redis under two prefixes.
@@ -53,10 +63,8 @@ class Names:
 
     # ---- windows: written by the stream app, read by the scorer and the exporter
 
-    @property
-    def partitions(self) -> str:
-        """String: how many partitions the samples topic has, so of how many to read the windows."""
-        return self.key("partitions")
+    partitions = _Key("partitions")
+    """String: how many partitions the samples topic has, so of how many to read the windows."""
 
     def windows(self, partition: int) -> str:
         """String: the base of one partition's windows (`schemas.tables.partition_windows`)."""
@@ -66,10 +74,8 @@ class Names:
         """String: the rows of the windows that changed since the base was written."""
         return self.key("windows", f"{{{partition}}}", "changes")
 
-    @property
-    def changed(self) -> str:
-        """Channel: the partitions whose windows were just written, by commas; empty: operators' rules."""
-        return self.key("changed")
+    changed = _Key("changed")
+    """Channel: the partitions whose windows were just written, by commas; empty: operators' rules."""
 
     def instance_usage(self, partition: int) -> str:
         """String: usage by instance of one partition (`schemas.tables.instance_table`); absent when none is reported.
@@ -100,39 +106,29 @@ class Names:
 
     # ---- operators' rules
 
-    @property
-    def operator(self) -> str:
-        """Hash: machine id (or ``*`` for all) to the JSON of `schemas.messages.operator.OperatorFacts`."""
-        return self.key("operator")
+    operator = _Key("operator")
+    """Hash: machine id (or ``*`` for all) to the JSON of `schemas.messages.operator.OperatorFacts`."""
 
-    @property
-    def operator_version(self) -> str:
-        """Counter, raised with every change of the above."""
-        return self.key("operator-version")
+    operator_version = _Key("operator-version")
+    """Counter, raised with every change of the above."""
 
-    @property
-    def forgotten(self) -> str:
-        """Hash: machine id to the moment an operator had it forgotten, epoch s, for `FORGOTTEN_S`.
+    forgotten = _Key("forgotten")
+    """Hash: machine id to the moment an operator had it forgotten, epoch s, for `FORGOTTEN_S`.
 
-        Written by ``windward machines forget``; a stream worker drops the machine's samples and facts until then.
-        """
-        return self.key("forgotten")
+    Written by ``windward machines forget``; a stream worker drops the machine's samples and facts until then.
+    """
 
     # ---- the RPC
 
-    @property
-    def queries(self) -> str:
-        """List: queries waiting, newest at the left."""
-        return self.key("queries")
+    queries = _Key("queries")
+    """List: queries waiting, newest at the left."""
 
     def taken(self, scorer: str) -> str:
         """List: queries that one scorer has claimed and not answered."""
         return self.key("taken", scorer)
 
-    @property
-    def scorers(self) -> str:
-        """Sorted set: scorer name to the time of its last heartbeat."""
-        return self.key("scorers")
+    scorers = _Key("scorers")
+    """Sorted set: scorer name to the time of its last heartbeat."""
 
     def reply(self, query_id: str) -> str:
         """List: the one answer to a query, with a lifetime."""
@@ -142,47 +138,31 @@ class Names:
         """String: when a query without a deadline, or with a late one, was first taken; until it is answered."""
         return self.key("first-taken", query_id)
 
-    @property
-    def decisions(self) -> str:
-        """Stream, bounded: every placement with its terms."""
-        return self.key("decisions")
+    decisions = _Key("decisions")
+    """Stream, bounded: every placement with its terms."""
 
-    @property
-    def ledger_marker(self) -> str:
-        """String: epoch of the ledger and how many instances it had; on the server of the windows."""
-        return self.key("ledger-marker")
+    ledger_marker = _Key("ledger-marker")
+    """String: epoch of the ledger and how many instances it had; on the server of the windows."""
 
-    @property
-    def learned(self) -> str:
-        """String: the learned use (`schemas.tables.learned`); on the server of the windows."""
-        return self.key("learned")
+    learned = _Key("learned")
+    """String: the learned use (`schemas.tables.learned`); on the server of the windows."""
 
-    @property
-    def predicted(self) -> str:
-        """String: the predicted peaks (`scorer.classes.prediction`); on the server of the windows."""
-        return self.key("predicted")
+    predicted = _Key("predicted")
+    """String: the predicted peaks (`scorer.classes.prediction`); on the server of the windows."""
 
-    @property
-    def predicted_histograms(self) -> str:
-        """String: the histograms that the peaks come from (`scorer.classes.prediction`)."""
-        return self.key("predicted-histograms")
+    predicted_histograms = _Key("predicted-histograms")
+    """String: the histograms that the peaks come from (`scorer.classes.prediction`)."""
 
     # ---- moves that the rebalancer proposes (`schemas.messages.proposal`); on the server of the windows
 
-    @property
-    def moves_waiting(self) -> str:
-        """List: proposed moves, newest at the left."""
-        return self.key("{moves}", "waiting")
+    moves_waiting = _Key("{moves}", "waiting")
+    """List: proposed moves, newest at the left."""
 
-    @property
-    def moves_taken(self) -> str:
-        """List: proposed moves that a program has taken and not acknowledged."""
-        return self.key("{moves}", "taken")
+    moves_taken = _Key("{moves}", "taken")
+    """List: proposed moves that a program has taken and not acknowledged."""
 
-    @property
-    def moves_fence(self) -> str:
-        """String: number of the lease of the rebalancer that proposed last."""
-        return self.key("{moves}", "fence")
+    moves_fence = _Key("{moves}", "fence")
+    """String: number of the lease of the rebalancer that proposed last."""
 
     # ---- the ledger; one hash tag, so that ids, machines and clusters are checked together
 

@@ -17,15 +17,12 @@ class Clock(Protocol):
 
     def epoch_s(self) -> float:
         """Return the time of day."""
-        ...
 
     def monotonic_s(self) -> float:
         """Return a time that only goes forward."""
-        ...
 
     def wait(self, seconds: float) -> bool:
         """Wait so long; return True as soon as the process is to stop."""
-        ...
 
 
 class SystemClock:

@@ -34,7 +34,6 @@ class Future(Protocol):
 
     def get(self, timeout: float | None = None) -> object:
         """Wait for the result."""
-        ...
 
 
 class Producer(Protocol):
@@ -42,11 +41,9 @@ class Producer(Protocol):
 
     def send(self, topic: str, value: bytes, key: bytes) -> Future:
         """Queue one record."""
-        ...
 
     def close(self, timeout: float) -> None:
         """Close, and drop what is queued."""
-        ...
 
 
 class CachingPartitioner(DefaultPartitioner):  # type: ignore[misc]

@@ -24,19 +24,15 @@ class Sink(Protocol):
 
     def publish(self, records: Sequence[Record]) -> None:
         """Add records to the backlog."""
-        ...
 
     def wait_for_room(self, records: int, timeout_s: float) -> bool:
         """Wait until so many records fit."""
-        ...
 
     def wait_until_empty(self, timeout_s: float) -> bool:
         """Wait until everything is delivered."""
-        ...
 
     def close(self, deadline_s: float) -> int:
         """Stop; return how many records were given up."""
-        ...
 
 
 class Printer:

@@ -12,22 +12,18 @@ class CollectorSettings(Protocol):
     @property
     def capacity(self) -> Mapping[str, str]:
         """Amounts by resource, in place of what is measured."""
-        ...
 
     @property
     def nic_include(self) -> str | None:
         """Regular expression of the interfaces that count."""
-        ...
 
     @property
     def nic_exclude(self) -> str | None:
         """Regular expression of interfaces that do not count."""
-        ...
 
     @property
     def nic_speeds(self) -> Mapping[str, float]:
         """Link speed in bytes/s by interface; ``*`` is the one for interfaces the kernel does not know."""
-        ...
 
 
 class Reading(NamedTuple):
@@ -46,15 +42,12 @@ class Collector(Protocol):
     @classmethod
     def configured(cls, settings: CollectorSettings) -> Self:
         """Build it from the agent's settings."""
-        ...
 
     def read(self) -> Any:
         """Return the raw counters or gauges now."""
-        ...
 
     def parse(self, before: Any, now: Any, elapsed_s: float) -> Reading | None:
         """Return the reading between two reads; None when there is none.
 
         ``before`` is None at the first read and after a gap: a gauge can still be read then, a rate cannot.
         """
-        ...
