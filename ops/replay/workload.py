@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.names import WINDOWS_S
-from schemas.resources import CPU, MEMORY, PRIORITY_CLASSES, RESOURCES
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.rpc.request import Request
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
@@ -148,33 +148,6 @@ class Workload:
         if self.classes:
             given["priority_class"] = self.classes[instance]
         return Request(id=self.instances[instance], **given)
-
-
-def check(workload: Workload, source: str) -> Workload:
-    """Return the workload; raises WorkloadError for what cannot be simulated, naming ``source``, column and row."""
-    if not len(workload.machines):
-        raise WorkloadError(f"{source}: machine: there are no machines")
-    if not len(workload.instances):
-        raise WorkloadError(f"{source}: instance: there are no instances")
-    for what, names in (("machine", workload.machines), ("instance", workload.instances)):
-        if len(set(names)) != len(names):
-            seen: set[str] = set()
-            twice = next(row for row, name in enumerate(names) if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-            raise WorkloadError(f"{source}: {what}, row {twice + 1}: {names[twice]!r} is there twice")
-    cores = workload.capacity[CPU]
-    if not (np.isfinite(cores) & (cores > 0)).all():
-        row = int(np.flatnonzero(~(np.isfinite(cores) & (cores > 0)))[0])
-        raise WorkloadError(f"{source}: cores, row {row + 1}: expected a number above 0, got {cores[row]:g}")
-    for resource, column in ((CPU, "asked_cores"), (MEMORY, "asked_mem_mib")):
-        wrong = ~np.isfinite(workload.asked[resource]) | (workload.asked[resource] < 0)
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            value = workload.asked[resource, row]
-            raise WorkloadError(f"{source}: {column}, row {row + 1}: expected a number of 0 or more, got {value:g}")
-    if (workload.life < 1).any():
-        row = int(np.flatnonzero(workload.life < 1)[0])
-        raise WorkloadError(f"{source}: end_s, row {row + 1}: the instance ends before it has lived a minute")
-    return workload
 
 
 def row_of(where: NDArray[np.bool_], first: int = 1) -> int:

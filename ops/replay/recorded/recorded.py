@@ -24,7 +24,7 @@ from ops.record.frames import RecordingError
 from ops.record.reading import steps
 from ops.replay.recorded.lives import Life, Lives, named
 from ops.replay.recorded.usage import Filled, Stretch, Used, fill
-from ops.replay.workload import CELLS_MAX, MINUTE_S, Usage, Workload, WorkloadError, check
+from ops.replay.workload import CELLS_MAX, MINUTE_S, Usage, Workload, WorkloadError
 from schemas.messages.operator import OperatorFacts, effective, known_operator_facts
 from schemas.resources import CPU, PRIORITY_CLASSES, RESOURCES
 from schemas.tables.instance_table import SEPARATOR
@@ -78,7 +78,7 @@ def fleet_of(facts: Mapping[str, Facts], operator: Mapping[str, bytes]) -> Recor
             float(capacity.get(each, np.nan)) * float(rule.share.get(each, 1.0)) - float(rule.reserve.get(each, 0.0))
             for each in RESOURCES
         ]
-        if usable[CPU] > 0:
+        if 0 < usable[CPU] < np.inf:
             names.append(name)
             rows.append([amount if amount > 0 else np.nan for amount in usable])
             labels.append({**facts[name].labels, **rule.labels})
@@ -197,6 +197,8 @@ def _read(span: _Span) -> tuple[Workload, Missing]:
         raise span.error(f"{minutes} minutes of so many instances are too many: ask for a shorter time")
     used = _used(ran, stretch, fleet, span)
     asked = np.array([[amount or 0.0 for amount in _amounts(life)] for life in ran]).T
+    if not (np.isfinite(asked) & (asked >= 0)).all():
+        raise span.error("an instance asks for an amount that is none")
     measured = np.isfinite(fleet.capacity).all(axis=1) & _any(used.usage, used.load)
     measured[CPU] = True
     filled = fill(used.usage[measured], used.load[measured], asked[measured], stretch)
@@ -229,7 +231,7 @@ def _read(span: _Span) -> tuple[Workload, Missing]:
         refused=said.refused,
         unrecorded_s=max(min(said.seen_s) - span.since_s, 0.0) + max(span.until_s - max(said.seen_s), 0.0),
     )
-    return check(workload, span.folder.name), missing
+    return workload, missing
 
 
 def _that_ran(found: list[Life], fleet: RecordedFleet, span: _Span) -> list[Life]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from ops.replay.traces import nab, openb, planetlab, recording, smd
+from ops.replay.traces.tables import read_table
 from ops.replay.traces.trace import Trace, checked
 from ops.replay.workload import WorkloadError
 from schemas.values.errors import shortened
@@ -34,18 +31,13 @@ def _converted(path: Path) -> Trace:
         if smd.is_this(columns):
             return smd.convert(columns, path.name)
         return recording.read(path)
-    header, lines = read_table(path)
-    if header == nab.HEADER:
-        return nab.convert(lines, path.name)
-    return recording.read(path)
+    table = read_table(path)
+    return nab.convert(table) if table.header == nab.HEADER else recording.read(path)
 
 
 def read_lives(path: Path | None) -> openb.Lives:
     """Return sizes and lifetimes from a file of requests, or those assumed without one."""
-    if path is None:
-        return openb.without_file()
-    header, lines = read_table(path)
-    return openb.convert(header, lines, path.name)
+    return openb.convert(read_table(path, openb.COLUMNS)) if path else openb.without_file()
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -69,25 +61,3 @@ def array_names(path: Path) -> list[str]:
             return list(getattr(np.load(file, allow_pickle=False), "files", ()))
     except Exception:  # as above; `read_arrays` says what is wrong
         return []
-
-
-def read_table(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Return header and lines of a ``.csv`` or ``.csv.gz``, without empty lines at its end; raises WorkloadError."""
-    if path.exists() and not path.name.endswith((".csv", ".csv.gz")):
-        raise WorkloadError(f"{path.name}: is neither .npz, .csv nor .csv.gz")
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise WorkloadError(f"{path} cannot be read: {error.strerror or error}") from None
-    try:
-        text = (gzip.decompress(raw) if path.name.endswith(".gz") else raw).decode("utf-8-sig")
-        rows = list(csv.reader(io.StringIO(text)))
-    except UnicodeDecodeError as error:
-        raise WorkloadError(f"{path.name}: is no UTF-8 text: {error.reason} at byte {error.start}") from None
-    except (OSError, EOFError, zlib.error, csv.Error) as error:
-        raise WorkloadError(f"{path.name}: {error}") from None
-    while rows and not rows[-1]:
-        rows.pop()
-    if not rows:
-        raise WorkloadError(f"{path.name}: is empty")
-    return rows[0], rows[1:]

@@ -6,11 +6,11 @@ series has as many days as the shortest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import numpy as np
 
+from ops.replay.traces.tables import Table
 from ops.replay.traces.trace import DAY_S, Trace, of_days
 from ops.replay.workload import CELLS_MAX, WorkloadError
 
@@ -18,12 +18,11 @@ CELL_S = 300.0
 HEADER = ["series", "timestamp", "value"]
 
 
-def convert(lines: Sequence[Sequence[str]], source: str) -> Trace:
-    """Return the trace of a table without its header; raises WorkloadError naming column and row."""
+def convert(table: Table) -> Trace:
+    """Return the trace of a table; raises WorkloadError naming column and row."""
+    source, _, lines = table
     found: dict[str, dict[int, float]] = {}
     for row, line in enumerate(lines, 2):
-        if len(line) != len(HEADER):
-            raise WorkloadError(f"{source}: row {row}: {len(line)} values, expected {len(HEADER)}")
         name, timestamp, value = line
         if "cpu" not in name:
             continue

@@ -7,11 +7,11 @@ that ends before, the time of creation does not matter. A memory that is not giv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ops.replay.traces.tables import Table
 from ops.replay.workload import WorkloadError
 from scorer.snapshot.arrays import Floats
 
@@ -33,30 +33,14 @@ class Lives:
     memory_bytes: Floats
 
 
-def convert(header: Sequence[str], lines: Sequence[Sequence[str]], source: str) -> Lives:
+def convert(table: Table) -> Lives:
     """Return the lives in a table; raises WorkloadError naming column and row."""
-    for name in COLUMNS:
-        if name not in header:
-            raise WorkloadError(f"{source}: has no column {name}")
-    at = [header.index(name) for name in COLUMNS]
-    rows = []
-    for row, line in enumerate(lines, 2):
-        if len(line) != len(header):
-            raise WorkloadError(f"{source}: row {row}: {len(line)} values, expected {len(header)}")
-        values = []
-        for name, place in zip(COLUMNS, at, strict=True):
-            try:
-                values.append(float(line[place]) if line[place] else np.nan)
-            except ValueError:
-                raise WorkloadError(f"{source}: {name}, row {row}: {line[place]!r} is no number") from None
-        rows.append(values)
-    table = np.array(rows, np.float64).reshape(-1, len(COLUMNS))
-    cpu, memory, created, deleted, scheduled = table.T
+    cpu, memory, created, deleted, scheduled = map(table.numbers, COLUMNS)
     used = np.isfinite(cpu) & np.isfinite(scheduled) & np.isfinite(deleted - created) & (deleted > created) & (cpu > 0)
     if (used & (created >= DENSE_S)).any():
         used &= created >= DENSE_S
     if not used.any():
-        raise WorkloadError(f"{source}: no request was scheduled and deleted")
+        raise WorkloadError(f"{table.name}: no request was scheduled and deleted")
     memory_bytes = np.nan_to_num(memory[used], posinf=0.0, neginf=0.0) * 2.0**20
     return Lives((deleted - created)[used], cpu[used] / 1000, memory_bytes)
 

@@ -32,16 +32,17 @@ Errors name file, column and row; rows of a table count from its header, which i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.replay.traces.find import array_names, read_arrays, read_table
+from ops.replay.traces.find import array_names, read_arrays
+from ops.replay.traces.tables import Table, read_table
 from ops.replay.traces.trace import filled
-from ops.replay.workload import CELLS_MAX, MINUTE_S, ORIGIN_S, Usage, Workload, WorkloadError, check, row_of
+from ops.replay.workload import CELLS_MAX, MINUTE_S, ORIGIN_S, Usage, Workload, WorkloadError, row_of
 from ops.replay.worlds.columns import (
     AMOUNT_MAX,
     TABLES,
@@ -90,6 +91,9 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where | None =
     """Return the workload in named arrays; raises WorkloadError naming the place by ``where``."""
     where = where or in_arrays(source)
     check_arrays(arrays, source)
+    for name in ("machine", "instance"):
+        if not len(arrays[name]):
+            raise WorkloadError(f"{source}: {name}: there are no {name}s")
     check_columns(arrays, where)
     starts_s = np.asarray(arrays["ts"] if "ts" in arrays else arrays["slot_s"], np.float64)
     begin_s, cell_s = _cells(starts_s, source)
@@ -114,7 +118,7 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where | None =
     fill_s = float(arrays.get("fill_s", 0.0))
     if not 0 <= fill_s <= TIME_MAX_S:
         raise WorkloadError(f"{source}: fill_s: expected 0 or more seconds, got {fill_s:g}")
-    workload = Workload(
+    return Workload(
         name=workload_name(source),
         machines=[str(name) for name in machines],
         capacity=capacity,
@@ -133,7 +137,6 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where | None =
         classes=[given[k] for k in order] if (given := classes_of(arrays, where)) else (),
         expected=_expected(arrays)[:, order] if _expected(arrays).shape[1] else _expected(arrays),
     )
-    return check(workload, source)
 
 
 def _cells(starts_s: Floats, source: str) -> tuple[float, float]:
@@ -218,16 +221,16 @@ def read_folder(path: Path) -> tuple[dict[str, NDArray[Any]], Where]:
     arrays = _columns(path, "machines") | _columns(path, "instances")
     where = in_tables(path.name, {name: _path(path, name).name for name in ("machines", "instances")})
     check_columns(arrays, where)  # before the usage, which is of these names
-    table, header, lines = _table(path, "usage")
-    if not lines:
+    usage = _table(path, "usage")
+    table, names = usage.name, usage.texts("instance")
+    if not names:
         raise WorkloadError(f"{table}: has no lines")
     number_of = {str(name): number for number, name in enumerate(arrays["instance"])}
-    place = header.index("instance")
-    for row, line in enumerate(lines, 2):
-        if line[place] not in number_of:
-            raise WorkloadError(f"{table}: instance, row {row}: {line[place]!r} is not in instances.csv")
-    rows = np.array([number_of[line[place]] for line in lines], np.int64)
-    times_s = _numbers(table, header, lines, "ts")
+    for row, name in enumerate(names, 2):
+        if name not in number_of:
+            raise WorkloadError(f"{table}: instance, row {row}: {name!r} is not in instances.csv")
+    rows = np.array([number_of[name] for name in names], np.int64)
+    times_s = usage.numbers("ts")
     _refuse(~(np.abs(times_s) <= TIME_MAX_S), f"{table}: ts", f"expected a time of at most {TIME_MAX_S:g} s", times_s)
     steps_s = np.diff(np.unique(times_s))
     cell_s = float(steps_s.min()) if steps_s.size else 300.0
@@ -240,11 +243,12 @@ def read_folder(path: Path) -> tuple[dict[str, NDArray[Any]], Where]:
     arrays["ts"] = times_s.min() + np.arange(cells.max() + 1) * cell_s
     again = _second_in_cell(rows, cells)
     if again is not None:
-        name = lines[again][place]
-        raise WorkloadError(f"{table}: ts, row {again + 2}: {name!r} has a line in this cell of {cell_s:g} s already")
+        raise WorkloadError(
+            f"{table}: ts, row {again + 2}: {names[again]!r} has a line in this cell of {cell_s:g} s already"
+        )
     for name in ("cpu_cores", "mem_mib"):
-        if name in header:
-            values = _numbers(table, header, lines, name)
+        if name in usage.header:
+            values = usage.numbers(name)
             wrong = (values < 0) | (values > AMOUNT_MAX)
             _refuse(wrong, f"{table}: {name}", f"expected from 0 to {AMOUNT_MAX:g}", values)
             grid = np.full((len(number_of), len(arrays["ts"])), np.nan, np.float32)
@@ -275,42 +279,15 @@ def _path(folder: Path, name: str) -> Path:
     return path
 
 
-def _table(folder: Path, name: str) -> tuple[str, list[str], list[list[str]]]:
-    """Return what a table is called in messages, its header and its lines, each as long as the header."""
+def _table(folder: Path, name: str) -> Table:
     path = _path(folder, name)
-    header, lines = read_table(path)
-    shown = f"{folder.name}/{path.name}"
-    for column in TABLES[name]:
-        if column not in header:
-            raise WorkloadError(f"{shown}: has no column {column}")
-    twice = next((column for at, column in enumerate(header) if column in header[:at]), None)
-    if twice is not None:
-        raise WorkloadError(f"{shown}: has two columns {twice}")
-    for row, line in enumerate(lines, 2):
-        if len(line) != len(header):
-            raise WorkloadError(f"{shown}: row {row}: {len(line)} values, the header has {len(header)}")
-    return shown, header, lines
+    return read_table(path, TABLES[name], f"{folder.name}/{path.name}")
 
 
 def _columns(folder: Path, name: str) -> dict[str, NDArray[Any]]:
-    table, header, lines = _table(folder, name)
+    table = _table(folder, name)
     return {
-        array: np.array([line[at] for line in lines], np.str_)
-        if array in TEXTS
-        else _numbers(table, header, lines, column)
-        for at, column in enumerate(header)
+        array: np.array(table.texts(column), np.str_) if array in TEXTS else table.numbers(column)
+        for column in table.header
         if (array := array_of(name, column))
     }
-
-
-def _numbers(table: str, header: Sequence[str], lines: Sequence[Sequence[str]], column: str) -> Floats:
-    """Return a column of numbers, NaN for an empty value."""
-    at = header.index(column)
-    found = np.full(len(lines), np.nan)
-    for row, line in enumerate(lines):
-        if line[at]:
-            try:
-                found[row] = float(line[at])
-            except ValueError:
-                raise WorkloadError(f"{table}: {column}, row {row + 2}: {line[at]!r} is no number") from None
-    return found

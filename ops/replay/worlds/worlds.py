@@ -29,7 +29,7 @@ import numpy as np
 
 from ops.replay.traces.openb import Lives
 from ops.replay.traces.trace import Trace
-from ops.replay.workload import DAY_MINUTES, Usage, Workload, WorkloadError, check
+from ops.replay.workload import DAY_MINUTES, Usage, Workload, WorkloadError
 from ops.replay.worlds.minutes import minute_readings
 from schemas.resources import CPU, MEMORY, RESOURCES
 from schemas.rpc.request import DECIMALS
@@ -86,22 +86,19 @@ def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload
         size[MEMORY] = np.maximum(size[MEMORY], 2.0**26)
     asked = _asked(size, capacity, shape, arrivals)
     usage = _usage(trace, source, size, capacity, generator)
-    return check(
-        Workload(
-            name=trace.family,
-            machines=[f"m-{row:04d}" for row in range(shape.machines)],
-            capacity=capacity,
-            instances=[f"{trace.family}-{number:06d}" for number in range(len(start))],
-            asked=asked,
-            start=start,
-            life=life,
-            usage=_scaled(usage, capacity, shape, arrivals, trace.family),
-            minutes=shape.days * DAY_MINUTES,
-            fill_minutes=DAY_MINUTES if shape.days > 1 else FILL_ONE_DAY_MINUTES,
-            seed=seed,
-            kinds=[trace.kinds[at] for at in source] if trace.kinds else (),
-        ),
-        trace.family,
+    return Workload(
+        name=trace.family,
+        machines=[f"m-{row:04d}" for row in range(shape.machines)],
+        capacity=capacity,
+        instances=[f"{trace.family}-{number:06d}" for number in range(len(start))],
+        asked=asked,
+        start=start,
+        life=life,
+        usage=_scaled(usage, capacity, shape, arrivals, trace.family),
+        minutes=shape.days * DAY_MINUTES,
+        fill_minutes=DAY_MINUTES if shape.days > 1 else FILL_ONE_DAY_MINUTES,
+        seed=seed,
+        kinds=[trace.kinds[at] for at in source] if trace.kinds else (),
     )
 
 
