@@ -14,7 +14,6 @@ import numpy as np
 from ops.docs.example_fleet import machine, ranked
 from scorer.ranking.profiles.profile import Normalisation, PlacedFilter, Profile, WeightedScore
 
-Case = Callable[[float], dict[str, Any]]
 LOADS = np.linspace(0.0, 1.0, 101)
 
 

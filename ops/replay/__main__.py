@@ -1,27 +1,10 @@
 """``windward replay``: compare profiles on the same instances, in simulated time, without a server.
 
-    windward replay TRACE ... --lifetimes openb_requests.csv.gz --machines 200 --days 3 --seeds 4 --plot page.png
-    windward replay WORKLOAD.npz --profile windward --profile mine.toml
+    windward replay TRACE|WORKLOAD|RECORDING|RESULTS.json ... --profile windward --profile mine.toml
 
-A TRACE is a public load trace or any recording that `windward fleet` plays: worlds are made from its series (fleet,
-arrivals in bursts, lives, loads scaled; `ops.replay.worlds.worlds`), one a seed. A WORKLOAD has instances and a fleet
-of its own: an .npz, or a folder of instances.csv, usage.csv and machines.csv (`ops.replay.worlds.workload_file`).
-
-    windward replay --last 7d --profile mine.toml
-
-Replays the instances of a live fleet. The source is a recording of ``windward record``
-(`ops.replay.recorded.recorded`): the folder ``record_dir``, or one that is named. Data that it lacks is reported on
-stderr.
-
-    windward replay A.json B.json
-
-A source that ends in .json has the results of an earlier run (--json): they are added to the tables. A policy's result
-in a world that is there twice counts once.
-
-Every profile meets the same arrivals, in simulated time, with the windows, credits, limits and ranking of a live
-scorer. References are run beside them: any feasible machine at random, a packer that knows the true peaks, and an
-oracle that knows the whole future; in worlds with batch others (`ops.replay.play.references`). The table has
-ratios to the baseline with 95 % intervals over the worlds.
+`docs/replay.md` has the sources, the references and what the table says. Every profile meets the same arrivals, with
+the windows, credits, limits and ranking of a live scorer. A source that ends in .json has the results of an earlier run
+(--json): they are added to the tables. A policy's result in a world that is there twice counts once.
 """
 
 from __future__ import annotations
@@ -29,12 +12,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from ops.replay.play.contenders import Contenders
+from ops.replay.play.contenders import contenders
 from ops.replay.play.evictions import Evicting
 from ops.replay.play.moves import Moving
 from ops.replay.play.roles import Policy
@@ -126,7 +110,7 @@ def _replay(
     chances: Chances | None,
 ) -> tuple[list[Result], list[Outcome]]:
     """Return the results of every policy in every world, and the outcomes of the first world."""
-    contenders = _contenders(settings, profiles)
+    movings, evicting = _changes(settings, profiles)
     results: list[Result] = []
     drawn: list[Outcome] = []
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
@@ -135,8 +119,10 @@ def _replay(
         done = 0.0
         for number, make in enumerate(worlds):
             world = make()
-            bar.update(task, total=len(worlds) * contenders.count(world))
-            for policy, mover, evictor in contenders.of(world):
+            running = contenders(world, profiles, profiles[0].name, movings, evicting)
+            bar.update(task, total=len(worlds) * len(running))
+            while running:  # what a policy keeps is dropped after its run
+                policy, mover, evictor = running.pop(0)
                 bar.update(task, description=f"{world.name} {world.seed}: {policy.name}")
                 stated = chances.of(policy) if chances is not None else None
                 outcome = simulate(
@@ -146,10 +132,7 @@ def _replay(
                     evictor=evictor,
                     observer=stated or (lambda moment: None),
                     retry_minutes=settings.retry_minutes,
-                    progress=lambda minute, done=done: bar.update(  # type: ignore[misc]
-                        task,
-                        completed=done + minute / world.minutes,  # noqa: B023
-                    ),
+                    progress=partial(_show, bar, task, done, world.minutes),
                 )
                 done += 1
                 if chances is not None and stated is not None:
@@ -160,7 +143,11 @@ def _replay(
     return results, drawn
 
 
-def _contenders(settings: ReplaySettings, profiles: Sequence[Profile]) -> Contenders:
+def _show(bar: Progress, task: TaskID, done: float, minutes: int, minute: int) -> None:
+    bar.update(task, completed=done + minute / minutes)
+
+
+def _changes(settings: ReplaySettings, profiles: Sequence[Profile]) -> tuple[list[Moving], list[Evicting]]:
     movings = [
         Moving(share=percent / 100, gain_min=settings.gain_min, copy_gbit=settings.copy_gbit)
         for percent in dict.fromkeys(settings.rebalance)
@@ -168,7 +155,7 @@ def _contenders(settings: ReplaySettings, profiles: Sequence[Profile]) -> Conten
     evicting = [Evicting(minutes, _evicts_by(settings)) for minutes in dict.fromkeys(settings.evict)]
     if evicting and not any(map(by_class_filter, profiles)):
         raise SettingsError("evict: no profile counts by class; give the filter `fits` of one a table `classes`")
-    return Contenders(profiles, profiles[0].name, movings, evicting)
+    return movings, evicting
 
 
 def _evicts_by(settings: ReplaySettings) -> Profile | None:

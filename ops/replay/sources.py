@@ -37,7 +37,7 @@ def worlds(settings: ReplaySettings, missing: list[str]) -> Iterator[Callable[[]
             raise WorkloadError(f"sources: {names[name]} and {path} are both named {name!r}; rename one")
         names[name] = path
 
-    recorded = [path for path in settings.paths if is_recorded(settings, path)]
+    recorded = [path for path in settings.paths if not settings.sources or is_recording(path)]
     for given in ("last", "since", "until"):
         if getattr(settings, given) and not recorded:
             raise SettingsError(f"{given}: none of the sources is a recording of `windward record`")
@@ -55,11 +55,6 @@ def worlds(settings: ReplaySettings, missing: list[str]) -> Iterator[Callable[[]
         unique(trace.family, path)
         for seed in range(settings.first_seed, settings.first_seed + settings.seeds):
             yield lambda trace=trace, seed=seed: _made(settings, trace, lives, shape, seed)  # type: ignore[misc]
-
-
-def is_recorded(settings: ReplaySettings, path: Path) -> bool:
-    """Return whether a path of the settings is a recording of a live fleet."""
-    return not settings.sources or is_recording(path)
 
 
 def _made(settings: ReplaySettings, trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload:

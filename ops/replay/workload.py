@@ -53,6 +53,12 @@ class Usage:
     most: Floats
     """[R, K]"""
 
+    @classmethod
+    def plain(cls, values: NDArray[np.float32], base: Integers, length: Integers, shift: Integers) -> Usage:
+        """Return the usage as it was read, unscaled and without bounds."""
+        shape = (len(RESOURCES), len(base))
+        return cls(values, base, length, shift, np.ones(shape), np.full(shape, np.inf))
+
     def of(self, instance: int, resource: int, first: int, last: int) -> Floats:
         """Return [last - first]: one instance's usage of one resource in the minutes from ``first``."""
         base, length = int(self.base[instance]), int(self.length[instance])

@@ -98,10 +98,9 @@ class BestFitByPeak(Reference):
     name = "best fit by true peak"
 
     def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
-        _, after = loads(rows, instance, moment)
-        if not after.shape[1]:
+        peak = peaks(rows, instance, moment)
+        if peak is None:
             return int(rows[0])
-        peak = after.max(axis=1)
         fitting = np.where(peak <= HOT, peak, -np.inf)
         return int(rows[np.argmax(fitting) if np.isfinite(fitting).any() else np.argmin(peak)])
 
@@ -143,6 +142,12 @@ def loads(rows: Integers, instance: int, moment: Moment) -> tuple[Floats, Floats
     return now, now + fleet.demand(instance, first, last)[at] / capacity
 
 
+def peaks(rows: Integers, instance: int, moment: Moment) -> Floats | None:
+    """Return [rows] the highest of these with the instance; None when it has no minute in the workload."""
+    _, after = loads(rows, instance, moment)
+    return after.max(axis=1) if after.shape[1] else None
+
+
 class ProdAlone(ProfilePolicy):
     """A profile that places prod and mid only."""
 
@@ -170,10 +175,7 @@ class KnowingBatch(ProdAlone):
 
     def _batch(self, instance: int, moment: Moment) -> list[int | None]:
         rows = np.arange(len(moment.fleet.workload.machines))
-        _, after = loads(rows, instance, moment)
-        if not after.shape[1]:
+        peak = peaks(rows, instance, moment)
+        if peak is None or peak.min() > HOT:
             return [None]
-        peak = after.max(axis=1)
-        fitting = np.where(peak <= HOT, peak, -np.inf)
-        best = int(np.argmax(fitting))
-        return [best] if np.isfinite(fitting[best]) else [None]
+        return [int(np.argmax(np.where(peak <= HOT, peak, -np.inf)))]

@@ -299,12 +299,4 @@ def _any(usage: Floats, load: Floats) -> Bools:
 def _as_usage(usage: Floats, measured: Bools, stretch: Stretch) -> Usage:
     values = np.full((len(RESOURCES), stretch.cells), np.nan, np.float32)
     values[measured] = usage
-    count = len(stretch.start)
-    return Usage(
-        values=values,
-        base=stretch.base,
-        length=stretch.length,
-        shift=-stretch.start % stretch.length,
-        scale=np.ones((len(RESOURCES), count)),
-        most=np.full((len(RESOURCES), count), np.inf),
-    )
+    return Usage.plain(values, stretch.base, stretch.length, -stretch.start % stretch.length)

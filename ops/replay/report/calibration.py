@@ -69,12 +69,6 @@ def _chance(term: ScoreTerm, row: int) -> float:
     return float("nan") if found is None else found
 
 
-def limit_of(profile: Profile) -> float | None:
-    """Return the limit of the profile's expected overload; None without that score."""
-    score = profile.find(ExpectedOverload)
-    return None if score is None else score.limit
-
-
 def cases(stated: Stated, outcome: Outcome, limit: float) -> tuple[Floats, Floats]:
     """Return [N] stated chances and [N] observed shares, after the fill."""
     demand = utilization(outcome)
@@ -143,10 +137,10 @@ class Chances:
     """Gathers the cases of one profile over many worlds."""
 
     def __init__(self, profile: Profile) -> None:
-        limit = limit_of(profile)
-        if limit is None:
+        score = profile.find(ExpectedOverload)
+        if score is None:
             raise ValueError(f"profile {profile.name} does not use expected_overload")
-        self._profile, self._limit = profile, limit
+        self._profile, self._limit = profile, score.limit
         self._stated: list[Floats] = []
         self._observed: list[Floats] = []
 

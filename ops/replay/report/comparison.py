@@ -12,7 +12,7 @@ interval. Over all families the worlds are pooled, each counting once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import exp, log, sqrt
 from statistics import fmean, stdev
 from typing import Any
@@ -134,34 +134,16 @@ def as_json(results: Sequence[Result], baseline: str) -> dict[str, Any]:
     stages = list(dict.fromkeys(stage for one in results for stage in one.stages))
     return {
         "baseline": baseline,
-        "worlds": [
-            {
-                "family": one.family,
-                "seed": one.seed,
-                "policy": one.policy,
-                "reference": one.reference,
-                "resolution": one.resolution,
-                **one.stages,
-            }
-            for one in results
-        ],
+        "worlds": [_without("stages", one) | dict(one.stages) for one in results],
         "comparison": {
-            stage: {family or "all": _rows(compare(results, baseline, stage, family)) for family in ("", *families)}
+            stage: {
+                family or "all": [_without("worlds", row) for row in compare(results, baseline, stage, family)]
+                for family in ("", *families)
+            }
             for stage in stages
         },
     }
 
 
-def _rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    return [
-        {
-            "policy": row.policy,
-            "reference": row.reference,
-            "figures": dict(row.figures),
-            "ratios": {
-                name: {"ratio": one.ratio, "low": one.low, "high": one.high, "worlds": one.worlds}
-                for name, one in row.ratios.items()
-            },
-        }
-        for row in rows
-    ]
+def _without(name: str, one: Result | Row) -> dict[str, Any]:
+    return {key: value for key, value in asdict(one).items() if key != name}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from io import BytesIO
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,8 @@ _HOUR_MINUTES = 60.0
 
 def save_page(outcomes: Sequence[Outcome], path: Path) -> None:
     """Draw the outcomes of one world into a file with one of `SUFFIXES`; raises OSError."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     count = len(outcomes)
-    figure = Figure(figsize=(15.0, 3.0 + 1.9 * count), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(15.0, 3.0 + 1.9 * count)
     grid = figure.add_gridspec(count + 1, 2, height_ratios=[*([1.9] * count), 3.0])
     world = outcomes[0].workload
     for row, outcome in enumerate(outcomes):
@@ -57,11 +54,7 @@ def save_page(outcomes: Sequence[Outcome], path: Path) -> None:
 
 def save_reliability(found: Reliability, title: str, path: Path) -> None:
     """Draw stated chance against observed share, with the number of cases, like `save_page`."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.0, 6.5), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(6.0, 6.5)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
     line = np.linspace(0, 1, 101)
     wide = np.maximum(POINTS, PART * line)
@@ -81,6 +74,15 @@ def save_reliability(found: Reliability, title: str, path: Path) -> None:
     lower.set_ylabel("cases")
     lower.set_xlabel("stated chance")
     _write(figure, path)
+
+
+def _figure(width: float, height: float) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
 
 
 def _write(figure: Any, path: Path) -> None:
@@ -135,29 +137,25 @@ def _heatmap(panel: Any, demand: Floats) -> Any:
 
 
 def _hot_minutes(panel: Any, outcomes: Sequence[Outcome]) -> None:
-    for outcome, colour in zip(outcomes, _colours(len(outcomes)), strict=True):
+    for outcome, colour in zip(outcomes, cycle(COLOURS), strict=False):
         hot = (utilization(outcome)[:, outcome.workload.fill_minutes :] > HOT).sum(axis=1)
         panel.plot(np.arange(1, len(hot) + 1), np.sort(hot)[::-1], color=colour, linewidth=1.2, label=outcome.policy)
     panel.set_yscale("symlog", linthresh=10)
-    panel.set_ylim(0, max(10.0, panel.get_ylim()[1]))
-    panel.set_xlabel("machines, the hottest first", fontsize=8)
-    panel.set_ylabel("minutes above 90 % after the fill", fontsize=8)
-    panel.legend(fontsize=7)
-    panel.grid(color="#dddddd", linewidth=0.5)
+    _finish(panel, "machines, the hottest first", "minutes above 90 % after the fill", 10.0)
 
 
 def _refusals(panel: Any, outcomes: Sequence[Outcome]) -> None:
-    for outcome, colour in zip(outcomes, _colours(len(outcomes)), strict=True):
+    for outcome, colour in zip(outcomes, cycle(COLOURS), strict=False):
         at, end = outcome.workload.start[outcome.refused > 0] / _HOUR_MINUTES, _hours(outcome)
         panel.step(np.r_[0.0, at, end], np.r_[0 : len(at) + 1, len(at)], where="post", color=colour, linewidth=1.2,
                    label=f"{outcome.policy}: {int(outcome.refused.sum())} refusals in all")  # fmt: skip
     panel.set_xlim(0, _hours(outcomes[0]))
-    panel.set_ylim(0, max(1.0, panel.get_ylim()[1]))
-    panel.set_xlabel("hours", fontsize=8)
-    panel.set_ylabel("instances refused at their first try", fontsize=8)
+    _finish(panel, "hours", "instances refused at their first try", 1.0)
+
+
+def _finish(panel: Any, x: str, y: str, top_min: float) -> None:
+    panel.set_ylim(0, max(top_min, panel.get_ylim()[1]))
+    panel.set_xlabel(x, fontsize=8)
+    panel.set_ylabel(y, fontsize=8)
     panel.legend(fontsize=7)
     panel.grid(color="#dddddd", linewidth=0.5)
-
-
-def _colours(count: int) -> list[str]:
-    return [COLOURS[at % len(COLOURS)] for at in range(count)]

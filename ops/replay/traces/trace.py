@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -105,10 +105,7 @@ def joined_by_job(trace: Trace) -> Trace:
         assert match is not None
         jobs.setdefault(match[1], []).append((int(match[2]), at))
     rows = [[row for _, at in sorted(days) for row in trace.sources[at]] for days in jobs.values()]
-    return Trace(
-        family=trace.family, cell_s=trace.cell_s, cpu=trace.cpu, memory=trace.memory, sources=rows, names=list(jobs),
-        kinds=list(jobs),
-    )  # fmt: skip
+    return replace(trace, sources=rows, names=list(jobs), cores=None, memory_bytes=None, kinds=list(jobs))
 
 
 def part_of(trace: Trace, part: Part) -> Trace:
@@ -129,13 +126,14 @@ def part_of(trace: Trace, part: Part) -> Trace:
             mine = days[:half] if part == "tuning" else (days[half:] or days)
             chosen.append(at)
             rows.append(list(mine))
-    return Trace(
-        family=trace.family, cell_s=trace.cell_s, cpu=trace.cpu, memory=trace.memory, sources=rows,
+    return replace(
+        trace,
+        sources=rows,
         names=[trace.names[at] for at in chosen],
         cores=None if trace.cores is None else trace.cores[chosen],
         memory_bytes=None if trace.memory_bytes is None else trace.memory_bytes[chosen],
         kinds=[trace.kinds[at] for at in chosen] if trace.kinds else (),
-    )  # fmt: skip
+    )
 
 
 def filled(series: NDArray[np.float32]) -> NDArray[np.float32]:

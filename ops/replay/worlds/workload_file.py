@@ -189,14 +189,7 @@ def _usage(arrays: Mapping[str, NDArray[Any]], source: str, cell_s: float, capac
     size = next((each.size for each in values if each is not None), 0)
     flat = np.array([np.full(size, np.nan, np.float32) if each is None else each for each in values], np.float32)
     count = len(order)
-    return Usage(
-        values=flat,
-        base=np.arange(count) * length,
-        length=np.full(count, length),
-        shift=np.zeros(count, np.int64),
-        scale=np.ones((len(RESOURCES), count)),
-        most=np.full((len(RESOURCES), count), np.inf),
-    )
+    return Usage.plain(flat, np.arange(count) * length, np.full(count, length), np.zeros(count, np.int64))
 
 
 def _expected(arrays: Mapping[str, NDArray[Any]]) -> Floats:

@@ -226,8 +226,8 @@ def with_batch(world: Workload, share: float) -> Workload:
         asked=world.asked[:, of],
         start=np.concatenate([world.start, start])[order],
         life=world.life[of],
-        usage=Usage(
-            values=usage.values,
+        usage=replace(
+            usage,
             base=usage.base[of],
             length=length,
             shift=np.where(new, usage.shift[of] + another, usage.shift[of]) % length,
