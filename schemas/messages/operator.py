@@ -132,16 +132,11 @@ def effective(operator: Mapping[str, OperatorFacts], machine: str) -> OperatorFa
     default, own = operator.get(DEFAULT), operator.get(machine)
     if default is None or own is None:
         return own or default or OperatorFacts()
+    joined = ("labels", "capacity", "share", "ratio", "reserve")
+    first = ("thresholds", "prod_thresholds", "percentile_thresholds", "power")
     return OperatorFacts(
-        labels=default.labels | own.labels,
         taints=default.taints + tuple(taint for taint in own.taints if taint not in default.taints),
         cordon=default.cordon or own.cordon,
-        capacity=default.capacity | own.capacity,
-        share=default.share | own.share,
-        ratio=default.ratio | own.ratio,
-        reserve=default.reserve | own.reserve,
-        thresholds=own.thresholds or default.thresholds,
-        prod_thresholds=own.prod_thresholds or default.prod_thresholds,
-        percentile_thresholds=own.percentile_thresholds or default.percentile_thresholds,
-        power=own.power or default.power,
+        **{name: getattr(default, name) | getattr(own, name) for name in joined},
+        **{name: getattr(own, name) or getattr(default, name) for name in first},
     )

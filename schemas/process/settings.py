@@ -70,8 +70,7 @@ def load_settings(
     ``table``: the TOML table of a command of two words, where the first word's table also holds ``table_fields``.
     Raises SettingsError naming the setting and where its value came from.
     """
-    raw = gather(cls, command, argv, environ, description, table=table, table_fields=table_fields)
-    return made(cls, raw)
+    return made(cls, gather(cls, command, argv, environ, description, table=table, table_fields=table_fields))
 
 
 def gather(
@@ -86,7 +85,11 @@ def gather(
 ) -> dict[str, tuple[Any, str]]:
     """Return each given value unconverted, with its source in words; settings that are not given are not in it."""
     fields = {f.name: f for f in dataclasses.fields(cls)}
-    flags = _parse_flags(fields, cls, command, argv, description)
+    refuse_secrets(fields, argv)
+    try:
+        flags = dict(parse(parser_of(cls, f"windward {command}", description), argv))
+    except UsageError as error:
+        raise SettingsError(str(error)) from None
     config = flags.pop("config", None) or environ.get("WINDWARD_CONFIG")
     raw: dict[str, tuple[Any, str]] = {}
     if config:
@@ -119,17 +122,6 @@ def made(cls: type[Settings], raw: Mapping[str, tuple[Any, str]]) -> Settings:
     except ValueError as error:
         name = str(error).partition(":")[0]
         raise SettingsError(f"{error} ({raw[name][1]})" if name in raw else str(error)) from None
-
-
-def _parse_flags(
-    fields: Mapping[str, dataclasses.Field[Any]], cls: type, command: str, argv: Sequence[str], description: str
-) -> dict[str, Any]:
-    """Read the command line; only what was given is in the result, as text."""
-    refuse_secrets(fields, argv)
-    try:
-        return dict(parse(parser_of(cls, f"windward {command}", description), argv))
-    except UsageError as error:
-        raise SettingsError(str(error)) from None
 
 
 def refuse_secrets(fields: Mapping[str, dataclasses.Field[Any]], argv: Sequence[str]) -> None:

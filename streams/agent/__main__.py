@@ -22,12 +22,11 @@ from streams.agent.collectors.memory import Memory
 from streams.agent.identity import Identity, read_identity
 from streams.agent.instances.meter import Meter
 from streams.agent.instances.report import Reporter
-from streams.agent.loop import SystemClock, run
+from streams.agent.loop import Clock, run
 from streams.agent.producer import connect
 from streams.agent.publisher import Publisher
 from streams.agent.quiet import quieten
 from streams.agent.sampling.backlog import Record
-from streams.agent.sampling.counts import Counts
 from streams.agent.sampling.sampler import Sampler
 from streams.agent.sampling.schedule import Schedule, phase_s
 from streams.agent.settings import AgentSettings, check_machine
@@ -120,13 +119,17 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         return True
 
     alive = partial(systemd.notify, "WATCHDOG=1") if "WATCHDOG_USEC" in environ else lambda: None
-    reporter = build_reporter(settings, sampler.counts) if settings.instances else None
-    run(sampler, SystemClock(stop), emit, settings.facts_interval_s, alive, reporter)
+    reporter = None
+    if settings.instances:
+        meter = Meter(settings.found, MachineTotals().read, sampler.counts.instance_troubles)
+        reporter = Reporter(meter, settings.instances_interval_s, sampler.counts)
+    run(sampler, Clock(stop), emit, settings.facts_interval_s, alive, reporter)
     systemd.notify("STOPPING=1")
     left = publisher.close(settings.flush_s) if publisher else 0
     if settings.once and left:
         log.error("agent.sample.undelivered", extra={"values": {"kafka": settings.kafka}})
-    log_stopped(sampler.counts, left)
+    values = {"samples": sampler.counts.samples, **sampler.counts.results(left)}
+    log.log(logging.WARNING if left else logging.INFO, "agent.stopped", extra={"values": values})
     return 1 if settings.once and left else 0
 
 
@@ -154,13 +157,6 @@ def build_sampler(settings: AgentSettings, identity: Identity) -> Sampler:
     )
 
 
-def build_reporter(settings: AgentSettings, counts: Counts) -> Reporter:
-    """Return the reporter of this machine's instances."""
-    return Reporter(
-        Meter(settings.found, MachineTotals().read, counts.instance_troubles), settings.instances_interval_s, counts
-    )
-
-
 def check_connection_settings(settings: KafkaSettings) -> None:
     """Refuse certificate files that cannot be used, now and not at the first connection."""
     settings.kafka_python_arguments()
@@ -180,18 +176,6 @@ def serve_metrics(settings: AgentSettings, sampler: Sampler) -> None:
 
     silent_s = 2 * settings.interval_s + SENDING_S
     serve(sampler.counts, product_version(), settings.metrics_host, settings.metrics_port, silent_s)
-
-
-def log_stopped(counts: Counts, left: int) -> None:
-    """Log how many records were delivered, dropped and refused."""
-    values = {
-        "samples": counts.samples,
-        "delivered": counts.delivered,
-        "dropped": counts.dropped,
-        "refused": counts.refused,
-        "undelivered": left,
-    }
-    log.log(logging.WARNING if left else logging.INFO, "agent.stopped", extra={"values": values})
 
 
 if __name__ == "__main__":

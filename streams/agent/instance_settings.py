@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -14,46 +14,38 @@ from schemas.process.settings import setting
 from streams.agent.instances.finders import Command, Environment, PidFile, Port
 from streams.agent.instances.meter import Found
 
-GROUP = "Instances"
-
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceSettings:
     """How instances on this machine are found; by default only by its control groups."""
 
-    instances: bool = setting(True, "report the usage of each instance", group=GROUP)
+    GROUP: ClassVar[str] = "Instances"
+
+    instances: bool = setting(True, "report the usage of each instance")
     instances_interval_s: Annotated[float, Meta(ge=SLOT_S, le=3600)] = setting(
-        60.0, "time between two reports of instances", group=GROUP
+        60.0, "time between two reports of instances"
     )
     instance_cgroup: tuple[str, ...] = setting(
         (),
         "regular expression of a control group's path below the root; its group 1 is the id; may be repeated",
         metavar="EXPRESSION",
-        group=GROUP,
     )
     instance_pid_file: tuple[str, ...] = setting(
-        (),
-        "ID=PATH of a pid file, or a path in which * stands for the id; may be repeated",
-        metavar="[ID=]PATH",
-        group=GROUP,
+        (), "ID=PATH of a pid file, or a path in which * stands for the id; may be repeated", metavar="[ID=]PATH"
     )
     instance_command: tuple[str, ...] = setting(
         (),
         "regular expression of a process's command line; its group 1 is the instance's id; may be repeated",
         metavar="EXPRESSION",
-        group=GROUP,
     )
     instance_environ: str | None = setting(
-        None, "variable of a process's environment that holds the id; needs CAP_SYS_PTRACE", group=GROUP
+        None, "variable of a process's environment that holds the id; needs CAP_SYS_PTRACE"
     )
     instance_port: str | None = setting(
-        None,
-        "id of the process that listens on a TCP port, such as redis-{port}; needs CAP_SYS_PTRACE",
-        metavar="ID",
-        group=GROUP,
+        None, "id of the process that listens on a TCP port, such as redis-{port}; needs CAP_SYS_PTRACE", metavar="ID"
     )
     cgroup_root: str | None = setting(
-        None, "where control groups (version 2) are mounted (default: below /sys/fs/cgroup)", group=GROUP
+        None, "where control groups (version 2) are mounted (default: below /sys/fs/cgroup)"
     )
 
     def __post_init__(self) -> None:

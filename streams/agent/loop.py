@@ -5,28 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from schemas.messages.sample import Message, Sample
 from streams.agent.instances.report import Reporter
 from streams.agent.sampling.sampler import Sampler
 
 
-class Clock(Protocol):
-    """The wall clock, the monotonic clock, and waiting."""
-
-    def epoch_s(self) -> float:
-        """Return the time of day."""
-
-    def monotonic_s(self) -> float:
-        """Return a time that only goes forward."""
-
-    def wait(self, seconds: float) -> bool:
-        """Wait so long; return True as soon as the process is to stop."""
-
-
-class SystemClock:
-    """The machine's clocks; ``stop`` ends a wait."""
+class Clock:
+    """The machine's clocks; ``stop`` ends a wait. Tests have one of their own."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
@@ -40,7 +26,7 @@ class SystemClock:
         return time.monotonic()
 
     def wait(self, seconds: float) -> bool:
-        """Wait by the monotonic clock."""
+        """Wait so long; return True as soon as the process is to stop."""
         return self._stop.wait(max(seconds, 0.0))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -32,12 +32,13 @@ class CountsCollector(Collector):
         counts = self._counts
         yield InfoMetricFamily(f"{PREFIX}_build", "version of the agent", {"version": self._agent_version})
         yield CounterMetricFamily(f"{PREFIX}_samples", "samples made", counts.samples)
-        yield _by_resource(f"{PREFIX}_readings", "readings taken", counts.readings)
-        yield _by_resource(f"{PREFIX}_collector_failures", "readings that failed", counts.collector_failures)
-        records = CounterMetricFamily(f"{PREFIX}_records", "records by result", labels=["result"])
-        for result in ("delivered", "dropped", "refused"):
-            records.add_metric([result], getattr(counts, result))
-        yield records
+        for name, about, values in (
+            ("readings", "readings taken", counts.readings),
+            ("collector_failures", "readings that failed", counts.collector_failures),
+        ):
+            yield _labelled(name, about, "resource", {each: values[each] for each in sorted({*RESOURCES, *values})})
+        results = {result: getattr(counts, result) for result in ("delivered", "dropped", "refused")}
+        yield _labelled("records", "records by result", "result", results)
         yield CounterMetricFamily(f"{PREFIX}_send_failures", "rounds of sending that failed", counts.send_failures)
         yield CounterMetricFamily(f"{PREFIX}_connections", "producers built", counts.connections)
         yield GaugeMetricFamily(f"{PREFIX}_backlog_records", "records waiting for the broker", counts.waiting)
@@ -46,25 +47,17 @@ class CountsCollector(Collector):
         yield CounterMetricFamily(
             f"{PREFIX}_instance_reports", "reports of what instances used", counts.instance_reports
         )
-        yield _instance_troubles(counts.instance_troubles)
+        troubles = {kind: counts.instance_troubles[kind] for kind in TROUBLES}
+        yield _labelled("instance_troubles", "instances that could not be measured whole", "kind", troubles)
         yield GaugeMetricFamily(
             f"{PREFIX}_last_delivery_timestamp_seconds", "time of the last acknowledgement", counts.last_delivery_s
         )
 
 
-def _by_resource(name: str, about: str, values: dict[str, int]) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, about, labels=["resource"])
-    for resource in sorted({*RESOURCES, *values}):
-        family.add_metric([resource], values.get(resource, 0))
-    return family
-
-
-def _instance_troubles(values: dict[str, int]) -> CounterMetricFamily:
-    family = CounterMetricFamily(
-        f"{PREFIX}_instance_troubles", "instances that could not be measured whole", labels=["kind"]
-    )
-    for kind in TROUBLES:
-        family.add_metric([kind], values.get(kind, 0))
+def _labelled(name: str, about: str, label: str, values: Mapping[str, int]) -> CounterMetricFamily:
+    family = CounterMetricFamily(f"{PREFIX}_{name}", about, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
     return family
 
 

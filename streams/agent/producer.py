@@ -103,11 +103,6 @@ def close(producer: Producer) -> None:
         log.debug("publisher.close.failed", extra={"values": {"error": in_words(error)}})
 
 
-def succeeded(future: Future) -> bool:
-    """Return whether the broker has acknowledged the record."""
-    return future.is_done and future.exception is None
-
-
 def in_words(error: BaseException | None) -> str:
     """Return an error with its type in front, once: the messages of kafka-python begin with it.
 

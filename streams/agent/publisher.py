@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from kafka.errors import KafkaError
 
-from streams.agent.producer import REFUSALS, Future, Producer, close, in_words, succeeded, wait
+from streams.agent.producer import REFUSALS, Future, Producer, close, in_words, wait
 from streams.agent.sampling.backlog import Backlog, Record
 from streams.agent.sampling.counts import Counts
 
@@ -208,7 +208,9 @@ class Publisher:
 
     def _return_in_flight(self) -> None:
         with self._changed:
-            failed = [record for record, future in self._in_flight if not succeeded(future)]
+            failed = [
+                record for record, future in self._in_flight if not future.is_done or future.exception is not None
+            ]
             self.counts.delivered += len(self._in_flight) - len(failed)
             self._in_flight = []
             self.counts.in_flight = 0

@@ -59,14 +59,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     if ledger:
         ledger.stop()
     left = sink.close(settings.flush_s)
-    counts = sink.counts
-    values = {
-        "delivered": counts.delivered,
-        "dropped": counts.dropped,
-        "refused": counts.refused,
-        "undelivered": left,
-    }
-    log.log(logging.WARNING if left else logging.INFO, "fleet.stopped", extra={"values": values})
+    level = logging.WARNING if left else logging.INFO
+    log.log(level, "fleet.stopped", extra={"values": sink.counts.results(left)})
     return 1 if left and (settings.once or settings.duration_s) else 0
 
 

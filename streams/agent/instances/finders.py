@@ -47,10 +47,7 @@ class Command:
     def find(self, root: Path, processes: Iterable[Process]) -> Iterator[tuple[int, str]]:
         """Yield process and instance."""
         for process in processes:
-            try:
-                raw = (root / f"proc/{process.pid}/cmdline").read_bytes()
-            except OSError:
-                continue
+            raw = _read(root, process, "cmdline")
             line = raw.replace(b"\0", b" ").decode(errors="replace").strip()
             if line and (match := self.pattern.search(line)):
                 yield process.pid, match[1]
@@ -66,11 +63,7 @@ class Environment:
         """Yield process and instance; a child that inherits the variable is found with its parent."""
         prefix = f"{self.name}=".encode()
         for process in processes:
-            try:
-                raw = (root / f"proc/{process.pid}/environ").read_bytes()
-            except OSError:
-                continue
-            for entry in raw.split(b"\0"):
+            for entry in _read(root, process, "environ").split(b"\0"):
                 if entry.startswith(prefix):
                     yield process.pid, entry[len(prefix) :].decode(errors="replace")
 
@@ -92,6 +85,14 @@ class Port:
         for process in processes:
             if held := sorted(ports[inode] for inode in sockets(root, process.pid) if inode in ports):
                 yield process.pid, self.template.replace("{port}", str(held[0]))
+
+
+def _read(root: Path, process: Process, name: str) -> bytes:
+    """Return a file of a process; nothing when it may not be read."""
+    try:
+        return (root / f"proc/{process.pid}/{name}").read_bytes()
+    except OSError:
+        return b""
 
 
 def listening(text: str) -> dict[str, int]:

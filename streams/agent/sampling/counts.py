@@ -38,3 +38,8 @@ class Counts:
     """Reports of instances made."""
     instance_troubles: Counter[str] = field(default_factory=Counter)
     """Instances that could not be measured completely, by kind."""
+
+    def results(self, left: int) -> dict[str, int]:
+        """Return what became of the records, for the last log line; ``left``: those given up."""
+        known = {"delivered": self.delivered, "dropped": self.dropped, "refused": self.refused}
+        return {**known, "undelivered": left}
