@@ -25,7 +25,7 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from ops.demo.rebalance import HotMachine
-from ops.demo.tables import RANKED, SPREAD, machines_table, ranked_cells, ratio3, split, spread_cells
+from ops.demo.tables import RANKED, SPREAD, machines_table, ranked_cells, split, spread_cells
 from ops.stack.servers.process import LocalError, wait_until
 from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
@@ -37,6 +37,7 @@ from schemas.process.settings import load_settings, setting
 from schemas.process.tables import Screen, table
 from schemas.resources import CPU
 from scorer.client import Client, WindwardError
+from scorer.commands.shared.show import number
 from scorer.live.windows_reader import read_windows
 
 FILL_DEADLINE_S = 100.0
@@ -135,6 +136,10 @@ class Demo:
         terminal = self._console.is_terminal
         return Screen(self._console.width if terminal and not self._settings.wide else None, terminal)
 
+    def _scene(self, title: str) -> None:
+        self._console.print()
+        self._console.rule(title)
+
     def _print(self, lines: str) -> None:
         self._console.print(Text.from_ansi(lines), soft_wrap=True)
 
@@ -142,8 +147,7 @@ class Demo:
 
     def windows_fill(self) -> None:
         """Show the windows while the fleet's past and this machine's samples arrive."""
-        self._console.print()
-        self._console.rule(f"this machine beside {self._settings.machines} simulated ones: windows fill")
+        self._scene(f"this machine beside {self._settings.machines} simulated ones: windows fill")
         if self._console.is_terminal:
             with Live(console=self._console, auto_refresh=False) as live:
                 view = self._watch(LOOK_S, lambda view: live.update(self._picture(view), refresh=True))
@@ -205,8 +209,7 @@ class Demo:
 
     def best_machines(self) -> None:
         """Rank the fleet for one request."""
-        self._console.print()
-        self._console.rule("where should 2 cores and 8 GB go?  windward rank --cpu 2 --memory 8G")
+        self._scene("where should 2 cores and 8 GB go?  windward rank --cpu 2 --memory 8G")
         answer = self._client.rank(**REQUEST, top=8)
         self._print(table(RANKED, [ranked_cells(one) for one in answer.candidates], self._screen))
         self._console.print(answer.summary, markup=False)
@@ -221,8 +224,7 @@ class Demo:
     def burst(self) -> None:
         """Place many instances, one query each, and compare with simpler ways to choose."""
         count = self._settings.burst
-        self._console.print()
-        self._console.rule(f"a burst of {count} placements, one query each: windward place --cpu 2 --memory 8G")
+        self._scene(f"a burst of {count} placements, one query each: windward place --cpu 2 --memory 8G")
         rows, said = burst(self._client, self._fleet(), REQUEST, count)
         self._print(table(SPREAD, rows, self._screen))
         self._console.print(said, markup=False)
@@ -231,8 +233,7 @@ class Demo:
 
     def hot_machine(self) -> None:
         """Overload a machine and reduce its load by a plan of moves."""
-        self._console.print()
-        self._console.rule("a hot machine, cooled by a plan: windward rebalance")
+        self._scene("a hot machine, cooled by a plan: windward rebalance")
         scene = HotMachine(self._client, self._stack.redis_url, self._settings.prefix, self._environ)
         scene.run(self._fleet(), self._screen, self._print)
 
@@ -252,7 +253,7 @@ def burst(client: Client, view: FleetView, request: Mapping[str, Any], count: in
         raise LocalError(f"only {len(placed)} of {count} were placed: {answers[-1].summary}")
     used, capacity = view.mean[-1, CPU], view.capacity[CPU]
     fits = np.flatnonzero(used + cores <= capacity)
-    rows = [["before", "", "", "", ratio3(spread(used, capacity, cores, []).std)]]
+    rows = [["before", "", "", "", number(spread(used, capacity, cores, []).std, 3)]]
     for name, chosen in (
         ("Windward", [row_of[machine] for machine in placed]),
         ("chance", [int(fits[row]) for row in at_random(len(fits), count)]),

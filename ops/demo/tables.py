@@ -38,12 +38,11 @@ def machines_table(view: FleetView, screen: Screen) -> str:
         shown = order[[-1, -2, len(order) // 2, 1, 0]] if len(order) >= 5 else order
         for row in (*own, *shown):
             name = view.names[row] + (" (real)" if row in own else "")
-            rows.append([name, *machine_cells(view, int(row))])
+            rows.append([name, *_machine_cells(view, int(row))])
     return table(MACHINES, rows, screen)
 
 
-def machine_cells(view: FleetView, row: int) -> list[str]:
-    """Return one machine's cells: the shortest window's means, and how much of the longest is covered."""
+def _machine_cells(view: FleetView, row: int) -> list[str]:
     mean, std, capacity = view.mean[0, :, row], view.std[0, :, row], view.capacity[:, row]
     share = view.utilization[0, :, row]
     return [
@@ -71,15 +70,10 @@ def ranked_cells(one: Candidate) -> list[str]:
 
 def spread_cells(found: Spread) -> list[str]:
     """Return one spread's cells."""
-    return [str(found.machines), str(found.most), ratio(found.highest), ratio3(found.std)]
+    return [str(found.machines), str(found.most), ratio(found.highest), number(found.std, 3)]
 
 
 def split(view: FleetView) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]:
     """Return the rows of the simulated machines and of the real one."""
     simulated = np.array([name.startswith(SIMULATED) for name in view.names], dtype=np.bool_)
     return np.flatnonzero(simulated), np.flatnonzero(~simulated)
-
-
-def ratio3(value: float) -> str:
-    """Return a small ratio."""
-    return f"{value:.3f}"

@@ -8,7 +8,6 @@ a figure of four resources, and 2.3 % of the messages they come from (`tests/ben
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,18 +48,6 @@ class Figures:
 def none_of(resources: int) -> Figures:
     """Return no figures."""
     return Figures(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros((resources, 0), np.float32))
-
-
-def together(figures: Sequence[Figures], resources: int) -> Figures:
-    """Return all of them as one."""
-    if not figures:
-        return none_of(resources)
-    return Figures(
-        np.concatenate([one.row for one in figures]),
-        np.concatenate([one.until_s for one in figures]),
-        np.concatenate([one.seconds for one in figures]),
-        np.concatenate([one.values for one in figures], axis=1),
-    )
 
 
 def rounded(values: NDArray[np.float32]) -> NDArray[np.float32]:

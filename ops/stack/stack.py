@@ -85,12 +85,10 @@ class Stack(StartedByWith):
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return name, address and log of everything, for a table."""
-        broker_log = str(self._broker.brokers[0].log) if self._broker else ""
-        found = [("Kafka", self.kafka, broker_log)]
-        if self._valkey:
-            found.append(("Valkey", self.redis_url, str(self._valkey.log)))
-        else:
-            found.append(("Redis", self.redis_url, ""))
+        found = [
+            ("Kafka", self.kafka, str(self._broker.brokers[0].log) if self._broker else ""),
+            ("Valkey" if self._valkey else "Redis", self.redis_url, str(self._valkey.log) if self._valkey else ""),
+        ]
         for process in self._processes:
             port = self.pages.get(process.name)
             found.append((process.name, f"http://{LOOPBACK}:{port}/metrics" if port else "", str(process.log)))
@@ -175,20 +173,8 @@ class Stack(StartedByWith):
         middle = [self._process("stream", n, streams) for n in range(1, settings.streams + 1)]
         middle += [self._process("scorer", n) for n in range(1, settings.scorers + 1)]
         if settings.exporter:
-            middle.append(
-                self._process(
-                    "exporter",
-                    0,
-                    [
-                        "--statistics",
-                        ",".join(get_args(Statistic)),
-                        "--labels",
-                        "zone,rack",
-                        "--top-instances",
-                        100,
-                    ],
-                )
-            )
+            shown = ["--statistics", ",".join(get_args(Statistic)), "--labels", "zone,rack", "--top-instances", 100]
+            middle.append(self._process("exporter", 0, shown))
         if settings.record:
             middle.append(self._process("record", 0, ["--record-dir", settings.state_dir / "recording"]))
         if settings.rebalancer:
@@ -258,11 +244,11 @@ def says_ready(port: int) -> bool:
         return False
 
 
-def accepts(address: str) -> bool:
+def accepts(address: str, timeout_s: float = 2.0) -> bool:
     """Return whether a server at HOST:PORT accepts connections."""
     host, _, port = address.strip().rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=2).close()
+        socket.create_connection((host, int(port)), timeout_s).close()
     except OSError:
         return False
     return True
@@ -270,9 +256,7 @@ def accepts(address: str) -> bool:
 
 def listens(port: int) -> bool:
     """Return whether a server listens on a port of loopback."""
-    with socket.socket() as probe:
-        probe.settimeout(0.2)
-        return probe.connect_ex((LOOPBACK, port)) == 0
+    return accepts(f"{LOOPBACK}:{port}", 0.2)
 
 
 def own_port(port: int, what: str) -> int:

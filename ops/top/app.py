@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import redis
@@ -74,11 +75,7 @@ class TopApp(App[None]):
         try:
             moment = self._read()
         except redis.RedisError as error:
-            before = self.moment
-            moment = Moment(
-                before.now_s, before.windows_s, before.rows, before.std, before.waiting, before.scorers,
-                before.decisions, f"no answer from Redis: {error}",
-            )  # fmt: skip
+            moment = replace(self.moment, problem=f"no answer from Redis: {error}")
         self.call_from_thread(self.show, moment)
 
     def show(self, moment: Moment) -> None:

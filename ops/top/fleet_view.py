@@ -16,6 +16,9 @@ from schemas.tables.alignment import aligned
 from schemas.tables.window_table import WindowTable
 
 Float = NDArray[np.float64]
+_BY_WINDOW = (0, len(RESOURCES))
+AXES = {"capacity": _BY_WINDOW[1:], "mean": _BY_WINDOW, "std": _BY_WINDOW, "coverage": _BY_WINDOW, "at": ()}
+"""The columns, with their axes before the machines' where there are none."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +50,8 @@ class FleetView:
 
     def only(self, rows: NDArray[np.int64]) -> FleetView:
         """Return the same of some machines."""
-        return FleetView(
-            [self.names[row] for row in rows],
-            self.windows_s,
-            self.capacity[:, rows],
-            self.mean[..., rows],
-            self.std[..., rows],
-            self.coverage[..., rows],
-            self.at[rows],
-        )
+        columns = {name: getattr(self, name)[..., rows] for name in AXES}
+        return FleetView([self.names[row] for row in rows], self.windows_s, **columns)
 
 
 def join_tables(tables: Iterable[WindowTable]) -> FleetView:
@@ -66,13 +62,7 @@ def join_tables(tables: Iterable[WindowTable]) -> FleetView:
         name: np.concatenate([_column(table, name) for table in found], axis=-1).astype(np.float64)
         if found
         else np.empty((*axes, 0))
-        for name, axes in {
-            "capacity": (len(RESOURCES),),
-            "mean": (0, len(RESOURCES)),
-            "std": (0, len(RESOURCES)),
-            "coverage": (0, len(RESOURCES)),
-            "at": (),
-        }.items()
+        for name, axes in AXES.items()
     }
     view = FleetView([name for table in found for name in table.machines], windows_s, **columns)
     newest = {view.names[row]: row for row in np.argsort(view.at, kind="stable").tolist()}

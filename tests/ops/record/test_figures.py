@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ops.record.figures import Figures, none_of, pack, rounded, together, unpack
+from ops.record.figures import Figures, pack, rounded, unpack
 from tests.ops.record.entries import figures
 
 counts = st.integers(0, 30)
@@ -38,14 +38,6 @@ def test_rounding_is_done_once() -> None:
     """What was read from a recording may be recorded again without a change."""
     values = rounded(np.random.default_rng(1).uniform(0, 1e9, 1000).astype(np.float32))
     np.testing.assert_array_equal(rounded(values), values)
-
-
-def test_figures_are_put_together_in_order() -> None:
-    """Of none there are none."""
-    both = together([figures([1], [5.0], [2.0]), figures([0, 3], [6.0, 7.0], [3.0, 4.0])], 4)
-    assert both.row.tolist() == [1, 0, 3]
-    assert both.values[0].tolist() == [2.0, 3.0, 4.0]
-    assert len(together([], 4)) == len(none_of(4)) == 0
 
 
 def test_columns_that_do_not_fit_are_refused() -> None:
