@@ -43,7 +43,7 @@ def command(name: str) -> Parser:
     parser.add_argument("-h", "--help", action="help", help="show this and exit")
     verbs = parser.add_subparsers(title="subcommands", metavar="WORD")
     for verb, cls in found.items():
-        put(verbs, verb, one(cls, f"windward {name} {verb}"), about_of(cls))
+        put(verbs, verb, one(cls, f"windward {name} {verb}"), _about_of(cls))
     return parser
 
 
@@ -83,6 +83,5 @@ def put(below: Any, name: str, parser: Parser, about: str) -> None:
     below._choices_actions.append(below._ChoicesPseudoAction(name, (), about))
 
 
-def about_of(cls: type) -> str:
-    """Return the first line of a settings class's docstring, as a description."""
+def _about_of(cls: type) -> str:
     return inspect.cleandoc(cls.__doc__ or "").partition("\n")[0].replace("``", "").rstrip(".")

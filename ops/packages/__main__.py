@@ -58,11 +58,11 @@ def main(argv: list[str]) -> int:
         wheels = build(folder)
         for distribution, manual in manuals.items():
             add_manual(wheels[distribution], manual)
-        check_files(wheels)
+        _check_files(wheels)
         pythons = extremes(present())
         for python in pythons:
             with tempfile.TemporaryDirectory(prefix="windward-packages-") as scratch:
-                check_client(Environment(python, Path(scratch, "client")), folder, python)
+                _check_client(Environment(python, Path(scratch, "client")), folder, python)
                 check_agent(Environment(python, Path(scratch, "agent")), folder, python, manuals)
                 check_windward(Environment(python, Path(scratch, "windward")), folder, python, manuals)
         of_agent = manuals["windward-agent"]
@@ -87,8 +87,7 @@ def build(folder: Path) -> dict[str, Path]:
     return built
 
 
-def check_files(wheels: dict[str, Path]) -> None:
-    """Refuse a file that is in two distributions, and a module of the checkout that is in none."""
+def _check_files(wheels: dict[str, Path]) -> None:
     held = {distribution: read_modules(wheel) for distribution, wheel in wheels.items()}
     if twice := held_twice(held):
         raise PackageError(f"files in two distributions: {twice}")
@@ -100,11 +99,10 @@ def check_files(wheels: dict[str, Path]) -> None:
     }
     if missing := here - frozenset().union(*held.values()):
         raise PackageError(f"modules in no distribution: {sorted(missing)}")
-    say(f"files: {', '.join(f'{name} {len(files)}' for name, files in held.items())}, none in two")
+    _say(f"files: {', '.join(f'{name} {len(files)}' for name, files in held.items())}, none in two")
 
 
-def check_client(empty: Environment, wheels: Path, python: str) -> None:
-    """Check the client's error messages without a server, and with a server but no scorer."""
+def _check_client(empty: Environment, wheels: Path, python: str) -> None:
     empty.install("windward-client", wheels)
     refused = empty.run("python", "-c", ASK, f"redis://{LOOPBACK}:{free_port()}/0")
     expect("UNAVAILABLE: no connection", refused)
@@ -119,7 +117,7 @@ def check_agent(empty: Environment, wheels: Path, python: str, manuals: Manuals)
     """Check that a dry run prints a sample of this machine."""
     empty.install("windward-agent", wheels)
     empty.run("windward-agent", "--version")
-    check_sample(empty.run("windward-agent", "--dry-run", "--machine", "check", "--log-level", "error"))
+    _check_sample(empty.run("windward-agent", "--dry-run", "--machine", "check", "--log-level", "error"))
     expect("windward-agent: ", empty.run("windward-agent", "--interval-s", "no", code=2))
     check_manual(empty.folder, manuals["windward-agent"])
     check_completion(empty, "windward-agent", "--dry", "--dry-run")
@@ -139,7 +137,7 @@ def check_windward(empty: Environment, wheels: Path, python: str, manuals: Manua
     query = ("--query", str(examples / "query.json"))
     empty.run("windward", "rank", "--machines", str(examples / "machines.json"), *query)
     empty.run("windward", "fold", str(examples / "samples.jsonl"))
-    check_sample(empty.run("windward", "agent", "--dry-run", "--machine", "check", "--log-level", "error"))
+    _check_sample(empty.run("windward", "agent", "--dry-run", "--machine", "check", "--log-level", "error"))
     empty.run("python", "-c", SAME_CLIENT)
     expect("pip install 'windward[stream]'", empty.run("windward", "stream", code=1))
     empty.install("windward[stream]", wheels)
@@ -157,8 +155,7 @@ def check_completion(empty: Environment, command: str, word: str, whole: str) ->
             raise PackageError(f"bash completes `{command} {word}` to {completed}, not to {whole}")
 
 
-def check_sample(printed: str) -> None:
-    """Refuse an output that is not one sample in JSON."""
+def _check_sample(printed: str) -> None:
     if json.loads(printed)["machine"] != "check":
         raise PackageError(f"not a sample of this machine: {printed}")
 
@@ -172,13 +169,12 @@ def expect(words: str, printed: str) -> None:
 def report(distribution: str, empty: Environment, python: str) -> None:
     """Print the size of an installed distribution; refuse one above its limit."""
     size_mb = empty.installed_bytes() / 1e6
-    say(f"{distribution}: {size_mb:.1f} MB installed, does its job on {python}")
+    _say(f"{distribution}: {size_mb:.1f} MB installed, does its job on {python}")
     if size_mb > LARGEST_MB.get(distribution, float("inf")):
         raise PackageError(f"{distribution}: {size_mb:.1f} MB, at most {LARGEST_MB[distribution]} MB")
 
 
-def say(text: str) -> None:
-    """Print at once."""
+def _say(text: str) -> None:
     print(text, flush=True)  # noqa: T201
 
 

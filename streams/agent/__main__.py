@@ -77,10 +77,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the agent; return 0 after a clean stop, 1 when ``--once`` could not deliver its sample."""
     identity = read_identity(environ)
     settings = load_settings(AgentSettings, "agent", argv, environ)
-    configure_logs(settings.log_level, settings.log_format)
-    quieten("kafka", hush=settings.once)
+    begin(settings, hush=settings.once)
     sampler = build_sampler(settings, identity)
-    check_connection_settings(settings)
     if settings.check_config:
         return 0
     stop = stop_event()
@@ -157,8 +155,10 @@ def build_sampler(settings: AgentSettings, identity: Identity) -> Sampler:
     )
 
 
-def check_connection_settings(settings: KafkaSettings) -> None:
-    """Refuse certificate files that cannot be used, now and not at the first connection."""
+def begin(settings: KafkaSettings, *, hush: bool = False) -> None:
+    """Configure the logs; refuse certificate files that cannot be used, now and not at the first connection."""
+    configure_logs(settings.log_level, settings.log_format)
+    quieten("kafka", hush=hush)
     settings.kafka_python_arguments()
 
 

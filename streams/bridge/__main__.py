@@ -14,13 +14,11 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
 from schemas.messages.sample import Message, encode
-from schemas.process.logs import configure_logs
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.version import product_version
-from streams.agent.__main__ import check_connection_settings, stop_event
+from streams.agent.__main__ import begin, stop_event
 from streams.agent.producer import connect
 from streams.agent.publisher import Publisher
-from streams.agent.quiet import quieten
 from streams.agent.sampling.backlog import Record
 from streams.bridge.formats import otel, telegraf
 from streams.bridge.formats.assembler import Assembler
@@ -49,9 +47,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         argv = ["telegraf", "--help"]
     agent = argv[0]
     settings = load_settings(BridgeSettings, f"bridge {agent}", argv[1:], environ, table="bridge")
-    configure_logs(settings.log_level, settings.log_format)
-    quieten("kafka")
-    check_connection_settings(settings)
+    begin(settings)
     stop = stop_event()
     assembler = Assembler(
         int(time.time()),

@@ -9,10 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schemas.process.logs import configure_logs
 from schemas.process.settings import SettingsError, load_settings
-from streams.agent.__main__ import check_connection_settings, stop_event
-from streams.agent.quiet import quieten
+from streams.agent.__main__ import begin, stop_event
 from streams.load_generator.loop import Fleet
 from streams.load_generator.settings import MACHINES, FleetSettings
 from streams.load_generator.sink import build_sink
@@ -35,9 +33,7 @@ SETTINGS = FleetSettings
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the fleet; return 0 after a clean stop, 1 when records were left undelivered."""
     settings = load_settings(FleetSettings, "fleet", argv, environ)
-    configure_logs(settings.log_level, settings.log_format)
-    quieten("kafka")
-    check_connection_settings(settings)
+    begin(settings)
     now_s = time.time()
     source = build_source(settings, now_s)
     replay = Replay(source, settings.interval_s, settings.reading_s)
