@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
 from schemas.rpc.request import Affinity as Term
-from schemas.rpc.request import Request
 from scorer.ranking.formulas.topology import facets, instances_near
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools
+from scorer.ranking.plugin import Bools, Detail, Machines, Plugin, Request, Scope
 
 
 @dataclass(frozen=True)
-class Affinity:
+class Affinity(Plugin):
     """Refuse machines that are not near an instance of every term of ``affinity``.
 
     While no such instance is anywhere and the instance itself matches the term, any machine with the topology label
     passes. The first of a group must be able to start.
     """
 
-    name: ClassVar[str] = "affinity"
-    reason: ClassVar[str] = "not near the instances asked for"
-    scope: ClassVar[Scope] = "fleet"
+    name = "affinity"
+    reason = "not near the instances asked for"
+    scope = "fleet"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request without such terms."""
         return bool(request.affinity)
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]."""
         allowed = np.ones(len(machines), np.bool_)
         for term in request.affinity:
             wanted = facets(term)
@@ -43,18 +37,18 @@ class Affinity:
                 allowed &= instances_near(term, machines) > 0
         return allowed
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show how many matching instances are near."""
         return {_shown(term): int(instances_near(term, machines)[position]) for term in request.affinity}
 
 
 @dataclass(frozen=True)
-class AntiAffinity:
+class AntiAffinity(Plugin):
     """Refuse machines that are near an instance of any term of ``anti_affinity``; without the label none is."""
 
-    name: ClassVar[str] = "anti_affinity"
-    reason: ClassVar[str] = "near instances to be avoided"
-    scope: ClassVar[Scope] = "fleet"
+    name = "anti_affinity"
+    reason = "near instances to be avoided"
+    scope = "fleet"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request without such terms."""
@@ -70,13 +64,12 @@ class AntiAffinity:
         return "fleet" if any(far) else "instances"
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]."""
         allowed = np.ones(len(machines), np.bool_)
         for term in request.anti_affinity:
             allowed &= instances_near(term, machines) == 0
         return allowed
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show how many matching instances are near."""
         return {_shown(term): int(instances_near(term, machines)[position]) for term in request.anti_affinity}
 

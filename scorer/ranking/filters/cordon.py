@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from schemas.rpc.request import Request
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools
+from scorer.ranking.plugin import Bools, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
-class Cordon:
+class Cordon(Plugin):
     """Refuse machines that an operator cordoned."""
 
-    name: ClassVar[str] = "cordon"
-    reason: ClassVar[str] = "cordoned"
-    scope: ClassVar[Scope] = "machine"
-    momentary: ClassVar[bool] = True
+    name = "cordon"
+    reason = "cordoned"
+    scope = "machine"
+    momentary = True
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip while no machine is cordoned."""
         return machines.rules.has_cordon
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]."""
         return ~machines.cordon

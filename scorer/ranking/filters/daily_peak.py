@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import zoneinfo
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from schemas.resources import RESOURCES
-from schemas.rpc.request import Request
 from scorer.ranking.formulas.thresholds import Thresholds, as_column, check_thresholds
 from scorer.ranking.machines.days import day_start_s
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import ROUNDING, Bools, Floats, numbers, picking
+from scorer.ranking.plugin import Bools, Detail, Floats, Machines, Plugin, Reasons, Request
+from scorer.snapshot.arrays import ROUNDING, numbers, picking
 
 Day = Literal["today", "yesterday"]
 
 
 @dataclass(frozen=True)
-class DailyPeak:
+class DailyPeak(Plugin):
     """Refuse machines where ``peak + expected > threshold * allocatable`` on any of ``days``, in any resource.
 
     ``thresholds`` are shares by resource; without any the filter is off. A peak that is not known (a new machine has no
@@ -38,10 +36,10 @@ class DailyPeak:
     replay (Google 2011 with memory, lives of two hours) it refused 93 % of the first tries by the profile `windward`.
     """
 
-    name: ClassVar[str] = "daily_peak"
-    reason: ClassVar[str] = "daily peak over threshold"
-    scope: ClassVar[Scope] = "machine"
-    momentary: ClassVar[bool] = True
+    name = "daily_peak"
+    reason = "daily peak over threshold"
+    scope = "machine"
+    momentary = True
 
     thresholds: Thresholds = field(default_factory=dict)
     days: tuple[Day, ...] = ("today", "yesterday")
@@ -61,7 +59,6 @@ class DailyPeak:
         return any(self.thresholds.values()) and not machines.requests_alone
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]."""
         starts_s = tuple(day_start_s(machines.now_s, day, self.time_zone) for day in self.days)
         now_s = machines.now_s
         slack = machines.derived(("slack", *starts_s), lambda m: self._slack(m, now_s))
@@ -101,7 +98,7 @@ class DailyPeak:
         limit[~(threshold[:, 0] > 0)] = np.inf
         return limit
 
-    def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
+    def reasons(self, request: Request, machines: Machines) -> Reasons:
         """Name the day."""
         limit, found = self._limit(machines) * (1 + ROUNDING), dict[str, Bools]()
         for day, peak in zip(self.days, self._peaks(machines), strict=True):
@@ -109,7 +106,7 @@ class DailyPeak:
             found[f"{day}'s peak over threshold"] = np.logical_or.reduce(over, axis=0)
         return found
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the peaks with the requested instance, and the limit."""
         found = self._peaks(machines)[..., position] + machines.expected
         peaks: dict[str, Any] = {day: numbers(peak) for day, peak in zip(self.days, found, strict=True)}

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from schemas.resources import RESOURCES
-from schemas.rpc.request import InvalidRequest, Request
+from schemas.rpc.request import InvalidRequest
 from scorer.classes.by_class import ByClass
 from scorer.classes.strategy import Reclaim
 from scorer.ledger.record.limits import Limit, total
 from scorer.ranking.formulas.selectors import parse_selector, select
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import ROUNDING, Bools, Floats, numbers
+from scorer.ranking.formulas.thresholds import as_column
+from scorer.ranking.plugin import Bools, Detail, Floats, Machines, Plugin, Reasons, Request
+from scorer.snapshot.arrays import ROUNDING, numbers
 
 RATIO_MAX = 100.0
 
@@ -30,7 +30,7 @@ class RatioWhere:
 
 
 @dataclass(frozen=True)
-class Fits:
+class Fits(Plugin):
     """Refuse machines where ``taken + request > allocatable`` in any resource that is requested.
 
     With a ratio, allocated + request may go up to ``allocatable * ratio``. Usage + request may go up to allocatable, or
@@ -55,9 +55,9 @@ class Fits:
     A requested resource of unknown capacity does not fit; nor does, with basis ``taken``, one of unknown usage.
     """
 
-    name: ClassVar[str] = "fits"
-    reason: ClassVar[str] = "too small"
-    scope: ClassVar[Scope] = "machine"
+    name = "fits"
+    reason = "too small"
+    scope = "machine"
 
     basis: Literal["taken", "requests"] = "taken"
     default_cpu: float = 0.0
@@ -88,13 +88,12 @@ class Fits:
         return any(self._amounts(machines).tolist())
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]."""
         amounts = self._amounts(machines)
         return machines.below(
             self._left(machines), amounts, [r for r, amount in enumerate(amounts.tolist()) if amount > 0]
         )
 
-    def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
+    def reasons(self, request: Request, machines: Machines) -> Reasons:
         """Name the resource that is short."""
         found: dict[str, Bools] = {}
         amounts = self._amounts(machines)
@@ -117,7 +116,7 @@ class Fits:
             name = RESOURCES[resource]
             yield Limit(total(name), self._most(machines)[resource], f"{name} too full")
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show both sides of the comparison."""
         if (by_class := self.by_class(machines)) is not None:
             ratio = numbers(self._ratio(machines)[:, position])
@@ -188,14 +187,9 @@ class Fits:
 
     def _ratio(self, machines: Machines) -> Floats:
         """Return [R, n]: the operator's, else that of the last selector that matches, else the profile's, else 1."""
-        ratio = np.repeat(_column(self.ratio, 1.0), len(machines), axis=1)
+        ratio = np.repeat(as_column(self.ratio, 1.0), len(machines), axis=1)
         for each in self.ratio_where:
-            given, matches = _column(each.ratio, np.nan), select(each.selector, machines, "ratio_where")
+            given, matches = as_column(each.ratio, np.nan), select(each.selector, machines, "ratio_where")
             ratio = np.where(matches & np.isfinite(given), given, ratio)
         own = machines.rule("ratio")
         return np.where(np.isfinite(own), own, ratio)
-
-
-def _column(given: Mapping[str, float], absent: float) -> Floats:
-    """Return [R, 1] in the order of the resources."""
-    return np.array([[given.get(name, absent)] for name in RESOURCES])

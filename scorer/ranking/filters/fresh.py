@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
-from schemas.rpc.request import Request
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.ranking.plugin import Bools, Detail, Floats, Machines, Plugin, Reasons, Request
 
 
 @dataclass(frozen=True)
-class Fresh:
+class Fresh(Plugin):
     """Refuse machines whose newest sample is older than ``age_s_max``, or that never sent one.
 
     While the pipeline is silent and the profile ranks by the last known load (``stale = "last-known"``), age is no
@@ -25,10 +20,10 @@ class Fresh:
     sample's own time, corrected by the machine's learned clock skew.
     """
 
-    name: ClassVar[str] = "fresh"
-    reason: ClassVar[str] = "stale"
-    scope: ClassVar[Scope] = "machine"
-    momentary: ClassVar[bool] = True
+    name = "fresh"
+    reason = "stale"
+    scope = "machine"
+    momentary = True
 
     age_s_max: float = 60.0
     intervals_max: float = 3.0
@@ -54,11 +49,11 @@ class Fresh:
         fresh: Bools = machines.now_s <= machines.constant("until", self._until_s)
         return fresh
 
-    def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
+    def reasons(self, request: Request, machines: Machines) -> Reasons:
         """Tell no data from old data."""
         return {"without data": ~machines.has_data, "stale": ~(machines.age_s <= self._age_s_max(machines))}
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the age and its limit."""
         age_s = float(machines.age_s[position])
         return {
@@ -67,7 +62,6 @@ class Fresh:
         }
 
     def _age_s_max(self, machines: Machines) -> Floats:
-        """Return [n]."""
         return np.fmax(self.age_s_max, self.intervals_max * machines.interval_s)
 
     def _until_s(self, machines: Machines) -> Floats:

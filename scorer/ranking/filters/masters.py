@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
-from schemas.rpc.request import Request
 from scorer.ledger.record.limits import Limit, in_role
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools
+from scorer.ranking.plugin import Bools, Detail, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
-class Masters:
+class Masters(Plugin):
     """Refuse machines that would hold ``share`` or more of the masters that the instance's cluster has in all.
 
     The request states cluster, role and ``cluster_masters``. The first master on a machine is always allowed.
     """
 
-    name: ClassVar[str] = "masters"
-    reason: ClassVar[str] = "too many masters of the cluster"
-    scope: ClassVar[Scope] = "instances"
+    name = "masters"
+    reason = "too many masters of the cluster"
+    scope = "instances"
 
     share: float = 0.5
     role: str = "master"
@@ -37,7 +33,6 @@ class Masters:
         return bool(request.cluster) and request.role == self.role and request.cluster_masters > 0
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]."""
         there = machines.tally(frozenset([("cluster", request.cluster), ("role", self.role)]))
         allowed: Bools = there + 1 <= self._most(request)
         return allowed
@@ -50,7 +45,7 @@ class Masters:
         """Return the largest whole number below the share of the cluster's masters, at least 1."""
         return max(1, math.ceil(self.share * request.cluster_masters - 1e-9) - 1)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the masters with the requested instance, and what they must stay below."""
         there = machines.tally(frozenset([("cluster", request.cluster), ("role", self.role)]))
         return {"masters": int(there[position]) + 1, "below": self.share * request.cluster_masters}

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 from schemas.resources import MEMORY
-from schemas.rpc.request import Request
 from scorer.ledger.record.limits import Limit, total
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import ROUNDING, Bools
+from scorer.ranking.plugin import Bools, Detail, Machines, Plugin, Request
+from scorer.snapshot.arrays import ROUNDING
 
 
 @dataclass(frozen=True)
-class Maxmemory:
+class Maxmemory(Plugin):
     """Refuse machines where the sum of maxmemory with the instance's is more than ``share`` of allocatable memory."""
 
-    name: ClassVar[str] = "maxmemory"
-    reason: ClassVar[str] = "sum of maxmemory too large"
-    scope: ClassVar[Scope] = "machine"
+    name = "maxmemory"
+    reason = "sum of maxmemory too large"
+    scope = "machine"
 
     share: float = 1.0
 
@@ -33,7 +30,6 @@ class Maxmemory:
         return float(request.maxmemory) > 0
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]."""
         limit = machines.allocatable[MEMORY] * (self.share * (1 + ROUNDING))
         found: Bools = machines.maxmemory + float(request.maxmemory) <= limit
         return found
@@ -42,7 +38,7 @@ class Maxmemory:
         """Limit the sum of maxmemory to the share."""
         yield Limit(total("maxmemory"), machines.allocatable[MEMORY] * self.share, "maxmemory over its share")
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the sum with the requested instance, and its limit."""
         return {
             "maxmemory": float(machines.maxmemory[position]) + float(request.maxmemory),

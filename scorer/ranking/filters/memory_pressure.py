@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
 from schemas.resources import MEMORY
-from schemas.rpc.request import Request
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.ranking.plugin import Bools, Detail, Floats, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
-class MemoryPressure:
+class MemoryPressure(Plugin):
     """Refuse machines where less than ``available_min`` of the memory (of the whole capacity) is left.
 
     What is left is the capacity less the measured mean of the shortest window, so that pressure is seen early. Unlike a
@@ -24,10 +19,10 @@ class MemoryPressure:
     ``best_effort_only`` refuses only requests that ask for nothing, as kube-scheduler does.
     """
 
-    name: ClassVar[str] = "memory_pressure"
-    reason: ClassVar[str] = "under memory pressure"
-    scope: ClassVar[Scope] = "machine"
-    momentary: ClassVar[bool] = True
+    name = "memory_pressure"
+    reason = "under memory pressure"
+    scope = "machine"
+    momentary = True
 
     available_min: float = 0.05
     best_effort_only: bool = False
@@ -53,7 +48,7 @@ class MemoryPressure:
         left: Floats = 1.0 - machines.shortest_mean[MEMORY] / machines.capacity[MEMORY]
         return left
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the share left and its limit."""
         left = self._left(machines)[position]
         return {"available": float(left) if np.isfinite(left) else None, "available_min": self.available_min}

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
-from schemas.rpc.request import Request
 from scorer.ledger.record.limits import Limit, one_to_a_port
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools
+from scorer.ranking.plugin import Bools, Detail, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
-class Ports:
+class Ports(Plugin):
     """Refuse machines where an instance already has one of the requested instance's ports."""
 
-    name: ClassVar[str] = "ports"
-    reason: ClassVar[str] = "port taken"
-    scope: ClassVar[Scope] = "instances"
+    name = "ports"
+    reason = "port taken"
+    scope = "instances"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request without ports."""
         return bool(request.ports)
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]."""
         free = np.ones(len(machines), np.bool_)
         for port in request.ports:
             free &= machines.tally(frozenset([("port", port)])) == 0
@@ -38,7 +32,7 @@ class Ports:
         """Limit each port to one instance."""
         return one_to_a_port(request.ports)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the ports that are taken."""
         taken = [port for port in request.ports if machines.tally(frozenset([("port", port)]))[position]]
         return {"ports": list(request.ports), "taken": taken}

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
-from schemas.rpc.request import Request
 from scorer.ranking.formulas.selectors import parse_selector, select
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools
+from scorer.ranking.plugin import Bools, Detail, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
-class Selector:
+class Selector(Plugin):
     """Refuse machines that the request's label selector does not match: `scorer.ranking.formulas.selectors`."""
 
-    name: ClassVar[str] = "selector"
-    reason: ClassVar[str] = "not selected by label"
-    scope: ClassVar[Scope] = "machine"
+    name = "selector"
+    reason = "not selected by label"
+    scope = "machine"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request without a selector."""
         return bool(request.selector.strip())
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]."""
         return select(request.selector, machines)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the labels that the selector asks for."""
         labels = {}
         for requirement in parse_selector(request.selector):

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
 from schemas.messages.operator import Taint
-from schemas.rpc.request import Request
 from scorer.ranking.formulas.tolerations import untolerated
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools
+from scorer.ranking.plugin import Bools, Detail, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
-class Taints:
+class Taints(Plugin):
     """Refuse machines with a taint of effect ``refuse`` that the request does not tolerate."""
 
-    name: ClassVar[str] = "taints"
-    reason: ClassVar[str] = "tainted"
-    scope: ClassVar[Scope] = "machine"
+    name = "taints"
+    reason = "tainted"
+    scope = "machine"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip while no machine has such a taint."""
@@ -34,7 +30,7 @@ class Taints:
         allowed: Bools = np.array(tolerated, np.bool_)[machines.rule("taint_codes")]
         return allowed
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the taints not tolerated."""
         taints = self._sets(machines)[int(machines.rule("taint_codes")[position])]
         left = untolerated(taints, request.tolerations, "refuse")

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from schemas.resources import OPTIONAL, RESOURCES
-from schemas.rpc.request import Request
 from scorer.ranking.formulas.allocation import whole
 from scorer.ranking.formulas.statistics import KOORDINATOR_EXPIRATION_S, ResourceName, Statistic, prod_usage, statistic
 from scorer.ranking.formulas.thresholds import Thresholds, as_column, check_thresholds, left_below, limits_of
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import ROUNDING, Bools, Floats, numbers, picking
+from scorer.ranking.plugin import Bools, Detail, Floats, Machines, Plugin, Reasons, Request
+from scorer.snapshot.arrays import ROUNDING, numbers, picking
 
 
 @dataclass(frozen=True)
-class UsageThreshold:
+class UsageThreshold(Plugin):
     """Refuse machines where ``usage + expected > threshold * allocatable`` in any resource.
 
     ``usage`` includes the credits of placed instances, ``expected`` is the requested instance's. A resource without a
@@ -51,10 +48,10 @@ class UsageThreshold:
         resources that a machine need not report: compared where it does, or where the instance is expected to use them.
     """
 
-    name: ClassVar[str] = "usage_threshold"
-    reason: ClassVar[str] = "over threshold"
-    scope: ClassVar[Scope] = "machine"
-    momentary: ClassVar[bool] = True
+    name = "usage_threshold"
+    reason = "over threshold"
+    scope = "machine"
+    momentary = True
 
     thresholds: Thresholds = field(default_factory=dict)
     percentile_thresholds: Thresholds = field(default_factory=dict)
@@ -86,7 +83,6 @@ class UsageThreshold:
         )
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]."""
         if not (self.rounding or self.expiration_s or self.missing != "refuse"):
             return self._below(request, machines)
         allowed: Bools = ~np.logical_or.reduce(self._over(machines), axis=0)
@@ -146,7 +142,7 @@ class UsageThreshold:
         rows = picking(self._limited)
         return limits_of(as_column(self.thresholds)[rows], machines.allocatable[rows])
 
-    def reasons(self, request: Request, machines: Machines) -> Mapping[str, Bools]:
+    def reasons(self, request: Request, machines: Machines) -> Reasons:
         """Name the first resource that is over."""
         found: dict[str, Bools] = {}
         if self.expiration_s and not self.pass_expired:
@@ -160,7 +156,7 @@ class UsageThreshold:
             found[f"{name} over threshold"] = over[resource]
         return found
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show both sides of the comparison, as shares of allocatable."""
         threshold, usage = self._groups(machines)
         with np.errstate(divide="ignore", invalid="ignore"):

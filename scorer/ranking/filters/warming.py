@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
-from schemas.rpc.request import Request
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools
+from scorer.ranking.plugin import Bools, Detail, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
-class Warming:
+class Warming(Plugin):
     """Refuse machines whose window is covered by less than ``coverage_min`` of the slots it can fill.
 
     With 0, the default, warming machines are allowed and the answer warns of them; 0.5 refuses every warming machine.
     """
 
-    name: ClassVar[str] = "warming"
-    reason: ClassVar[str] = "warming"
-    scope: ClassVar[Scope] = "machine"
-    momentary: ClassVar[bool] = True
+    name = "warming"
+    reason = "warming"
+    scope = "machine"
+    momentary = True
 
     coverage_min: float = 0.0
 
@@ -35,9 +30,8 @@ class Warming:
         return self.coverage_min > 0 and not machines.requests_alone
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]."""
         return machines.coverage >= self.coverage_min
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the coverage and its limit."""
         return {"coverage": float(machines.coverage[position]), "coverage_min": self.coverage_min}

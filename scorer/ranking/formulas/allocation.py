@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from schemas.resources import ALL, OPTIONAL, RESOURCES
-from schemas.rpc.request import Request
 from scorer.ranking.formulas.statistics import ResourceName
-from scorer.ranking.machines.machines import Machines
-from scorer.snapshot.arrays import Floats, numbers
+from scorer.ranking.plugin import Bools, Detail, Floats, Machines, Plugin, Request
+from scorer.snapshot.arrays import numbers
 
 INTEGER_UNITS = np.array([[resource.whole_units] for resource in ALL])
 """Millicores, bytes, bytes/s: the units in which the peers count whole numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Allocation:
+class Allocation(Plugin):
     """Settings shared by the scores that compare amounts.
 
     weights:
@@ -71,29 +69,22 @@ class Allocation:
             if self.weights.get(name, 0.0) > 0 and (name not in self.extended or machines.amounts[resource] > 0)
         ]
 
-    def weighted_mean(self, values: Floats, rows: list[int], counts: NDArray[np.bool_]) -> Floats:
+    def after(self, machines: Machines, rows: list[int]) -> tuple[Floats, Floats]:
+        """Return [resources, n] each: what is allocated with the requested instance, and what is allocatable."""
+        after = self.before(machines)[rows] + self.added(machines)[rows, None]
+        return counted(after, machines.allocatable[rows], rows, self.rounding)
+
+    def weighted_mean(self, values: Floats, rows: list[int], counts: Bools, rounding: bool = False) -> Floats:
         """Return [n]: the mean of [resources, n] over those that count on each machine; 0 where none does."""
-        weights = np.array([[self.weights[RESOURCES[resource]]] for resource in rows]) * counts
+        weights = np.array([self.weights[RESOURCES[row]] for row in rows])[:, None] * counts
         total = weights.sum(axis=0)
-        if self.rounding:
-            mean = np.floor((values * weights).sum(axis=0) / np.where(total > 0, total, 1.0) + 1e-9)
-        else:
-            mean = (values * weights).sum(axis=0) / np.where(total > 0, total, 1.0)
-        found: Floats = np.where(total > 0, mean, 0.0)
-        return found
+        mean: Floats = (values * weights).sum(axis=0) / np.where(total > 0, total, 1.0)
+        return np.floor(mean + 1e-9) if rounding else mean
 
-    def shares(self, machines: Machines, rows: list[int], amounts: Floats) -> Floats:
-        """Return [resources, n]: amounts as shares of allocatable; NaN where that is 0 or unknown."""
-        limit = machines.allocatable[rows]
-        if self.rounding:
-            amounts, limit = whole(amounts, rows), whole(limit, rows)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return amounts / np.where(limit > 0, limit, np.nan)
-
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the shares with the requested instance."""
         rows = self.rows(machines)
-        shares = self.shares(machines, rows, self.before(machines)[rows] + self.added(machines)[rows, None])
+        shares = share_of(*self.after(machines, rows))
         return {"shares": numbers(shares[:, position], tuple(RESOURCES[row] for row in rows))}
 
 
@@ -108,6 +99,22 @@ def check_weights(name: str, weights: Mapping[str, float]) -> None:
             raise ValueError(f"{name}.{resource}: expected a number of zero or more, got {weight}")
 
 
+def counted(amounts: Floats, limit: Floats, rows: list[int], rounding: bool) -> tuple[Floats, Floats]:
+    """Return both [resources, n] as they are compared: with ``rounding`` in whole units."""
+    return (whole(amounts, rows), whole(limit, rows)) if rounding else (amounts, limit)
+
+
+def share_of(amounts: Floats, limit: Floats) -> Floats:
+    """Return amounts / limit; NaN where the limit is 0 or unknown."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return amounts / np.where(limit > 0, limit, np.nan)
+
+
+def percent_left(used: Floats, limit: Floats, rounding: bool) -> Floats:
+    """Return what is left of a limit, in per cent of it; 0 beyond it, and where either is unknown."""
+    return np.nan_to_num(percent_of(np.where(used <= limit, limit - used, 0.0), limit, rounding))
+
+
 def whole(values: Floats, rows: list[int]) -> Floats:
     """Return the amounts as whole numbers of the peers' units; NaN stays."""
     found: Floats = np.rint(values * INTEGER_UNITS[rows])
@@ -116,8 +123,7 @@ def whole(values: Floats, rows: list[int]) -> Floats:
 
 def percent_of(part: Floats, limit: Floats, rounding: bool) -> Floats:
     """Return 100 * part / limit, truncated for whole numbers; NaN where the limit is 0 or unknown."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        percent = part * 100.0 / np.where(limit > 0, limit, np.nan)
+    percent = share_of(part * 100.0, limit)
     if rounding:
         # a quotient just below a whole number is that number: both sides are whole and below 2**53
         near = np.rint(percent)

@@ -21,9 +21,9 @@ def check_thresholds(name: str, thresholds: Thresholds) -> None:
             raise ValueError(f"{name}.{resource}: expected a share from 0 to 1, got {value}")
 
 
-def as_column(thresholds: Thresholds) -> Floats:
-    """Return [R, 1]; 0 (no threshold) where not given."""
-    return np.array([[thresholds.get(resource, 0.0)] for resource in RESOURCES])
+def as_column(given: Thresholds, absent: float = 0.0) -> Floats:
+    """Return [R, 1] in the order of the resources; without a threshold 0."""
+    return np.array([[given.get(resource, absent)] for resource in RESOURCES])
 
 
 def limits_of(threshold: Floats, allocatable: Floats) -> Floats:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
-from schemas.rpc.request import Request
-from scorer.ranking.formulas.allocation import Allocation
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.ranking.formulas.allocation import Allocation, counted, share_of
+from scorer.ranking.plugin import Bools, Floats, Machines, Request
 
 
 def legacy_balance(fractions: Floats) -> Floats:
@@ -58,8 +55,8 @@ class BalancedAllocation(Allocation):
     Reference: kubernetes, pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go.
     """
 
-    name: ClassVar[str] = "balanced_allocation"
-    scope: ClassVar[Scope] = "machine"
+    name = "balanced_allocation"
+    scope = "machine"
 
     form: Literal["v1.21", "v1.22", "v1.36"] = "v1.22"
 
@@ -68,17 +65,16 @@ class BalancedAllocation(Allocation):
         return any(self.added(machines)[row] > 0 for row in self.rows(machines))
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
-        """Return [n]."""
         rows = self.rows(machines)
-        before = self.shares(machines, rows, self.before(machines)[rows])
-        after = self.shares(machines, rows, self.before(machines)[rows] + self.added(machines)[rows, None])
+        after = share_of(*self.after(machines, rows))
         counts: Bools = machines.allocatable[rows] > 0
         if self.form == "v1.21":
             score = legacy_balance(np.where(counts, after, 1.0)) if len(rows) > 1 else np.full(len(machines), 100.0)
         else:
             score = self._cut(balance(after, counts))
             if self.form == "v1.36":
-                change = (50.0 + score - self._cut(balance(before, counts))) / 2.0
+                there = counted(self.before(machines)[rows], machines.allocatable[rows], rows, self.rounding)
+                change = (50.0 + score - self._cut(balance(share_of(*there), counts))) / 2.0
                 score = 50.0 + (np.trunc(change) if self.rounding else change)
         score = np.where((counts & np.isnan(after)).any(axis=0), 0.0, self._cut(score))
         found: Floats = np.clip(np.nan_to_num(score), 0.0, 100.0)

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from schemas.rpc.request import Request
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Floats
+from scorer.ranking.plugin import Floats, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
-class DataLocality:
+class DataLocality(Plugin):
     """Prefer machines that hold the data that the request's ``data_labels`` name: 100 times the share of them there.
 
     A machine holds ``NAME`` when it has a label of that key with any value but ``false``; with ``NAME=VALUE`` it must
     have that value.
     """
 
-    name: ClassVar[str] = "data_locality"
-    scope: ClassVar[Scope] = "machine"
+    name = "data_locality"
+    scope = "machine"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request that names none."""
         return bool(request.data_labels)
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
-        """Return [n]."""
         held = np.zeros(len(machines))
         for text in request.data_labels:
             key, equals, value = text.partition("=")

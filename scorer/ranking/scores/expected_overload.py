@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from schemas.resources import RESOURCES
-from schemas.rpc.request import Request
 from scorer.ranking.formulas.allocation import check_weights
 from scorer.ranking.formulas.overload import (
     Singles,
@@ -30,9 +29,9 @@ from scorer.ranking.formulas.variance import (
     variance_parts,
     weighted_variance_growth,
 )
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Parts, Scope
-from scorer.snapshot.arrays import Floats, picking
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
+from scorer.ranking.scope import Parts
+from scorer.snapshot.arrays import picking
 
 FACTOR_MAX = 1e6
 """The largest factor that a setting may be: squares of larger ones are no numbers."""
@@ -43,7 +42,7 @@ WITHOUT_DATA = 3.0
 
 
 @dataclass(frozen=True)
-class ExpectedOverload:
+class ExpectedOverload(Plugin):
     """Prefer the machine where the expected load above a limit grows least: hot machines are avoided, none is refused.
 
     All as shares of allocatable, for each resource of a machine: u the mean with credits and debits, s its spread with
@@ -75,8 +74,8 @@ class ExpectedOverload:
     Reference: E[max(0, X - L)] of a normal X, the expected shortfall of the newsvendor problem.
     """
 
-    name: ClassVar[str] = "expected_overload"
-    scope: ClassVar[Scope] = "means"
+    name = "expected_overload"
+    scope = "means"
 
     weights: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0, "memory": 1.0, "nic": 1.0})
     limit: float = 0.9
@@ -99,7 +98,6 @@ class ExpectedOverload:
             raise ValueError(f"variation_of: expected 'expected' or 'requests', got {self.variation_of!r}")
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
-        """Return [n]."""
         asked = self._asked(machines)
         score = self._overload_term(machines, asked) + 75.0
         if self.evenness:
@@ -223,12 +221,12 @@ class ExpectedOverload:
         found: Floats = machines.constant("inverses", inverses)
         return found
 
-    def _plain(self, machines: Machines) -> tuple[list[Any], ...]:
+    def _plain(self, machines: Machines) -> tuple[list[float], list[float], list[list[float]], list[list[float]]]:
         """Return as plain numbers what the instance adds [R], its deviations [R], and [n][K] inverses and variances."""
         inverses, variances = self._inverses(machines), machines.constant("variance", self._variance)
         return machines.expected.tolist(), self._deviations(machines), inverses.T.tolist(), variances.T.tolist()
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show, by resource: the chance of load above the limit with the instance, the overload with and without."""
         usual = machines.plain("utilization", position)
         expected, deviations, inverses, all_variances = machines.once("plain", lambda: self._plain(machines))

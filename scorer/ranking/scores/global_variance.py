@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from schemas.resources import RESOURCES
-from schemas.rpc.request import Request
 from scorer.ranking.formulas.allocation import check_weights
 from scorer.ranking.formulas.rounding import known_or
 from scorer.ranking.formulas.variance import (
@@ -23,13 +22,13 @@ from scorer.ranking.formulas.variance import (
     variance_parts,
     weighted_variance_growth,
 )  # fmt: skip
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Parts, Scope
-from scorer.snapshot.arrays import Floats, picking
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, Scope
+from scorer.ranking.scope import Parts
+from scorer.snapshot.arrays import picking
 
 
 @dataclass(frozen=True)
-class GlobalVariance:
+class GlobalVariance(Plugin):
     """Prefer the machine that leaves the population variance of utilization over the fleet smallest.
 
     Utilization is the mean with credits over allocatable. For each resource and machine, the instance's expected usage
@@ -47,8 +46,8 @@ class GlobalVariance:
         the machines whose variance counts: ``all`` with data, or the ``feasible`` ones.
     """
 
-    name: ClassVar[str] = "global_variance"
-    scope: ClassVar[Scope] = "fleet"
+    name = "global_variance"
+    scope = "fleet"
 
     weights: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0, "memory": 1.0, "nic": 1.0})
     over: Literal["all", "feasible"] = "all"
@@ -57,7 +56,6 @@ class GlobalVariance:
         check_weights("weights", self.weights)
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
-        """Return [n]."""
         score = weighted_variance_growth(self._columns(machines), self._fleet(machines), self._asked(machines))
         score += 75.0
         if self._may_leave_range(machines):
@@ -124,7 +122,7 @@ class GlobalVariance:
             found = machines.once("means", lambda: means_of(machines.whole.utilization[rows][:, feasible]))
         return found
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the change of variance, and the fleet's mean utilization by resource."""
         fleet, total = self._fleet(machines), 0.0
         utilization = machines.plain("utilization", position)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from schemas.resources import RESOURCES
-from schemas.rpc.request import Request
-from scorer.ranking.formulas.allocation import check_weights, percent_of, whole
+from scorer.ranking.formulas.allocation import check_weights, counted, percent_left
 from scorer.ranking.formulas.statistics import Statistic, prod_usage, statistic
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Floats, numbers
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
+from scorer.snapshot.arrays import numbers
 
 
 @dataclass(frozen=True)
-class LoadAware:
+class LoadAware(Plugin):
     """Prefer machines with much left by usage: the weighted mean of ``(allocatable - used) * 100 / allocatable``.
 
     ``used`` is a statistic of the usage with credits, plus what the instance is expected to use. A resource over its
@@ -44,8 +42,8 @@ class LoadAware:
     Reference: Koordinator, pkg/scheduler/plugins/loadaware/load_aware.go.
     """
 
-    name: ClassVar[str] = "load_aware"
-    scope: ClassVar[Scope] = "machine"
+    name = "load_aware"
+    scope = "machine"
 
     weights: Mapping[str, float] = field(default_factory=dict)
     dominant_weight: float = 0.0
@@ -65,7 +63,6 @@ class LoadAware:
             raise ValueError(f"expiration_s: expected zero or more, got {self.expiration_s}")
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
-        """Return [n]."""
         parts, rows = self._parts(machines)
         by_name = self._weights
         weights = np.array([[by_name.get(RESOURCES[row], 0.0)] for row in rows])
@@ -89,13 +86,9 @@ class LoadAware:
         else:
             usage = statistic(machines, self.statistic, self.missing)
         used = usage[rows] + machines.expected[rows, None]
-        limit = machines.allocatable[rows]
-        if self.rounding:
-            used, limit = whole(used, rows), whole(limit, rows)
-        left = percent_of(np.where(used <= limit, limit - used, 0.0), limit, self.rounding)
-        return np.nan_to_num(left), rows
+        return percent_left(*counted(used, machines.allocatable[rows], rows, self.rounding), self.rounding), rows
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show what is left by resource."""
         parts, rows = self._parts(machines)
         return {"left_percent": numbers(parts[:, position], tuple(RESOURCES[row] for row in rows))}

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from schemas.resources import RESOURCES
-from schemas.rpc.request import Request
 from scorer.ranking.formulas.rounding import known_or, round_half_away
 from scorer.ranking.formulas.statistics import ResourceName
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Floats, picking
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
+from scorer.snapshot.arrays import picking
 
 WHOLE = 1.0 - 1e-9
 """From this quotient on a deviation counts as large as the capacity: division may give slightly less than 1."""
@@ -55,7 +53,7 @@ def spread_of(sigma: Floats, margin: float = 1.0, sensitivity: float = 1.0) -> F
 
 
 @dataclass(frozen=True)
-class LoadVariationRisk:
+class LoadVariationRisk(Plugin):
     """Prefer machines whose load is low and steady: ``100 * (1 - risk)``, of the worst resource.
 
     Per resource ``mu = (mean + expected) / allocatable``, ``sigma = std / allocatable``, both clipped to 0-1, and
@@ -77,8 +75,8 @@ class LoadVariationRisk:
     Reference: Trimaran, pkg/trimaran/loadvariationriskbalancing/analysis.go.
     """
 
-    name: ClassVar[str] = "load_variation_risk"
-    scope: ClassVar[Scope] = "machine"
+    name = "load_variation_risk"
+    scope = "machine"
 
     margin: float = 1.0
     sensitivity: float = 1.0
@@ -169,7 +167,7 @@ class LoadVariationRisk:
             return sigma
         return np.where((limit <= 0) & np.isfinite(machines.mean[self._picked]), 1.0, sigma)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the risk by resource."""
         risks = machines.once("risks", lambda: self.risks(machines))[:, position].tolist()
         shown = {name: risk if math.isfinite(risk) else None for name, risk in zip(self.resources, risks, strict=True)}

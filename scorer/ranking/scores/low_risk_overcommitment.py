@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
 
 import numpy as np
 
 from schemas.resources import RESOURCES
-from schemas.rpc.request import Request
 from scorer.ranking.formulas import beta
 from scorer.ranking.formulas.rounding import round_half_away
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Floats, numbers
+from scorer.ranking.formulas.thresholds import check_thresholds
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
+from scorer.snapshot.arrays import numbers
 
 VARIANCE_SHARE_MAX = 0.99
 
@@ -51,7 +49,7 @@ def load_risk(mu: Floats, sigma: Floats, requests: Floats, limits: Floats, capac
 
 
 @dataclass(frozen=True)
-class LowRiskOvercommitment:
+class LowRiskOvercommitment(Plugin):
     """Prefer machines where neither limits nor load are likely to exceed the capacity: ``100 * (1 - risk)``.
 
     Per resource ``risk = w * limit risk + (1 - w) * load risk`` (`limit_risk`, `load_risk`), of the worst resource. The
@@ -70,8 +68,8 @@ class LowRiskOvercommitment:
     Reference: Trimaran, pkg/trimaran/lowriskovercommitment/.
     """
 
-    name: ClassVar[str] = "low_risk_overcommitment"
-    scope: ClassVar[Scope] = "machine"
+    name = "low_risk_overcommitment"
+    scope = "machine"
 
     smoothing_window: float = 5.0
     limit_weights: Mapping[str, float] = field(default_factory=lambda: {"cpu": 0.5, "memory": 0.5})
@@ -80,16 +78,11 @@ class LowRiskOvercommitment:
     def __post_init__(self) -> None:
         if not self.smoothing_window > 0:
             raise ValueError(f"smoothing_window: expected more than 0, got {self.smoothing_window}")
-        for resource, weight in self.limit_weights.items():
-            if resource not in RESOURCES:
-                raise ValueError(f"limit_weights: no resource {resource!r}; there are {', '.join(RESOURCES)}")
-            if not 0 <= weight <= 1:
-                raise ValueError(f"limit_weights.{resource}: expected a share from 0 to 1, got {weight}")
+        check_thresholds("limit_weights", self.limit_weights)
         if not self.limit_weights:
             raise ValueError("limit_weights: expected at least one resource")
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
-        """Return [n]."""
         if not machines.limits.any():
             return np.zeros(len(machines))
         score = 100.0 * (1.0 - self.risks(machines).max(axis=0))
@@ -113,6 +106,6 @@ class LowRiskOvercommitment:
             found.append(np.clip(weight * by_limit + (1.0 - weight) * by_load, 0.0, 1.0))
         return np.array(found)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the risk by resource."""
         return {"risks": numbers(self.risks(machines)[:, position], tuple(self.limit_weights))}

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from schemas.rpc.request import Request
 from scorer.ranking.formulas.selectors import select
 from scorer.ranking.formulas.share import share_of_largest
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Floats
+from scorer.ranking.plugin import Floats, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
-class MachinePreference:
+class MachinePreference(Plugin):
     """Prefer machines that the request's ``prefer`` selectors match: the sum of their weights, 100 for the largest.
 
     kube-scheduler's NodeAffinity score. The largest sum among the feasible machines scores 100;
     ``rounding`` truncates as the peer does.
     """
 
-    name: ClassVar[str] = "machine_preference"
-    scope: ClassVar[Scope] = "fleet"
+    name = "machine_preference"
+    scope = "fleet"
 
     rounding: bool = False
 
@@ -33,7 +29,6 @@ class MachinePreference:
         return bool(request.prefer)
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
-        """Return [n]."""
         total = np.zeros(len(machines))
         for number, preference in enumerate(request.prefer):
             total += preference.weight * select(preference.selector, machines, f"prefer[{number}].selector")

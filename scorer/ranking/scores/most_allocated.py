@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from schemas.rpc.request import Request
-from scorer.ranking.formulas.allocation import Allocation, percent_of, whole
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Floats
+from scorer.ranking.formulas.allocation import Allocation, percent_of
+from scorer.ranking.plugin import Floats, Machines, Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,17 +21,11 @@ class MostAllocated(Allocation):
     Reference: kubernetes, pkg/scheduler/framework/plugins/noderesources/most_allocated.go.
     """
 
-    name: ClassVar[str] = "most_allocated"
-    scope: ClassVar[Scope] = "machine"
+    name = "most_allocated"
+    scope = "machine"
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
-        """Return [n]."""
         rows = self.rows(machines)
-        if not rows:
-            return np.zeros(len(machines))
-        after = self.before(machines)[rows] + self.added(machines)[rows, None]
-        limit = machines.allocatable[rows]
-        if self.rounding:
-            after, limit = whole(after, rows), whole(limit, rows)
+        after, limit = self.after(machines, rows)
         taken = percent_of(np.minimum(after, limit), limit, self.rounding)
-        return self.weighted_mean(np.nan_to_num(taken), rows, limit > 0)
+        return self.weighted_mean(np.nan_to_num(taken), rows, limit > 0, self.rounding)

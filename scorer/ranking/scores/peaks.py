@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
 from schemas.resources import CPU
-from schemas.rpc.request import Request
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Floats
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 SCALE = 1e15
 """The peer computes with whole numbers, and so multiplies by this first."""
@@ -39,7 +34,7 @@ def normalise_increase(raw: Floats, low: float, high: float, rounding: bool = Fa
 
 
 @dataclass(frozen=True)
-class Peaks:
+class Peaks(Plugin):
     """Prefer machines whose power rises least.
 
     The increase is ``K1 * (exp(K2 * after) - exp(K2 * before))`` of CPU utilization in percent. The power model of a
@@ -51,13 +46,12 @@ class Peaks:
     Reference: Trimaran, pkg/trimaran/peaks/peaks.go.
     """
 
-    name: ClassVar[str] = "peaks"
-    scope: ClassVar[Scope] = "fleet"
+    name = "peaks"
+    scope = "fleet"
 
     peer: bool = False
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
-        """Return [n]."""
         raw = self.raw(machines)
         among = raw[machines.feasible & (np.isfinite(raw))]
         if not among.size:
@@ -79,7 +73,7 @@ class Peaks:
             increase = np.trunc(power_increase(before, after, k1, k2) * SCALE)
             return np.nan_to_num(np.where(after > 100.0, 0.0, increase))
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the increase."""
         increase = float(self.raw(machines)[position])
         return {"power_increase": increase if np.isfinite(increase) else None}

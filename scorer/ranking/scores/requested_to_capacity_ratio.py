@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from schemas.resources import RESOURCES
-from schemas.rpc.request import Request
-from scorer.ranking.formulas.allocation import Allocation, percent_of, whole
+from scorer.ranking.formulas.allocation import Allocation, percent_of
 from scorer.ranking.formulas.rounding import round_half_away
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.ranking.plugin import Floats, Machines, Request
 
 
 def broken_line(points: Sequence[tuple[float, float]], at: Floats, rounding: bool = False) -> Floats:
@@ -48,8 +43,8 @@ class RequestedToCapacityRatio(Allocation):
     Reference: kubernetes, pkg/scheduler/framework/plugins/noderesources/requested_to_capacity_ratio.go.
     """
 
-    name: ClassVar[str] = "requested_to_capacity_ratio"
-    scope: ClassVar[Scope] = "machine"
+    name = "requested_to_capacity_ratio"
+    scope = "machine"
 
     shape: tuple[tuple[float, float], ...] = ((0.0, 10.0), (100.0, 0.0))
 
@@ -64,24 +59,11 @@ class RequestedToCapacityRatio(Allocation):
             raise ValueError("shape: expected scores from 0 to 10")
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
-        """Return [n]."""
         rows = self.rows(machines)
-        if not rows:
-            return np.zeros(len(machines))
-        after = self.before(machines)[rows] + self.added(machines)[rows, None]
-        limit = machines.allocatable[rows]
-        if self.rounding:
-            after, limit = whole(after, rows), whole(limit, rows)
+        after, limit = self.after(machines, rows)
         utilization = percent_of(after, limit, self.rounding)
         utilization = np.where(after <= limit, utilization, 100.0)
         utilization = np.nan_to_num(utilization, nan=100.0)
         value = broken_line([(x, 10.0 * y) for x, y in self.shape], utilization, self.rounding)
-        counted = (value > 0) & (limit > 0)
-        mean = self._exact_mean(value, rows, counted)
+        mean = self.weighted_mean(value, rows, (value > 0) & (limit > 0))
         return round_half_away(mean) if self.rounding else mean
-
-    def _exact_mean(self, value: Floats, rows: list[int], counted: Bools) -> Floats:
-        weights = np.array([[self.weights[RESOURCES[resource]]] for resource in rows]) * counted
-        total = weights.sum(axis=0)
-        found: Floats = (value * weights).sum(axis=0) / np.where(total > 0, total, 1.0)
-        return found

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
-from schemas.rpc.request import Affinity, Request
+from schemas.rpc.request import Affinity
 from scorer.ranking.formulas.share import share_of_largest
 from scorer.ranking.formulas.topology import instances_near
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Floats
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(Plugin):
     """Prefer machines, or topology values, with few instances of the same group: 100 for none, 0 for the most.
 
     by:
@@ -26,8 +23,8 @@ class Spread:
         ``machine``, or a label such as a rack's.
     """
 
-    name: ClassVar[str] = "spread"
-    scope: ClassVar[Scope] = "fleet"
+    name = "spread"
+    scope = "fleet"
 
     by: Literal["cluster", "kind", "labels"] = "cluster"
     role: bool = False
@@ -38,13 +35,12 @@ class Spread:
         return bool(self._group(request))
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
-        """Return [n]."""
         return share_of_largest(self._near(request, machines), machines.feasible, reverse=True)
 
     def _near(self, request: Request, machines: Machines) -> Floats:
         return instances_near(Affinity(self._group(request), self.topology), machines).astype(np.float64)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show how many instances of the group are near."""
         return {"near": int(self._near(request, machines)[position])}
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from schemas.resources import RESOURCES
-from schemas.rpc.request import Request
 from scorer.ranking.formulas.rounding import round_half_away
 from scorer.ranking.formulas.statistics import ResourceName
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Floats
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
 def packing(utilization: Floats, target: float) -> Floats:
@@ -29,7 +25,7 @@ def packing(utilization: Floats, target: float) -> Floats:
 
 
 @dataclass(frozen=True)
-class TargetLoadPacking:
+class TargetLoadPacking(Plugin):
     """Fill machines up to a target utilization of one resource, then avoid them.
 
     ``U = (mean + expected) / limit``, the mean with the credits of placed instances. The peer's numbers come with its
@@ -48,8 +44,8 @@ class TargetLoadPacking:
     Reference: Trimaran, pkg/trimaran/targetloadpacking/targetloadpacking.go.
     """
 
-    name: ClassVar[str] = "target_load_packing"
-    scope: ClassVar[Scope] = "machine"
+    name = "target_load_packing"
+    scope = "machine"
 
     target: float = 0.4
     resource: ResourceName = "cpu"
@@ -61,7 +57,6 @@ class TargetLoadPacking:
             raise ValueError(f"target: expected more than 0 and at most 1, got {self.target}")
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
-        """Return [n]."""
         utilization = self._utilization(machines)
         score = packing(utilization, self.target * 100.0)
         score = np.nan_to_num(round_half_away(score) if self.rounding else score)
@@ -75,7 +70,7 @@ class TargetLoadPacking:
         found: Floats = np.where((limit == 0) & np.isfinite(machines.mean[row]), 0.0, utilization)
         return found
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the utilization with the requested instance, in percent, and the target."""
         utilization = float(self._utilization(machines)[position])
         return {
