@@ -72,10 +72,10 @@ class Picture(NamedTuple):
 
 MIXED = (
     Column("placements/s", "placements/s"),
-    Column("p50, ms", "p50", ".1f", 1e-3),
-    Column("p99, ms", "p99", ".1f", 1e-3),
-    Column("echo p50, ms", "echo p50", ".1f", 1e-3),
-    Column("echo p99, ms", "echo p99", ".1f", 1e-3),
+    Column("p50, ms", "p50", ",.1f", 1e-3),
+    Column("p99, ms", "p99", ",.1f", 1e-3),
+    Column("echo p50, ms", "echo p50", ",.1f", 1e-3),
+    Column("echo p99, ms", "echo p99", ",.1f", 1e-3),
     Column("scorer, µs a placement", "scorer"),
     Column("server, µs a placement", "server"),
     Column("samples/s", "samples a second"),
@@ -83,17 +83,17 @@ MIXED = (
 SCORER = (
     Column("decision, µs", "decision"),
     Column("bare pass, µs", "bare pass"),
-    Column("reading a flush, ms", "flush", ".1f", 1e-3),
+    Column("reading a flush, ms", "flush", ",.1f", 1e-3),
     Column("identical, µs", "identical"),
     Column("of 64 sizes, µs", "64 sizes"),
     Column("all different, µs", "all different"),
     Column("memory, MB", "scorer memory", ",.0f", 1e-6),
 )
 WORKER = (
-    Column("folding, µs a sample", "fold", ".1f"),
-    Column("writing, µs a sample", "write", ".1f"),
-    Column("a machine in the worker, kB", "worker bytes", ".1f", 1e-3),
-    Column("a machine in Redis, kB", "redis bytes", ".1f", 1e-3),
+    Column("folding, µs a sample", "fold", ",.1f"),
+    Column("writing, µs a sample", "write", ",.1f"),
+    Column("a machine in the worker, kB", "worker bytes", ",.1f", 1e-3),
+    Column("a machine in Redis, kB", "redis bytes", ",.1f", 1e-3),
     Column("age p50, ms", "age p50"),
     Column("age p99, ms", "age p99"),
     Column("longest, ms", "age longest"),
@@ -226,8 +226,8 @@ def draw(axes: Any, picture: Picture, sizes: dict[int, Figures]) -> None:
     axes.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def measured(sizes: dict[int, Figures], of_workers: dict[str, Figures], folder: Path) -> str:
-    """Return the text between the marks, and write its pictures."""
+def measured(sizes: dict[int, Figures], of_workers: dict[str, Figures], load: float, folder: Path) -> str:
+    """Return the text between the marks, and write its pictures; ``load``: the system's load when it began."""
     null, fold = of_workers["null"], of_workers["fold"]
     beside = {size: figures | {"null": null["processor"]} for size, figures in sizes.items()}
     shown = {}
@@ -235,12 +235,17 @@ def measured(sizes: dict[int, Figures], of_workers: dict[str, Figures], folder: 
         (folder / f"{picture.name}.svg").write_text(svg(partial(draw, picture=picture, sizes=beside)))
         shown[picture.name] = f"![{picture.caption}]({picture.name}.svg)\n"
     cores = len(os.sched_getaffinity(0))
+    busy = (
+        f"\n**Other work had a load of {load:.1f} on these cores when it began: times are too long.**\n"
+        if load > 1
+        else ""
+    )
     return f"""
 Measured on {cores} cores, which clients, server, scorer, writer of windows and broker share; medians. The mixed load is
 of 64 sizes. Three in four requests have some of cluster and role, port, labels, selector and class, drawn from 5,000
 clusters. Eight clients ask one scorer; of ten instances one is confirmed, resized, moved and released. A tenth of the
 machines send a sample each second. A bare echo over two lists of the same server is asked meanwhile.
-
+{busy}
 {table(sizes, MIXED)}
 {shown["growth_placing"]}
 The scorer alone, without its loop and the clients: a decision of that load, beside one bare pass of numpy over the
@@ -272,12 +277,12 @@ def main() -> int:
     if given.one:
         print(json.dumps(measure(given.one, given.turns, given.probes)))
         return 0
-    sizes = {}
+    load, sizes = os.getloadavg()[0], {}
     for machines in given.machines:
         probes = given.probes if machines <= given.fresh_max else 0
         sizes[machines] = in_own_process(machines, given.turns, probes)
         print(machines, sizes[machines], flush=True)
-    text = measured(sizes, workers(), PAGE.parent)
+    text = measured(sizes, workers(), load, PAGE.parent)
     page, count = re.subn(f"(?s){BEGIN}.*{END}", lambda _: BEGIN + text + END, PAGE.read_text())
     assert count == 1, f"{PAGE} has no marks"
     PAGE.write_text(page)
