@@ -153,5 +153,7 @@ def told(pairs: Sequence[tuple[Figures, Figures]]) -> str:
         value, ratio = median(now[name] for _, now in pairs), ratio_between(pairs, name)
         if ratio is not None:
             words.append(f"{name} {value:.{2 if value < 10 else 0}f} ({ratio})")
+    if not words:
+        return "not measured on both"
     failed = sum(side.get("failed", 0.0) for pair in pairs for side in pair)
     return "  ".join(words) + (f"  failed {failed:.0f}" if failed else "")
