@@ -156,7 +156,7 @@ def tests_of(path: Path) -> list[str]:
 def is_found(copy: Path, tests: list[str]) -> bool:
     """Whether a test fails, or none can be collected, in the copy of the tree."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "-p", "no:cacheprovider", *tests]
-    environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "WINDWARD_MUTATED": "1"}
     try:
         done = subprocess.run(command, cwd=copy, env=environ, capture_output=True, check=False, timeout=900)
     except subprocess.TimeoutExpired:
