@@ -8,7 +8,7 @@ A mutation changes one place of one module: a comparison (``<`` to ``<=``, ``==`
 by their lines, places evenly; docstrings, annotations and what is only shown (``__repr__``, logs, errors) are left out.
 
 Each mutation is applied to a copy of the tree. The tests of the room run first, and the whole suite without the
-integration tests when they find nothing. A mutation that is not found is printed with its line: it is a missing test,
+integration tests when they find nothing; that suite runs once without a mutation before. A mutation that is not found is printed with its line: it is a missing test,
 or a change that nobody can see. The same seed draws the same mutations from the same tree.
 """
 
@@ -40,6 +40,7 @@ COMPARED = {
 }  # fmt: skip
 COMPUTED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.BitAnd: ast.BitOr}
 CALLED = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all", "all": "any"}
+EVERYTHING = ["tests", "-m", "not integration and not long"]
 SHOWN = {"info", "warning", "error", "exception", "debug"}
 
 
@@ -156,7 +157,7 @@ def tests_of(path: Path) -> list[str]:
 def is_found(copy: Path, tests: list[str]) -> bool:
     """Whether a test fails, or none can be collected, in the copy of the tree."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "-p", "no:cacheprovider", *tests]
-    environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "WINDWARD_MUTATED": "1"}
+    environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "MUTATED": "1"}
     try:
         done = subprocess.run(command, cwd=copy, env=environ, capture_output=True, check=False, timeout=900)
     except subprocess.TimeoutExpired:
@@ -177,11 +178,14 @@ def main(argv: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="windward-mutate-") as folder:
         copy = Path(folder) / "tree"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv*", ".*_cache", "__pycache__"))
+        if is_found(copy, EVERYTHING):
+            print("the tests fail without a mutation")  # noqa: T201
+            return 2
         for number, one in enumerate(mutations, 1):
             name = one.path.relative_to(ROOT)
             (copy / name).write_text(one.source)
             by = "the room's tests" if is_found(copy, tests_of(one.path)) else ""
-            if not by and is_found(copy, ["tests", "-m", "not integration and not long"]):
+            if not by and is_found(copy, EVERYTHING):
                 by = "another room's tests"
             (copy / name).write_text(one.path.read_text())
             found += bool(by)
