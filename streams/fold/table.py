@@ -56,8 +56,9 @@ class Table:
             if name in ring.classes:
                 fresh[f"class_{name}"] = class_means(ring, rows, self.windows_s, name)
         for name, values in fresh.items():
-            self._column(name, values, len(ring.head))[..., rows] = np.moveaxis(values, 0, -1)
-        self.versions = np.pad(self.versions, (0, len(ring.head) - len(self.versions)))
+            self._column(name, values, len(ring.head))[..., rows] = values.transpose(*range(1, values.ndim), 0)
+        if len(self.versions) < len(ring.head):
+            self.versions = np.pad(self.versions, (0, len(ring.head) - len(self.versions)))
         self.versions[rows] = number
 
     def encode(self, ring: Ring, header: dict[str, Any]) -> bytes:

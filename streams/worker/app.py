@@ -84,7 +84,13 @@ CATCHING_UP_MESSAGES = 5_000
 """Further behind than this, the share of time spent writing is limited: throughput before freshness."""
 
 FLUSH_WAIT_S_MAX = 5.0
-"""Longest pause between two writes, however long they take."""
+"""Longest pause between two writes while catching up, however long they take."""
+
+FLUSH_SHARE_MOST = 0.2
+"""Largest share of time spent writing otherwise: half of a write of few rows is spent however few they are."""
+
+FRESH_WAIT_S_MAX = 0.25
+"""Longest pause between two writes otherwise."""
 
 
 class StreamApp:
@@ -198,10 +204,11 @@ class StreamApp:
 
     async def _flush_forever(self) -> None:
         while not self.app.should_stop:
-            pause = self.settings.flush_interval_s
+            share, longest = FLUSH_SHARE_MOST, FRESH_WAIT_S_MAX
             if sum(map(self.reading.behind, self.holdings.held)) > CATCHING_UP_MESSAGES:
-                pause = max(pause, min(self._flush_s * (1 / self.settings.flush_share - 1), FLUSH_WAIT_S_MAX))
-            await asyncio.sleep(pause)
+                share, longest = min(share, self.settings.flush_share), FLUSH_WAIT_S_MAX
+            pause = min(self._flush_s * (1 / share - 1), longest)
+            await asyncio.sleep(max(self.settings.flush_interval_s, pause))
             await self._flush()
 
     async def _flush(self) -> None:
