@@ -71,6 +71,14 @@ def no_changes(base: bytes) -> bytes:
     return encode_table(msgspec.structs.replace(table.header, machines=0), columns, b"")
 
 
+def changes_of(base: bytes, rows: Sequence[int], **figures: Any) -> bytes:
+    """Return the changes of a base of `window_table` in which these rows changed; ``figures`` are its arguments."""
+    table = decode_table(base)
+    changed = decode_table(window_table([table.machines[row] for row in rows], **figures))
+    header = msgspec.structs.replace(changed.header, base=table.header.base, partition=table.header.partition)
+    return encode_table(header, {**changed.columns, ROW: np.array(rows, np.uint32)}, changed.names)
+
+
 def values(names: Names, tables: Sequence[bytes]) -> dict[str, bytes]:
     """Return by key what the stream app stores of one table a partition; a value that is none is stored as it is."""
     found: dict[str, bytes] = {}

@@ -2,7 +2,7 @@
 
     python -m tests.bench.bench_flushes [--machines 5000 20000 50000] [--seconds 10] [--against TREE]
 
-One process takes the samples of the fleet as a worker does: folds those of 60 ms, writes every partition, and has a
+One process takes the samples of the fleet as a worker does: folds those of a flush, writes every partition, and has a
 loader read what changed and a decision's columns. Each machine sends every 10 s, evenly. Prints processor time a
 second of the fleet's time (fold and write, read and join), the bytes that Redis received, and the bytes that the reader
 got. ``--against`` measures another checkout in turn with this one, and prints the ratios of this one to it.
@@ -21,13 +21,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-PARTITIONS, FLUSH_S, INTERVAL_S, WINDOW_S = 8, 0.06, 10, 3600
-PAIRS = 1
+PARTITIONS, INTERVAL_S, WINDOW_S = 8, 10, 3600
 FIGURES = ("fold ms", "write ms", "read ms", "written MB", "read MB")
 Figures = dict[str, float]
 
 
-def simulated(machines: int, seconds: float, folder: Path) -> Figures:
+def simulated(machines: int, seconds: float, flush_s: float, folder: Path) -> Figures:
     """Return the figures of a fleet, a second of its time."""
     import redis
     from redis.asyncio import Redis
@@ -63,10 +62,10 @@ def simulated(machines: int, seconds: float, folder: Path) -> Figures:
                 await store.save(partition, start)
             loader.refresh()
             done = 0
-            for step in range(1, round((seconds + 2 * INTERVAL_S) / FLUSH_S)):
-                now_s = start + step * FLUSH_S
+            for step in range(1, round((seconds + 2 * INTERVAL_S) / flush_s)):
+                now_s = start + step * flush_s
                 due = int((now_s - start) / INTERVAL_S * each)
-                counted = step * FLUSH_S > 2 * INTERVAL_S
+                counted = step * flush_s > 2 * INTERVAL_S
                 arrived = [[message(p, m % each, now_s) for m in range(done, due)] for p in held]
                 before, stats = time.process_time(), server.info("stats")
                 for partition, messages in zip(held, arrived, strict=True):
@@ -95,20 +94,20 @@ def simulated(machines: int, seconds: float, folder: Path) -> Figures:
     return {name: value / seconds for name, value in spent.items()}
 
 
-def measured(tree: Path, machines: int, seconds: float) -> Figures:
+def measured(tree: Path, machines: int, seconds: float, flush_s: float) -> Figures:
     """Return the figures of a checkout, measured in a process of its own."""
     environ = {**os.environ, "PYTHONPATH": str(tree)}
     code = "import sys; sys.path.append(sys.argv[1]); import bench_flushes; bench_flushes.one(*sys.argv[2:])"
-    command = [sys.executable, "-c", code, str(Path(__file__).parent), str(machines), str(seconds)]
+    command = [sys.executable, "-c", code, str(Path(__file__).parent), str(machines), str(seconds), str(flush_s)]
     done = subprocess.run(command, cwd=tree, env=environ, stdout=subprocess.PIPE, check=True)
     found: Figures = json.loads(done.stdout)
     return found
 
 
-def one(machines: str, seconds: str) -> None:
+def one(machines: str, seconds: str, flush_s: str) -> None:
     """Print the figures of the checkout that is imported."""
     with tempfile.TemporaryDirectory() as folder:
-        found = simulated(int(machines), float(seconds), Path(folder))
+        found = simulated(int(machines), float(seconds), float(flush_s), Path(folder))
     sys.stdout.write(json.dumps(found))
 
 
@@ -117,15 +116,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, nargs="+", default=[5_000, 20_000, 50_000])
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--flush-s", type=float, default=0.06, help="time between two flushes of this checkout")
+    parser.add_argument("--other-flush-s", type=float, default=0.06, help="the same of the other one")
     parser.add_argument("--against", type=Path, help="a source tree of the other commit")
+    parser.add_argument("--pairs", type=int, default=3)
     options = parser.parse_args()
     this = Path(__file__).resolve().parents[2]
     print("machines          " + "".join(f"{name:>12}" for name in FIGURES) + "    a second")
     for machines in options.machines:
         sides = {"other": options.against.resolve(), "this": this} if options.against else {"this": this}
-        rounds = PAIRS if options.against else 1
+        rounds = options.pairs if options.against else 1
+        pace = {"other": options.other_flush_s, "this": options.flush_s}
         runs = [
-            {side: measured(tree, machines, options.seconds) for side, tree in sides.items()} for _ in range(rounds)
+            {side: measured(tree, machines, options.seconds, pace[side]) for side, tree in sides.items()}
+            for _ in range(rounds)
         ]
         best = {side: {name: min(run[side][name] for run in runs) for name in FIGURES} for side in sides}
         for side, found in best.items():

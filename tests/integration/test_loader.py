@@ -25,7 +25,7 @@ from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone
 from streams.state.instance_checkpoint import encode_usage
 from tests.conftest import Valkey
-from tests.window_tables import publish, window_table
+from tests.window_tables import changes_of, publish, window_table
 
 pytestmark = pytest.mark.integration
 
@@ -270,3 +270,22 @@ def test_only_what_woke_the_reader_is_looked_at(wire: CountingWire, names: Names
     snapshot = loader.refresh()
     assert snapshot is not None
     assert snapshot.windows().mean[0].tolist() == pytest.approx([8.0, 8.0])
+
+
+def test_after_changes_only_they_are_read_and_known_as_such(wire: CountingWire, names: Names) -> None:
+    """Neither the base nor another partition is read; the snapshot says which rows differ from the one before."""
+    base = window_table(["a", "b", "c"])
+    publish(wire, names, [base, window_table(["d"])])
+    loader = Loader(wire, names)
+    first = loader.refresh()
+    wire.one("SET", names.window_changes(0), changes_of(base, [1], utilization=0.5))
+    wire.whole_reads()
+    second = loader.refresh(woken={0})
+    assert wire.whole_reads() == [names.window_changes(0)]
+    assert first is not None
+    assert second is not None
+    rows = second.changed_since(first)
+    assert rows is not None
+    assert [second.names[row] for row in rows] == ["b"]
+    assert second.windows().mean[0].tolist() == pytest.approx([3.2, 8.0, 3.2, 3.2])
+    assert first.windows().mean[0].tolist() == pytest.approx([3.2] * 4)
