@@ -8,8 +8,9 @@ A mutation changes one place of one module: a comparison (``<`` to ``<=``, ``==`
 by their lines, places evenly; docstrings, annotations and what is only shown (``__repr__``, logs, errors) are left out.
 
 Each mutation is applied to a copy of the tree. The tests of the room run first, and the whole suite without the
-integration tests when they find nothing; that suite runs once without a mutation before. A mutation that is not found is printed with its line: it is a missing test,
-or a change that nobody can see. The same seed draws the same mutations from the same tree.
+integration tests when they find nothing; that suite runs once without a mutation before. A mutation that is not found
+is printed with its line: it is a missing test, or a change that nobody can see. The same seed draws the same mutations
+from the same tree.
 """
 
 from __future__ import annotations

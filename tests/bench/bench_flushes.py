@@ -21,6 +21,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 PARTITIONS, INTERVAL_S, WINDOW_S = 8, 10, 3600
 FIGURES = ("fold ms", "write ms", "read ms", "written MB", "read MB")
 Figures = dict[str, float]
@@ -38,7 +40,6 @@ def simulated(machines: int, seconds: float, flush_s: float, folder: Path) -> Fi
     from scorer.wire import Wire
     from streams.fold.arrivals import Arrived
     from streams.worker.store import Store
-    from tests.bench.bench_windows import full_partition
     from tests.integration.pipeline import make_samples
 
     start = time.time() // 10 * 10
@@ -102,6 +103,35 @@ def measured(tree: Path, machines: int, seconds: float, flush_s: float) -> Figur
     done = subprocess.run(command, cwd=tree, env=environ, stdout=subprocess.PIPE, check=True)
     found: Figures = json.loads(done.stdout)
     return found
+
+
+def full_partition(number: int, machines: int, now: float) -> Any:
+    """Return a partition whose machines have a full hour; filled as arrays, for making it by messages takes minutes."""
+    from streams.fold.peaks import Zone
+    from streams.fold.table import Table
+    from streams.state.partition import Partition
+
+    partition = Partition(number, Table((300, 900, 3600), Zone()))
+    ring, rng = partition.ring, np.random.default_rng(number)
+    ring.add(f"machine-{number}-{m:05d}" for m in range(machines))
+    used = slice(0, machines)
+    ring.head[used] = int(now // 10) - 2
+    ring.at[used] = ring.head[used] * 10.0 + 5
+    ring.capacity[used] = 64.0
+    ring.n[used] = 10
+    for m in range(machines):
+        ring.mean[m] = rng.random(ring.mean.shape[1:])
+        ring.m2[m] = 1.0
+        ring.max[m] = 1.0
+    ring.slot_boot[used] = 1
+    ring.minute[used] = 0.5
+    ring.peak_hour[used] = ring.head[used] // 360
+    ring.peak[used] = 0.5
+    ring.first_minute[used] = ring.head[used] // 6 - 60
+    partition.topic_id, partition.next_offset = "bench", 1
+    partition.forget_written()
+    partition.refresh_table()
+    return partition
 
 
 def one(machines: str, seconds: str, flush_s: str) -> None:
