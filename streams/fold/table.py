@@ -38,7 +38,7 @@ class Table:
         """Drop every column: the rows of the ring have changed places."""
         self.columns, self.versions, self._base = {}, np.zeros(0, np.int64), None
 
-    def update(self, ring: Ring, rows: NDArray[np.intp], number: int = 0) -> None:
+    def update(self, ring: Ring, rows: NDArray[np.intp], number: int) -> None:
         """Compute the columns of these rows again; ``number`` is that of the write which they will be in."""
         if not len(rows):
             return

@@ -13,6 +13,7 @@ import redis
 
 from ops.stack.servers.valkey import LocalValkey
 from schemas.names import Names
+from schemas.tables.window_table import decode_table
 from scorer.commands.machines.forget import note_forgotten
 from tests.integration.pipeline import Pipeline, await_condition, make_samples
 
@@ -100,6 +101,8 @@ def test_what_leaves_redis_under_a_worker_is_written_again(pipeline: Pipeline) -
     pipeline.await_exact()
     names = pipeline.names
     with redis.Redis.from_url(pipeline.redis_url) as client:
+        settled = lambda: decode_table(client.get(names.window_changes(0))).header.machines == 0  # noqa: E731
+        await_condition(settled, "a base has all, and with it the slots")
         before = client.get(names.slots(0, 5))
         assert before
         keys = (names.slots(0, 5), names.vitals(0), names.windows(0), names.window_changes(0))

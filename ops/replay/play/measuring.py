@@ -107,7 +107,7 @@ class Measuring:
             classes=[],
         )
         done = fold(self._ring, batch, self._zone.shift_minutes(float(at[-1])))
-        self._table.update(self._ring, done.rows)
+        self._table.update(self._ring, done.rows, last + LEAD_MINUTES)
 
 
 def _by_sample(readings: Floats) -> Floats:
