@@ -14,6 +14,7 @@ from streams.state.partition import Partition
 from tests.streams.batches import START, sample
 
 SLOTS = 500
+BATCH = 20
 
 
 def log() -> list[Arrived]:
@@ -43,16 +44,16 @@ def test_a_lost_hour(
     zone: str, lost: int, first_slot: int, while_read: tuple[int, int], known_from: tuple[int, int]
 ) -> None:
     """While the log is read the peaks are known from its end on, then from where the log begins (minutes)."""
-    whole, again = partition(zone), partition(zone)
+    whole, again, messages = partition(zone), partition(zone), log()
     for state in (whole, again):
-        for message in log():
-            state.fold([message])
+        for first in range(0, len(messages), BATCH):
+            state.fold(messages[first : first + BATCH])
     place = (START // 3600 + (lost - HOURS if lost else 0)) % HOURS
     again.ring.peak[:, :, place] = np.nan
     again.rebuild(again.lost_positions, {place})
     if not lost:
         assert tuple(again.ring.first_minute[:2] - START // 60) == while_read
-    again.fold([one for one in log() if one.recorded_at > START + first_slot * 10])
+    again.fold([one for one in messages if one.recorded_at > START + first_slot * 10])
     assert again.end_rebuild() == 0
     assert tuple(again.ring.first_minute[:2] - START // 60) == known_from
     assert place in again.hours
