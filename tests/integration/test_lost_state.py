@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,55 +22,59 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def pipeline(broker: Any, names: Names, tmp_path: Path) -> Iterator[Pipeline]:
-    """The pipeline without a worker, of one partition."""
+def pipeline(request: Any, broker: Any, names: Names, tmp_path: Path) -> Iterator[Pipeline]:
+    """The pipeline without a worker, of one partition or as many as a test asks for."""
     with LocalValkey(directory=tmp_path / "valkey") as store:
-        one = Pipeline(broker, store.url, names, tmp_path, partitions=1)
+        one = Pipeline(broker, store.url, names, tmp_path, partitions=getattr(request, "param", 1))
         yield one
         one.close()
 
 
-def quarter_of_the_slots(client: redis.Redis, names: Names) -> None:
+def quarter_of_the_slots(client: redis.Redis, names: Names, number: int) -> None:
     """As an eviction leaves it."""
-    client.delete(*[names.slots(0, position) for position in random.Random(1).sample(range(360), 90)])
+    client.delete(*[names.slots(number, position) for position in random.Random(1).sample(range(360), 90)])
 
 
-def all_facts_and_hours(client: redis.Redis, names: Names) -> None:
+def all_facts_and_hours(client: redis.Redis, names: Names, number: int) -> None:
     """The rest that an eviction may take."""
-    client.delete(names.facts(0), *[names.peaks(0, place) for place in range(50)])
+    client.delete(names.facts(number), *[names.peaks(number, place) for place in range(50)])
 
 
-def garbage_everywhere(client: redis.Redis, names: Names) -> None:
+def garbage_everywhere(client: redis.Redis, names: Names, number: int) -> None:
     """Other bytes, another type, another offset."""
-    client.set(names.slots(0, 5), b"garbage")
-    client.delete(names.facts(0))
-    client.set(names.facts(0), b"garbage")
-    client.set(names.vitals(0), b"garbage")
-    client.hset(names.state(0), mapping={"offset": b"garbage", "facts": b"\xff"})
+    client.set(names.slots(number, 5), b"garbage")
+    client.delete(names.facts(number))
+    client.set(names.facts(number), b"garbage")
+    client.set(names.vitals(number), b"garbage")
+    client.hset(names.state(number), mapping={"offset": b"garbage", "facts": b"\xff"})
 
 
-def state_of_another_type(client: redis.Redis, names: Names) -> None:
+def state_of_another_type(client: redis.Redis, names: Names, number: int) -> None:
     """No hash where the hash was."""
-    client.delete(names.state(0))
-    client.set(names.state(0), b"garbage")
+    client.delete(names.state(number))
+    client.set(names.state(number), b"garbage")
 
 
-@pytest.mark.parametrize(
-    "damage", [quarter_of_the_slots, all_facts_and_hours, garbage_everywhere, state_of_another_type]
-)
-def test_what_is_lost_is_read_again(pipeline: Pipeline, damage: Callable[[redis.Redis, Names], None]) -> None:
-    """The next worker finds it, says so, and ends with the windows of an undisturbed run."""
-    samples = make_samples(3, 600)  # the hour before the ring's, too: its peaks are in no slot
+DAMAGES = [quarter_of_the_slots, all_facts_and_hours, garbage_everywhere, state_of_another_type]
+"""Each is done to the partition of its place."""
+
+
+@pytest.mark.parametrize("pipeline", [len(DAMAGES)], indirect=True)
+def test_what_is_lost_is_read_again(pipeline: Pipeline) -> None:
+    """The next worker finds each damage, says so, and ends with the windows of an undisturbed run."""
+    samples = make_samples(4 * len(DAMAGES), 600)  # the hour before the ring's, too: its peaks are in no slot
     pipeline.start_worker()
     pipeline.publish(samples)
     pipeline.await_exact()
     pipeline.workers[0].stop()
     with redis.Redis.from_url(pipeline.redis_url) as client:
-        client.delete(pipeline.names.windows(0), pipeline.names.window_changes(0))
-        damage(client, pipeline.names)
+        for number, damage in enumerate(DAMAGES):
+            assert client.delete(pipeline.names.windows(number), pipeline.names.window_changes(number)), "a partition has machines"
+            damage(client, pipeline.names, number)
     worker = pipeline.start_worker()
     pipeline.await_exact()
-    assert any(event in worker.log.read_text() for event in ("store.damaged", "store.foreign"))
+    said = set(re.findall(r"store\.(?:damaged partition=|foreign key=\S*\{)(\d+)", worker.log.read_text()))
+    assert said == {str(number) for number in range(len(DAMAGES))}
     pipeline.publish(make_samples(3, 1))
     assert worker.running
 
