@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import time
@@ -24,7 +25,9 @@ from streams.worker.topics import TopicSettings, ensure_topics
 from tests.streams import oracle
 
 WINDOWS_S = (300, 900, 3600)
-SESSION_TIMEOUT_S = 6
+SESSION_TIMEOUT_S = {"tansu": 3, "apache": 6}[os.environ.get("WINDWARD_TEST_KAFKA", "tansu")]
+"""Half of it is what the local broker waits for members of a new group, all of it until it gives up a killed worker;
+6 is the least that Apache Kafka takes."""
 
 
 def await_condition(condition: Callable[[], Any], what: str, deadline_s: float = 120.0) -> Any:
