@@ -33,8 +33,12 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("ours")
 
 
+FIRST = ("tests/ops/test_examples.py", "tests/ops/test_readme.py")
+"""Files of which all tests are on one stack, one after the other: the longest chains."""
+
 _ALONE = (
-    "agent", "fleet", "junk", "lost_state", "recovery", "scorers", "stack_broker", "stack_broker_lost", "stack_up",
+    "agent", "blind_worker", "fleet", "instance_usage", "junk", "lost_state", "pages", "plans", "rebalancer", "record",
+    "recovery", "scorers", "stack_broker", "stack_broker_lost", "stack_up",
 )  # fmt: skip
 ALONE = {f"tests/integration/test_{name}.py" for name in _ALONE}
 """Files whose tests each start all they need, and wait more than they work: they may run side by side."""
@@ -59,11 +63,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what ``make test-fuzz`` repeats. Begin with integration tests: the unit tests fill the cores meanwhile."""
+    """Mark what ``make test-fuzz`` repeats. Begin with what waits longest: the unit tests fill the cores meanwhile."""
     for item in items:
         if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.long)
-    items.sort(key=lambda item: item.get_closest_marker("integration") is None)
+    items.sort(key=lambda item: (not item.nodeid.startswith(FIRST), item.get_closest_marker("integration") is None))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from ops.stack.stack import Stack
 from scorer.client import Client
 from scorer.commands.machines import machines as machines_command
 from streams.worker.topics import TopicSettings
+from tests.fresh import all_fresh
 from tests.ops.metrics import exposed_metrics
 
 pytestmark = [
@@ -81,6 +82,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     with Stack(settings, environ) as stack, Client(stack.redis_url, timeout_s=20) as client:
         assert stack.prometheus is not None
         found = Run(Prometheus(stack.prometheus.url), stack.redis_url, time.time())
+        wait_until(lambda: all_fresh(client, MACHINES), 90, "each machine is known by a recent sample")
         wait_until(lambda: usable(client.rank(cpu=1)), 90, "the fleet can be used")
         assert machines_command.main(["cordon", HERE, "--redis-url", stack.redis_url], {}) == 0
         begin = client.rank(cpu=1, top=MACHINES)

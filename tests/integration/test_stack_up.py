@@ -188,7 +188,7 @@ def test_a_recorded_stack_is_replayed_under_another_profile(tmp_path: Path) -> N
     with up(tmp_path, *more, WINDWARD_WRITE_S="1", WINDWARD_INSTANCES_INTERVAL_S="10") as (process, told):
         began_s = time.time()
         with Client(told["redis_url"], timeout_s=30) as client:
-            wait_until(lambda: client.machines(limit=1)["total"] == 6, 60, "machines are there")
+            wait_until(lambda: all_fresh(client, 6), 60, "each machine is known by a recent sample")
             for name in ("a", "b", "c"):
                 assert client.place(id=name, cpu=1, memory="1G", kind="redis")["machine"]
                 client.confirm(name)

@@ -161,7 +161,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
     settings = StackSettings(
         kafka_port=0, redis_port=0, metrics_port=0, machines=40, backfill_s=3600, state_dir=folder / "state"
     )
-    with forking(folder), Stack(settings, environ) as stack:
+    with forking(folder), Stack(settings, environ | {"WINDWARD_FLUSH_INTERVAL_S": "0.5"}) as stack:
         with Client(stack.redis_url, timeout_s=10) as client:
             wait_until(lambda: all_fresh(client, 40), 90, "each machine is known by a recent sample")
         yield (

@@ -48,7 +48,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     settings = StackSettings(
         kafka_port=0, redis_port=0, metrics_port=0, machines=50, backfill_s=3600, state_dir=folder / "state"
     )
-    with forking(folder), Stack(settings, environ) as stack:
+    with forking(folder), Stack(settings, environ | {"WINDWARD_FLUSH_INTERVAL_S": "0.5"}) as stack:
         with Client(stack.redis_url, timeout_s=10) as client:
             wait_until(lambda: all_fresh(client, 50), 90, "each machine is known by a recent sample")
         path = f"{folder}:{NODE}:{Path(sys.executable).parent}:{environ['PATH']}"
