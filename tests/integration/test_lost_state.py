@@ -69,7 +69,9 @@ def test_what_is_lost_is_read_again(pipeline: Pipeline) -> None:
     pipeline.workers[0].stop()
     with redis.Redis.from_url(pipeline.redis_url) as client:
         for number, damage in enumerate(DAMAGES):
-            assert client.delete(pipeline.names.windows(number), pipeline.names.window_changes(number)), "a partition has machines"
+            assert client.delete(pipeline.names.windows(number), pipeline.names.window_changes(number)), (
+                "a partition has machines"
+            )
             damage(client, pipeline.names, number)
     worker = pipeline.start_worker()
     pipeline.await_exact()
