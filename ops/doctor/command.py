@@ -7,7 +7,7 @@ import json
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -126,10 +126,9 @@ class Inspection:
                 try:
                     found += look(server)
                 except redis.exceptions.NoPermissionError as error:
-                    found.append(
-                        Finding("ACL", "note", f"{look.__name__.strip('_')} cannot be checked: {error}",
-                                "ask as a user with the rights of ops/redis/exporter.acl and operator.acl")
-                    )  # fmt: skip
+                    said = f"{look.__name__.strip('_')} cannot be checked: {error}"
+                    do = "ask as a user with the rights of ops/redis/exporter.acl and operator.acl"
+                    found.append(Finding("ACL", "note", said, do))
                 except redis.RedisError as error:
                     found.append(Finding("Redis", "error", str(error), "read its log"))
         return found + version_findings(self._versions)
@@ -153,10 +152,7 @@ class Inspection:
             return [Finding(area, "error", f"{where}: {said}", "start the broker, give --kafka, or --no-broker")]
         if not problems:
             return [Finding(area, "good", f"{where}: the topics' settings are right")]
-        return [
-            Finding(area, "warning", what, do.strip() or "see docs/runbook.md")
-            for what, _, do in (problem.rpartition(";") for problem in problems)
-        ]
+        return _warnings(area, problems, "see docs/runbook.md")
 
     def _servers(self, server: redis.Redis) -> list[Finding]:
         ledger_here = not self._settings.ledger_url
@@ -166,22 +162,13 @@ class Inspection:
                 try:
                     found += self._server("ledger's Redis", ledger, holds_ledger=True)
                 except redis.RedisError as error:
-                    found.append(
-                        Finding(
-                            "ledger's Redis",
-                            "error",
-                            f"{self._settings.ledger_url}: {error}",
-                            "start it, or give --ledger-url",
-                        )
-                    )
+                    said = f"{self._settings.ledger_url}: {error}"
+                    found.append(Finding("ledger's Redis", "error", said, "start it, or give --ledger-url"))
         return found
 
     def _server(self, area: str, server: redis.Redis, *, holds_ledger: bool) -> list[Finding]:
         info: Any = server.info()
-        wrong = [
-            Finding(area, "warning", what, do.strip())
-            for what, _, do in (problem.rpartition(";") for problem in wrong_settings(info))
-        ]
+        wrong = _warnings(area, wrong_settings(info))
         found = redis_findings(area, info, holds_ledger=holds_ledger, open_to_all=_open_to_all(server))
         return wrong + [one for one in found if not (wrong and one.level == "good")]
 
@@ -262,6 +249,12 @@ class Inspection:
     def _client(self) -> Client:
         settings = self._settings
         return Client(prefix=settings.prefix, timeout_s=settings.timeout, **settings.redis_arguments())
+
+
+def _warnings(area: str, problems: Iterable[str], otherwise: str = "") -> list[Finding]:
+    """Return the findings of problems whose last part, after a semicolon, says what to do."""
+    parts = (problem.rpartition(";") for problem in problems)
+    return [Finding(area, "warning", what, do.strip() or otherwise) for what, _, do in parts]
 
 
 def _open_to_all(server: redis.Redis) -> bool | None:

@@ -73,9 +73,8 @@ def redis_findings(
         if info.get(status, "ok") != "ok":
             found.append(Finding(area, "error", f"the {what} could not be written", "look at its disk and its log"))
     if int(info.get("evicted_keys", 0)):
-        found.append(
-            Finding(area, "warning", f"{info['evicted_keys']} keys were evicted", "set maxmemory-policy noeviction")
-        )
+        said = f"{info['evicted_keys']} keys were evicted"
+        found.append(Finding(area, "warning", said, "set maxmemory-policy noeviction"))
     if open_to_all:
         found.append(
             Finding(area, "warning", "every client may do everything: the default user has no password",
@@ -182,13 +181,11 @@ def version_findings(versions: Mapping[str, Sequence[str]]) -> list[Finding]:
     for kind, found in versions.items():
         counts = Counter(found)
         sides.append(f"{kind} " + ", ".join(f"{v} ({n})" if n > 1 else v for v, n in counts.most_common(SHOWN)))
-    differ = len({version for found in versions.values() for version in found}) > 1
     said = "; ".join(sides)
-    if differ:
-        return [
-            Finding("versions", "note", said, "mixed versions work during an upgrade: docs/upgrading.md has the order")
-        ]
-    return [Finding("versions", "good", said)]
+    if len({version for found in versions.values() for version in found}) == 1:
+        return [Finding("versions", "good", said)]
+    do = "mixed versions work during an upgrade: docs/upgrading.md has the order"
+    return [Finding("versions", "note", said, do)]
 
 
 def scorer_findings(health: HealthResult, scorers: int, waiting: int) -> list[Finding]:
@@ -197,21 +194,14 @@ def scorer_findings(health: HealthResult, scorers: int, waiting: int) -> list[Fi
     if not health.ready:
         found.append(Finding("scorer", "error", "it is not ready: it has not read windows and ledger", "read its log"))
     if health.degraded:
-        found.append(
-            Finding("scorer", "error", f"degraded: {health.degraded}", "look at broker, stream app and agents")
-        )
+        do = "look at broker, stream app and agents"
+        found.append(Finding("scorer", "error", f"degraded: {health.degraded}", do))
     for why in filter(None, (health.ledger_refusal, health.ledger_unaccepted)):
         found.append(Finding("ledger", "error", why, "docs/ledger.md says what to do"))
     differs = (health.ledger_check or {}).get("differences")
     if differs:
-        found.append(
-            Finding(
-                "ledger",
-                "warning",
-                f"{differs} sums or times differ from the instances",
-                "windward ledger check --repair",
-            )
-        )
+        said = f"{differs} sums or times differ from the instances"
+        found.append(Finding("ledger", "warning", said, "windward ledger check --repair"))
     if waiting > QUEUE_MAX:
         found.append(Finding("queue", "warning", f"{waiting} queries wait", "start another `windward scorer`"))
     profile = f"profile {health.profile} of {len(health.profiles)}"

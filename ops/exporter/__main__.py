@@ -42,7 +42,7 @@ def run(settings: ExporterSettings, profiles: Profiles) -> int:
     """Build the parts, serve until a signal, close everything."""
     refuse_modes(settings)
     reader = Reader(settings)
-    exporter = Exporter(reader, selection_of(settings), profiles, product_version())
+    exporter = Exporter(reader, _selection_of(settings), profiles, product_version())
     server = serve(exporter, settings)
     stop = threading.Event()
 
@@ -69,8 +69,7 @@ def run(settings: ExporterSettings, profiles: Profiles) -> int:
     return 0
 
 
-def selection_of(settings: ExporterSettings) -> Selection:
-    """Return the selection of the settings."""
+def _selection_of(settings: ExporterSettings) -> Selection:
     shard, shards = settings.shard_position
     return Selection(
         windows_s=settings.windows,

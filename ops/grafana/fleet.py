@@ -6,20 +6,7 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from ops.exporter.selection import unit_name
 from ops.grafana.page import LABEL, RESOURCE, WINDOW, page
-from ops.grafana.panels import (
-    AGE,
-    LOAD,
-    PLAIN,
-    SOME_IS_GOOD,
-    Bars,
-    Figures,
-    Heat,
-    Lines,
-    Panel,
-    Rows,
-    Steps,
-    each,
-)
+from ops.grafana.panels import AGE, LOAD, PLAIN, SOME_IS_GOOD, Bars, Figures, Heat, Lines, Panel, Rows, Steps, each
 from schemas.resources import ABOUT, RESOURCES, UNITS
 
 HERE = '{resource="$resource",window="$window"}'

@@ -111,10 +111,7 @@ class Gathering:
         return Figures(cells[0], (cells[1] + 1) * MINUTE_S, seconds, values)
 
     def _usage(self, samples: Sequence[Sample], pairs: Names, now_s: float) -> Figures:
-        rows: list[int] = []
-        until: list[float] = []
-        seconds: list[float] = []
-        values: list[tuple[float | None, ...]] = []
+        found: list[tuple[int, float, float, tuple[float | None, ...]]] = []
         for sample in samples:
             report = sample.instance_report
             if report is None or not self._is_near(report.at, now_s):
@@ -127,12 +124,10 @@ class Gathering:
                 if row is None:
                     self.refused["names"] += 1
                     continue
-                rows.append(row)
-                until.append(report.at)
-                seconds.append(report.interval_s)
-                values.append(each)
-        if not rows:
+                found.append((row, report.at, report.interval_s, each))
+        if not found:
             return none_of(len(RESOURCES))
+        rows, until, seconds, values = zip(*found, strict=True)
         return Figures(
             np.array(rows, np.int64), np.array(until), np.array(seconds), np.array(values, np.float32).T.copy()
         )

@@ -110,10 +110,7 @@ class KafkaSettings(CommonSettings):
 
     def kafka_python_arguments(self) -> dict[str, Any]:
         """Return the connection arguments of kafka-python's producer, consumer and admin."""
-        arguments: dict[str, Any] = {
-            "bootstrap_servers": self.kafka_brokers,
-            "security_protocol": self.kafka_security,
-        }
+        arguments: dict[str, Any] = {"bootstrap_servers": self.kafka_brokers, "security_protocol": self.kafka_security}
         if context := self.kafka_ssl_context():
             arguments["ssl_context"] = context
         if self.kafka_security.startswith("SASL"):
@@ -180,20 +177,15 @@ class RedisSettings(CommonSettings):
         ``url`` names another server that is reached in the same way.
         Raises SettingsError for files that hold no certificate or key.
         """
-        arguments: dict[str, Any] = {"url": url or self.redis_url}
-        if self.redis_username:
-            arguments["username"] = self.redis_username
-        if self.redis_password:
-            arguments["password"] = self.redis_password
-        if arguments["url"].startswith("rediss://"):
+        given = {"url": url or self.redis_url, "username": self.redis_username, "password": self.redis_password}
+        if (url or self.redis_url).startswith("rediss://"):
             _ssl_context("redis", self.redis_tls_ca_file, self.redis_tls_cert_file, self.redis_tls_key_file)
-            tls = {
+            given |= {
                 "ssl_ca_certs": self.redis_tls_ca_file,
                 "ssl_certfile": self.redis_tls_cert_file,
                 "ssl_keyfile": self.redis_tls_key_file,
             }
-            arguments |= {key: value for key, value in tls.items() if value}
-        return arguments
+        return {key: value for key, value in given.items() if value}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,8 +77,7 @@ def parser_of(cls: type, prog: str, description: str = "") -> Parser:
         group = parser.add_argument_group(title or getattr(cls, "TITLE", "settings"))
         own = [name for name in fields if titles[name] == title and not fields[name].metadata.get("secret")]
         for name in sorted(own, key=lambda name: not fields[name].metadata.get("positional")):
-            field = fields[name]
-            _add(group, name, field, hints[name])
+            _add(group, name, fields[name], hints[name])
     more = parser.add_argument_group("help")
     more.add_argument("--config", metavar="FILE", help="TOML file with settings")
     more.add_argument("-h", "--help", action="help", help="show this and exit")
@@ -91,11 +90,6 @@ def described(cls: type, description: str = "") -> str:
     text = "\n".join([*lines[:1], *(line.removeprefix("    ") for line in lines[1:])])
     examples = getattr(cls, "EXAMPLES", ())
     return "\n".join([text, "", "examples:", *(f"  {line}" for line in examples)]) if examples else text
-
-
-def known_words(parser: argparse.ArgumentParser) -> list[str]:
-    """Return every flag of a parser."""
-    return [word for action in parser._actions for word in action.option_strings]
 
 
 def _add(group: Any, name: str, field: dataclasses.Field[Any], hint: Any) -> None:
@@ -181,7 +175,7 @@ def refused(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
     flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
     if not flags:
         return f"arguments too many: {len(unknown)}; --help lists the settings"
-    hint = did_you_mean(flags[0], known_words(parser))
+    hint = did_you_mean(flags[0], [word for action in parser._actions for word in action.option_strings])
     return f"unrecognized arguments: {' '.join(flags)}{hint or '; --help lists the settings'}"
 
 

@@ -159,11 +159,10 @@ def class_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, float
 
 def stays(outcome: Outcome, first: int, last: int) -> Integers:
     """Return [K]: the minutes of this stretch in which each instance ran, what evictions ended too."""
-    found = np.where(outcome.placed >= 0, overlap(outcome.placed, outcome.fleet.end, first, last), 0)
+    found: Integers = np.where(outcome.placed >= 0, overlap(outcome.placed, outcome.fleet.end, first, last), 0)
     for one in outcome.evicted:
         found[one.instance] += overlap(one.first, one.last, first, last)
-    minutes: Integers = found
-    return minutes
+    return found
 
 
 def overlap(begin: Integers | int, end: Integers | int, first: int, last: int) -> Integers:

@@ -53,7 +53,7 @@ class KafkaServer(LocalProcess):
             f"kafka-{node}",
             ["/usr/bin/env", *self._java, "kafka.Kafka", str(settings)],
             log=log,
-            ready=lambda: answers_kafka(port) and node in registered_brokers(port),
+            ready=lambda: answers_kafka(port) and node in _registered_brokers(port),
             ready_deadline_s=90,
             stop_deadline_s=20,
         )
@@ -65,7 +65,7 @@ class KafkaServer(LocalProcess):
 
     def sees(self, nodes: set[int]) -> bool:
         """Return whether this broker has exactly these brokers registered."""
-        return registered_brokers(self.port) == nodes
+        return _registered_brokers(self.port) == nodes
 
     def format(self, cluster_id: str) -> None:
         """Prepare an empty data folder; does nothing to one that is prepared."""
@@ -113,7 +113,7 @@ class ApacheKafka(StartedByWith):
             folder = self.directory / f"kafka-{node}"
             folder.mkdir(parents=True, exist_ok=True)
             settings = folder / "server.properties"
-            text = server_properties(node, brokers, ports, voters, folder / "data")
+            text = _server_properties(node, brokers, ports, voters, folder / "data")
             if users:
                 text += users_properties(users, ports)
             settings.write_text(text)
@@ -209,8 +209,7 @@ def new_cluster_id() -> str:
             return cluster_id
 
 
-def registered_brokers(port: int) -> set[int]:
-    """Return the ids of the brokers registered at the one at ``port``; none when it does not answer."""
+def _registered_brokers(port: int) -> set[int]:
     try:
         admin = KafkaAdminClient(
             bootstrap_servers=f"{LOOPBACK}:{port}", bootstrap_timeout_ms=2000, request_timeout_ms=2000
@@ -234,8 +233,7 @@ def replicas_in_sync(brokers: int) -> int:
     return max(1, brokers - 1)
 
 
-def server_properties(node: int, brokers: int, ports: Ports, voters: str, data: Path) -> str:
-    """Return the settings of one process."""
+def _server_properties(node: int, brokers: int, ports: Ports, voters: str, data: Path) -> str:
     replicas, in_sync = brokers, replicas_in_sync(brokers)
     settings = {
         "process.roles": "broker,controller",

@@ -80,8 +80,10 @@ class Nic:
         """Return the counters of ``/proc/net/dev`` for the interfaces that count."""
         now_s = time.monotonic()
         if now_s >= self._links_until_s:
-            chosen = choose(read_links(self.sysfs), self.include, self.exclude)
-            self._links = [with_speed(link, self.speeds) for link in chosen]
+            links = [read_link(path) for path in sorted(self.sysfs.iterdir()) if path.is_dir()]
+            chosen = choose(links, self.include, self.exclude)
+            speeds = self.speeds
+            self._links = [one._replace(speed=speeds.get(one.name) or one.speed or speeds.get("*")) for one in chosen]
             self._links_until_s = now_s + LINKS_TTL_S
         counters = psutil.net_io_counters(pernic=True, nowrap=False)
         counted = [
@@ -122,18 +124,8 @@ def choose(links: Iterable[Link], include: re.Pattern[str] | None, exclude: re.P
     return [link for link in wanted.values() if link.up and link.master not in bonds]
 
 
-def with_speed(link: Link, speeds: Mapping[str, float]) -> Link:
-    """Return the link with the speed that holds: its configured one, the kernel's, the configured one for all."""
-    return link._replace(speed=speeds.get(link.name) or link.speed or speeds.get("*"))
-
-
-def read_links(sysfs: Path) -> list[Link]:
-    """Return all interfaces under ``/sys/class/net``."""
-    return [read_link(path) for path in sorted(sysfs.iterdir()) if path.is_dir()]
-
-
 def read_link(path: Path) -> Link:
-    """Return one interface."""
+    """Return one interface, from its folder under ``/sys/class/net``."""
     device = path / "device"
     return Link(
         name=path.name,
