@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,24 +30,24 @@ NAMES_ALONE = "kubernetes"
 """A profile that compares requests alone, by which a deployer overloads a machine that is busy already."""
 
 
-class HotMachine:
+class HotMachine(NamedTuple):
     """Overloads one machine, makes a plan of moves, carries it out."""
 
-    def __init__(self, client: Client, redis_url: str, prefix: str, environ: Mapping[str, str]) -> None:
-        self._client = client
-        self._asking = ["--redis-url", redis_url, "--prefix", prefix]
-        self._environ = dict(environ)
+    client: Client
+    redis_url: str
+    prefix: str
+    environ: Mapping[str, str]
 
     def run(self, view: FleetView, screen: Screen, say: Callable[[str], None]) -> None:
         """Show it; raises LocalError when the plan does not reduce the load."""
         machine, cores = hottest_to_be(view)
         for number in range(HEAVY):
-            placed = self._client.place(
+            placed = self.client.place(
                 id=f"heavy-{number}", machine=machine, cpu=cores, memory="1G", profile=NAMES_ALONE
             )
             if not placed.machine:
                 raise LocalError(f"{machine} takes no instance: {placed.summary}")
-            self._client.confirm(f"heavy-{number}")
+            self.client.confirm(f"heavy-{number}")
         say(f"{HEAVY} instances of {cores:g} cores were sent to {machine}, which was busy already.")
         plan = self._plan()
         say(show(plan, screen))
@@ -56,7 +56,7 @@ class HotMachine:
         names = sorted({machine} | {one["target"] for one in plan["moves"]}, key=lambda name: name != machine)
         before = self._loads(names)
         for one in plan["moves"]:
-            self._client.update(one["id"], machine=one["target"])
+            self.client.update(one["id"], machine=one["target"])
         after = self._loads(names)
         rows = [
             [name, ratio(before[name][0]), ratio(after[name][0]), str(before[name][1]), str(after[name][1])]
@@ -70,10 +70,11 @@ class HotMachine:
 
     def _plan(self) -> dict[str, Any]:
         """Return the plan of ``windward rebalance --json``; without a rest time, since the instances are new."""
-        command = [sys.executable, "-P", "-m", "ops.cli.main", "rebalance", "--json", "--rest-s", "0", *self._asking]
+        asking = ["--redis-url", self.redis_url, "--prefix", self.prefix]
+        command = [sys.executable, "-P", "-m", "ops.cli.main", "rebalance", "--json", "--rest-s", "0", *asking]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=PLAN_DEADLINE_S, check=False,
-            env=dict(os.environ) | self._environ,
+            env={**os.environ, **self.environ},
         )  # fmt: skip
         if done.returncode:
             raise LocalError(f"windward rebalance: {done.stderr.strip()}")
@@ -82,7 +83,7 @@ class HotMachine:
 
     def _loads(self, names: list[str]) -> dict[str, tuple[float, int]]:
         """Return the CPU load of machines as a decision sees it, as a share, and how many instances they have."""
-        rows = self._client.machines(names=names).machines
+        rows = self.client.machines(names=names).machines
         return {row.machine: (row.resources["cpu"]["utilization"] or 0.0, row.instances) for row in rows}
 
 

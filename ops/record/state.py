@@ -98,11 +98,6 @@ def _decision(stamp: str, fields: dict[bytes, bytes]) -> Decision:
         answer = shortened(answer, ANSWER_BYTES_MAX)
     except ValueError:  # no JSON: another program wrote it
         answer = b""
-    return Decision(
-        stamp=stamp,
-        method=fields.get(b"method", b"").decode(errors="replace"),
-        ids=fields.get(b"ids", b"").decode(errors="replace").split("\n"),
-        query=fields.get(b"query", b"").decode(errors="replace"),
-        scorer=fields.get(b"scorer", b"").decode(errors="replace"),
-        answer=answer,
-    )
+    names = (b"method", b"ids", b"query", b"scorer")
+    method, ids, query, scorer = (fields.get(name, b"").decode(errors="replace") for name in names)
+    return Decision(stamp, method, ids.split("\n"), query, scorer, answer)

@@ -55,7 +55,7 @@ class InstanceSettings:
     def found(self) -> Found:
         """How instances are found; raises ValueError naming the setting that cannot be used."""
         others: list[Command | Environment | Port] = [
-            Command(_expression("instance_command", text, grouped=True)) for text in self.instance_command
+            Command(expression("instance_command", text, grouped=True)) for text in self.instance_command
         ]
         if self.instance_environ is not None:
             if not re.fullmatch(r"\w+", self.instance_environ):
@@ -67,20 +67,21 @@ class InstanceSettings:
             others.append(Port(self.instance_port))
         return Found(
             cgroup_root=None if self.cgroup_root is None else Path(self.cgroup_root),
-            patterns=tuple(_expression("instance_cgroup", text) for text in self.instance_cgroup),
+            patterns=tuple(expression("instance_cgroup", text) for text in self.instance_cgroup),
             pid_files=tuple(map(_pid_file, self.instance_pid_file)),
             others=tuple(others),
         )
 
 
-def _expression(name: str, text: str, *, grouped: bool = False) -> re.Pattern[str]:
+def expression(name: str, text: str, *, grouped: bool = False) -> re.Pattern[str]:
+    """Return a regular expression; ``grouped``: its group 1 is an id. Raises ValueError naming the setting."""
     try:
-        expression = re.compile(text)
+        found = re.compile(text)
     except re.error as error:
         raise ValueError(f"{name}: not a regular expression: {error}") from None
-    if grouped and not expression.groups:
+    if grouped and not found.groups:
         raise ValueError(f"{name}: no group for the id in {text!r}, such as redis-server .*:([0-9]+)")
-    return expression
+    return found
 
 
 def _pid_file(text: str) -> PidFile:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -16,7 +15,7 @@ from schemas.process.connections import KafkaSettings
 from schemas.process.settings import setting
 from schemas.resources import RESOURCES, UNITS
 from schemas.values.quantity import parse_amount
-from streams.agent.instance_settings import InstanceSettings
+from streams.agent.instance_settings import InstanceSettings, expression
 
 INTERVAL_S_MAX = 3600
 LABELS_BYTES_MAX = 8_192
@@ -89,10 +88,7 @@ class AgentSettings(PublishSettings, InstanceSettings):
         if self.machine is not None:
             check_machine(self.machine)
         for name in ("nic_include", "nic_exclude"):
-            try:
-                re.compile(getattr(self, name) or "")
-            except re.error as error:
-                raise ValueError(f"{name}: not a regular expression: {error}") from None
+            expression(name, getattr(self, name) or "")
         _ = self.capacities, self.nic_speeds
 
     @property
@@ -102,14 +98,14 @@ class AgentSettings(PublishSettings, InstanceSettings):
         for resource, amount in self.capacity.items():
             if resource not in RESOURCES:
                 raise ValueError(f"capacity: no resource {resource!r}; there are {', '.join(RESOURCES)}")
-            found[resource] = _amount("capacity", amount, resource)
+            found[resource] = amount_of("capacity", amount, resource)
         return found
 
     @property
     def nic_speeds(self) -> Mapping[str, float]:
         """Link speed in bytes/s by interface; ``*`` is the one for interfaces the kernel does not know."""
         pairs = (part.rpartition("=") for part in self.nic_speed)
-        return {interface or "*": _amount("nic_speed", speed) / 8 for interface, _, speed in pairs}
+        return {interface or "*": amount_of("nic_speed", speed) / 8 for interface, _, speed in pairs}
 
 
 def check_machine(machine: str) -> None:
@@ -122,7 +118,8 @@ def check_machine(machine: str) -> None:
         raise ValueError(f"machine: longer than {MACHINE_ID_BYTES_MAX} bytes")
 
 
-def _amount(name: str, text: str, resource: str = "") -> float:
+def amount_of(name: str, text: str, resource: str = "") -> float:
+    """Return an amount above 0 in base units; raises ValueError naming the setting."""
     try:
         amount = parse_amount(resource, text)
     except ValueError as error:

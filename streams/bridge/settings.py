@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
 from schemas.process.settings import setting
-from schemas.values.quantity import parse_quantity
-from streams.agent.settings import PublishSettings
+from streams.agent.instance_settings import expression
+from streams.agent.settings import PublishSettings, amount_of
 from streams.bridge.formats.assembler import NOT_PHYSICAL
 
 AGENTS = ("telegraf", "otel")
@@ -38,24 +37,13 @@ class BridgeSettings(PublishSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        try:
-            re.compile(self.excluded)
-        except re.error as error:
-            raise ValueError(f"excluded: not a regular expression: {error}") from None
+        expression("excluded", self.excluded)
         _ = self.nic_bytes_s
 
     @property
     def nic_bytes_s(self) -> float | None:
         """The link speed in bytes/s."""
-        if self.nic_speed is None:
-            return None
-        try:
-            speed = parse_quantity(self.nic_speed)
-        except ValueError as error:
-            raise ValueError(f"nic_speed: {error}") from None
-        if speed <= 0:
-            raise ValueError(f"nic_speed: expected more than 0, got {self.nic_speed!r}")
-        return speed / 8
+        return None if self.nic_speed is None else amount_of("nic_speed", self.nic_speed) / 8
 
     def source(self, agent: Literal["telegraf", "otel"]) -> str:
         """The topic to read."""

@@ -10,8 +10,7 @@ from msgspec import Meta
 from schemas.names import SLOT_S
 from schemas.process.connections import RedisSettings
 from schemas.process.settings import setting
-from schemas.values.quantity import parse_quantity
-from streams.agent.settings import PublishSettings, check_machine
+from streams.agent.settings import PublishSettings, amount_of, check_machine
 from streams.load_generator.source.recording_file import Defaults
 
 MACHINES = 200
@@ -74,12 +73,5 @@ class FleetSettings(PublishSettings, RedisSettings):
     @property
     def recorded_defaults(self) -> Defaults:
         """Capacities where the recording gives none."""
-        amounts = {}
-        for name in ("memory", "nic_speed"):
-            try:
-                amounts[name] = parse_quantity(getattr(self, name))
-            except ValueError as error:
-                raise ValueError(f"{name}: {error}") from None
-            if amounts[name] <= 0:
-                raise ValueError(f"{name}: expected more than 0, got {getattr(self, name)!r}")
-        return Defaults(cores=self.cores, memory=amounts["memory"], nic=amounts["nic_speed"] / 8)
+        memory, nic_bits = amount_of("memory", self.memory), amount_of("nic_speed", self.nic_speed)
+        return Defaults(cores=self.cores, memory=memory, nic=nic_bits / 8)

@@ -11,6 +11,7 @@ from ops.replay.traces.tables import read_table
 from ops.replay.traces.trace import Trace, checked
 from ops.replay.workload import WorkloadError
 from schemas.values.errors import shortened
+from streams.load_generator.source.recording_file import read_npz
 
 
 def read_trace(path: Path) -> Trace:
@@ -43,15 +44,11 @@ def read_lives(path: Path | None) -> openb.Lives:
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Return the arrays of an ``.npz``; raises WorkloadError."""
     try:
-        with path.open("rb") as file:
-            found = np.load(file, allow_pickle=False)
-            if hasattr(found, "files"):
-                return {name: found[name] for name in found.files}
+        return read_npz(path)
     except OSError as error:
         raise WorkloadError(f"{path} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # zipfile, zlib and numpy do not document what they raise for a damaged archive
         raise WorkloadError(shortened(f"{path.name}: is no .npz of numpy: {error or type(error).__name__}")) from None
-    raise WorkloadError(f"{path.name}: holds one array without a name")
 
 
 def array_names(path: Path) -> list[str]:

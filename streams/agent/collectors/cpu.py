@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import psutil
 
-from streams.agent.collectors.base import CollectorSettings, Reading
+from streams.agent.collectors.base import Collector, Reading
 
 
 class CpuTimes(NamedTuple):
@@ -19,7 +19,7 @@ class CpuTimes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cpu:
+class Cpu(Collector):
     """Busy share of the time counted, times the logical cores.
 
         usage = cores · Δbusy / (Δbusy + Δidle)
@@ -31,11 +31,6 @@ class Cpu:
     """
 
     resource: ClassVar[str] = "cpu"
-
-    @classmethod
-    def configured(cls, settings: CollectorSettings) -> Self:
-        """Build it; it has no settings."""
-        return cls()
 
     def read(self) -> CpuTimes:
         """Return the counters of ``/proc/stat``."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import psutil
 
-from streams.agent.collectors.base import CollectorSettings, Reading
+from streams.agent.collectors.base import Collector, Reading
 
 SYSFS = Path("/sys/block")
 _REMOVABLE = ("sr", "fd")
@@ -20,7 +20,7 @@ BusyTimes = Mapping[str, int]
 
 
 @dataclass
-class Disk:
+class Disk(Collector):
     """The largest share of time that any physical disk was busy.
 
         usage = max over disks of Δbusy / elapsed, at most 1,   capacity = 1
@@ -38,11 +38,6 @@ class Disk:
     sysfs: Path = SYSFS
     _names: frozenset[str] = field(default=frozenset(), repr=False)
     _physical: frozenset[str] = field(default=frozenset(), repr=False)
-
-    @classmethod
-    def configured(cls, settings: CollectorSettings) -> Self:
-        """Build it; it has no settings."""
-        return cls()
 
     def read(self) -> BusyTimes:
         """Return the counters of ``/proc/diskstats`` for the physical disks; `sysfs` is read when a name is new."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import psutil
 
-from streams.agent.collectors.base import CollectorSettings, Reading
+from streams.agent.collectors.base import Collector, Reading
 
 
 class MemoryBytes(NamedTuple):
@@ -18,15 +18,10 @@ class MemoryBytes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Memory:
+class Memory(Collector):
     """Total less available: page cache that the kernel can free counts as available."""
 
     resource: ClassVar[str] = "memory"
-
-    @classmethod
-    def configured(cls, settings: CollectorSettings) -> Self:
-        """Build it; it has no settings."""
-        return cls()
 
     def read(self) -> MemoryBytes:
         """Return the kernel's own estimate."""

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import psutil
 
-from streams.agent.collectors.base import CollectorSettings, Reading
+from streams.agent.collectors.base import Collector, CollectorSettings, Reading
 
 SYSFS = Path("/sys/class/net")
 LINKS_TTL_S = 60.0
@@ -42,7 +42,7 @@ class Traffic(NamedTuple):
 
 
 @dataclass
-class Nic:
+class Nic(Collector):
     """The busier of received and sent, summed over the interfaces that count.
 
         usage = max(Σ Δreceived, Σ Δsent) / elapsed,   capacity = Σ speed

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -168,31 +169,23 @@ def _memory(machine: str, points: list[DataPoint]) -> Iterator[Point]:
         yield Point(machine, at, "memory_total", "", value)
 
 
-def _each(quantity: Quantity, points: list[DataPoint], machine: str, part: str = "") -> Iterator[Point]:
+def _each(quantity: Quantity, part: str, machine: str, points: list[DataPoint]) -> Iterator[Point]:
     for one in points:
         at, started = _times(one)
         yield Point(machine, at, quantity, _text(one.attributes, part) if part else "", _value(one), started)
 
 
-def _limit(machine: str, points: list[DataPoint]) -> Iterator[Point]:
-    yield from _each("memory_total", points, machine)
-
-
 def _network(machine: str, points: list[DataPoint]) -> Iterator[Point]:
     for direction, quantity in _DIRECTIONS.items():
         chosen = [one for one in points if _text(one.attributes, "direction") == direction]
-        yield from _each(quantity, chosen, machine, "device")
-
-
-def _disk(machine: str, points: list[DataPoint]) -> Iterator[Point]:
-    yield from _each("disk_busy_s", points, machine, "device")
+        yield from _each(quantity, "device", machine, chosen)
 
 
 _DIRECTIONS: dict[str, Quantity] = {"receive": "received", "transmit": "sent"}
 _READERS: dict[str, Any] = {
     "system.cpu.time": _cpu,
     "system.memory.usage": _memory,
-    "system.memory.limit": _limit,
+    "system.memory.limit": partial(_each, "memory_total", ""),
     "system.network.io": _network,
-    "system.disk.io_time": _disk,
+    "system.disk.io_time": partial(_each, "disk_busy_s", "device"),
 }

@@ -76,7 +76,7 @@ class Trace:
 
 def load_trace(path: Path, defaults: Defaults) -> Trace:
     """Return the trace in a file; raises RecordingError for one that is missing, foreign or damaged."""
-    readers = {".npz": _read_npz, ".csv": _read_csv, ".csv.gz": _read_csv}
+    readers = {".npz": read_npz, ".csv": _read_csv, ".csv.gz": _read_csv}
     kind = next((suffix for suffix in readers if path.name.endswith(suffix)), None)
     if kind is None:
         raise RecordingError(f"recording: {path.name} is neither .npz, .csv nor .csv.gz")
@@ -91,7 +91,8 @@ def load_trace(path: Path, defaults: Defaults) -> Trace:
         raise RecordingError(shortened(f"recording: {path.name}: {error or type(error).__name__}")) from None
 
 
-def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
+def read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a file of numpy; raises whatever zipfile, zlib and numpy do for a damaged one."""
     with path.open("rb") as file:
         arrays = np.load(file, allow_pickle=False)
         if not hasattr(arrays, "files"):
@@ -154,7 +155,9 @@ def _build(arrays: Mapping[str, NDArray[Any]], defaults: Defaults) -> Trace:
         raise ValueError(f"has times that cannot be replayed: steps of {cell_s:g} s, at most {CELL_S_MAX:g} s")
     capacity = np.full((len(RESOURCES), len(names)), np.nan)
     capacity[CPU] = np.asarray(arrays.get("cores", defaults.cores), np.float64)
-    capacity[MEMORY] = _memory_bytes(arrays, defaults)
+    capacity[MEMORY] = defaults.memory
+    if "mem_capacity_mib" in arrays:
+        capacity[MEMORY] = np.asarray(arrays["mem_capacity_mib"], np.float64) * 2**20
     utilization = np.full((len(RESOURCES), *shape), np.nan, np.float32)
     utilization[CPU] = cpu / 100
     utilization[MEMORY] = np.asarray(arrays["mem_pct"], np.float32) / 100
@@ -196,9 +199,3 @@ def _cell_s(starts_s: Float) -> float:
     if steps_s.min() <= 0 or not np.allclose(steps_s, steps_s[0]):
         raise ValueError("has times that are not evenly spaced")
     return float(steps_s[0])
-
-
-def _memory_bytes(arrays: Mapping[str, NDArray[Any]], defaults: Defaults) -> Any:
-    if "mem_capacity_mib" in arrays:
-        return np.asarray(arrays["mem_capacity_mib"], np.float64) * 2**20
-    return defaults.memory
