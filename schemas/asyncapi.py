@@ -20,7 +20,6 @@ from schemas.json_schema import TYPES, schema_file
 from schemas.names import Names
 from schemas.rpc.envelope import DEADLINE_MAX_S, REPLY_TTL_S, VERSION, Code
 from schemas.rpc.parameters import RPC
-from schemas.rpc.request import Request
 
 FILE = "asyncapi.v1.json"
 CODES = {
@@ -35,6 +34,14 @@ CODES = {
     "UNIMPLEMENTED": "this scorer has no such method",
     "INTERNAL": "a fault of the scorer; its log has more",
 }
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "place": {"id": "db-1", "cpu": 2, "memory": "10G"},
+    "rank": {"cpu": 2, "memory": "10G"},
+    "update": {"id": "db-1", "memory": "12G"},
+    "confirm": {"id": "db-1"},
+    "release": {"id": "db-1"},
+}
+"""Params that a method takes; none for the others."""
 Schema = dict[str, Any]
 
 
@@ -128,7 +135,7 @@ def _query(method: str) -> Schema:
     kind = RPC[method].parameters
     params = {"$ref": f"#/components/schemas/{kind.__name__}"}
     narrowed = {"properties": {"method": {"const": method}, "params": params}}
-    example = {"v": VERSION, "id": "q1", "method": method, "deadline": 1790000000, "params": _params(method)}
+    example = {"v": VERSION, "id": "q1", "method": method, "deadline": 1790000000, "params": EXAMPLES.get(method, {})}
     return {
         "name": f"{method}.query",
         "title": f"{method}: the query",
@@ -136,15 +143,6 @@ def _query(method: str) -> Schema:
         "payload": {"allOf": [{"$ref": "#/components/schemas/Query"}, narrowed]},
         "examples": [{"name": method, "payload": example}],
     }
-
-
-def _params(method: str) -> Schema:
-    """Return params that the method takes."""
-    if RPC[method].parameters is Request:
-        return {"id": "db-1", "cpu": 2, "memory": "10G"} if method == "place" else {"cpu": 2, "memory": "10G"}
-    return {"update": {"id": "db-1", "memory": "12G"}, "confirm": {"id": "db-1"}, "release": {"id": "db-1"}}.get(
-        method, {}
-    )
 
 
 def _reply(method: str) -> Schema:

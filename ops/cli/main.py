@@ -82,7 +82,8 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to en
     from schemas.process.settings import SettingsError
 
     try:
-        if os.environ.get("WINDWARD_CONFIG") or any(_may_be_unknown(rest)):
+        flags = [word.partition("=")[0] for word in rest]
+        if "--config" in flags or any(name.startswith("WINDWARD_") for name in os.environ):
             from ops.cli.known import refuse_unknown
 
             refuse_unknown(rest, os.environ)
@@ -125,12 +126,6 @@ def _imported(name: str) -> ModuleType:
         return import_module(name)
     finally:
         gc.enable()
-
-
-def _may_be_unknown(arguments: list[str]) -> list[bool]:
-    """Return True for each place where an unknown name may be: a settings file, a variable."""
-    given = [word.partition("=")[0] == "--config" for word in arguments]
-    return [*given, *(name.startswith("WINDWARD_") for name in os.environ)]
 
 
 def _wants_json(arguments: list[str]) -> bool:

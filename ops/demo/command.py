@@ -154,10 +154,11 @@ class Demo:
         else:
             view = self._watch(PLAIN_LOOK_S, lambda view: self._console.print(self._line(view)))
             self._print(machines_table(view, self._screen))
-        wait_until(self._scorer_sees_the_present, SCORER_DEADLINE_S, "the scorer sees fresh data of every machine")
-
-    def _scorer_sees_the_present(self) -> bool:
-        return not [one for one in self._client.rank(top=1).refusals if one.filter == "fresh"]
+        wait_until(
+            lambda: all(one.filter != "fresh" for one in self._client.rank(top=1).refusals),
+            SCORER_DEADLINE_S,
+            "the scorer sees fresh data of every machine",
+        )
 
     def _watch(self, look_s: float, show: Callable[[FleetView], None]) -> FleetView:
         """Show the fleet every ``look_s`` until every window is filled and this machine has reported."""

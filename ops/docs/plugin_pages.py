@@ -50,13 +50,10 @@ def _caption(drawn: Drawn) -> str:
 
 def _settings(plugin: type[Any]) -> str:
     rows = [
-        [f"`{each.name}`", f"`{_type_name(each.type)}`", f"`{_default(each)}`"] for each in dataclasses.fields(plugin)
+        [f"`{each.name}`", f"`{getattr(each.type, '__name__', each.type)}`", f"`{_default(each)}`"]
+        for each in dataclasses.fields(plugin)
     ]
     return table(["setting", "type", "default"], rows) if rows else "None."
-
-
-def _type_name(annotation: Any) -> str:
-    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
 
 
 def _default(one: dataclasses.Field[Any]) -> str:

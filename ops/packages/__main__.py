@@ -14,8 +14,7 @@ from pathlib import Path
 
 from ops.manual.__main__ import files as manual_files
 from ops.packages.deb import build_deb, check_deb
-from ops.packages.environment import Environment, PackageError, run
-from ops.packages.interpreters import OLDEST, extremes, present
+from ops.packages.environment import OLDEST, Environment, PackageError, extremes, present, run
 from ops.packages.wheels import add_manual, check_manual, held_twice, read_modules
 from ops.stack.servers.process import LOOPBACK, free_port
 from ops.stack.servers.valkey import LocalValkey
@@ -168,7 +167,8 @@ def expect(words: str, printed: str) -> None:
 
 def report(distribution: str, empty: Environment, python: str) -> None:
     """Print the size of an installed distribution; refuse one above its limit."""
-    size_mb = empty.installed_bytes() / 1e6
+    installed = empty.folder.glob("lib/python3*/site-packages/**/*")
+    size_mb = sum(path.stat().st_size for path in installed if path.is_file()) / 1e6
     _say(f"{distribution}: {size_mb:.1f} MB installed, does its job on {python}")
     if size_mb > LARGEST_MB.get(distribution, float("inf")):
         raise PackageError(f"{distribution}: {size_mb:.1f} MB, at most {LARGEST_MB[distribution]} MB")

@@ -1,12 +1,17 @@
-"""An empty environment: a Python without any package, in which an installed wheel is tested."""
+"""The supported Pythons on this machine, and empty environments of them, in which an installed wheel is tested."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+OLDEST = (3, 11)
+MINORS = range(OLDEST[1], 31)
 
 
 class PackageError(RuntimeError):
@@ -24,11 +29,6 @@ class Environment:
         """Install a distribution; those of this repository come from ``wheels``."""
         pip = [sys.executable, "-m", "pip", "--python", str(self.folder / "bin/python"), "--quiet"]
         run([*pip, "--disable-pip-version-check", "install", "--find-links", str(wheels), requirement])
-
-    def installed_bytes(self) -> int:
-        """Return the size of the installed packages, with their compiled modules, bytes."""
-        (packages,) = self.folder.glob("lib/python3*/site-packages")
-        return sum(path.stat().st_size for path in packages.rglob("*") if path.is_file())
 
     def run(self, program: str, *arguments: str, code: int = 0) -> str:
         """Run a program of the environment away from any checkout; return what it printed.
@@ -48,3 +48,34 @@ def run(command: list[str], *, code: int = 0, cwd: Path | None = None, environ: 
     if done.returncode != code:
         raise PackageError(f"{' '.join(command)}: exit code {done.returncode}, not {code}\n{printed}")
     return printed
+
+
+def extremes(names: Iterable[str]) -> list[str]:
+    """Return the oldest and the newest of some interpreters, by the version in their names; one if they are equal.
+
+    >>> extremes(["/a/python3.9", "python3.14", "python3.12"])
+    ['/a/python3.9', 'python3.14']
+    >>> extremes(["python3.11"])
+    ['python3.11']
+    """
+    ordered = sorted(names, key=lambda name: [int(part) for part in re.findall(r"\d+", Path(name).name)])
+    return list(dict.fromkeys(ordered[:1] + ordered[-1:]))
+
+
+def present() -> list[str]:
+    """Return the supported interpreters on PATH that run; of pyenv also those that are not active."""
+    names = [f"python{OLDEST[0]}.{minor}" for minor in MINORS]
+    return [found for name in names for found in [next(filter(runs, candidates(name)), "")] if found]
+
+
+def candidates(name: str) -> list[str]:
+    """Return an interpreter's possible paths: on PATH, then under pyenv's folder when the one on PATH is its shim."""
+    found = shutil.which(name)
+    if found is None:
+        return []
+    return [found, *map(str, Path(found).parents[1].glob(f"versions/*/bin/{name}"))]
+
+
+def runs(path: str) -> bool:
+    """Return whether an interpreter starts and can make an environment."""
+    return subprocess.run([path, "-c", "import venv"], capture_output=True, check=False).returncode == 0

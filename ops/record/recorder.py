@@ -141,7 +141,8 @@ class Recorder:
         load, usage = self._gathering.figures(self._hosts, self._pairs, now_s)
         if self._samples is not None:
             gaps += self._samples.take_gaps(now_s)
-        facts = self._facts_now()
+        labels, capacity = self._state.labels, self._gathering.capacity
+        facts = {name: Facts(capacity.get(name, {}), labels.get(name, {})) for name in sorted({*labels, *capacity})}
         operator = self._state.operator
         entry = Entry(
             at=now_s,
@@ -166,10 +167,6 @@ class Recorder:
         self._metrics.figures.labels("load").inc(len(load))
         self._metrics.changes.inc(len(news.records))
         return entry
-
-    def _facts_now(self) -> dict[str, Facts]:
-        labels, capacity = self._state.labels, self._gathering.capacity
-        return {name: Facts(capacity.get(name, {}), labels.get(name, {})) for name in sorted({*labels, *capacity})}
 
     def _remember(self, samples: Samples) -> None:
         offsets = {str(number): offset for number, offset in samples.offsets.items()}

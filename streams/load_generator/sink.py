@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol
 
 from streams.agent.producer import connect
 from streams.agent.publisher import Publisher
@@ -15,24 +14,6 @@ from streams.load_generator.settings import FleetSettings
 
 IN_FLIGHT_MOST = 20_000
 BATCH_BYTES = 262_144
-
-
-class Sink(Protocol):
-    """Takes the records."""
-
-    counts: Counts
-
-    def publish(self, records: Sequence[Record]) -> None:
-        """Add records to the backlog."""
-
-    def wait_for_room(self, records: int, timeout_s: float) -> bool:
-        """Wait until so many records fit."""
-
-    def wait_until_empty(self, timeout_s: float) -> bool:
-        """Wait until everything is delivered."""
-
-    def close(self, deadline_s: float) -> int:
-        """Stop; return how many records were given up."""
 
 
 class Printer:
@@ -58,6 +39,9 @@ class Printer:
     def close(self, deadline_s: float) -> int:
         """Nothing is left."""
         return 0
+
+
+Sink = Publisher | Printer
 
 
 def build_sink(settings: FleetSettings) -> Sink:

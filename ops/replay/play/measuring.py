@@ -16,7 +16,6 @@ from schemas.names import WINDOWS_S
 from schemas.resources import RESOURCES
 from schemas.tables.learned import Learned
 from schemas.tables.window_table import decode_table
-from scorer.snapshot.arrays import Floats
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
 from streams.fold.batch import Batch
@@ -84,7 +83,7 @@ class Measuring:
         held = max(first, 0)
         if last > held:  # before the origin the fleet is empty
             readings[self._fleet.measured, held - first :] = np.moveaxis(self._fleet.readings(held, last), 1, 2)
-        mean = _by_sample(readings)
+        mean = np.ascontiguousarray(readings.reshape(resources, -1).T)
         known = np.zeros(resources)
         known[self._fleet.measured] = 1
         count = len(mean)
@@ -108,8 +107,3 @@ class Measuring:
         )
         done = fold(self._ring, batch, self._zone.shift_minutes(float(at[-1])))
         self._table.update(self._ring, done.rows, last + LEAD_MINUTES)
-
-
-def _by_sample(readings: Floats) -> Floats:
-    """Return [minutes * M, R] of [R, minutes, M]."""
-    return np.ascontiguousarray(readings.reshape(len(readings), -1).T)

@@ -69,12 +69,7 @@ def upheld(allowed: Sequence[Limit], record: Instance, held: Sequence[Instance])
         added = adds(record, limit.measure)
         if added:
             taken = added + sum(adds(each, limit.measure) for each in held)
-            if taken > most_in_units(limit):
+            (most,) = mosts_in_script([limit], scales_in_script([(1, *limit.measure)]))
+            if 0 <= most < taken:
                 return False
     return True
-
-
-def most_in_units(limit: Limit) -> float:
-    """Return the most of a limit as the ledger counts it."""
-    most = mosts_in_script([limit], scales_in_script([(1, *limit.measure)]))[0]
-    return float("inf") if most < 0 else float(most)

@@ -199,7 +199,8 @@ def _read(span: _Span) -> tuple[Workload, Missing]:
     asked = np.array([[amount or 0.0 for amount in _amounts(life)] for life in ran]).T
     if not (np.isfinite(asked) & (asked >= 0)).all():
         raise span.error("an instance asks for an amount that is none")
-    measured = np.isfinite(fleet.capacity).all(axis=1) & _any(used.usage, used.load)
+    reported = [bool(np.isfinite(u).any() or np.isfinite(m).any()) for u, m in zip(used.usage, used.load, strict=True)]
+    measured: Bools = np.isfinite(fleet.capacity).all(axis=1) & np.array(reported)
     measured[CPU] = True
     filled = fill(used.usage[measured], used.load[measured], asked[measured], stretch)
     names = named(ran)
@@ -289,11 +290,6 @@ def _used(ran: list[Life], stretch: Stretch, fleet: RecordedFleet, span: _Span) 
 
 def _amounts(life: Life) -> tuple[float | None, ...]:
     return (*life.record.amounts, *[None] * (len(RESOURCES) - len(life.record.amounts)))
-
-
-def _any(usage: Floats, load: Floats) -> Bools:
-    """Return [R]: whether any instance or machine reported the resource."""
-    return np.array([bool(np.isfinite(u).any() or np.isfinite(m).any()) for u, m in zip(usage, load, strict=True)])
 
 
 def _as_usage(usage: Floats, measured: Bools, stretch: Stretch) -> Usage:

@@ -102,12 +102,11 @@ def print_report(results: Sequence[Result], baseline: str, screen: Screen) -> No
 
 def markdown(results: Sequence[Result], baseline: str) -> str:
     """Return the tables as a page has them."""
-    return "\n".join(f"**{one.title}**\n\n{_markdown(one)}" for one in tables(results, baseline))
-
-
-def _markdown(one: Table) -> str:
-    lines = [[column.title for column in one.columns], ["---"] * len(one.columns), *one.lines]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    found = []
+    for one in tables(results, baseline):
+        lines = [[column.title for column in one.columns], ["---"] * len(one.columns), *one.lines]
+        found.append(f"**{one.title}**\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines))
+    return "\n".join(found)
 
 
 def ratios(rows: Sequence[Row], baseline: str, title: str, shown: Shown) -> Table:

@@ -35,6 +35,7 @@ EPOCH_MAX_S = 1e11
 
 VERSION = 1
 
+OF_CORES = ("cpu_busy_s", "cpu_total_s", "cores")
 NOT_PHYSICAL = (
     r"lo|all|(veth|docker|br-|virbr|cali|cni|flannel|tun|tap|dummy|ifb|wg|vnet|loop|ram|zram|dm-|md|sr|fd).*|.*\.\d+"
 )
@@ -77,7 +78,7 @@ class Assembler:
             machine = self._machine(point.machine)
             if machine is None or not 0 <= point.at <= latest:
                 self.counts["refused"] += 1
-            elif point.part and point.quantity not in ("cpu_busy_s", "cpu_total_s", "cores") and self._is_out(point):
+            elif point.part and point.quantity not in OF_CORES and self._excluded.fullmatch(point.part):
                 self.counts["excluded"] += 1
             else:
                 done += self._put(point, machine, arrived_s)
@@ -100,9 +101,6 @@ class Assembler:
                 return None
             found = self._machines[name] = Machine()
         return found
-
-    def _is_out(self, point: Point) -> bool:
-        return self._excluded.fullmatch(point.part) is not None
 
     def _put(self, point: Point, machine: Machine, arrived_s: float) -> list[Message]:
         done: list[Message] = []

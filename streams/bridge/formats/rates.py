@@ -11,6 +11,7 @@ leaves out what was counted between the last reading and the reset.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -70,31 +71,27 @@ class Rates:
         self, machine: Machine, moment: Moment, rises: Mapping[Key, tuple[float, float]]
     ) -> Iterable[tuple[str, float, float]]:
         """Yield resource, usage and capacity for each resource that this moment has."""
-        cores = self._core_count(machine)
-        busy = sum(rose for (quantity, _), (rose, _) in rises.items() if quantity == "cpu_busy_s")
-        total = sum(rose for (quantity, _), (rose, _) in rises.items() if quantity == "cpu_total_s")
+        rose, rates = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+        for (quantity, _), (amount, elapsed_s) in rises.items():
+            rose[quantity].append(amount)
+            rates[quantity].append(amount / elapsed_s)
+        known = machine.known
+        cores = self.cores or known.get(("cores", "")) or sum(known[key] for key in known if key[0] == "cores")
+        busy, total = sum(rose["cpu_busy_s"]), sum(rose["cpu_total_s"])
         share = moment.values.get(("cpu_busy_share", ""))
         if cores and total > 0:
             yield "cpu", cores * min(busy / total, 1.0), cores
         elif cores and share is not None:
             yield "cpu", cores * min(share.value, 1.0), cores
-        used, memory = moment.values.get(("memory_used", "")), machine.known.get(("memory_total", ""), 0.0)
+        used, memory = moment.values.get(("memory_used", "")), known.get(("memory_total", ""), 0.0)
         if used is not None and memory > 0:
             yield "memory", used.value, memory
-        ways = [
-            [rose / elapsed for (quantity, _), (rose, elapsed) in rises.items() if quantity == way]
-            for way in ("received", "sent")
-        ]
+        ways = rates["received"], rates["sent"]
         speed = self._speed(machine, {part for quantity, part in rises if quantity == "received"})
         if all(ways) and speed:
             yield "nic", max(map(sum, ways)), speed
-        disks = [rose / elapsed for (quantity, _), (rose, elapsed) in rises.items() if quantity == "disk_busy_s"]
-        if disks:
+        if disks := rates["disk_busy_s"]:
             yield "disk", min(max(disks), 1.0), 1.0
-
-    def _core_count(self, machine: Machine) -> float:
-        said = machine.known.get(("cores", ""))
-        return self.cores or said or sum(value for (quantity, _), value in machine.known.items() if quantity == "cores")
 
     def _speed(self, machine: Machine, interfaces: set[str]) -> float:
         """Return the capacity of the interfaces, bytes/s; 0 where it is unknown."""
