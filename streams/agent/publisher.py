@@ -22,7 +22,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafka.errors import KafkaError
 
@@ -47,24 +47,19 @@ class _Round:
     error: BaseException | None = None
 
 
+@dataclass(eq=False)
 class Publisher:
     """A thread between the sampler and the broker. ``connect`` builds a producer or raises."""
 
-    def __init__(
-        self,
-        connect: Callable[[], Producer],
-        topic: str,
-        backlog_records: int,
-        in_flight_most: int = 500,
-        counts: Counts | None = None,
-        backoff_s: tuple[float, float] = BACKOFF_S,
-    ) -> None:
-        self.counts = counts or Counts()
-        self._connect = connect
-        self._topic = topic
-        self._backlog = Backlog(backlog_records)
-        self._in_flight_most = in_flight_most
-        self._backoff_s = backoff_s
+    connect: Callable[[], Producer]
+    topic: str
+    backlog_records: int
+    in_flight_most: int = 500
+    counts: Counts = field(default_factory=Counts)
+    backoff_s: tuple[float, float] = BACKOFF_S
+
+    def __post_init__(self) -> None:
+        self._backlog = Backlog(self.backlog_records)
         self._in_flight: list[tuple[Record, Future]] = []
         self._changed = threading.Condition()
         self._stop_at_s: float | None = None
@@ -107,10 +102,10 @@ class Publisher:
     # ---- the thread
 
     def _run(self) -> None:
-        backoff_s = self._backoff_s[0]
+        backoff_s = self.backoff_s[0]
         while not self._over():
             try:
-                producer = self._connect()
+                producer = self.connect()
             except (KafkaError, OSError) as error:
                 self._note_away(error)
             else:
@@ -121,9 +116,9 @@ class Publisher:
                     close(producer)
                     self._return_in_flight()
                 if delivered:
-                    backoff_s = self._backoff_s[0]
+                    backoff_s = self.backoff_s[0]
             self._pause(backoff_s * random.uniform(0.5, 1.0))  # noqa: S311
-            backoff_s = min(backoff_s * 2, self._backoff_s[1])
+            backoff_s = min(backoff_s * 2, self.backoff_s[1])
 
     def _pump(self, producer: Producer) -> bool:
         """Send until a round fails or until told to stop; return whether anything was delivered."""
@@ -146,12 +141,12 @@ class Publisher:
         with self._changed:
             if not self._backlog and not self._in_flight:
                 self._changed.wait(None if self._stop_at_s is None else 0.05)
-            records = self._backlog.take(self._in_flight_most - len(self._in_flight))
+            records = self._backlog.take(self.in_flight_most - len(self._in_flight))
             self.counts.waiting = len(self._backlog)
         result = _Round()
         for position, record in enumerate(records):
             try:
-                future = producer.send(self._topic, value=record.value, key=record.key)
+                future = producer.send(self.topic, value=record.value, key=record.key)
             except REFUSALS as error:
                 result.refused += 1
                 result.error = error

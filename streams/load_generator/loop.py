@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,28 +27,22 @@ WAIT_S_MIN = 0.02
 """Machines whose intervals end this close together are published together."""
 
 
+@dataclass(eq=False)
 class Fleet:
     """The loop over intervals; ``stop`` ends it at the next wait."""
 
-    def __init__(
-        self,
-        settings: FleetSettings,
-        replay: Replay,
-        messages: Messages,
-        sink: Sink,
-        stop: threading.Event,
-        over: Callable[[float], bool],
-        instances: Callable[[], Instances] | None = None,
-    ) -> None:
-        self._settings = settings
-        self._replay = replay
-        self._messages = messages
-        self._sink = sink
-        self._stop = stop
-        self._over = over
-        self._instances = instances
-        self._reports = Reports(max(round(settings.instances_interval_s / settings.interval_s), 1), settings.interval_s)
-        self._facts_every = max(round(settings.facts_interval_s / settings.interval_s), 1)
+    settings: FleetSettings
+    replay: Replay
+    messages: Messages
+    sink: Sink
+    stop: threading.Event
+    over: Callable[[float], bool]
+    instances: Callable[[], Instances] | None = None
+
+    def __post_init__(self) -> None:
+        interval_s = self.settings.interval_s
+        self._reports = Reports(max(round(self.settings.instances_interval_s / interval_s), 1), interval_s)
+        self._facts_every = max(round(self.settings.facts_interval_s / interval_s), 1)
         self._live_until_s: float | None = None
         self._handed_over = 0
         self._past_records: int | None = None
@@ -56,17 +51,17 @@ class Fleet:
 
     def run(self, now_s: float) -> None:
         """Publish the facts of all machines, the past, and then the present until the end or `stop`."""
-        last = self._replay.last_full(now_s)
-        past = max(self._replay.intervals(self._settings.backfill_s), 1 if self._settings.once else 0)
-        machines = sum(len(block.rows) for block in self._replay.blocks)
+        last = self.replay.last_full(now_s)
+        past = max(self.replay.intervals(self.settings.backfill_s), 1 if self.settings.once else 0)
+        machines = sum(len(block.rows) for block in self.replay.blocks)
         if past:
             self._progress = Progress((past + 1) * machines, sys.stderr, time.monotonic())
-        for block in self._replay.blocks:
-            self._publish(self._messages.facts(block.rows.tolist(), now_s), wait=True)
+        for block in self.replay.blocks:
+            self._publish(self.messages.facts(block.rows.tolist(), now_s), wait=True)
         for seq, number in enumerate(itertools.count(last - past + 1)):
-            if self._settings.once and number > last:
+            if self.settings.once and number > last:
                 return
-            for block in self._replay.blocks:
+            for block in self.replay.blocks:
                 if not self._publish_block(number, block, seq):
                     return
 
@@ -74,20 +69,20 @@ class Fleet:
         """Wait until the past is delivered, and show the progress."""
         self._past_records = self._handed_over
         until_s = time.monotonic() + timeout_s
-        while not self._sink.wait_until_empty(0.1) and not self._stop.is_set() and time.monotonic() < until_s:
+        while not self.sink.wait_until_empty(0.1) and not self.stop.is_set() and time.monotonic() < until_s:
             self._show_progress()
         self._show_progress()
 
     def _publish_block(self, number: int, block: Block, seq: int) -> bool:
         """Publish one interval of some machines, each when it has ended; return False when it is time to stop."""
-        ends_s = self._replay.ends_s(number, block)
+        ends_s = self.replay.ends_s(number, block)
         records: list[Record | None] | None = None
         position = 0
         while position < len(ends_s):
             now_s = time.time()
-            if self._stop.is_set() or self._over(ends_s[position]):
+            if self.stop.is_set() or self.over(ends_s[position]):
                 return False
-            past = now_s - ends_s[position] > self._settings.interval_s
+            past = now_s - ends_s[position] > self.settings.interval_s
             if not past and not self._keep_pace(now_s):
                 return False
             if records is None:
@@ -97,30 +92,30 @@ class Fleet:
                 chosen = [record for record in records[position:ready] if record is not None]
                 facts = [row for row in block.rows[position:ready].tolist() if (number + row) % self._facts_every == 0]
                 if facts and not past:
-                    chosen += self._messages.facts(facts, now_s)
+                    chosen += self.messages.facts(facts, now_s)
                 self._publish(chosen, wait=past)
                 position = ready
             else:
                 self._show_progress()
                 next_s = min(ends_s[position], self._live_until_s or ends_s[position])
-                self._stop.wait(max(next_s - now_s, WAIT_S_MIN))
+                self.stop.wait(max(next_s - now_s, WAIT_S_MIN))
         return True
 
     def _records(self, number: int, block: Block, ends_s: Float, seq: int) -> list[Record | None]:
-        columns = self._replay.columns(number, block)
-        if self._instances is None:
-            return self._messages.samples(block.rows, ends_s, columns, seq)
-        capacity = self._replay.machines.capacity
-        columns, reports = self._reports.added(self._instances(), capacity, number, block.rows, ends_s, columns)
-        return self._messages.samples(block.rows, ends_s, columns, seq, reports)
+        columns = self.replay.columns(number, block)
+        if self.instances is None:
+            return self.messages.samples(block.rows, ends_s, columns, seq)
+        capacity = self.replay.machines.capacity
+        columns, reports = self._reports.added(self.instances(), capacity, number, block.rows, ends_s, columns)
+        return self.messages.samples(block.rows, ends_s, columns, seq, reports)
 
     def _publish(self, records: list[Record], *, wait: bool) -> None:
         """Publish records; with ``wait`` wait for room, otherwise drop the oldest of a full backlog."""
-        while wait and not self._sink.wait_for_room(len(records), 0.1):
+        while wait and not self.sink.wait_for_room(len(records), 0.1):
             self._show_progress()
-            if self._stop.is_set():
+            if self.stop.is_set():
                 return
-        self._sink.publish(records)
+        self.sink.publish(records)
         self._handed_over += len(records)
         self._show_progress()
 
@@ -128,9 +123,9 @@ class Fleet:
         """Note that the present is reached; return False after ``duration_s`` of it."""
         if self._live_until_s is None:
             self._past_records = self._handed_over
-            duration_s = self._settings.duration_s
+            duration_s = self.settings.duration_s
             self._live_until_s = now_s + duration_s if duration_s else float("inf")
-            if not self._settings.once:
+            if not self.settings.once:
                 log.info("fleet.live")
         return now_s < self._live_until_s
 
@@ -138,7 +133,7 @@ class Fleet:
         """Show how much of the past is delivered, until all of it is; the present may have begun meanwhile."""
         if self._progress is None:
             return
-        counts, now_s = self._sink.counts, time.monotonic()
+        counts, now_s = self.sink.counts, time.monotonic()
         settled = counts.delivered + counts.dropped + counts.refused
         if self._past_records is not None and settled >= self._past_records:
             self._progress.finish(self._past_records, now_s)

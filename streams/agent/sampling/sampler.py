@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.messages.sample import VERSION, MachineFacts, Sample
@@ -15,6 +16,7 @@ from streams.agent.sampling.schedule import Schedule
 log = logging.getLogger("windward.agent")
 
 
+@dataclass(eq=False)
 class Sampler:
     """One machine's samples. Reads no clock: the time of every call is an argument.
 
@@ -22,30 +24,21 @@ class Sampler:
     machine was suspended. Its ``n`` says so, and ``at`` is the interval's end all the same.
     """
 
-    def __init__(
-        self,
-        machine: str,
-        boot: int,
-        schedule: Schedule,
-        collectors: Iterable[Collector],
-        capacities: Mapping[str, float] | None = None,
-        labels: Mapping[str, str] | None = None,
-        agent_version: str = "",
-        counts: Counts | None = None,
-        host_id: str = "",
-    ) -> None:
-        self.machine = machine
-        self.host_id = host_id
-        self.boot = boot
-        self.schedule = schedule
-        self.counts = counts or Counts()
-        self._collectors = tuple(collectors)
-        self._capacities = dict(capacities or {})
-        self._labels = dict(labels or {})
-        self._agent_version = agent_version
+    machine: str
+    boot: int
+    schedule: Schedule
+    collectors: Sequence[Collector]
+    capacities: Mapping[str, float] = field(default_factory=dict)
+    """In place of what is measured, by resource."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    agent_version: str = ""
+    host_id: str = ""
+    counts: Counts = field(default_factory=Counts)
+
+    def __post_init__(self) -> None:
         self._before: dict[str, Any] = {}
         self._failing: set[str] = set()
-        self._known_capacities: dict[str, float] = dict(self._capacities)
+        self._known_capacities: dict[str, float] = dict(self.capacities)
         self._readings: dict[str, Readings] = {}
         self._interval: int | None = None
         self._seq = 0
@@ -62,7 +55,7 @@ class Sampler:
             self._before.clear()
         first, self._read_s = self._read_s is None, monotonic_s
         tick = self.schedule.tick(epoch_s)
-        readings = {collector.resource: self._read_one(collector, elapsed_s) for collector in self._collectors}
+        readings = {collector.resource: self._read_one(collector, elapsed_s) for collector in self.collectors}
         if first:
             return []
         finished = self._close() if self.schedule.interval(tick) != self._interval else []
@@ -79,8 +72,8 @@ class Sampler:
             boot=self.boot,
             at=epoch_s,
             capacity=dict(self._known_capacities),
-            labels=self._labels,
-            agent_version=self._agent_version,
+            labels=dict(self.labels),
+            agent_version=self.agent_version,
             host_id=self.host_id,
         )
 
@@ -108,7 +101,7 @@ class Sampler:
         if reading is None:
             return
         self.counts.readings[resource] += 1
-        capacity = self._capacities.get(resource, reading.capacity)
+        capacity = self.capacities.get(resource, reading.capacity)
         if capacity is None:
             return
         self._known_capacities[resource] = capacity

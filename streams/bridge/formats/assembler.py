@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from schemas.messages.sample import MachineFacts, Message, Rejected, Sample, check_machine_id
@@ -42,30 +43,25 @@ NOT_PHYSICAL = (
 """Interfaces and disks whose traffic passes another one as well, or none."""
 
 
+@dataclass(eq=False)
 class Assembler:
     """The machines of one bridge. ``nic_speed`` (bytes/s) and ``cores`` are used when the agent does not send them."""
 
-    def __init__(
-        self,
-        boot: int,
-        interval_s: float = float(SLOT_S),
-        *,
-        facts_interval_s: float = 300.0,
-        nic_speed: float | None = None,
-        cores: float | None = None,
-        excluded: str = NOT_PHYSICAL,
-        labels: Mapping[str, str] | None = None,
-        agent_version: str = "",
-    ) -> None:
-        self.counts: Counter[str] = Counter()
-        """Points by result: used, excluded, late, refused, too-many; and forgotten: values that were replaced."""
-        self._boot = boot
-        self._interval_s = interval_s
-        self._facts_interval_s = facts_interval_s
-        self._rates = Rates(nic_speed, cores)
-        self._excluded = re.compile(excluded)
-        self._labels = dict(labels or {})
-        self._agent_version = agent_version
+    boot: int
+    interval_s: float = float(SLOT_S)
+    _: KW_ONLY
+    facts_interval_s: float = 300.0
+    nic_speed: float | None = None
+    cores: float | None = None
+    excluded: str = NOT_PHYSICAL
+    labels: Mapping[str, str] = field(default_factory=dict)
+    agent_version: str = ""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Points by result: used, excluded, late, refused, too-many; and forgotten: values that were replaced."""
+
+    def __post_init__(self) -> None:
+        self._rates = Rates(self.nic_speed, self.cores)
+        self._excluded = re.compile(self.excluded)
         self._machines: dict[str, Machine] = {}
 
     def take(self, points: Iterable[Point], arrived_s: float, latest: float = EPOCH_MAX_S) -> list[Message]:
@@ -149,10 +145,10 @@ class Assembler:
             if not first:
                 machine.readings.setdefault(resource, Readings()).add(usage, capacity)
         done: list[Message] = []
-        if at - machine.facts_at >= self._facts_interval_s and machine.capacity:
+        if at - machine.facts_at >= self.facts_interval_s and machine.capacity:
             machine.facts_at = at
             done.append(self._facts(name, machine, at))
-        if at - machine.since >= self._interval_s - SAME_MOMENT_S and machine.readings:
+        if at - machine.since >= self.interval_s - SAME_MOMENT_S and machine.readings:
             done.append(self._sample(name, machine, at))
         return done
 
@@ -167,20 +163,20 @@ class Assembler:
     def _sample(self, name: str, machine: Machine, at: float) -> Sample:
         assert machine.since is not None
         moments: dict[str, Any] = {resource: found.moments() for resource, found in machine.readings.items()}
-        length_s = min(max(at - machine.since, self._interval_s), INTERVAL_S_MAX)
+        length_s = min(max(at - machine.since, self.interval_s), INTERVAL_S_MAX)
         machine.readings, machine.since = {}, at
         machine.seq += 1
         return Sample(
-            v=VERSION, machine=name, boot=self._boot, seq=machine.seq - 1, at=at, interval_s=length_s, **moments
+            v=VERSION, machine=name, boot=self.boot, seq=machine.seq - 1, at=at, interval_s=length_s, **moments
         )
 
     def _facts(self, name: str, machine: Machine, at: float) -> MachineFacts:
         return MachineFacts(
             v=VERSION,
             machine=name,
-            boot=self._boot,
+            boot=self.boot,
             at=at,
             capacity=dict(machine.capacity),
-            labels=self._labels,
-            agent_version=self._agent_version,
+            labels=dict(self.labels),
+            agent_version=self.agent_version,
         )
