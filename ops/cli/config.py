@@ -47,7 +47,7 @@ SETTINGS = {"check": CheckSettings, "show": ShowSettings}
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Check or show."""
-    verb, rest = chosen("config", SETTINGS, argv, environ)
+    verb, rest = chosen("config", SETTINGS, argv)
     if verb == "check":
         return _check(load_settings(CheckSettings, "config check", rest, environ, table="config"))
     if not rest or rest[0].startswith("-"):

@@ -8,13 +8,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schemas.process.flags import flag
-from schemas.process.settings import SettingsError, refuse_secrets
+from schemas.process.settings import SettingsError, load_settings, refuse_secrets
 from schemas.values.near import did_you_mean
 
 
-def chosen(
+def load_verb(
     command: str, verbs: Mapping[str, type], argv: Sequence[str], environ: Mapping[str, str], default: str = ""
-) -> tuple[str, list[str]]:
+) -> tuple[str, Any]:
+    """Return the subcommand and its settings; the command's table of a configuration file has those of all.
+
+    Arguments and errors are those of `chosen` and `load_settings`.
+    """
+    verb, rest = chosen(command, verbs, argv, default)
+    fields = {field.name for cls in verbs.values() for field in dataclasses.fields(cls)}
+    return verb, load_settings(verbs[verb], f"{command} {verb}", rest, environ, table=command, table_fields=fields)
+
+
+def chosen(command: str, verbs: Mapping[str, type], argv: Sequence[str], default: str = "") -> tuple[str, list[str]]:
     """Return the subcommand and the other arguments; flags may come before it.
 
     Prints help and exits on ``--help``. ``default``: the subcommand when none is given.

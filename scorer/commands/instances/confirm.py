@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from schemas.process.settings import load_settings, setting
+from schemas.process.tables import Screen
 from scorer.client import ConfirmResult
 from scorer.commands.shared import ask
 from scorer.settings import ClientSettings
@@ -48,18 +49,15 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 def run(kind: type[StepSettings], method: str, argv: list[str], environ: Mapping[str, str]) -> int:
     """Call the method; return the exit code."""
     settings = load_settings(kind, method, argv, environ)
-    params: dict[str, Any] = {
-        "id": ask.one_id(settings.id, method),
-        "machine": settings.machine,
-        "dry_run": settings.dry_run,
-    }
+    params: dict[str, Any] = {"machine": settings.machine, "dry_run": settings.dry_run}
+    params["id"] = ask.one_id(settings.id, method)
     for name in ("generation", "move"):
         if (value := getattr(settings, name, None)) is not None:
             params[name] = value
     return ask.ask(settings, ConfirmResult, method, params, show)[0]
 
 
-def show(answer: ConfirmResult) -> str:
+def show(answer: ConfirmResult, _: Screen | None = None) -> str:
     """Return the instance in one line."""
     notes = [note for note, holds in (("as before", answer.repeated), ("tried only", answer.dry_run)) if holds]
     line = f"{answer.id} on {answer.machine}: {answer.state}"

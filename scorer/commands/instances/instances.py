@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.settings import SettingsError, setting
 from schemas.process.tables import Column, Screen, table
-from schemas.process.terminal import screen
-from schemas.process.verbs import chosen
+from schemas.process.verbs import load_verb
 from schemas.resources import RESOURCES
 from scorer.client import InstanceRow, InstancesResult, InstanceUsage, ReleaseResult, WindwardError
 from scorer.commands.instances import confirm
@@ -86,34 +84,32 @@ class ImportSettings(ClientSettings, LedgerSettings):
 SETTINGS: dict[str, type[ClientSettings]] = {
     "list": ListSettings, "show": ShowSettings, "release": ReleaseSettings, "import": ImportSettings,
 }  # fmt: skip
-_TABLE = ("machine", "state", "cluster", "role", "kind", "labels", "after", "limit", "dry_run", "apply", "reservations")
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the subcommand."""
-    verb, rest = chosen("instances", SETTINGS, argv, environ, default="list")
-    settings = load_settings(
-        SETTINGS[verb], f"instances {verb}", rest, environ, table="instances", table_fields=(*_TABLE, "ledger_url")
-    )
-    if isinstance(settings, ListSettings):
-        fields = ("machine", "state", "cluster", "role", "kind", "labels", "after", "limit")
-        params = {name: value for name in fields if (value := getattr(settings, name))}
-        view = screen(wide=settings.wide)
-        code, _ = ask.ask(settings, InstancesResult, "instances", params, lambda found: show(found, time.time(), view))
-        return code
-    if isinstance(settings, ShowSettings):
-        return _show_one(settings)
-    if isinstance(settings, ReleaseSettings):
-        if not settings.ids:
-            raise SettingsError("id: expected one or more, as in `windward instances release ID ...`")
-        calls = [{"id": one, "dry_run": settings.dry_run} for one in settings.ids]
-        return max(ask.ask(settings, ReleaseResult, "release", each, confirm.show)[0] for each in calls)
-    assert isinstance(settings, ImportSettings)
-    return _import(settings)
+    verb, settings = load_verb("instances", SETTINGS, argv, environ, "list")
+    work: dict[str, Callable[[Any], int]]
+    work = {"list": _list, "show": _show_one, "release": _release, "import": _import}
+    return ask.run(settings, f"instances {verb}", work[verb], "the ledger" if verb == "import" else "")
 
 
-def show(answer: InstancesResult, now_s: float = 0.0, screen: Screen | None = None) -> str:
+def _list(settings: ListSettings) -> int:
+    fields = ("machine", "state", "cluster", "role", "kind", "labels", "after", "limit")
+    params = {name: value for name in fields if (value := getattr(settings, name))}
+    return ask.ask(settings, InstancesResult, "instances", params, show)[0]
+
+
+def _release(settings: ReleaseSettings) -> int:
+    if not settings.ids:
+        raise SettingsError("id: expected one or more, as in `windward instances release ID ...`")
+    calls = [{"id": one, "dry_run": settings.dry_run} for one in settings.ids]
+    return max(ask.ask(settings, ReleaseResult, "release", each, confirm.show)[0] for each in calls)
+
+
+def show(answer: InstancesResult, screen: Screen | None = None, now_s: float | None = None) -> str:
     """Return a table."""
+    now_s = time.time() if now_s is None else now_s
     shown = resources(("cpu", "memory"), {})
     used = shown if any(one.usage for one in answer.instances) else []
     columns = [
@@ -152,14 +148,10 @@ def _expiry(one: InstanceRow, now_s: float) -> str:
 
 
 def _show_one(settings: ShowSettings) -> int:
-    try:
-        answer = ask.read(settings, InstancesResult, "instances", {"id": settings.id})
-    except WindwardError as error:
-        return ask.report(error, "instances show", settings)
+    answer = ask.read(settings, InstancesResult, "instances", {"id": settings.id})
     if not answer.instances:
-        unknown = WindwardError("NOT_FOUND", f"no instance {settings.id!r} is known, nor was any within the day")
-        return ask.report(unknown, "instances show", settings)
-    ask.tell(settings, answer.instances[0], lambda one: _page(one, time.time()), indent=2)
+        raise WindwardError("NOT_FOUND", f"no instance {settings.id!r} is known, nor was any within the day")
+    ask.tell(settings, answer.instances[0], lambda one, _: _page(one, time.time()), indent=2)
     return ask.OK
 
 
@@ -207,12 +199,7 @@ def _text(value: Any) -> str:
 
 
 def _import(settings: ImportSettings) -> int:
-    import redis
-
-    from scorer.ledger.record.transition import UnknownFormat
     from scorer.ledger.store.reconcile import InventoryError, apply, difference, read_inventory
-    from scorer.ledger.store.scripts import Ledger
-    from scorer.wire import AWAY, Wire
 
     file = settings.file
     try:
@@ -222,20 +209,12 @@ def _import(settings: ImportSettings) -> int:
         raise SettingsError(f"import: {file}: {error.strerror}") from None
     except InventoryError as error:
         raise SettingsError(f"import: {file}: {error}") from None
-    wire = Wire(settings.ledger_arguments())
-    ledger = Ledger(wire, settings.names, **settings.ledger_bounds())
-    try:
+    with ask.open_ledger(settings) as ledger:
         ledger.expire()
         diff = difference(ledger.all_instances(), found, reservations=settings.reservations)
         if settings.apply:
             apply(ledger, diff)
-    except (*AWAY, redis.ResponseError) as error:
-        return ask.unreachable("the ledger", error, "instances import", settings)
-    except UnknownFormat as error:
-        return ask.report(WindwardError("FAILED_PRECONDITION", str(error)), "instances import", settings)
-    finally:
-        wire.close()
-    print(json.dumps(diff.summary(settings.apply)) if settings.json else _words(diff, settings.apply))  # noqa: T201
+    ask.tell(settings, diff.summary(settings.apply), lambda *_: _words(diff, settings.apply))
     return ask.OK
 
 

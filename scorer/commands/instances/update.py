@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.tables import Screen
 from scorer.client import UpdateResult
 from scorer.commands.shared import ask
 from scorer.commands.shared.request import AmountSettings
@@ -62,7 +63,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     return ask.ask(settings, UpdateResult, "update", params, show)[0]
 
 
-def show(answer: UpdateResult) -> str:
+def show(answer: UpdateResult, _: Screen | None = None) -> str:
     """Return the instance after the update, in one line."""
     if answer.repeated:
         return f"{answer.id} on {answer.machine}: nothing to change{moving(answer)}"

@@ -13,7 +13,6 @@ import msgspec
 from schemas.names import Names
 from schemas.process.settings import load_settings, setting
 from schemas.process.tables import Screen
-from schemas.process.terminal import screen
 from scorer.client import PlaceResult, UpdateResult, WindwardError
 from scorer.commands.placing import place
 from scorer.commands.placing.ranked import candidates
@@ -42,21 +41,16 @@ SETTINGS = WhySettings
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Find the newest decision about an instance and print it."""
-    import redis
+    return ask.run(load_settings(WhySettings, "why", argv, environ), "why", _why)
 
-    from scorer.wire import AWAY
 
-    settings = load_settings(WhySettings, "why", argv, environ)
+def _why(settings: WhySettings) -> int:
     instance_id = ask.one_id(settings.id, "why")
-    try:
-        with ask.server(settings) as server:
-            found = find_decision(server, settings.names, instance_id)
-    except (*AWAY, redis.ResponseError) as error:
-        return ask.unreachable(settings.redis_url, error, "why", settings)
+    with ask.server(settings) as server:
+        found = find_decision(server, settings.names, instance_id)
     if found is None:
-        return ask.report(WindwardError("NOT_FOUND", f"no decision about {instance_id!r} is kept"), "why", settings)
-    view = screen(wide=settings.wide)
-    ask.tell(settings, found, lambda found: show(found, view))
+        raise WindwardError("NOT_FOUND", f"no decision about {instance_id!r} is kept")
+    ask.tell(settings, found, show)
     return ask.OK
 
 

@@ -7,9 +7,8 @@ the ledger is refused: without data its capacity would be unknown.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import redis
 
@@ -20,43 +19,23 @@ from scorer.commands.machines.operator_facts import tell_change
 from scorer.commands.shared import ask
 from scorer.ledger.store.check import read_row
 from scorer.ledger.store.scripts import Ledger
-from scorer.wire import Wire
+from scorer.settings import LedgerSettings
 
 
-class Settings(Protocol):
-    """The settings that `forget` needs: where windows and ledger are, and the form of the output."""
-
-    @property
-    def json(self) -> bool:
-        """Whether JSON is printed."""
-
-    @property
-    def names(self) -> Names:
-        """The names under the prefix."""
-
-    def ledger_arguments(self) -> dict[str, Any]:
-        """Return how the ledger is reached."""
-
-
-def forget(settings: Settings, server: redis.Redis, machines: Sequence[str], *, force: bool) -> int:
-    """Forget machines, all or none; return the exit code.
+def forget(settings: LedgerSettings, server: redis.Redis, machines: Sequence[str], *, force: bool) -> dict[str, Any]:
+    """Forget machines, all or none; return the operators' rules left of each: none.
 
     Raises WindwardError while the ledger has instances there, and what redis-py raises.
     """
-    wire = Wire(settings.ledger_arguments())
-    try:
-        held = {} if force else instances_on(Ledger(wire, settings.names), machines)
-    finally:
-        wire.close()
+    with ask.open_ledger(settings) as ledger:
+        held = {} if force else instances_on(ledger, machines)
     if held:
         words = ", ".join(f"{machine!r} has {count}" for machine, count in held.items())
         message = f"instances are there: {words}; release or move them, or --force"
         raise WindwardError("FAILED_PRECONDITION", message)
     for machine in machines:
         note_forgotten(server, settings.names, machine)
-    lines = [f"{machine}: forgotten" for machine in machines]
-    print(json.dumps({machine: {} for machine in machines}) if settings.json else "\n".join(lines))  # noqa: T201
-    return ask.OK
+    return {machine: {} for machine in machines}
 
 
 def instances_on(ledger: Ledger, machines: Sequence[str]) -> dict[str, int]:

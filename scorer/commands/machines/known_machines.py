@@ -66,9 +66,9 @@ def meant(
                 raise WindwardError("NOT_FOUND", f"no machine matches {name!r}; there are {len(known)}")
             found += matching
         elif name in known or ahead:
-            found.append(_checked(name))
+            found.append(checked_name(name))
         else:
-            _checked(name)
+            checked_name(name)
             hint = did_you_mean(name, known) or (
                 "" if ahead is None else "; `windward machines list --quiet` has the names"
             )
@@ -103,9 +103,10 @@ def selects(selector: str, name: str, labels: Mapping[str, str]) -> bool:
     return True
 
 
-def _checked(name: str) -> str:
+def checked_name(name: str) -> str:
+    """Return a machine's name; raises SettingsError for one that no machine can have."""
     try:
         check_machine_id(name)
     except Rejected as error:
-        raise SettingsError(f"{error.detail}") from None
+        raise SettingsError(error.detail) from None
     return name

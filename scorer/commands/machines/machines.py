@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from schemas.process.settings import SettingsError, load_settings, setting
-from schemas.process.terminal import screen
-from schemas.process.verbs import chosen
+from schemas.messages.operator import DEFAULT
+from schemas.process.settings import SettingsError, setting
+from schemas.process.tables import Screen
+from schemas.process.verbs import load_verb
 from scorer.client import MachinesResult, WindwardError
 from scorer.commands.machines import machine_table
 from scorer.commands.machines.operator_facts import change_operator_facts, in_words, labelled, replaced, tainted
@@ -181,28 +182,25 @@ _CHANGES: Mapping[str, _Change] = {
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the subcommand."""
-    verb, rest = chosen("machines", SETTINGS, argv, environ, default="list")
-    everything = ("labels", "profile", "limit", "sort", "columns", "state", "selector", "ahead", "quiet", "reverse")
-    settings = load_settings(
-        SETTINGS[verb], f"machines {verb}", rest, environ, table="machines", table_fields=everything
-    )
-    if isinstance(settings, ListSettings):
-        return _list(settings)
-    if isinstance(settings, ShowSettings):
-        params = {"names": [settings.name], "profile": settings.profile}
-        view = screen(wide=settings.wide)
-        try:
-            answer = ask.read(settings, MachinesResult, "machines", params)
-        except WindwardError as error:
-            return ask.report(_not_found(error, settings), "machines show", settings)
-        ask.tell(settings, answer.machines[0], lambda one: machine_table.page(one, view), indent=2)
-        return ask.OK
-    if isinstance(settings, RenameSettings):
-        from scorer.commands.machines.rename import run
+    verb, settings = load_verb("machines", SETTINGS, argv, environ, "list")
+    work: dict[str, Callable[[Any], int]] = {"list": _list, "show": _show, "rename": _rename}
+    return ask.run(settings, f"machines {verb}", work.get(verb, partial(_write, verb)))
 
-        return run(settings, settings.words)
-    assert isinstance(settings, WriteSettings)
-    return _write(verb, settings)
+
+def _show(settings: ShowSettings) -> int:
+    params = {"names": [settings.name], "profile": settings.profile}
+    try:
+        answer = ask.read(settings, MachinesResult, "machines", params)
+    except WindwardError as error:
+        raise _not_found(error, settings) from None
+    ask.tell(settings, answer.machines[0], machine_table.page, indent=2)
+    return ask.OK
+
+
+def _rename(settings: RenameSettings) -> int:
+    from scorer.commands.machines.rename import run
+
+    return run(settings)
 
 
 def _not_found(error: WindwardError, settings: ShowSettings) -> WindwardError:
@@ -222,14 +220,11 @@ def _list(settings: ListSettings) -> int:
     plain = not (settings.selector or settings.state or settings.sort != "machine" or settings.reverse)
     params: dict[str, Any] = {"labels": settings.labels, "profile": settings.profile}
     params["limit"] = min(settings.limit, _PAGE) if plain else _PAGE
-    try:
-        answer = ask.read(settings, MachinesResult, "machines", params)
-        rows = list(answer.machines)
-        while answer.more and not (plain and len(rows) >= settings.limit):
-            answer = ask.read(settings, MachinesResult, "machines", params | {"after": rows[-1].machine})
-            rows += answer.machines
-    except WindwardError as error:
-        return ask.report(error, "machines list", settings)
+    answer = ask.read(settings, MachinesResult, "machines", params)
+    rows = list(answer.machines)
+    while answer.more and not (plain and len(rows) >= settings.limit):
+        answer = ask.read(settings, MachinesResult, "machines", params | {"after": rows[-1].machine})
+        rows += answer.machines
     total = answer.total if plain and len(rows) <= _PAGE else len(rows)
     if not plain:
         rows = machine_table.matching(rows, settings.state, settings.selector)
@@ -237,10 +232,10 @@ def _list(settings: ListSettings) -> int:
         rows = machine_table.ordered(rows, settings.sort, reverse=settings.reverse)
     rows = rows[: settings.limit]
 
-    def shown(found: MachinesResult) -> str:
+    def shown(found: MachinesResult, screen: Screen) -> str:
         if settings.quiet:
             return "\n".join(row.machine for row in found.machines)
-        listing = machine_table.listing(found.machines, settings.columns, screen(wide=settings.wide))
+        listing = machine_table.listing(found.machines, settings.columns, screen)
         return f"{listing}\n{len(found.machines)} of {total}"
 
     ask.tell(settings, MachinesResult(total=total, machines=rows, more=len(rows) < total), shown)
@@ -248,11 +243,8 @@ def _list(settings: ListSettings) -> int:
 
 
 def _write(verb: str, settings: WriteSettings) -> int:
-    import redis
-
     from scorer.commands.machines.forget import forget
     from scorer.commands.machines.known_machines import known_machines, meant
-    from scorer.wire import AWAY
 
     arguments: list[str] = []
     if isinstance(settings, CordonSettings):
@@ -266,20 +258,19 @@ def _write(verb: str, settings: WriteSettings) -> int:
         raise SettingsError(f"{verb} which machine? Give names, globs or --selector")
     change = _CHANGES[verb]
     change({}, arguments)  # refuses invalid arguments before anything is written
-    after: dict[str, Any] = {}
-    try:
-        with ask.server(settings) as server:
-            machines = meant(given, settings.selector, known_machines(server, settings.names), ahead=settings.ahead)
-            if isinstance(settings, ForgetSettings):
-                return forget(settings, server, machines, force=settings.force)
-            for machine in machines:
-                after[machine] = change_operator_facts(
-                    server, settings.names, machine, lambda facts: change(facts, arguments)
-                )
-    except (*AWAY, redis.ResponseError) as error:
-        return ask.unreachable(settings.redis_url, error, f"machines {verb}", settings)
-    except WindwardError as error:
-        return ask.report(error, f"machines {verb}", settings)
-    lines = [f"{'every machine' if name == '*' else name}: {in_words(facts)}" for name, facts in after.items()]
-    print(json.dumps(after) if settings.json else "\n".join(lines))  # noqa: T201
+    with ask.server(settings) as server:
+        machines = meant(given, settings.selector, known_machines(server, settings.names), ahead=settings.ahead)
+        if isinstance(settings, ForgetSettings):
+            after = forget(settings, server, machines, force=settings.force)
+        else:
+            after = {
+                machine: change_operator_facts(server, settings.names, machine, lambda facts: change(facts, arguments))
+                for machine in machines
+            }
+    ask.tell(settings, after, lambda found, _: "\n".join(_line(verb, *one) for one in found.items()))
     return ask.OK
+
+
+def _line(verb: str, name: str, facts: Mapping[str, Any]) -> str:
+    words = "forgotten" if verb == "forget" else in_words(facts)
+    return f"{'every machine' if name == DEFAULT else name}: {words}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,38 +17,57 @@ if TYPE_CHECKING:
     import redis
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
-_TRIES = 20
+Entries = dict[str, dict[str, Any]]
+"""Operators' rules by machine."""
+TRIES = 20
 
 
 def change_operator_facts(server: redis.Redis, names: Names, machine: str, change: Change) -> dict[str, Any]:
-    """Change one entry in a transaction and return it; when another process changed it meanwhile, try again.
+    """Change one entry in a transaction and return it.
 
     Raises SettingsError naming the field.
     """
+
+    def changed(entries: Entries) -> Entries:
+        before = entries[machine]
+        facts = {name: value for name, value in change(before).items() if value not in (None, {}, [], False)}
+        _, unread_before = known_operator_facts(before)
+        _, unread = known_operator_facts(facts)
+        if wrong := [one for one in unread if one not in unread_before]:
+            raise SettingsError(f"{machine if machine != DEFAULT else 'all machines'}: {wrong[0]}")
+        return {machine: facts}
+
+    return rewrite(server, names, [machine], changed)[machine]
+
+
+def rewrite(
+    server: redis.Redis, names: Names, machines: Sequence[str], change: Callable[[Entries], Entries]
+) -> Entries:
+    """Change the entries of some machines in one transaction, again when others changed one meanwhile; return them.
+
+    An empty one is deleted.
+    """
     import redis
 
-    for _ in range(_TRIES):
+    for _ in range(TRIES):
         with server.pipeline() as pipe:
             pipe.watch(names.operator)  # type: ignore[no-untyped-call]
-            raw = pipe.hget(names.operator, machine)
-            before = msgspec.json.decode(raw) if raw else {}
-            facts = {name: value for name, value in change(before).items() if value not in (None, {}, [], False)}
-            _, unread_before = known_operator_facts(before)
-            checked, unread = known_operator_facts(facts)
-            if wrong := [one for one in unread if one not in unread_before]:
-                raise SettingsError(f"{machine if machine != DEFAULT else 'all machines'}: {wrong[0]}")
+            before = {name: msgspec.json.decode(pipe.hget(names.operator, name) or b"{}") for name in machines}
+            after = change(before)
             pipe.multi()
-            if facts:  # fields that a newer release has written stay as they are
-                pipe.hset(names.operator, machine, msgspec.json.encode(facts if unread else checked))
-            else:
-                pipe.hdel(names.operator, machine)
+            for machine, facts in after.items():
+                if facts:  # fields that a newer release has written stay as they are
+                    checked, unread = known_operator_facts(facts)
+                    pipe.hset(names.operator, machine, msgspec.json.encode(facts if unread else checked))
+                else:
+                    pipe.hdel(names.operator, machine)
             tell_change(pipe, names)
             try:
                 pipe.execute()
             except redis.WatchError:
                 continue
-            return facts
-    raise SettingsError(f"{machine}: changed by others {_TRIES} times in a row")
+            return after
+    raise SettingsError(f"{machines[0]}: changed by others {TRIES} times in a row")
 
 
 def tell_change(pipe: Any, names: Names) -> None:

@@ -11,35 +11,33 @@ again does the remaining steps. It is refused while another host, by its host id
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import redis
 
-from schemas.messages.sample import Rejected, check_machine_id
 from schemas.names import Names
 from schemas.process.settings import SettingsError
+from schemas.process.tables import Screen
 from schemas.tables.alignment import aligned
 from schemas.values.hosts import is_of
 from schemas.values.near import did_you_mean
 from schemas.values.partition_count import partition_count
 from scorer.client import WindwardError
 from scorer.commands.machines.forget import note_forgotten
+from scorer.commands.machines.known_machines import checked_name, known_machines
 from scorer.commands.machines.machine_table import STALE_S
-from scorer.commands.machines.operator_facts import in_words, tell_change
+from scorer.commands.machines.operator_facts import TRIES, Entries, in_words, rewrite
 from scorer.commands.shared import ask
 from scorer.ledger.record.instance import machines_of
 from scorer.ledger.store.check import read_row
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.windows_reader import read_windows
-from scorer.wire import AWAY, Wire
 
 RENAMED = "renamed"
 """The label of a name that is no longer used; its value is the new name."""
-_TRIES = 20
 
 
 @dataclass
@@ -60,24 +58,16 @@ class Known:
         return bool(host) and (self.hosts.get(old) == host or is_of(old, host))
 
 
-def run(settings: Any, words: Sequence[str]) -> int:
+def run(settings: Any) -> int:
     """Rename a machine, by the settings of `scorer.commands.machines.machines`; return the exit code."""
-    if len(words) != 2:
+    if len(settings.words) != 2:
         raise SettingsError("machines rename: give the old name and the new one")
-    old, new = (_checked(name) for name in words)
+    old, new = map(checked_name, settings.words)
     if old == new:
         raise SettingsError(f"machines rename: {new!r} is its name already")
-    wire = Wire(settings.ledger_arguments())
-    try:
-        with ask.server(settings) as server:
-            done = rename(server, Ledger(wire, settings.names), settings.names, old, new)
-    except (*AWAY, redis.ResponseError) as error:
-        return ask.unreachable(settings.redis_url, error, "machines rename", settings)
-    except WindwardError as error:
-        return ask.report(error, "machines rename", settings)
-    finally:
-        wire.close()
-    print(json.dumps(done) if settings.json else _in_words(done))  # noqa: T201
+    with ask.server(settings) as server, ask.open_ledger(settings) as ledger:
+        done = rename(server, ledger, settings.names, old, new)
+    ask.tell(settings, done, _in_words)
     return ask.OK
 
 
@@ -97,33 +87,18 @@ def rename(server: redis.Redis, ledger: Ledger, names: Names, old: str, new: str
         raise WindwardError(
             "FAILED_PRECONDITION", f"{new!r} is a live machine ({age}), and not known to be the same host as {old!r}"
         )
-    facts = _move_operator_facts(server, names, old, new)
+    facts = rewrite(server, names, (old, new), lambda entries: _merged_and_marked(entries, old, new))[new]
     moved = _move_instances(ledger, old, new)
     if not known.is_live(old):
         note_forgotten(server, names, old)
     return {"machine": new, "was": old, "instances": moved, "operator": facts, "old_is_live": known.is_live(old)}
 
 
-def _move_operator_facts(server: redis.Redis, names: Names, old: str, new: str) -> dict[str, Any]:
-    """Merge the old name's entry into the new one's and mark the old name, in one transaction; return the new entry."""
-    for _ in range(_TRIES):
-        with server.pipeline() as pipe:
-            pipe.watch(names.operator)  # type: ignore[no-untyped-call]
-            before, there = (msgspec.json.decode(pipe.hget(names.operator, name) or b"{}") for name in (old, new))
-            if _is_marked(before):
-                return there  # type: ignore[no-any-return]
-            facts = merged(before, there)
-            pipe.multi()
-            if facts:
-                pipe.hset(names.operator, new, msgspec.json.encode(facts))
-            pipe.hset(names.operator, old, msgspec.json.encode({"cordon": True, "labels": {RENAMED: new}}))
-            tell_change(pipe, names)
-            try:
-                pipe.execute()
-            except redis.WatchError:
-                continue
-            return facts
-    raise SettingsError(f"{old}: changed by others {_TRIES} times in a row")
+def _merged_and_marked(entries: Entries, old: str, new: str) -> Entries:
+    """Return the old name's entry marked as renamed, and the new one's with what the old one had."""
+    if _is_marked(entries[old]):
+        return entries
+    return {old: {"cordon": True, "labels": {RENAMED: new}}, new: merged(entries[old], entries[new])}
 
 
 def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,14 +120,14 @@ def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 def _move_instances(ledger: Ledger, old: str, new: str) -> list[str]:
     """Move every instance in the ledger; return their ids."""
-    for _ in range(_TRIES):
+    for _ in range(TRIES):
         (row,), _ = ledger.rows([old], ())
         if not row:
             return []
         ids = sorted(one.id for one in ledger.all_instances().values() if old in machines_of(one))
         if ledger.rename(old, new, read_row(row)[0], ids):
             return ids
-    raise WindwardError("UNAVAILABLE", f"the instances on {old!r} changed {_TRIES} times while read: try again")
+    raise WindwardError("UNAVAILABLE", f"the instances on {old!r} changed {TRIES} times while read: try again")
 
 
 def _is_marked(entry: Mapping[str, Any]) -> bool:
@@ -181,20 +156,10 @@ def _known(server: redis.Redis, names: Names, wanted: tuple[str, ...]) -> Known:
 
 
 def _hint(server: redis.Redis, names: Names, name: str) -> str:
-    from scorer.commands.machines.known_machines import known_machines
-
     return did_you_mean(name, known_machines(server, names)) or "; `windward machines list --quiet` has the names"
 
 
-def _checked(name: str) -> str:
-    try:
-        check_machine_id(name)
-    except Rejected as error:
-        raise SettingsError(error.detail) from None
-    return name
-
-
-def _in_words(done: Mapping[str, Any]) -> str:
+def _in_words(done: Mapping[str, Any], _: Screen) -> str:
     moved = done["instances"]
     count = "no instance" if not moved else f"instance {moved[0]}" if len(moved) == 1 else f"{len(moved)} instances"
     line = f"{done['was']} is {done['machine']} now: {count} moved; {in_words(done['operator'])}"

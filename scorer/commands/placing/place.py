@@ -10,7 +10,6 @@ from msgspec import Meta
 
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Screen
-from schemas.process.terminal import screen
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.values.durations import duration
 from scorer.client import Line, PlaceResult
@@ -51,8 +50,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
             raise SettingsError(str(error)) from None
         if not any(request.amounts()) and not request.maxmemory and not settings.best_effort:
             raise SettingsError("no amount is requested: give --cpu and --memory (or --best-effort)")
-    view = screen(wide=settings.wide)
-    code, answer = ask.ask(settings, PlaceResult, "place", params, lambda answer: show(answer, view))
+    code, answer = ask.ask(settings, PlaceResult, "place", params, show)
     if answer is None:
         return code
     return ask.NO_MACHINE if answer.missing else ask.OK

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from schemas.process.settings import SettingsError, load_settings, setting
-from schemas.process.verbs import chosen
+from schemas.process.settings import SettingsError, setting
+from schemas.process.verbs import load_verb
+from scorer.commands.shared.whole_fleet import chosen_profile
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
-from scorer.ranking.profiles.profile import Profile, ProfileError
+from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.profiles.third_party import PluginError
 
 
@@ -63,14 +64,11 @@ SETTINGS: dict[str, type[ListSettings]] = {
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the command."""
-    verb, rest = chosen("profiles", SETTINGS, argv, environ, default="list")
-    settings = load_settings(
-        SETTINGS[verb], f"profiles {verb}", rest, environ, table="profiles", table_fields=("name", "file")
-    )
+    _, settings = load_verb("profiles", SETTINGS, argv, environ, "list")
     try:
         match settings:
             case ShowSettings():
-                _print(settings.json, _find(settings.name, settings.profiles).effective(), _shown)
+                _print(settings.json, chosen_profile(settings.name, settings.profiles).effective(), _shown)
             case CheckSettings():
                 found = read_profile(Path(settings.file))
                 counts = {"profile": found.name, "filters": len(found.filters), "scores": len(found.scores)}
@@ -87,12 +85,6 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 def _checked(found: dict[str, Any]) -> str:
     return f"{found['profile']}: {found['filters']} filters and {found['scores']} scores, good"
-
-
-def _find(name: str, paths: tuple[str, ...]) -> Profile:
-    if name.endswith(".toml"):
-        return read_profile(Path(name))
-    return load_profiles(paths).choose(name)
 
 
 def _print(as_json: bool, value: Any, lines: Any) -> None:

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 from schemas.process.settings import SettingsError, load_settings, setting
-from schemas.process.terminal import screen
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.values.near import did_you_mean
-from scorer.client import RankResult, WindwardError
+from scorer.client import RankResult
 from scorer.commands.placing.ranked import explained_only, ranking
 from scorer.commands.shared import ask
 from scorer.commands.shared.in_words import answer_of
-from scorer.commands.shared.request import RequestSettings, read_json
+from scorer.commands.shared.request import RequestSettings
+from scorer.commands.shared.whole_fleet import chosen_profile, fleet_of_file
 
 DRAWN = 40
 """Candidates in the picture without ``--top``."""
@@ -62,26 +61,26 @@ class RankSettings(RequestSettings):
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the command."""
-    settings = load_settings(RankSettings, "rank", argv, environ)
+    return ask.run(load_settings(RankSettings, "rank", argv, environ), "rank", _rank)
+
+
+def _rank(settings: RankSettings) -> int:
     params = settings.request()
-    if settings.machines is None:
-        try:
-            read_request(params)
-        except InvalidRequest as error:
-            raise SettingsError(str(error)) from None
-    drawn = {"top": DRAWN} if settings.plot and "top" not in params else {}
+    asked = params | ({"top": DRAWN} if settings.plot and "top" not in params else {})
     try:
-        asked = params | drawn
-        live = settings.machines is None
-        answer = ask.read(settings, RankResult, "rank", asked) if live else _of_file(settings, asked)
-    except WindwardError as error:
-        return ask.report(error, "rank", settings)
+        request = read_request(params)
+    except InvalidRequest as error:
+        raise SettingsError(f"{'query: ' if settings.machines else ''}{error}") from None
+    if settings.machines is None:
+        answer = ask.read(settings, RankResult, "rank", asked)
+    else:
+        answer = _of_file(settings, settings.machines, read_request(asked))
     if settings.plot:
         _plot(answer, settings.plot)
-        del answer.candidates[params.get("top", Request().top) :]
+        del answer.candidates[request.top :]
     if params.get("explain") and not settings.all:
         answer = _explained(answer, settings.explain or "")
-    ask.tell(settings, answer, lambda found: ranking(found, screen(wide=settings.wide)), indent=2)
+    ask.tell(settings, answer, ranking, indent=2)
     return ask.OK if answer.machine else ask.NO_MACHINE
 
 
@@ -103,25 +102,15 @@ def _plot(answer: RankResult, path: str) -> None:
         raise SettingsError(f"plot: {path} cannot be written: {error}") from None
 
 
-def _of_file(settings: RankSettings, params: dict[str, Any]) -> RankResult:
+def _of_file(settings: RankSettings, path: str, request: Request) -> RankResult:
     """Rank the machines of the file."""
-    from scorer.commands.shared.fleet_file import InvalidFleet, read_fleet
-    from scorer.ranking.profiles.catalogue import load_profiles, read_profile
-    from scorer.ranking.profiles.profile import ProfileError
     from scorer.ranking.rank import rank
 
+    fleet, profile = fleet_of_file(path), chosen_profile(request.profile, settings.profiles)
     try:
-        request = read_request(params)
-        fleet = read_fleet(read_json(settings.machines or "-", "machines"))
-        name = request.profile
-        profile = read_profile(Path(name)) if name.endswith(".toml") else load_profiles(settings.profiles).choose(name)
         return answer_of(rank(request, fleet.inputs(profile)))
     except InvalidRequest as error:
         raise SettingsError(f"query: {error}") from None
-    except InvalidFleet as error:
-        raise SettingsError(f"machines: {error}") from None
-    except ProfileError as error:
-        raise SettingsError(str(error)) from None
 
 
 SETTINGS = RankSettings

@@ -5,7 +5,6 @@ It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`). Nothi
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,16 +14,13 @@ from msgspec import Meta
 
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Column, Screen, table
-from schemas.process.terminal import screen
 from schemas.resources import RESOURCES
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.values.durations import duration
 from scorer.commands.shared import ask
 from scorer.commands.shared.request import RequestSettings
 from scorer.commands.shared.show import amount, ratio
-from scorer.commands.shared.whole_fleet import chosen_profile, whole_fleet
-from scorer.settings import LedgerSettings
-from scorer.wire import AWAY
+from scorer.commands.shared.whole_fleet import FleetSettings, basis, basis_in_words, chosen_profile
 
 if TYPE_CHECKING:
     from scorer.placement.choosing.trial import Trial
@@ -38,7 +34,7 @@ SHAPES_MAX = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class CapacitySettings(RequestSettings, LedgerSettings):
+class CapacitySettings(RequestSettings, FleetSettings):
     """Print how many more instances of a kind fit, and what then limits them; nothing is reserved.
 
     They fit as they would be placed: by the filters of the profile, on allocated amounts and measured load. One more
@@ -54,9 +50,6 @@ class CapacitySettings(RequestSettings, LedgerSettings):
         "windward capacity --cpu 2 --memory 10G --machines docs/examples/machines.json   # of a file",
     )
 
-    machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
-                                   metavar="FILE")  # fmt: skip
-    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     by: str = setting("", "count by the values of this label, or by machine", metavar="LABEL")
     if_lost: dict[str, str] = setting({}, "assume that the machines with this label are lost", metavar="LABEL=VALUE")
 
@@ -78,17 +71,17 @@ SETTINGS = CapacitySettings
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the command."""
-    settings = load_settings(CapacitySettings, "capacity", argv, environ)
+    return ask.run(load_settings(CapacitySettings, "capacity", argv, environ), "capacity", _capacity)
+
+
+def _capacity(settings: CapacitySettings) -> int:
     try:
         request = read_request(settings.request())
-        fleet = whole_fleet(settings, settings.machines)
-        profile = chosen_profile(request.profile, settings.profiles)
+        fleet, profile = settings.fleet(), chosen_profile(request.profile, settings.profiles)
         answer = _mix_answer(settings, fleet, profile) if settings.mix else _answer(settings, request, fleet, profile)
     except InvalidRequest as error:
         raise SettingsError(str(error)) from None
-    except AWAY as error:
-        return ask.unreachable(settings.redis_url, error, "capacity", settings)
-    print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
+    ask.tell(settings, answer, show, indent=2)
     return ask.OK if answer["fit"] else ask.NO_MACHINE
 
 
@@ -98,7 +91,7 @@ def _answer(settings: CapacitySettings, request: Request, fleet: FleetState, pro
     from scorer.placement.choosing.trial import Trial
     from scorer.planning.capacity.room import room
 
-    answer, wanted, trial = _about(fleet, profile), request, Trial(fleet.inputs(profile))
+    answer, wanted, trial = basis(fleet, profile), request, Trial(fleet.inputs(profile))
     for key, value in settings.if_lost.items():
         _, answer["lost"] = _lost(key, value, trial)
         selector = ",".join(filter(None, (request.selector, f"{key}!={value}")))
@@ -125,7 +118,7 @@ def _mix_answer(settings: CapacitySettings, fleet: FleetState, profile: Profile)
     mix = mix_of(fleet.ledger.instances.values(), fleet.now_s - settings.mix_since)
     if not mix.kinds:
         raise SettingsError(f"mix_since: no instance was placed within {duration(settings.mix_since)}")
-    answer, trial = _about(fleet, profile), Trial(fleet.inputs(profile))
+    answer, trial = basis(fleet, profile), Trial(fleet.inputs(profile))
     for key, value in settings.if_lost.items():
         names, answer["lost"] = _lost(key, value, trial)
         trial.inputs = trial.inputs.by(with_cordon(profile))
@@ -146,10 +139,6 @@ def _mix_answer(settings: CapacitySettings, fleet: FleetState, profile: Profile)
         "limits": [{"filter": one.filter, "reason": one.reason, "machines": one.machines} for one in found.limits],
         "by": _by(settings.by, found.by_machine, fleet) if settings.by else {},
     }
-
-
-def _about(fleet: FleetState, profile: Profile) -> dict[str, Any]:
-    return {"profile": profile.name, "machines": len(fleet.snapshot), "instances": len(fleet.ledger)}
 
 
 def _lost(key: str, value: str, trial: Trial) -> tuple[list[str], dict[str, Any]]:
@@ -210,14 +199,14 @@ def _one_more(request: Request, fleet: FleetState, profile: Profile) -> list[dic
 
 def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     """Return the count, where it is, and what limits it."""
+    number = f"{'at least ' if answer['at_least'] else ''}{answer['fit']} more"
+    there, about = f"fit, on {answer['machines_with_room']} machines", basis_in_words(answer)
     if "mix" in answer:
-        lines = [_mix_line(answer), _mix_table(answer, screen)]
-        return "\n".join([*_lost_line(answer), *lines, *_tables(answer, screen)])
-    about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
-    number = f"{'at least ' if answer['at_least'] else ''}{answer['fit']}"
-    line = f"{number} more fit, on {answer['machines_with_room']} machines ({about})"
-    sizes = _sizes(answer["one_more_machine"])
-    return "\n".join([*_lost_line(answer), line, *_tables(answer, screen), *sizes])
+        lines = [f"{number} of the mix {there} (mix: {_mix_words(answer)}; {about})", _mix_table(answer, screen)]
+    else:
+        lines = [f"{number} {there} ({about})"]
+    lines += [*_tables(answer, screen), *_sizes(answer.get("one_more_machine", ()))]
+    return "\n".join([*_lost_line(answer), *lines])
 
 
 def _lost_line(answer: Mapping[str, Any]) -> list[str]:
@@ -253,14 +242,12 @@ def _sizes(shapes: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _mix_line(answer: Mapping[str, Any]) -> str:
-    """Return the first line: how many fit, and what the mix was made from."""
-    number = f"{'at least ' if answer['at_least'] else ''}{answer['fit']}"
-    about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
+def _mix_words(answer: Mapping[str, Any]) -> str:
+    """Return what the mix was made from."""
     of = f"{answer['placed']} instances of the last {duration(answer['since_s'])}"
     if answer["covered"] < answer["placed"]:
         of += f", {ratio(answer['covered'] / answer['placed'])} of them in these kinds"
-    return f"{number} more of the mix fit, on {answer['machines_with_room']} machines (mix: {of}; {about})"
+    return of
 
 
 def _mix_table(answer: Mapping[str, Any], screen: Screen | None) -> str:

@@ -7,7 +7,6 @@ each of them leaves the machine anyway. Without an answer it ends.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -19,18 +18,17 @@ from msgspec import Meta
 from schemas.messages.operator import DEFAULT
 from schemas.process.failures import Failure
 from schemas.process.settings import SettingsError, load_settings, setting
-from schemas.process.terminal import screen
 from scorer.client import WindwardError
 from scorer.commands.machines.known_machines import known_machines, meant
 from scorer.commands.machines.operator_facts import change_operator_facts
 from scorer.commands.planning.drain_view import consolidate_answer, drain_answer, show, show_undone
 from scorer.commands.shared import ask
-from scorer.commands.shared.whole_fleet import chosen_profile, whole_fleet
+from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
 from scorer.settings import ClientSettings, LedgerSettings
-from scorer.wire import AWAY, Wire
 
 if TYPE_CHECKING:
     from scorer.ranking.fleet_state import FleetState
+    from scorer.ranking.profiles.profile import Profile
 
 POLL_S = 1.0
 """The interval at which `await_empty` reads the ledger, s."""
@@ -38,7 +36,7 @@ _PAGE = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrainSettings(ClientSettings, LedgerSettings):
+class DrainSettings(FleetSettings):
     """Cordon machines, and print where all their instances go; each move sees the ones before it.
 
     The instances go where the profile would place them, the largest first. One that finds no machine stays, and the
@@ -65,11 +63,8 @@ class DrainSettings(ClientSettings, LedgerSettings):
     consolidate: Annotated[int, Meta(ge=0, le=10_000)] = setting(
         0, "instead, this many machines: the cheapest to empty", group="machines", metavar="COUNT"
     )
-    machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
-                                   metavar="FILE")  # fmt: skip
     profile: str = setting("", "name of a profile, or a profile file, by which the instances are placed",
                            metavar="NAME")  # fmt: skip
-    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     same: tuple[str, ...] = setting((), "labels whose value source and target must share", metavar="LABEL")
     force: bool = setting(False, "also move instances with the label movable=false")
     dry_run: bool = setting(False, "cordon nothing: only print where the instances would go")
@@ -104,63 +99,49 @@ SETTINGS = DrainSettings
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the command."""
-    settings = load_settings(DrainSettings, "drain", argv, environ)
-    try:
-        if settings.machines is not None:
-            fleet = whole_fleet(settings, settings.machines)
-            machines = () if settings.consolidate else _of_file(settings, fleet)
-            return _tell(settings, _answer(settings, fleet, machines))
-        return _live(settings)
-    except WindwardError as error:
-        return ask.report(error, "drain", settings)
+    return ask.run(load_settings(DrainSettings, "drain", argv, environ), "drain", _drain)
 
 
-def _of_file(settings: DrainSettings, fleet: FleetState) -> list[str]:
-    rules = fleet.snapshot.rules
-    known = {name: rules.labels(row) for row, name in enumerate(fleet.snapshot.names)}
-    return meant(settings.words, settings.selector, known, ahead=None)
-
-
-def _live(settings: DrainSettings) -> int:
-    import redis
-
+def _drain(settings: DrainSettings) -> int:
     profile = chosen_profile(settings.profile, settings.profiles)  # refused before anything is written
+    if settings.machines is None:
+        return _live(settings, profile)
+    fleet = settings.fleet()
+    known = {name: fleet.snapshot.rules.labels(row) for row, name in enumerate(fleet.snapshot.names)}
+    machines = () if settings.consolidate else meant(settings.words, settings.selector, known, ahead=None)
+    return _tell(settings, _answer(settings, fleet, profile, machines))
+
+
+def _live(settings: DrainSettings, profile: Profile) -> int:
+    machines = [] if settings.consolidate else machines_meant(settings, settings.words, settings.selector)
+    if settings.undo:
+        cancelled = cancel(settings, machines)
+        undone = {"uncordoned": cordon(settings, machines, off=True), "cancelled": cancelled}
+        ask.tell(settings, undone, show_undone)
+        return ask.OK
+    if not settings.dry_run:
+        cordon(settings, machines)
     try:
-        machines = [] if settings.consolidate else machines_meant(settings, settings.words, settings.selector)
-        if settings.undo:
-            cancelled = cancel(settings, machines)
-            undone = {"uncordoned": cordon(settings, machines, off=True), "cancelled": cancelled}
-            print(json.dumps(undone) if settings.json else show_undone(undone))  # noqa: T201
-            return ask.OK
-        if not settings.dry_run:
-            cordon(settings, machines)
-        try:
-            answer = _answer(settings, whole_fleet(settings, None), machines, profile=profile)
-        except Failure as error:
-            left = "; the machines stay cordoned (windward drain --undo)" if machines and not settings.dry_run else ""
-            raise Failure(f"{error}{left}") from error
-        if settings.consolidate and not settings.dry_run:
-            cordon(settings, machines := answer["drained"])
-        answer["cordoned"] = not settings.dry_run
-        if settings.apply:
-            reserve(settings, answer["moves"])
-            refused = [one for one in answer["moves"] if one["state"] == "refused"]
-            answer["moves"] = [one for one in answer["moves"] if one["state"] != "refused"]
-            answer["blocked"] += refused
-        code = _tell(settings, answer)
-        return await_empty(settings, machines, settings.wait_s) if settings.wait else code
-    except (*AWAY, redis.ResponseError) as error:
-        return ask.unreachable(settings.redis_url, error, "drain", settings)
+        answer = _answer(settings, settings.fleet(), profile, machines)
+    except Failure as error:
+        left = "; the machines stay cordoned (windward drain --undo)" if machines and not settings.dry_run else ""
+        raise Failure(f"{error}{left}") from error
+    if settings.consolidate and not settings.dry_run:
+        cordon(settings, machines := answer["drained"])
+    answer["cordoned"] = not settings.dry_run
+    if settings.apply:
+        reserve(settings, answer["moves"])
+        answer["blocked"] += [one for one in answer["moves"] if one["state"] == "refused"]
+        answer["moves"] = [one for one in answer["moves"] if one["state"] != "refused"]
+    code = _tell(settings, answer)
+    return await_empty(settings, machines, settings.wait_s) if settings.wait else code
 
 
-def _answer(
-    settings: DrainSettings, fleet: FleetState, machines: Sequence[str], *, profile: Any = None
-) -> dict[str, Any]:
+def _answer(settings: DrainSettings, fleet: FleetState, profile: Profile, machines: Sequence[str]) -> dict[str, Any]:
     from schemas.rpc.request import InvalidRequest
     from scorer.planning.drain.consolidate import consolidate
     from scorer.planning.drain.drain import drain
 
-    profile = profile or chosen_profile(settings.profile, settings.profiles)
     inputs = fleet.inputs(profile)
     try:
         if not settings.consolidate:
@@ -173,7 +154,7 @@ def _answer(
 
 
 def _tell(settings: DrainSettings, answer: Mapping[str, Any]) -> int:
-    print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
+    ask.tell(settings, answer, show, indent=2)
     short = len(answer["drained"]) < settings.consolidate
     return ask.NO_MACHINE if answer["blocked"] or short else ask.OK
 
@@ -236,12 +217,9 @@ def cancel(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
 def await_empty(settings: LedgerSettings, machines: Sequence[str], wait_s: float) -> int:
     """Wait until the ledger has no instance on these machines, with the counts on stderr; return the exit code."""
     from scorer.commands.machines.forget import instances_on
-    from scorer.ledger.store.scripts import Ledger
 
-    wire, told = Wire(settings.ledger_arguments()), ""
-    end_s = time.monotonic() + wait_s
-    try:
-        ledger = Ledger(wire, settings.names)
+    told, end_s = "", time.monotonic() + wait_s
+    with ask.open_ledger(settings) as ledger:
         while held := instances_on(ledger, machines):
             words = f"{sum(held.values())} instances left: " + ", ".join(f"{one} {n}" for one, n in held.items())
             if words != told:
@@ -251,7 +229,5 @@ def await_empty(settings: LedgerSettings, machines: Sequence[str], wait_s: float
                 overdue = WindwardError("DEADLINE_EXCEEDED", f"after {wait_s:g} s {words}")
                 return ask.report(overdue, "drain")
             time.sleep(min(POLL_S, max(0.0, end_s - time.monotonic())))
-    finally:
-        wire.close()
     sys.stderr.write("no instance is left\n")
     return ask.OK

@@ -9,6 +9,7 @@ from schemas.process.tables import Column, Screen, table
 from schemas.resources import RESOURCES
 from scorer.commands.machines.operator_facts import in_words
 from scorer.commands.shared.show import amount
+from scorer.commands.shared.whole_fleet import basis, basis_in_words
 
 if TYPE_CHECKING:
     from scorer.ledger.record.instance import Instance
@@ -25,9 +26,7 @@ def drain_answer(drained: Drained, profile: Profile, fleet: FleetState) -> dict[
     return {
         "drained": list(drained.machines),
         "cordoned": False,
-        "profile": profile.name,
-        "machines": len(fleet.snapshot),
-        "instances": len(fleet.ledger),
+        **basis(fleet, profile),
         "moves": [_line(one.instance) | {"target": one.target, "state": "planned"} for one in drained.moves],
         "moving": [
             _line(one) | {"target": one.moving.to, "until": one.moving.until} for one in drained.leaving if one.moving
@@ -74,8 +73,7 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
         columns = [Column("stays"), Column("on", left=True), Column("why", left=True)]
         lines.append(table(columns, [[one["id"], one["source"], one["reason"]] for one in blocked], screen))
     lines += [f"{one['id']} is moving to {one['target']} already" for one in moving]
-    about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
-    lines.append(f"{of}: {state}; {_counts(moves, blocked)} ({about})")
+    lines.append(f"{of}: {state}; {_counts(moves, blocked)} ({basis_in_words(answer)})")
     return "\n".join(lines)
 
 
@@ -99,7 +97,7 @@ def _counts(moves: Sequence[Mapping[str, Any]], blocked: Sequence[object]) -> st
     return f"{there}, {len(blocked)} {'stays' if len(blocked) == 1 else 'stay'}" if blocked else there
 
 
-def show_undone(answer: Mapping[str, Any]) -> str:
+def show_undone(answer: Mapping[str, Any], _: Screen) -> str:
     """Return the machines' operators' rules, and the cancelled moves, a line each."""
     lines = [f"{name}: {in_words(said)}" for name, said in answer["uncordoned"].items()]
     return "\n".join([*lines, *(f"{one}: its move is cancelled" for one in answer["cancelled"])])

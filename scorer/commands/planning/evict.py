@@ -5,7 +5,6 @@ It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`). Nothi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -14,11 +13,9 @@ from msgspec import Meta
 
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Column, Screen, table
-from schemas.process.terminal import screen
 from scorer.commands.shared import ask
-from scorer.commands.shared.whole_fleet import chosen_profile, whole_fleet
-from scorer.settings import ClientSettings, LedgerSettings
-from scorer.wire import AWAY
+from scorer.commands.shared.show import amount
+from scorer.commands.shared.whole_fleet import FleetSettings, basis, basis_in_words, chosen_profile
 
 if TYPE_CHECKING:
     from scorer.ranking.fleet_state import FleetState
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvictSettings(ClientSettings, LedgerSettings):
+class EvictSettings(FleetSettings):
     """Say which instances of batch, free and mid no longer fit, since higher classes use more; nothing is moved.
 
     The profile must count by class: `fits` with `classes`. Free leaves before batch, both before mid; within a class
@@ -39,10 +36,7 @@ class EvictSettings(ClientSettings, LedgerSettings):
         "windward evict --profile docs/examples/classes.toml --machines docs/examples/classes.json   # of a file",
     )
 
-    machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
-                                   metavar="FILE")  # fmt: skip
     profile: str = setting("", "name of a profile, or a profile file, that counts by class", metavar="NAME")
-    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     evictions_max: Annotated[int, Meta(ge=1, le=100_000)] = setting(
         100, "at most so many instances, of the machines that are furthest above their sums"
     )
@@ -54,14 +48,12 @@ SETTINGS = EvictSettings
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the command."""
-    settings = load_settings(EvictSettings, "evict", argv, environ)
+    return ask.run(load_settings(EvictSettings, "evict", argv, environ), "evict", _evict)
+
+
+def _evict(settings: EvictSettings) -> int:
     profile = chosen_profile(settings.profile, settings.profiles)
-    try:
-        fleet = whole_fleet(settings, settings.machines)
-    except AWAY as error:
-        return ask.unreachable(settings.redis_url, error, "evict", settings)
-    answer = _answer(settings, fleet, profile)
-    print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
+    ask.tell(settings, _answer(settings, settings.fleet(), profile), show, indent=2)
     return ask.OK
 
 
@@ -75,9 +67,7 @@ def _answer(settings: EvictSettings, fleet: FleetState, profile: Profile) -> dic
             "(docs/examples/classes.toml)"
         )
     return {
-        "profile": profile.name,
-        "machines": len(fleet.snapshot),
-        "instances": len(fleet.ledger),
+        **basis(fleet, profile),
         "above": list(advice.above),
         "stay": list(advice.stay),
         "unknown": advice.unknown,
@@ -98,8 +88,7 @@ def _answer(settings: EvictSettings, fleet: FleetState, profile: Profile) -> dic
 
 def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     """Return a table of the instances that should leave, and how many machines stay above a sum."""
-    about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
-    lines = []
+    lines, about = [], basis_in_words(answer)
     if answer["evictions"]:
         columns = [Column("id"), Column("class", left=True), Column("from", left=True), Column("to", left=True),
                    Column("why", 1, left=True)]  # fmt: skip
@@ -116,6 +105,4 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
 
 
 def _why(one: Mapping[str, Any]) -> str:
-    from scorer.commands.shared.show import amount
-
     return f"{one['resource']} of {' and '.join(one['sum'])} is {amount(one['resource'], one['excess'], 2)} too much"

@@ -7,7 +7,6 @@ it.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -18,13 +17,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from schemas.process.failures import Failure, print_failure
 from schemas.process.settings import SettingsError, load_settings, setting
-from schemas.process.terminal import screen
 from schemas.rpc.request import InvalidRequest
 from scorer.client import WindwardError
 from scorer.commands.planning.plan_view import left_words, plan_answer, show, undone, undone_words
 from scorer.commands.shared import ask
-from scorer.commands.shared.whole_fleet import chosen_profile, whole_fleet
-from scorer.settings import ClientSettings, LedgerSettings
+from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
@@ -39,7 +36,7 @@ TRIES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanSettings(ClientSettings, LedgerSettings):
+class PlanSettings(FleetSettings):
     """Compare the instances of a file with the ledger: print what would be placed, moved, changed, released or refused.
 
     The file has JSON lines, or one JSON list, of objects with `id` and the fields of a request (`cpu`, `memory`,
@@ -57,10 +54,7 @@ class PlanSettings(ClientSettings, LedgerSettings):
     )
 
     file: str = setting(help="the wanted instances; - is standard input", positional=True, metavar="FILE")
-    machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
-                                   metavar="FILE")  # fmt: skip
     profile: str = setting("", "name of a profile, or a profile file, by which instances are placed", metavar="NAME")
-    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     prune: bool = setting(False, "release confirmed instances that the file does not name")
     prune_labels: dict[str, str] = setting({}, "with --prune: only those with these labels", metavar="KEY=VALUE")
     apply: bool = setting(False, "carry the plan out")
@@ -98,7 +92,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     refused = bool(answer["counts"]["refuse"])
     if settings.apply and not (refused and settings.all_or_nothing):
         return _apply(settings, found, answer)
-    _tell(settings, answer)
+    ask.tell(settings, answer, show, indent=2)
     if refused:
         return ask.NO_MACHINE
     return CHANGES if answer["steps"] else ask.OK
@@ -116,7 +110,7 @@ def _found(settings: PlanSettings, profile: Profile) -> tuple[FleetState, Wanted
         raise SettingsError(f"file: {settings.file}: {error.strerror}") from None
     except InvalidWanted as error:
         raise SettingsError(f"file: {settings.file}: {error}") from None
-    fleet = whole_fleet(settings, settings.machines)
+    fleet = settings.fleet()
     find = partial(compare, requests, fleet.inputs(profile), prune=settings.prune, prune_labels=settings.prune_labels)
     try:
         found = find()
@@ -153,9 +147,5 @@ def _apply(settings: PlanSettings, found: Wanted, answer: dict[str, Any]) -> int
         message = f"stopped at {stopped.step.id!r} ({stopped.step.action}): {stopped.error.message}; {words}"
         code = ask.report(WindwardError(stopped.error.code, message), "plan", settings)
     answer["applied"] = True
-    _tell(settings, answer)
+    ask.tell(settings, answer, show, indent=2)
     return code
-
-
-def _tell(settings: PlanSettings, answer: Mapping[str, Any]) -> None:
-    print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from schemas.process.tables import Column, Screen, table
+from scorer.commands.shared.whole_fleet import basis, basis_in_words
 
 if TYPE_CHECKING:
     from scorer.planning.wanted.steps import Wanted
@@ -23,9 +24,7 @@ _UNKNOWN = ("DEADLINE_EXCEEDED", "UNAVAILABLE")
 def plan_answer(found: Wanted, profile: Profile, fleet: FleetState) -> dict[str, Any]:
     """Return the plan as JSON has it: every step but those that change nothing, in their order."""
     return {
-        "profile": profile.name,
-        "machines": len(fleet.snapshot),
-        "instances": len(fleet.ledger),
+        **basis(fleet, profile),
         "counts": {action: found.count(action) for action in _WORDS},  # type: ignore[arg-type]
         "others": found.others,
         "steps": [
@@ -39,7 +38,6 @@ def plan_answer(found: Wanted, profile: Profile, fleet: FleetState) -> dict[str,
 def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     """Return a table of the steps, and the counts."""
     counts = ", ".join(f"{number} {_WORDS[action]}" for action, number in answer["counts"].items())
-    about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
     left = f"; {answer['others']} others are left alone" if answer["others"] else ""
     lines = []
     if answer["steps"]:
@@ -53,7 +51,7 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
             for one in answer["steps"]
         ]  # fmt: skip
         lines.append(table(columns, rows, screen))
-    lines.append(f"{counts}{left} ({about})")
+    lines.append(f"{counts}{left} ({basis_in_words(answer)})")
     return "\n".join(lines)
 
 

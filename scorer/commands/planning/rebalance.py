@@ -11,7 +11,6 @@ daemon, ``windward rebalancer``, observes all the time.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +19,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from schemas.process.settings import SettingsError, load_settings, setting
-from schemas.process.terminal import screen
 from scorer.commands.planning.balance_settings import BalanceSettings
 from scorer.commands.planning.rebalance_view import plan_answer, show
 from scorer.commands.shared import ask
-from scorer.commands.shared.whole_fleet import chosen_profile, whole_fleet
-from scorer.settings import ClientSettings, LedgerSettings
-from scorer.wire import AWAY
+from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
 
 if TYPE_CHECKING:
     from scorer.commands.planning.carry_out import Calls, Outcome
@@ -36,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RebalanceSettings(ClientSettings, LedgerSettings, BalanceSettings):
+class RebalanceSettings(FleetSettings, BalanceSettings):
     """Say which instances should move away from overloaded machines; it moves nothing itself.
 
     With rule `overload` each move reduces the expected load above 90 % of a machine, given the moves before it. With
@@ -54,11 +50,8 @@ class RebalanceSettings(ClientSettings, LedgerSettings, BalanceSettings):
         "windward rebalance --moves-max 3 --apply                   # and reserve the targets, for an hour",
     )
 
-    machines: str | None = setting(None, "JSON file that describes the fleet; without it the running one is read",
-                                   metavar="FILE")  # fmt: skip
     profile: str = setting("", "name of a profile, or a profile file: its filters, its load, its expected use",
                            metavar="NAME")  # fmt: skip
-    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     rounds: Annotated[int, Meta(ge=1, le=10_000)] = setting(
         1, "plan so many times and print the last plan: machines that are over only for a moment give nothing"
     )
@@ -81,17 +74,17 @@ SETTINGS = RebalanceSettings
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the command."""
-    settings = load_settings(RebalanceSettings, "rebalance", argv, environ)
+    return ask.run(load_settings(RebalanceSettings, "rebalance", argv, environ), "rebalance", _rebalance)
+
+
+def _rebalance(settings: RebalanceSettings) -> int:
     profile = settings.balanced(chosen_profile(settings.profile, settings.profiles))
     if settings.rounds > 1 and profile.rebalance.rounds_over >= settings.rounds:
         raise SettingsError(
             f"rounds: a machine gives after more than {profile.rebalance.rounds_over} rounds (rounds_over); "
             f"give --rounds {profile.rebalance.rounds_over + 1} or more, or --rounds-over 1"
         )
-    try:
-        plan, fleet = planned(settings, profile)
-    except AWAY as error:
-        return ask.unreachable(settings.redis_url, error, "rebalance", settings)
+    plan, fleet = planned(settings, profile)
     answer = plan_answer(plan, profile, fleet)
     if settings.apply:
         from scorer.commands.planning.carry_out import Calls
@@ -101,7 +94,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
             apply(answer["moves"], Calls(scorer, profile_name, settings.ttl_s))
     if settings.plot:
         _draw(answer, settings.plot)
-    print(json.dumps(answer, indent=2) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
+    ask.tell(settings, answer, show, indent=2)
     return _code(answer) if settings.apply else ask.OK
 
 
@@ -112,7 +105,7 @@ def planned(settings: RebalanceSettings, profile: Profile) -> tuple[Plan, FleetS
 
     rounds = Rounds(condition_of(profile.rebalance, settings.every)) if settings.rounds > 1 else None
     for left in range(settings.rounds, 0, -1):
-        fleet = whole_fleet(settings, settings.machines)
+        fleet = settings.fleet()
         plan = advice(fleet.inputs(profile), rounds=rounds)
         if left > 1:
             time.sleep(settings.every)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.process.tables import Column, Screen, table
 from schemas.values.durations import duration
 from scorer.commands.shared.show import ratio, time_of
+from scorer.commands.shared.whole_fleet import basis, basis_in_words
 
 if TYPE_CHECKING:
     from scorer.ledger.record.instance import Instance
@@ -38,10 +39,8 @@ def plan_answer(plan: Plan, profile: Profile, fleet: FleetState) -> dict[str, An
     return {
         "rule": profile.rebalance.rule,
         "objective": profile.rebalance.objective,
-        "profile": profile.name,
+        **basis(fleet, profile),
         "at": fleet.now_s,
-        "machines": len(fleet.snapshot),
-        "instances": len(fleet.ledger),
         "movable": plan.movable,
         "measured": plan.measured,
         "moved_in_hour": plan.in_hour,
@@ -107,8 +106,7 @@ def _why(loads: Mapping[str, Sequence[float]]) -> str:
 
 def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     """Return a table of the moves, one of the sources and targets, and the fleet before and after."""
-    about = f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
-    limit = _limit(answer)
+    about, limit = basis_in_words(answer), _limit(answer)
     if not answer["moves"]:
         return f"nothing is worth a move ({about})" + (f"\n{limit}" if limit else "")
     about += f"; usage is measured of {answer['measured']} instances, expected of the rest"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from schemas.process.settings import load_settings
+from schemas.process.tables import Screen
 from schemas.values.durations import duration
 from scorer.client import HealthResult
 from scorer.commands.shared import ask
@@ -31,7 +32,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     return code if good else ask.FAILED
 
 
-def show(answer: HealthResult) -> str:
+def show(answer: HealthResult, _: Screen | None = None) -> str:
     """Return the answer for people."""
     age, degraded = answer.newest_sample_age_s, answer.degraded
     state = "not ready" if not answer.ready else f"degraded: {degraded}" if degraded else "ready"

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import msgspec
-import redis
-
 from schemas.process.settings import load_settings
-from schemas.process.tables import Column, table
+from schemas.process.tables import Column, Screen, table
 from schemas.resources import RESOURCES
 from schemas.tables.learned import Learned, read_learned
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import number
 from scorer.settings import ClientSettings
-from scorer.wire import AWAY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,22 +28,21 @@ SETTINGS = LearnedSettings
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Print the learned value; fail when there is none."""
-    settings = load_settings(LearnedSettings, "learned", argv, environ)
-    try:
-        with ask.server(settings) as server:
-            learned = read_learned(server.get(settings.names.learned))
-    except (*AWAY, redis.ResponseError) as error:
-        return ask.unreachable(settings.redis_url, error, "learned")
-    if settings.json:
-        print(json.dumps(msgspec.to_builtins(learned)))  # noqa: T201
-    else:
-        print("nothing is learned yet" if learned is None else show(learned, time.time()))  # noqa: T201
+    return ask.run(load_settings(LearnedSettings, "learned", argv, environ), "learned", _learned)
+
+
+def _learned(settings: LearnedSettings) -> int:
+    with ask.server(settings) as server:
+        learned = read_learned(server.get(settings.names.learned))
+    ask.tell(settings, learned, show)
     return ask.OK if learned is not None else ask.FAILED
 
 
-def show(learned: Learned, now_s: float) -> str:
+def show(learned: Learned | None, screen: Screen | None = None, now_s: float | None = None) -> str:
     """Return a table with a row for each resource: the part used, its error, and the evidence."""
-    rows = []
+    if learned is None:
+        return "nothing is learned yet"
+    rows, now_s = [], time.time() if now_s is None else now_s
     for name in RESOURCES:
         evidence = learned.evidence.get(name)
         if evidence is not None:
@@ -56,7 +50,7 @@ def show(learned: Learned, now_s: float) -> str:
             hours = f"{evidence.instance_hours:.0f}"
             rows.append([name, number(part), number(error, 3), hours, f"{evidence.count:.0f}"])
     headings = ("resource", "used of what is asked", "error", "instance-hours", "changes seen")
-    lines = [table([Column(heading) for heading in headings], rows)]
+    lines = [table([Column(heading) for heading in headings], rows, screen)]
     for kind, factors in sorted(learned.kinds.items()):
         lines.append(f"kind {kind}: " + ", ".join(f"{name} {part:.2f}" for name, part in sorted(factors.items())))
     lines.append(

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import os
 import socket
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import ClassVar
 
-from schemas.process.settings import load_settings, setting
-from schemas.process.verbs import chosen
+from schemas.process.settings import setting
+from schemas.process.verbs import load_verb
 from scorer.background.checker import LastCheck
 from scorer.client import WindwardError
 from scorer.commands.shared import ask
-from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.check import Check, Checked, mend
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.marker import Marker
-from scorer.ledger.store.scripts import Ledger
 from scorer.settings import ClientSettings, LedgerSettings
-from scorer.wire import AWAY, Wire
+from scorer.wire import Wire
 
 _LEASE_S = 60.0
 
@@ -54,48 +53,28 @@ SETTINGS = {"check": CheckSettings, "accept": AcceptSettings}
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the subcommand."""
-    verb, rest = chosen("ledger", SETTINGS, argv, environ)
-    settings: CheckSettings | AcceptSettings = load_settings(
-        SETTINGS[verb], f"ledger {verb}", rest, environ, table="ledger", table_fields=("repair",)
-    )
-    wire, other = Wire(settings.ledger_arguments()), Wire(settings.redis_arguments())
-    ledger = Ledger(wire, settings.names, **settings.ledger_bounds())
-    try:
-        if isinstance(settings, CheckSettings):
-            return _check(settings, ledger)
-        return _accept(settings, ledger, other)
-    except AWAY as error:
-        return ask.unreachable("the ledger", error, "ledger", settings)
-    except UnknownFormat as error:
-        return ask.report(WindwardError("FAILED_PRECONDITION", str(error)), "ledger", settings)
-    except PermissionError as error:
-        return ask.report(WindwardError("ABORTED", str(error)), "ledger", settings)
-    finally:
-        wire.close()
-        other.close()
+    _, settings = load_verb("ledger", SETTINGS, argv, environ)
+    return ask.run(settings, "ledger", _check if isinstance(settings, CheckSettings) else _accept, "the ledger")
 
 
-def _check(settings: CheckSettings, ledger: Ledger) -> int:
-    if not settings.repair:
-        found = Check(ledger).run()
-    else:
-        number = Lease(ledger, "check", f"{socket.gethostname()}-{os.getpid()}-repair", _LEASE_S).take()
-        if number is None:
-            raise PermissionError("another check is running: try again in a minute")
-        found = mend(ledger, number)
-        LastCheck(ledger).write(found)
-    print(json.dumps(_summary(found)) if settings.json else _words(found))  # noqa: T201
-    return ask.OK if found.repaired == len(found.differences) else ask.FAILED
-
-
-def _summary(found: Checked) -> dict[str, object]:
-    return {
-        "machines": found.machines,
-        "clusters": found.clusters,
-        "differences": [{one.kind: one.name, "what": one.what} for one in found.differences],
-        "busy": found.busy,
-        "repaired": found.repaired,
+def _check(settings: CheckSettings) -> int:
+    with ask.open_ledger(settings) as ledger:
+        if not settings.repair:
+            found = Check(ledger).run()
+        else:
+            number = Lease(ledger, "check", f"{socket.gethostname()}-{os.getpid()}-repair", _LEASE_S).take()
+            if number is None:
+                raise WindwardError("ABORTED", "another check is running: try again in a minute")
+            try:
+                found = mend(ledger, number)
+            except PermissionError as error:
+                raise WindwardError("ABORTED", str(error)) from None
+            LastCheck(ledger).write(found)
+    summary = dataclasses.asdict(found) | {
+        "differences": [{one.kind: one.name, "what": one.what} for one in found.differences]
     }
+    ask.tell(settings, summary, lambda *_: _words(found))
+    return ask.OK if found.repaired == len(found.differences) else ask.FAILED
 
 
 def _words(found: Checked) -> str:
@@ -105,11 +84,12 @@ def _words(found: Checked) -> str:
     return "\n".join([*lines, f"{counts}: {len(found.differences)} differ, {found.repaired} repaired"])
 
 
-def _accept(settings: AcceptSettings, ledger: Ledger, windows: Wire) -> int:
-    follower = Follower(ledger)
-    follower.poll()
-    follower.require()
-    windows.ask([Marker(settings.names).write(follower.epoch, len(follower.view))])
+def _accept(settings: AcceptSettings) -> int:
+    with ask.open_ledger(settings) as ledger, closing(Wire(settings.redis_arguments())) as windows:
+        follower = Follower(ledger)
+        follower.poll()
+        follower.require()
+        windows.ask([Marker(settings.names).write(follower.epoch, len(follower.view))])
     found = {"accepted": True, "instances": len(follower.view)}
-    print(json.dumps(found) if settings.json else f"accepted: the ledger has {len(follower.view)} instances")  # noqa: T201
+    ask.tell(settings, found, lambda *_: f"accepted: the ledger has {found['instances']} instances")
     return ask.OK

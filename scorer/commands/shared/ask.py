@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -11,20 +12,46 @@ import msgspec
 from schemas.names import Names
 from schemas.process.failures import print_failure
 from schemas.process.settings import SettingsError
+from schemas.process.tables import Screen
+from schemas.process.terminal import screen
 from scorer.client import Client, WindwardError
 from scorer.commands.shared.direct import DirectClient, can_reach
-from scorer.settings import ClientSettings
+from scorer.settings import ClientSettings, LedgerSettings
 
 if TYPE_CHECKING:
     import redis
 
+    from scorer.ledger.store.scripts import Ledger
+
 _Told = TypeVar("_Told")
+_Given = TypeVar("_Given", bound=ClientSettings)
+Show = Callable[[_Told, Screen], str]
+"""Returns an answer as text for a terminal."""
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
 OK, FAILED, USAGE, NO_MACHINE, NO_ANSWER = range(5)
 """Exit codes, as `ops.cli.main` documents them."""
 
 _CODES = {"INVALID_ARGUMENT": USAGE, "DEADLINE_EXCEEDED": NO_ANSWER, "UNAVAILABLE": NO_ANSWER}
+
+
+def run(settings: _Given, command: str, work: Callable[[_Given], int], where: str = "") -> int:
+    """Return the exit code of the work; print the error of a scorer, or of a server (``where``: the scorers')."""
+    try:
+        return work(settings)
+    except WindwardError as error:
+        return report(error, command, settings)
+    except _of_servers() as error:
+        return unreachable(where or settings.redis_url, error, command, settings)
+
+
+def _of_servers() -> tuple[type[Exception], ...]:
+    """Return the errors of a server that is away or refuses. Only an error imports redis-py."""
+    import redis
+
+    from scorer.wire import AWAY
+
+    return (*AWAY, redis.ResponseError)
 
 
 def client(settings: ClientSettings) -> Client:
@@ -50,7 +77,7 @@ def read(settings: ClientSettings, kind: type[_Kind], method: str, params: dict[
 
 
 def ask(
-    settings: ClientSettings, kind: type[_Kind], method: str, params: dict[str, Any], show: Callable[[_Kind], str]
+    settings: ClientSettings, kind: type[_Kind], method: str, params: dict[str, Any], show: Show[_Kind]
 ) -> tuple[int, _Kind | None]:
     """Ask, print the answer as JSON or as ``show`` puts it; return the exit code and the answer (None on an error)."""
     try:
@@ -61,10 +88,10 @@ def ask(
     return OK, answer
 
 
-def tell(settings: ClientSettings, answer: _Told, show: Callable[[_Told], str], indent: int | None = None) -> None:
+def tell(settings: ClientSettings, answer: _Told, show: Show[_Told], indent: int | None = None) -> None:
     """Print an answer as JSON or as ``show`` puts it."""
     plain = msgspec.to_builtins(answer) if settings.json else None
-    print(json.dumps(plain, indent=indent) if settings.json else show(answer))  # noqa: T201
+    print(json.dumps(plain, indent=indent) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
 
 
 def report(error: WindwardError, command: str, settings: ClientSettings | None = None) -> int:
@@ -81,6 +108,20 @@ def server(settings: ClientSettings) -> redis.Redis:
     from redis.retry import Retry
 
     return redis.Redis.from_url(**settings.redis_arguments(), retry=Retry(NoBackoff(), 0))
+
+
+@contextmanager
+def open_ledger(settings: LedgerSettings) -> Iterator[Ledger]:
+    """Open the ledger; raises WindwardError where it has another format."""
+    from scorer.ledger.record.transition import UnknownFormat
+    from scorer.ledger.store.scripts import Ledger
+    from scorer.wire import Wire
+
+    with closing(Wire(settings.ledger_arguments())) as wire:
+        try:
+            yield Ledger(wire, settings.names, **settings.ledger_bounds())
+        except UnknownFormat as error:
+            raise WindwardError("FAILED_PRECONDITION", str(error)) from None
 
 
 def unreachable(where: str, error: Exception, command: str, settings: ClientSettings | None = None) -> int:

@@ -6,23 +6,42 @@ command reads windows and ledger itself, as a scorer does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from schemas.process.settings import SettingsError
+from schemas.process.settings import SettingsError, setting
 from scorer.commands.shared.request import read_json
+from scorer.settings import ClientSettings, LedgerSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scorer.ranking.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
-    from scorer.settings import LedgerSettings
 
 
-def whole_fleet(settings: LedgerSettings, file: str | None) -> FleetState:
-    """Return the fleet of a file, or the running one; raises SettingsError, or one of `scorer.wire.AWAY`."""
-    return _running(settings) if file is None else _of_file(file)
+@dataclass(frozen=True, kw_only=True)
+class FleetSettings(ClientSettings, LedgerSettings):
+    """Which fleet a command computes on, and where profiles are."""
+
+    machines: str | None = setting(
+        None, "JSON file that describes the fleet; without it the running one is read", metavar="FILE"
+    )
+    profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
+
+    def fleet(self) -> FleetState:
+        """Return the fleet of the file, or the running one; raises SettingsError, or one of `scorer.wire.AWAY`."""
+        return _running(self) if self.machines is None else fleet_of_file(self.machines)
+
+
+def basis(fleet: FleetState, profile: Profile) -> dict[str, Any]:
+    """Return what an answer was computed on, for JSON."""
+    return {"profile": profile.name, "machines": len(fleet.snapshot), "instances": len(fleet.ledger)}
+
+
+def basis_in_words(answer: Mapping[str, Any]) -> str:
+    """Return `basis` as text."""
+    return f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
 
 
 def chosen_profile(name: str, files: Sequence[str]) -> Profile:
@@ -33,10 +52,11 @@ def chosen_profile(name: str, files: Sequence[str]) -> Profile:
     try:
         return read_profile(Path(name)) if name.endswith(".toml") else load_profiles(files).choose(name)
     except ProfileError as error:
-        raise SettingsError(f"profile: {error}") from None
+        raise SettingsError(f"profile: {str(error).removeprefix('profile: ')}") from None
 
 
-def _of_file(path: str) -> FleetState:
+def fleet_of_file(path: str) -> FleetState:
+    """Return the fleet that a JSON file describes; raises SettingsError."""
     from scorer.commands.shared.fleet_file import InvalidFleet, read_fleet
 
     try:

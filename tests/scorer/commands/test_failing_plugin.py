@@ -11,7 +11,7 @@ import pytest
 
 from scorer import plugins
 from scorer.commands.planning import drain
-from scorer.commands.shared.whole_fleet import whole_fleet
+from scorer.commands.shared.whole_fleet import fleet_of_file
 from tests.in_process import run_command
 from tests.ops.replay.worlds.test_workload_file import folder as workload
 
@@ -108,7 +108,7 @@ def test_a_drain_says_what_it_has_done(
     cordoned: list[str] = []
     monkeypatch.setattr(drain, "machines_meant", lambda settings, words, selector: [*words])
     monkeypatch.setattr(drain, "cordon", lambda settings, machines: cordoned.extend(machines))
-    monkeypatch.setattr(drain, "whole_fleet", lambda settings, file: whole_fleet(settings, "fleet.json"))
+    monkeypatch.setattr(drain.DrainSettings, "fleet", lambda settings: fleet_of_file("fleet.json"))
     done = run_command("drain", "a", "--profile", "mine.toml", *more, environ={})
     assert (done.returncode, done.stderr) == (1, f"windward drain: {SAID}{left}\n")
     assert cordoned == ["a"] * bool(left)

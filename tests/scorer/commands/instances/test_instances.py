@@ -18,7 +18,7 @@ def row(instance_id: str, usage: InstanceUsage | None) -> InstanceRow:
 
 def shown(*rows: InstanceRow) -> str:
     """The list of them."""
-    return show(InstancesResult(instances=list(rows), total=len(rows), more=False), 1_060.0)
+    return show(InstancesResult(instances=list(rows), total=len(rows), more=False), now_s=1_060.0)
 
 
 def test_the_list_has_what_is_used_beside_what_was_asked() -> None:
