@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -11,25 +10,12 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.trial import Trial
+from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools
 from scorer.snapshot.snapshot import Snapshot
 
 MOVABLE = "movable"
 """An instance whose label of this name is ``false`` is never moved."""
-
-
-@dataclass(frozen=True)
-class Wish:
-    """Which instances may move, and to which machines."""
-
-    rest_s: float = 1800.0
-    """An instance that came or was moved less than this long ago stays, s."""
-    same: tuple[str, ...] = ()
-    """Labels whose value source and target must share, in addition to an instance's own rules."""
-    classes: tuple[str, ...] = ()
-    """Priority classes that may move; empty: all."""
-    stay: frozenset[str] = frozenset()
-    """Ids of instances that stay."""
 
 
 def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance], PlacedInstances]:
@@ -41,16 +27,16 @@ def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance]
     return instances, ledger.take(slots, places)
 
 
-def may_move(instances: list[Instance], wish: Wish, now_s: float) -> Bools:
+def may_move(instances: list[Instance], settings: Rebalancing, stay: Collection[str], now_s: float) -> Bools:
     """Return [N]: whether each is confirmed, not moving, of a class that may move, not in ``stay``, and rested."""
     return np.array(
         [
             one.state == "confirmed"
             and one.moving is None
             and one.labels.get(MOVABLE) != "false"
-            and (not wish.classes or one.priority_class in wish.classes)
-            and one.id not in wish.stay
-            and now_s - max(one.reserved_at, one.started_at) >= wish.rest_s
+            and (not settings.classes or one.priority_class in settings.classes)
+            and one.id not in stay
+            and now_s - max(one.reserved_at, one.started_at) >= settings.rest_s
             for one in instances
         ],
         np.bool_,

@@ -12,6 +12,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
@@ -21,8 +22,6 @@ from schemas.tables.window_table import Header, WindowTable, decode_table, encod
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView
 from scorer.planning.balance.by_overload import rebalance
-from scorer.planning.balance.moves import Bounds
-from scorer.planning.candidates import Wish
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -71,12 +70,13 @@ def main() -> int:
     snapshot = build_snapshot([hot_table(options.machines)], {}, {})
     ledger = LedgerView(instances(snapshot.names, options.instances))
     profile, kept = load_profiles().choose(), Kept()
-    bounds = Bounds(moves_max=options.moves, gain_min=1e-4)
+    settings = replace(profile.rebalance, moves_max=options.moves, gain_min=1e-4, hour_max=0.0)
+    profile = replace(profile, rebalance=settings)
     bare = bare_pass(snapshot)
     plans, bares, steps = [], [], 0
     for _ in range(3):
         begin = time.process_time()
-        steps = len(rebalance(RankingInputs(snapshot, ledger, profile, NOW_S, kept), Wish(), bounds).steps)
+        steps = len(rebalance(RankingInputs(snapshot, ledger, profile, NOW_S, kept)).steps)
         plans.append(time.process_time() - begin)
         begin = time.process_time()
         for _ in range(100):

@@ -20,10 +20,11 @@ import numpy as np
 from ops.replay.play.roles import ROUND_MINUTES, Moment, Move
 from ops.replay.workload import MINUTE_S, Workload
 from schemas.resources import CPU, MEMORY
-from scorer.planning.balance.by_overload import bounds_of, rebalance, wish_of
+from scorer.planning.balance.by_overload import rebalance
 from scorer.planning.balance.cost import memory_of
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.profiles.rebalance_section import COUNT_MAX
 from scorer.snapshot.arrays import Floats
 
 BYTES_PER_GBIT = 1e9 / 8
@@ -52,11 +53,8 @@ class Rebalancer:
 
     def __init__(self, profile: Profile, moving: Moving, workload: Workload) -> None:
         given = {} if moving.gain_min is None else {"gain_min": moving.gain_min}
-        settings = profile.rebalance.with_given(given)
-        self._bounds = replace(
-            bounds_of(settings, len(workload.instances)), hour_max=None, nic_share=1.0, nic_unknown=moving.copy_rate
-        )
-        self._profile, self._wish, self._share = profile, wish_of(settings), moving.share
+        self._settings = profile.rebalance.with_given({**given, "hour_max": 0.0, "nic_share": 1.0})
+        self._profile, self._moving = profile, moving
         self._number = {name: number for number, name in enumerate(workload.instances)}
         self._copy_minutes = copy_minutes(workload, moving.copy_gbit)
         self._left = 0.0
@@ -64,13 +62,13 @@ class Rebalancer:
 
     def moves(self, moment: Moment) -> list[Move]:
         """Return the moves of this round."""
-        hourly = self._share * len(moment.ledger.instances)
+        hourly = self._moving.share * len(moment.ledger.instances)
         self._left = min(self._left + hourly * ROUND_MINUTES / 60, max(hourly, 1.0))
         if self._left < 1.0:
             return []
-        bounds = replace(self._bounds, moves_max=int(self._left))
-        snapshot = moment.snapshot
-        plan = rebalance(moment.inputs(self._profile, self._kept), self._wish, bounds)
+        settings = replace(self._settings, moves_max=min(int(self._left), COUNT_MAX))
+        inputs = moment.inputs(replace(self._profile, rebalance=settings), self._kept)
+        plan, snapshot = rebalance(inputs, nic_unknown=self._moving.copy_rate), moment.snapshot
         self._left -= len(plan.steps)
         found = []
         for instance, step in zip(plan.instances, plan.steps, strict=True):

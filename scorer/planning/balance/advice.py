@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from scorer.planning.balance.by_overload import Plan, bounds_of, rebalance, wish_of
+from scorer.planning.balance.by_overload import Plan, rebalance
 from scorer.planning.balance.by_thresholds import leaving
 from scorer.planning.balance.rounds import Rounds
 from scorer.ranking.inputs import RankingInputs
@@ -16,11 +16,8 @@ def advice(
 ) -> Plan:  # fmt: skip
     """Return the moves by the profile's ``[rebalance]``; nothing is changed but the state in ``rounds``.
 
-    ``rounds``: the state of earlier rounds; None: this is the only one. ``pending``: instance id to target, moves under
-    way that count as made. ``stay``: ids of instances that do not move.
+    ``rounds``: the state of earlier rounds; None: a machine gives as soon as it is over. ``pending``: instance id to
+    target, moves under way that count as made. ``stay``: ids of instances that do not move.
     """
-    settings = inputs.profile.rebalance
-    if settings.rule == "thresholds":
-        return leaving(inputs, rounds, pending, stay)
-    wish, bounds = wish_of(settings, stay), bounds_of(settings, len(inputs.ledger))
-    return rebalance(inputs, wish, bounds, rounds, pending)
+    rule = leaving if inputs.profile.rebalance.rule == "thresholds" else rebalance
+    return rule(inputs, rounds, pending, stay)

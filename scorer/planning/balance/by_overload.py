@@ -11,19 +11,19 @@ from schemas.resources import RESOURCES
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
 from scorer.placement.choosing.trial import Trial
-from scorer.planning.balance.cost import COPY_CORES, copy_rates, memory_of
+from scorer.planning.balance.cost import COPY_CORES, UNKNOWN_NIC, copy_rates, memory_of
 from scorer.planning.balance.gates import ceiling_of, over_and_under
 from scorer.planning.balance.history import moved_lately
 from scorer.planning.balance.loads import Loads
-from scorer.planning.balance.moves import Bounds, Hosts, Movable, Step
+from scorer.planning.balance.moves import Hosts, Movable, Step
 from scorer.planning.balance.rounds import Rounds
 from scorer.planning.balance.scene import Scene, scene_of
 from scorer.planning.balance.search import plan
 from scorer.planning.balance.tentative import Draft
-from scorer.planning.candidates import Wish, elsewhere, may_move
+from scorer.planning.candidates import elsewhere, may_move
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles.rebalance_section import Rebalancing
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.arrays import Bools
 
 _CPU, _MEMORY, _NIC = (RESOURCES.index(name) for name in ("cpu", "memory", "nic"))
 
@@ -53,33 +53,19 @@ class Plan:
     hour_max: int | None = None
 
 
-def wish_of(settings: Rebalancing, stay: Collection[str] = ()) -> Wish:
-    """Return which instances may move by a profile's settings; those with an id in ``stay`` do not."""
-    return Wish(settings.rest_s, settings.same, settings.classes, frozenset(stay))
-
-
-def bounds_of(settings: Rebalancing, instances: int) -> Bounds:
-    """Return the bounds of a plan by a profile's settings, in a fleet of ``instances``."""
-    return Bounds(
-        settings.moves_max, settings.from_machine_max, settings.to_machine_max, settings.cluster_max,
-        settings.gain_min, settings.objective, settings.in_hour(instances), settings.nic_share,
-    )  # fmt: skip
-
-
 @quiet
 def rebalance(
-    inputs: RankingInputs, wish: Wish, bounds: Bounds, rounds: Rounds | None = None,
-    pending: Mapping[str, str] | None = None,
+    inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
+    stay: Collection[str] = (), *, nic_unknown: float = UNKNOWN_NIC,
 ) -> Plan:  # fmt: skip
     """Return the moves that cut the fleet's expected overload, or its variance, the most.
 
     Weights, limit and floor are those of the profile's `ExpectedOverload` (`scorer.planning.balance.scene`). An
     instance is taken to use what was measured of it, or else what the profile expects of it. Machines without fresh
-    data give and take nothing; thresholds of the profile's ``[rebalance]`` say which others do not. ``rounds``: what is
-    remembered of earlier rounds; None: a machine gives as soon as it is over. ``pending``: instance id to target, moves
-    that are on their way: the plan sees them as made.
+    data give and take nothing; thresholds of the profile's ``[rebalance]`` say which others do not.
+    ``nic_unknown``: bytes/s of a NIC whose speed is not known. The other arguments are those of `advice.advice`.
     """
-    balancing = Balancing(inputs, wish, bounds, rounds, pending or {})
+    balancing = Balancing(inputs, rounds, pending, stay, nic_unknown)
     plan(balancing.draft, balancing.allowed, balancing.left)
     return balancing.plan()
 
@@ -88,15 +74,16 @@ class Balancing:
     """A plan of either rule while it is made: the moves so far as loads (`draft`) and in the ledger (`trial`)."""
 
     def __init__(
-        self, inputs: RankingInputs, wish: Wish, bounds: Bounds, rounds: Rounds | None, pending: Mapping[str, str]
-    ) -> None:
+        self, inputs: RankingInputs, rounds: Rounds | None, pending: Mapping[str, str] | None, stay: Collection[str],
+        nic_unknown: float = UNKNOWN_NIC,
+    ) -> None:  # fmt: skip
         self.trial, self.scene = Trial(inputs), scene_of(inputs)
-        self._wish, self._bounds = wish, bounds
-        scene = self.scene
-        self._movable = movable_of(scene, wish)
-        hosts, self._in_hour = hosts_of(scene, bounds, rounds)
-        self.draft = Draft(scene.loads.copy(), self._movable, bounds, hosts, self._moved)
-        self.on_way = on_way_in(scene, pending)
+        scene, settings = self.scene, inputs.profile.rebalance
+        self._settings, self._hour_max = settings, settings.in_hour(len(inputs.ledger))
+        self._movable = movable_of(scene, stay)
+        hosts, self._in_hour = hosts_of(scene, rounds, nic_unknown)
+        self.draft = Draft(scene.loads.copy(), self._movable, settings, hosts, self._moved)
+        self.on_way = on_way_in(scene, pending or {})
         """Moves that count as made."""
         self.leaving = leaving_in(scene)
         """Instances whose target is reserved and so has their load already."""
@@ -105,12 +92,12 @@ class Balancing:
         for instance, at in self.leaving:
             self.draft.see_leaving(instance, at)
         self._before = self.draft.loads.copy()
-        hour_max = bounds.moves_max if bounds.hour_max is None else bounds.hour_max - self._in_hour
-        self.left = max(min(bounds.moves_max, hour_max) - len(self.on_way), 0)
+        in_hour = settings.moves_max if self._hour_max is None else self._hour_max - self._in_hour
+        self.left = max(min(settings.moves_max, in_hour) - len(self.on_way), 0)
         """How many moves the plan may have."""
 
     def allowed(self, place: int) -> Bools:
-        """Return [M]: the machines that an instance may go to, by the filters and the wish."""
+        """Return [M]: the machines that an instance may go to, by the filters and the settings."""
         return self.trial.allowed(as_request(self.scene.instances[place])) & self._elsewhere(place)
 
     def best(self, place: int, among: Bools) -> int | None:
@@ -132,17 +119,17 @@ class Balancing:
             spread(scene.resources, before, after),
             tuple(unplaced),
             self._in_hour,
-            self._bounds.hour_max,
+            self._hour_max,
         )
 
     def _elsewhere(self, place: int) -> Bools:
-        return elsewhere(self.trial, self.scene.instances[place], self.scene.fresh, self._wish.same)
+        return elsewhere(self.trial, self.scene.instances[place], self.scene.fresh, self._settings.same)
 
     def _moved(self, place: int, target: int) -> None:
         self.trial.move(self.scene.instances[place], self.scene.snapshot.names[target])
 
 
-def movable_of(scene: Scene, wish: Wish) -> Movable:
+def movable_of(scene: Scene, stay: Collection[str]) -> Movable:
     """Return the instances of a scene as columns."""
     clusters: dict[str, int] = {}
     cluster = [clusters.setdefault(one.cluster, len(clusters)) if one.cluster else -1 for one in scene.instances]
@@ -151,40 +138,34 @@ def movable_of(scene: Scene, wish: Wish) -> Movable:
         scene.placed.rows,
         scene.usage[rows],
         scene.variance[rows],
-        may_move(scene.instances, wish, scene.inputs.now_s),
+        may_move(scene.instances, scene.inputs.profile.rebalance, stay, scene.inputs.now_s),
         np.array(cluster, np.int64),
         memory_of(scene.usage[_MEMORY], scene.placed.amounts[_CPU]),
     )
 
 
-def hosts_of(scene: Scene, bounds: Bounds, rounds: Rounds | None = None) -> tuple[Hosts, int]:
+def hosts_of(scene: Scene, rounds: Rounds | None, nic_unknown: float) -> tuple[Hosts, int]:
     """Return the machines as columns of a plan, and the number of moves in the last hour."""
     utilization, settings, now_s = scene.machines.utilization, scene.inputs.profile.rebalance, scene.inputs.now_s
     gates = (settings.high, settings.low, settings.deviation) if settings.rule == "overload" else ({}, {}, False)
     over, under = over_and_under(utilization, scene.fresh, *gates)
     if rounds is not None and settings.rule == "overload":
-        over = rounds.sources(scene.snapshot.names, over & _worth(scene, bounds), now_s)
-    plain = Hosts.plain(len(over), len(scene.resources))
-    given, taken, in_hour = plain.given, plain.taken, 0
-    if bounds.hour_max is not None:
+        over = rounds.sources(scene.snapshot.names, over & _worth(scene, settings), now_s)
+    given, taken, in_hour = np.zeros(len(over), np.int64), np.zeros(len(over), np.int64), 0
+    if settings.hour_max:
         lately = moved_lately(scene.snapshot, scene.inputs.ledger, scene.placed, now_s)
         given, taken, in_hour = lately.given, lately.taken, lately.count
     ceiling = ceiling_of(scene.rows, utilization, scene.fresh, gates[0], gates[2])
-    rates = copy_rates(_nic(scene), bounds.nic_share, bounds.nic_unknown)
+    rates = copy_rates(scene.machines.allocatable[_NIC], settings.nic_share, nic_unknown)
     of = np.array(scene.rows)
     return Hosts(over, under, ceiling, rates, given, taken, COPY_CORES * (of == _CPU), 1.0 * (of == _NIC)), in_hour
 
 
-def _worth(scene: Scene, bounds: Bounds) -> Bools:
+def _worth(scene: Scene, settings: Rebalancing) -> Bools:
     """Return [M]: whether a machine's overload is enough for a move; by variance, whether it is above the mean."""
-    if bounds.objective == "overload":
-        return np.asarray(scene.loads.now() >= max(bounds.gain_min, 1e-12))
+    if settings.objective == "overload":
+        return np.asarray(scene.loads.now() >= max(settings.gain_min, 1e-12))
     return np.asarray((scene.loads.utilization > scene.loads.means()).any(axis=0))
-
-
-def _nic(scene: Scene) -> Floats:
-    found: Floats = scene.machines.allocatable[_NIC]
-    return found
 
 
 def leaving_in(scene: Scene) -> list[tuple[int, int | None]]:

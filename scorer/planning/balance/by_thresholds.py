@@ -13,10 +13,10 @@ import numpy as np
 
 from schemas.resources import ALL, RESOURCES
 from scorer.ledger.record.instance import Instance
-from scorer.planning.balance.by_overload import Balancing, Plan, bounds_of, wish_of
+from scorer.planning.balance.by_overload import Balancing, Plan
 from scorer.planning.balance.rounds import Rounds
 from scorer.planning.balance.scene import Scene
-from scorer.planning.thresholds.anomaly import Memory
+from scorer.planning.thresholds.anomaly import SideDetectors
 from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS
 from scorer.planning.thresholds.low_node_load import Rules, low_node_load
 from scorer.planning.thresholds.pool import Pool
@@ -41,11 +41,10 @@ def leaving(
     that the profile expects.
     """
     settings, snapshot = inputs.profile.rebalance, inputs.snapshot
-    bounds = bounds_of(settings, len(inputs.ledger))
-    balancing = Balancing(inputs, wish_of(settings, stay), bounds, rounds, pending or {})
+    balancing = Balancing(inputs, rounds, pending, stay)
     scene, draft = balancing.scene, balancing.draft
     rules = Rules(settings, None if rounds is None else rounds.condition, balancing.left)
-    memory = Memory() if rounds is None else rounds.thresholds
+    memory = SideDetectors() if rounds is None else rounds.thresholds
     gone = dict(balancing.on_way) | {n: at for n, at in balancing.leaving if at is not None}
     pool = pool_of(scene, settings, draft.free, gone)
     place = {one.id: n for n, one in enumerate(scene.instances)}

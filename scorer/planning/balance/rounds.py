@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scorer.planning.thresholds.anomaly import FORGOTTEN_S, Condition, Detectors, Memory
+from scorer.planning.thresholds.anomaly import FORGOTTEN_S, Condition, Detectors, SideDetectors
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools
 
@@ -25,7 +25,7 @@ class Rounds:
 
     condition: Condition
     overload: Detectors = field(default_factory=Detectors)
-    thresholds: Memory = field(default_factory=Memory)
+    thresholds: SideDetectors = field(default_factory=SideDetectors)
 
     def sources(self, names: tuple[str, ...], over: Bools, now_s: float) -> Bools:
         """Note which machines [M] are over; return [M] those that were over in enough rounds."""

@@ -46,12 +46,12 @@ class _Search:
 
     def __init__(self, draft: Draft, allowed: Allowed) -> None:
         self.draft, self.allowed = draft, allowed
-        self.loads, self.movable, self.bounds = draft.loads, draft.movable, draft.bounds
-        self.objective = OBJECTIVES[draft.bounds.objective]
+        self.loads, self.movable, self.settings = draft.loads, draft.movable, draft.settings
+        self.objective = OBJECTIVES[draft.settings.objective]
 
     def run(self, moves_max: int) -> None:
         """Make steps until no move gains enough."""
-        draft, worth = self.draft, max(self.bounds.gain_min, 1e-12)
+        draft, worth = self.draft, max(self.settings.gain_min, 1e-12)
         while len(draft.steps) < moves_max and draft.open.any():
             levels = np.where(draft.open, self.objective.levels(self.loads, draft.overload), -1.0)
             source = int(levels.argmax())
@@ -78,12 +78,12 @@ class _Search:
         return min((one for one in steps if one.gain - one.cost >= best), key=lambda step: (step.copy_s, -step.gain))
 
     def _to_best_target(self, instance: int, cut: float) -> Step | None:
-        if self.bounds.objective == "overload" and cut < self.bounds.gain_min:
+        if self.settings.objective == "overload" and cut < self.settings.gain_min:
             return None
         after, fits = self.draft.targets(instance, under_limit=True)
         usage = self.movable.usage[:, instance]
         gain = cut - self.objective.added(self.loads, self.draft.overload, after, usage)
-        fits &= (gain >= self.bounds.gain_min) & (gain > 0)
+        fits &= (gain >= self.settings.gain_min) & (gain > 0)
         if not fits.any():
             return None
         fits &= self.allowed(instance)
@@ -92,7 +92,7 @@ class _Search:
         machines = self._finalists(instance, cut, gain, np.flatnonzero(fits))
         cost = self._cost(instance, cut, machines)
         net = gain[machines] - cost
-        if net.max() < self.bounds.gain_min or net.max() <= 0:
+        if net.max() < self.settings.gain_min or net.max() <= 0:
             return None
         near = np.flatnonzero(net >= net.max() * (1 - TIE))
         best = int(near[self._unevenness(machines[near], usage).argmin()])

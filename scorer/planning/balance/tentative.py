@@ -8,7 +8,8 @@ import numpy as np
 
 from scorer.planning.balance.cost import copy_seconds
 from scorer.planning.balance.loads import Loads
-from scorer.planning.balance.moves import Bounds, Hosts, Movable, Step
+from scorer.planning.balance.moves import Hosts, Movable, Step
+from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools, Floats, Integers, by_row
 
 NEGLIGIBLE = 1e-6
@@ -22,15 +23,15 @@ class Draft:
     """The steps so far; `keep` adds one and changes ``loads``."""
 
     def __init__(
-        self, loads: Loads, movable: Movable, bounds: Bounds, hosts: Hosts, moved: Moved = lambda *_: None
+        self, loads: Loads, movable: Movable, settings: Rebalancing, hosts: Hosts, moved: Moved = lambda *_: None
     ) -> None:
-        self.loads, self.movable, self.bounds, self.hosts = loads, movable, bounds, hosts
+        self.loads, self.movable, self.settings, self.hosts = loads, movable, settings, hosts
         self._moved = moved
         self.overload = loads.now()
         self.free = movable.free.copy()
         machines = len(self.overload)
         self._given, self._taken = hosts.given.copy(), hosts.taken.copy()
-        self.open = hosts.gives & (self._given < bounds.from_machine_max)
+        self.open = hosts.gives & (self._given < settings.from_machine_max)
         """[M] Whether a source may still give an instance away."""
         self._on = by_row(movable.machine, machines)
         self._holders = _holders(movable)
@@ -45,11 +46,11 @@ class Draft:
     def may_go(self, instance: int) -> bool:
         """Return whether an instance may move, and its cluster and its machine may have one more move."""
         cluster = int(self.movable.cluster[instance])
-        in_cluster = cluster < 0 or self._in_cluster.get(cluster, 0) < self.bounds.cluster_max
+        in_cluster = cluster < 0 or self._in_cluster.get(cluster, 0) < self.settings.cluster_max
         return bool(
             self.free[instance]
             and in_cluster
-            and self._given[self.movable.machine[instance]] < self.bounds.from_machine_max
+            and self._given[self.movable.machine[instance]] < self.settings.from_machine_max
         )
 
     def targets(self, instance: int, under_limit: bool) -> tuple[Floats, Bools]:
@@ -61,7 +62,7 @@ class Draft:
         usage, source = self.movable.usage[:, instance], int(self.movable.machine[instance])
         after, fits = self.loads.with_one(usage, self.movable.variance[:, instance])
         fits = (fits if under_limit else True) & self.hosts.takes & (after <= max(self.overload[source], NEGLIGIBLE))
-        fits &= self._taken < self.bounds.to_machine_max
+        fits &= self._taken < self.settings.to_machine_max
         fits[source] = False
         cluster = int(self.movable.cluster[instance])
         for machine in self._holders.get(cluster, ()) if cluster >= 0 else ():
@@ -134,7 +135,7 @@ class Draft:
         self.free[instance] = False
         self._given[source] += 1
         self._taken[target] += 1
-        self.open[source] &= self._given[source] < self.bounds.from_machine_max
+        self.open[source] &= self._given[source] < self.settings.from_machine_max
         cluster = int(movable.cluster[instance])
         if cluster >= 0:
             self._in_cluster[cluster] = self._in_cluster.get(cluster, 0) + 1

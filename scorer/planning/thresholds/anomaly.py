@@ -100,7 +100,7 @@ class Detectors:
 
 
 @dataclass
-class Memory:
+class SideDetectors:
     """The states that balancing by thresholds keeps: for the usage of all instances, and for that of production."""
 
     machines: Detectors = field(default_factory=Detectors)

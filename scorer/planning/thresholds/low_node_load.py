@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scorer.planning.thresholds.anomaly import Condition, Memory
+from scorer.planning.thresholds.anomaly import Condition, SideDetectors
 from scorer.planning.thresholds.eviction_order import eviction_order, usefulness
 from scorer.planning.thresholds.pool import Pool
 from scorer.planning.thresholds.thresholds import Classes, Side, classify, reason, sides
@@ -45,7 +45,7 @@ class Rules:
     """Of this round; the profile's, less what the last hour and moves under way leave of it."""
 
 
-def low_node_load(pool: Pool, rules: Rules, fits: Fits, memory: Memory, now_s: float) -> list[Eviction]:
+def low_node_load(pool: Pool, rules: Rules, fits: Fits, memory: SideDetectors, now_s: float) -> list[Eviction]:
     """Return the evictions of a round; ``memory`` is updated.
 
     The pool has only machines with fresh data; its resources are those `compared` by the settings.

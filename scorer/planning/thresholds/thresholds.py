@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scorer.planning.thresholds.anomaly import Detectors, Memory
+from scorer.planning.thresholds.anomaly import Detectors, SideDetectors
 from scorer.planning.thresholds.pool import Pool
 from scorer.ranking.profiles.rebalance_section import Percents, Rebalancing
 from scorer.snapshot.arrays import Bools, Floats, Integers
@@ -64,7 +64,7 @@ def compared(settings: Rebalancing) -> list[str]:
     return list(dict.fromkeys([name for each in maps for name in each] + [ALWAYS]))
 
 
-def sides(pool: Pool, settings: Rebalancing, memory: Memory) -> tuple[Side, Side]:
+def sides(pool: Pool, settings: Rebalancing, memory: SideDetectors) -> tuple[Side, Side]:
     """Return both comparisons of a pool: all instances, those of production.
 
     A resource without a low threshold has none, even where ``high`` names it. Both are 100 then, which no machine

@@ -42,7 +42,7 @@ INSTANCES = "instances"
 """What a threshold names for the number of instances on a machine."""
 HOUR_MIN = 10
 """So many moves an hour are allowed in a fleet of any size."""
-_COUNT_MAX = 10_000
+COUNT_MAX = 10_000
 _TIME_MAX_S = 31 * 86_400.0
 _COUNTS = ("moves_max", "from_machine_max", "to_machine_max", "cluster_max", "rounds_over", "instances_full")
 """Whole numbers of at least 1."""
@@ -83,8 +83,8 @@ class Rebalancing:
     def __post_init__(self) -> None:
         for name in (*_COUNTS, *_COUNTS_FROM_0):
             least, value = int(name in _COUNTS), getattr(self, name)
-            if not least <= value <= _COUNT_MAX:
-                raise ValueError(f"{name}: expected a whole number from {least} to {_COUNT_MAX}, got {value}")
+            if not least <= value <= COUNT_MAX:
+                raise ValueError(f"{name}: expected a whole number from {least} to {COUNT_MAX}, got {value}")
         for name in ("gain_min", "hour_max"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}: expected a number from 0 to 1, got {getattr(self, name)}")
@@ -109,8 +109,8 @@ class Rebalancing:
                     raise ValueError(f"{field_name}: no resource {name!r}; there are {', '.join(known)}")
                 if field_name != "weights" and not 0 <= value <= 100:
                     raise ValueError(f"{field_name}.{name}: expected a percentage from 0 to 100, got {value:g}")
-                if not 0 <= value <= _COUNT_MAX:
-                    raise ValueError(f"weights.{name}: expected a whole number from 0 to {_COUNT_MAX}, got {value}")
+                if not 0 <= value <= COUNT_MAX:
+                    raise ValueError(f"weights.{name}: expected a whole number from 0 to {COUNT_MAX}, got {value}")
 
     def _check_thresholds(self) -> None:
         for high, low in (("high", "low"), ("prod_high", "prod_low")):

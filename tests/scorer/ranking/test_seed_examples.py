@@ -10,7 +10,7 @@ import pytest
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.commands.shared.in_words import answer_of
 from scorer.placement.choosing.plan import plan
-from scorer.planning.thresholds.anomaly import Memory
+from scorer.planning.thresholds.anomaly import SideDetectors
 from scorer.planning.thresholds.low_node_load import Rules, low_node_load
 from scorer.planning.thresholds.pool import Pool
 from scorer.ranking.profiles.profile_file import parse_profile
@@ -110,4 +110,4 @@ def test_what_a_machine_under_its_threshold_takes_from_one_over_it(row: dict[str
     )  # fmt: skip
     settings = Rebalancing(rule="thresholds", low={"cpu": 45}, high={"cpu": inputs["high_percent"]})
     rules = Rules(settings, condition=None, moves_max=busy)
-    assert len(low_node_load(pool, rules, lambda _, places: places, Memory(), 0.0)) == row["expected"]["cores"]
+    assert len(low_node_load(pool, rules, lambda _, places: places, SideDetectors(), 0.0)) == row["expected"]["cores"]

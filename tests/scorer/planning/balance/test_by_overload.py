@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,8 +12,7 @@ from hypothesis import strategies as st
 
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.planning.balance.by_overload import Plan, rebalance
-from scorer.planning.balance.moves import Bounds
-from scorer.planning.candidates import Wish
+from scorer.ranking.profiles import rebalance_section
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.scorer.fleets import fleet, machine
 
@@ -25,10 +27,10 @@ def hot_and_cold(**more: object) -> FleetState:
     return fleet(*machines, instances=instances)
 
 
-def planned(of: FleetState, profile: str = "windward", **wish: object) -> Plan:
-    """The plan of a fleet; names of `Bounds` go there."""
-    bounds = {name: wish.pop(name) for name in Bounds.__dataclass_fields__ if name in wish}
-    return rebalance(of.inputs(load_profiles().choose(profile)), Wish(**wish), Bounds(**bounds))
+def planned(of: FleetState, profile: str = "windward", **settings: Any) -> Plan:
+    """The plan of a fleet by a profile with these settings of ``[rebalance]``."""
+    chosen = load_profiles().choose(profile)
+    return rebalance(of.inputs(replace(chosen, rebalance=replace(chosen.rebalance, **{"moves_max": 50} | settings))))
 
 
 def moves(plan: Plan) -> list[tuple[str, str, str]]:
@@ -64,10 +66,9 @@ def test_a_quiet_fleet_moves_nothing() -> None:
         pytest.param({"labels": {"movable": "false"}}, {}, id="said not to be movable"),
         pytest.param({"placed_ago_s": 60}, {}, id="came just now"),
         pytest.param({"state": "reserved"}, {}, id="not confirmed"),
-        pytest.param({}, {"gain_min": 5.0}, id="not worth it"),
+        pytest.param({}, {"gain_min": 1.0}, id="not worth it"),
         pytest.param({}, {"same": ("rack",)}, id="no machine shares the label"),
         pytest.param({"priority_class": "batch"}, {"classes": ("prod", "mid")}, id="not of a class that may move"),
-        pytest.param({}, {"hour_max": 0}, id="no move left in this hour"),
     ],
 )
 def test_what_stays(change: dict[str, object], wish: dict[str, object]) -> None:
@@ -136,8 +137,13 @@ def test_bounds() -> None:
     assert len(moves(planned(hot_and_cold(), from_machine_max=1))) == 1
     targets = [target for *_, target in moves(planned(hot_and_cold(), to_machine_max=1, gain_min=0.0))]
     assert len(set(targets)) == len(targets) > 1
-    with pytest.raises(ValueError, match="moves_max: expected 1 or more, got 0"):
-        Bounds(moves_max=0)
+
+
+def test_no_move_is_left_in_this_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit by the hour that is reached leaves no move."""
+    assert moves(planned(hot_and_cold(), hour_max=1e-9))
+    monkeypatch.setattr(rebalance_section, "HOUR_MIN", 0)
+    assert moves(planned(hot_and_cold(), hour_max=1e-9)) == []
 
 
 def test_no_argument_is_changed() -> None:

@@ -13,9 +13,10 @@ from scorer.commands.shared.fleet_file import FleetState
 from scorer.planning.balance import cost
 from scorer.planning.balance.cost import LASTS_S
 from scorer.planning.balance.loads import Loads
-from scorer.planning.balance.moves import Bounds, Hosts, Movable
+from scorer.planning.balance.moves import Hosts, Movable
 from scorer.planning.balance.search import plan
 from scorer.planning.balance.tentative import Draft
+from scorer.ranking.profiles.rebalance_section import Rebalancing
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.planning.balance.test_by_overload import moves, planned
 
@@ -56,7 +57,7 @@ def test_gain_and_cost_are_told_apart() -> None:
     (small,), (large,) = planned(hot()).steps, planned(hot(memory=200 * GIB)).steps
     assert small.gain == pytest.approx(large.gain)
     assert 0 < small.cost < large.cost / 100
-    assert large.gain - large.cost >= Bounds().gain_min
+    assert large.gain - large.cost >= Rebalancing().gain_min
 
 
 def test_memory_that_nobody_knows_is_assumed() -> None:
@@ -87,8 +88,8 @@ def test_the_mean_over_the_time_for_which_it_counts(
     capacity = np.array([[10.0, 20.0], [2.0, 2.0]])
     loads = Loads.of(shares, np.full((2, 2), 0.05), capacity, np.array([0.5, 0.5]), 0.9, 0.05)
     movable, hosts = one_instance(loads, usage, memory_min * 60 * rate, rate)
-    draft = Draft(loads.copy(), movable, Bounds(gain_min=0.0), hosts)
-    plan(draft, lambda _: np.ones(2, np.bool_), draft.bounds.moves_max)
+    draft = Draft(loads.copy(), movable, Rebalancing(gain_min=0.0), hosts)
+    plan(draft, lambda _: np.ones(2, np.bool_), draft.settings.moves_max)
     steps = draft.steps
     copying = np.array([1.0, rate])
     used, variance = movable.usage[:, 0], movable.variance[:, 0]

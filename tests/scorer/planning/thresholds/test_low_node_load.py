@@ -24,7 +24,7 @@ from scorer.ledger.record.as_request import as_request
 from scorer.planning.balance.by_thresholds import pool_of
 from scorer.planning.balance.rounds import condition_of
 from scorer.planning.balance.scene import scene_of
-from scorer.planning.thresholds.anomaly import Condition, Detector, Detectors, Memory
+from scorer.planning.thresholds.anomaly import Condition, Detector, Detectors, SideDetectors
 from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS, eviction_order, usefulness
 from scorer.planning.thresholds.low_node_load import Eviction, Rules, low_node_load, usage_score
 from scorer.planning.thresholds.pool import Pool
@@ -126,7 +126,7 @@ def balance(inputs: Mapping[str, Any]) -> list[Eviction]:
     fleet = fleet_file(inputs["machines"], inputs["pods"])
     pool, named = read_pool(fleet, settings, inputs), {pod["name"]: pod for pod in inputs["pods"]}
     rules = Rules(settings, condition_of(settings, 60.0), settings.moves_max)
-    return low_node_load(pool, rules, by_filters(fleet, pool, named), Memory(), MANUAL_S)
+    return low_node_load(pool, rules, by_filters(fleet, pool, named), SideDetectors(), MANUAL_S)
 
 
 def by_filters(fleet: FleetState, pool: Pool, pods: Mapping[str, Any]) -> Callable[[int, Integers], Integers]:
@@ -288,7 +288,7 @@ def test_without_a_target_nothing_is_looked_at(case: dict[str, Any]) -> None:
         np.full((2, 1), 90.0), one == 0, one == 0, one, one * 1.0,
     )  # fmt: skip
     rules = Rules(Rebalancing(rule="thresholds", low={"cpu": 10}, high={"cpu": 50}), None, 10)
-    found = low_node_load(pool, rules, lambda n, _: asked.append(n) or one, Memory(), MANUAL_S)  # type: ignore[func-returns-value]
+    found = low_node_load(pool, rules, lambda n, _: asked.append(n) or one, SideDetectors(), MANUAL_S)  # type: ignore[func-returns-value]
     assert (found, asked) == ([], [])
 
 
