@@ -609,53 +609,40 @@ class _Held(Result, kw_only=True, dict=True):
     """A result with reservations, and the client for further calls on them."""
 
     def _of(self, scorer: Any) -> None:
-        self.__dict__["scorer"] = scorer
+        for one in (self, *self["placed"]):
+            one.__dict__["scorer"] = scorer
 
-    def _own(self) -> tuple[str, dict[str, int]]:
-        """Return the arguments that name this reservation alone: the id and, where it is known, the generation."""
+    def _own(self, method: str, timeout_s: float | None, more: Mapping[str, object]) -> Any:
+        """Call the client's method for this reservation alone: the id and, where it is known, the generation."""
         own: str | None = self["id"]
         if own is None:
             raise WindwardError("FAILED_PRECONDITION", "the answer has no single reservation; `placed` has all of them")
-        generation: int | None = self["generation"]
-        return own, {"generation": generation} if generation else {}  # 0: of a dry run
+        generation = {"generation": self["generation"]} if self["generation"] else {}  # 0: of a dry run
+        return getattr(self.__dict__["scorer"], method)(own, timeout_s=timeout_s, **generation, **more)
 
 
 class _HeldHere(_Held, kw_only=True, dict=True):
-    """The calls on one reservation, never on a later one of the same id."""
+    """The calls on one reservation, never on a later one of the same id; those of `Client`."""
 
     def confirm(self, *, timeout_s: float | None = None, **more: object) -> ConfirmResult:
         """Say that it runs; FAILED_PRECONDITION when the reservation has ended."""
-        own, generation = self._own()
-        return self._client.confirm(own, timeout_s=timeout_s, **generation, **more)
+        return self._own("confirm", timeout_s, more)  # type: ignore[no-any-return]
 
     def release(self, *, timeout_s: float | None = None, **more: object) -> ReleaseResult:
         """End it, or give the reservation back."""
-        own, generation = self._own()
-        return self._client.release(own, timeout_s=timeout_s, **generation, **more)
-
-    @property
-    def _client(self) -> Client:
-        client: Client = self.__dict__["scorer"]
-        return client
+        return self._own("release", timeout_s, more)  # type: ignore[no-any-return]
 
 
 class _HeldThere(_Held, kw_only=True, dict=True):
     """The calls of `_HeldHere`, awaited."""
 
     async def confirm(self, *, timeout_s: float | None = None, **more: object) -> ConfirmResult:
-        """Say that it runs; FAILED_PRECONDITION when the reservation has ended."""
-        own, generation = self._own()
-        return await self._client.confirm(own, timeout_s=timeout_s, **generation, **more)
+        """As `Placement.confirm`."""
+        return await self._own("confirm", timeout_s, more)  # type: ignore[no-any-return]
 
     async def release(self, *, timeout_s: float | None = None, **more: object) -> ReleaseResult:
-        """End it, or give the reservation back."""
-        own, generation = self._own()
-        return await self._client.release(own, timeout_s=timeout_s, **generation, **more)
-
-    @property
-    def _client(self) -> AsyncClient:
-        client: AsyncClient = self.__dict__["scorer"]
-        return client
+        """As `Placement.release`."""
+        return await self._own("release", timeout_s, more)  # type: ignore[no-any-return]
 
 
 class Placed(Line, _HeldHere, kw_only=True, dict=True):
@@ -671,19 +658,11 @@ class Placement(PlaceResult, _HeldHere, kw_only=True, dict=True):
 
     placed: list[Placed] = []  # type: ignore[assignment]
 
-    def _of(self, scorer: Any) -> None:
-        for one in (self, *self.placed):
-            one.__dict__["scorer"] = scorer
-
 
 class AsyncPlacement(PlaceResult, _HeldThere, kw_only=True, dict=True):
     """The same of an `AsyncClient`: the calls are awaited."""
 
     placed: list[AsyncPlaced] = []  # type: ignore[assignment]
-
-    def _of(self, scorer: Any) -> None:
-        for one in (self, *self.placed):
-            one.__dict__["scorer"] = scorer
 
 
 class Server:

@@ -46,13 +46,12 @@ def run(settings: RebalancerSettings, profile: Profile) -> int:
     """Build the parts, run turns until a signal, close everything."""
     refuse_modes(settings)
     metrics, fleet, queue_wire = Metrics(product_version()), LiveFleet.open(settings), Wire(settings.redis_arguments())
-    held = [profile]
     lease = Lease(fleet.ledger, LEASE, settings.holder, settings.lease_s)
-    daemon = Daemon(settings, lease, fleet, MovesQueue(queue_wire, settings.names), lambda: held[0], metrics)
+    daemon = Daemon(settings, lease, fleet, MovesQueue(queue_wire, settings.names), profile, metrics)
     stop = threading.Event()
 
     def read_again() -> None:
-        held[0] = read_profile(settings)
+        daemon.profile = read_profile(settings)
         log.info("rebalancer.profile.reloaded")
 
     def refused(error: Exception) -> None:
@@ -61,12 +60,8 @@ def run(settings: RebalancerSettings, profile: Profile) -> int:
     handle_signals(stop, read_again, refused)
     pages = None
     if settings.metrics_port:
-        pages = serve_pages(
-            metrics.registry,
-            settings.metrics_host,
-            settings.metrics_port,
-            lambda: (daemon.well, {"name": settings.holder}),
-        )
+        state = lambda: (daemon.well, {"name": settings.holder})  # noqa: E731
+        pages = serve_pages(metrics.registry, settings.metrics_host, settings.metrics_port, state)
     log.info("rebalancer.start", extra={"values": {"name": settings.holder, "profile": profile.name}})
     try:
         while not stop.wait(daemon.turn(time.time())):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable
 
 import redis
 
@@ -45,11 +44,11 @@ class Daemon:
         lease: Lease,
         fleet: LiveFleet,
         queue: MovesQueue,
-        profile: Callable[[], Profile],
+        profile: Profile,
         metrics: Metrics,
     ) -> None:
         self._settings, self._lease, self._fleet, self._queue = settings, lease, fleet, queue
-        self._profile, self._metrics = profile, metrics
+        self.profile, self._metrics = profile, metrics
         self._number: int | None = None
         self._due_s = -math.inf
         self._forget()
@@ -88,7 +87,7 @@ class Daemon:
         self._due_s = -math.inf
 
     def _round(self, number: int, now_s: float) -> None:
-        settings, profile = self._settings, self._profile()
+        settings, profile = self._settings, self.profile
         seen = self._fleet.read(now_s)
         waiting, taken = self._queue.read()
         settled = self._term.settle(waiting, taken, seen.ledger.instances, now_s, profile.rebalance.rest_s)

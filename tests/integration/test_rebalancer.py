@@ -66,7 +66,7 @@ class Fleet:
         profile = read_profile(settings)
         return Daemon(
             settings, Lease(ledger, LEASE, settings.holder, settings.lease_s), LiveFleet(wire, ledger, self.names),
-            MovesQueue(wire, self.names), lambda: profile, Metrics(),
+            MovesQueue(wire, self.names), profile, Metrics(),
         )  # fmt: skip
 
     def proposals(self, key: str) -> list[MoveProposal]:
