@@ -29,7 +29,7 @@ from scorer.metrics import Metrics
 from scorer.ranking.profiles.catalogue import Profiles, load_profiles
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.rpc.loop import Rpc
-from scorer.rpc.methods.inputs import Inputs
+from scorer.rpc.methods.current import Current
 from scorer.rpc.service import METHODS, ScorerService
 from scorer.settings import ScorerSettings
 from scorer.snapshot.latest import Latest
@@ -62,10 +62,10 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     refuse_modes(settings)
     parts = build(settings, profiles)
-    stop, inputs, scorer = threading.Event(), parts.inputs, settings.scorer
+    stop, current, scorer = threading.Event(), parts.current, settings.scorer
 
     def read_again() -> None:
-        inputs.profiles = load_profiles(settings.profiles, settings.profile)
+        current.profiles = load_profiles(settings.profiles, settings.profile)
         log.info("scorer.profiles.reloaded")
 
     def refused(error: Exception) -> None:
@@ -75,10 +75,10 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
     pages = None
     if settings.metrics_port:
         pages = serve_pages(
-            inputs.metrics.registry,
+            current.metrics.registry,
             settings.metrics_host,
             settings.metrics_port,
-            lambda: (inputs.ready, {"scorer": scorer, "degraded": inputs.degraded}),
+            lambda: (current.ready, {"scorer": scorer, "degraded": current.degraded}),
         )
     values = {"scorer": scorer, "profile": settings.profile, "prefix": settings.names.prefix}
     log.info("scorer.start", extra={"values": values})
@@ -104,7 +104,7 @@ class Parts:
     wire: Wire
     """The connection of the loop."""
     rpc: Rpc
-    inputs: Inputs
+    current: Current
     refresher: Refresher
     background: tuple[BackgroundThread, ...]
     """In the order in which they are started."""
@@ -123,10 +123,10 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
 
     wire, metrics, latest = Wire(arguments), Metrics(product_version(), METHODS), Latest()
     ledger = ledger_on(wire if same_server else Wire(ledger_arguments))
-    inputs = Inputs(Follower(ledger), latest, profiles, metrics, same_server)
+    current = Current(Follower(ledger), latest, profiles, metrics, same_server)
     loader = Loader(Wire(arguments), settings.names, facts_s=FACTS_S)
     wake_ups = partial(WakeUps, arguments, settings.names)
-    refresher = Refresher(loader, latest, inputs.warm, metrics, settings.refresh_s, wake_ups)
+    refresher = Refresher(loader, latest, current.warm, metrics, settings.refresh_s, wake_ups)
     checker = Checker(ledger_on, ledger_arguments, metrics, settings)
     background: list[BackgroundThread] = [
         Heartbeat(Wire(arguments), metrics, settings),
@@ -137,8 +137,8 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
     if settings.learn_s:
         learns = ledger_on(Wire(ledger_arguments))
         background.append(Learner(learns, Wire(arguments), lambda: latest.snapshot, settings))
-    service = ScorerService(settings, inputs, ledger, lambda: checker.found)
-    return Parts(wire, Rpc(wire, service, metrics, settings), inputs, refresher, tuple(background))
+    service = ScorerService(settings, current, ledger, lambda: checker.found)
+    return Parts(wire, Rpc(wire, service, metrics, settings), current, refresher, tuple(background))
 
 
 if __name__ == "__main__":

@@ -20,9 +20,9 @@ from scorer.placement.offers.placement import Conflict, IdTaken, Late
 from scorer.placement.placer import Placing
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.rpc.methods import listings, transitions
+from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.errors import CallError
-from scorer.rpc.methods.inputs import Inputs
 from scorer.rpc.methods.parameters import read_object
 from scorer.rpc.methods.placements import Placements
 from scorer.rpc.methods.update import Updates
@@ -38,12 +38,12 @@ class ScorerService:
     def __init__(
         self,
         settings: ScorerSettings,
-        inputs: Inputs,
+        current: Current,
         ledger: Ledger,
         checked: Callable[[], dict[str, int] | None] = lambda: None,
     ) -> None:
         """``checked`` returns what the last check of the ledger found; None when none is known."""
-        self.inputs = inputs
+        self.current = current
         self._ledger = ledger
         self._checked = checked
         self._scorer = settings.scorer
@@ -52,10 +52,10 @@ class ScorerService:
             settings.names, settings.scorer, settings.decisions_length, settings.decisions_bytes
         )
         reuse = Reuse()
-        placing = Placing(ledger, inputs.follower, settings.attempts_max, inputs.clock, reuse)
-        self._placements = Placements(inputs, placing, reuse, self._decisions)
-        self._updates = Updates(inputs, ledger)
-        self._started_at = inputs.clock()
+        placing = Placing(ledger, current.follower, settings.attempts_max, current.clock, reuse)
+        self._placements = Placements(current, placing, reuse, self._decisions)
+        self._updates = Updates(current, ledger)
+        self._started_at = current.clock()
         self._marker = Marker(settings.names)
         self._marks: list[Command] = []
 
@@ -68,15 +68,15 @@ class ScorerService:
 
     def reads(self) -> Sequence[Command]:
         """Return the commands that read the ledger's log and its marker."""
-        return [self._marker.read(), *self.inputs.reads()]
+        return [self._marker.read(), *self.current.reads()]
 
     def accept(self, answers: Sequence[Any]) -> None:
         """Bring the inputs up to date."""
-        self.inputs.accept(answers[1:])
-        follower = self.inputs.follower
+        self.current.accept(answers[1:])
+        follower = self.current.follower
         if follower.loaded:
             self._marks = self._marker.accept(answers[0], follower.epoch, len(follower.view))
-            self.inputs.metrics.unaccepted.set(float(bool(self._marker.refusal)))
+            self.current.metrics.unaccepted.set(float(bool(self._marker.refusal)))
 
     def taken(self, queries: Sequence[Query]) -> None:
         """Note which of the queries taken together can be placed together."""
@@ -93,16 +93,16 @@ class ScorerService:
 
     def prepare(self) -> None:
         """Compute in advance what the next decision needs, while no query waits."""
-        if self.inputs.ready:
+        if self.current.ready:
             self._placements.prepare()
 
     def lost(self) -> None:
         """Have the ledger read again: the server may have restarted with other data."""
-        self.inputs.follower.forget()
+        self.current.follower.forget()
 
     def steps(self, query: Query) -> Steps[bytes]:
         """Return the result as JSON, in steps between which other queries may be answered."""
-        if (refusal := self.inputs.follower.refusal) and query.method != "health":
+        if (refusal := self.current.follower.refusal) and query.method != "health":
             raise CallError("UNAVAILABLE", refusal, retryable=True)
         try:
             result = METHODS[query.method](self, query)
@@ -131,10 +131,10 @@ class ScorerService:
         return self._placements.rank(query)
 
     def _confirm(self, query: Query) -> results.ConfirmResult:
-        return transitions.confirm(self._ledger, self.inputs.follower, read_object(query), _call(query))
+        return transitions.confirm(self._ledger, self.current.follower, read_object(query), _call(query))
 
     def _release(self, query: Query) -> results.ReleaseResult:
-        return transitions.release(self._ledger, self.inputs.follower, read_object(query), _call(query))
+        return transitions.release(self._ledger, self.current.follower, read_object(query), _call(query))
 
     def _update(self, query: Query) -> results.UpdateResult:
         answer = self._updates.update(read_object(query), _call(query))
@@ -144,23 +144,23 @@ class ScorerService:
         return answer
 
     def _machines(self, query: Query) -> Steps[results.MachinesResult]:
-        inputs, params = self.inputs, read_object(query)
-        profile = inputs.profiles.choose(str(params.get("profile", "")))
-        return listings.machines(params, inputs.ranking(profile))
+        current, params = self.current, read_object(query)
+        profile = current.profiles.choose(str(params.get("profile", "")))
+        return listings.machines(params, current.ranking(profile))
 
     def _instances(self, query: Query) -> Steps[results.InstancesResult]:
         return listings.instances(
-            read_object(query), self.inputs.ledger, self._ledger.find, self.inputs.snapshot.usages
+            read_object(query), self.current.ledger, self._ledger.find, self.current.snapshot.usages
         )
 
     def _health(self, query: Query) -> results.HealthResult:
         if params := read_object(query):
             raise InvalidRequest(f"{next(iter(params))}: health takes no parameters")
-        inputs, now_s = self.inputs, self.inputs.clock()
-        snapshot, follower = inputs.snapshot, inputs.follower
+        current, now_s = self.current, self.current.clock()
+        snapshot, follower = current.snapshot, current.follower
         return results.HealthResult(
-            ready=inputs.ready,
-            degraded=inputs.degraded,
+            ready=current.ready,
+            degraded=current.degraded,
             scorer=self._scorer,
             version=self._version,
             uptime_s=now_s - self._started_at,
@@ -174,8 +174,8 @@ class ScorerService:
             ledger_refusal=follower.refusal,
             ledger_check=self._checked(),
             ledger_unaccepted=self._marker.refusal,
-            profiles=sorted(inputs.profiles.by_name),
-            profile=inputs.profiles.default,
+            profiles=sorted(current.profiles.by_name),
+            profile=current.profiles.default,
         )
 
 

@@ -20,9 +20,9 @@ from scorer.placement.offers.placement import Conflict, IdTaken, Late, Placement
 from scorer.placement.placer import Placing
 from scorer.ranking.explanation.explain import answer, best_first, told, with_candidates_in_json
 from scorer.ranking.profiles.profile import ProfileError
+from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.errors import CallError
-from scorer.rpc.methods.inputs import Inputs
 from scorer.rpc.methods.listings import in_slices
 from scorer.rpc.methods.parameters import read_object
 from scorer.rpc.methods.place import Batch, place_answer, read_batch
@@ -43,12 +43,12 @@ def key_of(query: Query) -> Key:
 class Placements:
     """Ranks and places on the current inputs; counts and logs what was decided."""
 
-    def __init__(self, inputs: Inputs, placing: Placing, reuse: Reuse, decisions: DecisionLog) -> None:
-        self._inputs = inputs
+    def __init__(self, current: Current, placing: Placing, reuse: Reuse, decisions: DecisionLog) -> None:
+        self._current = current
         self._placing = placing
         self._reuse = reuse
         self._decisions = decisions
-        self._metrics = metrics = inputs.metrics
+        self._metrics = metrics = current.metrics
         self._placed_count, self._missing_count = map(metrics.placements.labels, ("placed", "missing"))
         self._reuse_counts = {why: metrics.reuse.labels(result(why), why) for why in (*REUSED, *RANKED)}
         self._read: dict[Key, Batch] = {}
@@ -60,7 +60,7 @@ class Placements:
 
     def prepare(self) -> None:
         """Compute in advance what the next decision needs, while no query waits."""
-        self._reuse.prepare(self._inputs.ranking)
+        self._reuse.prepare(self._current.ranking)
 
     def taken(self, queries: Sequence[Query]) -> None:
         """Read the queries taken together, and note which of them can be placed together."""
@@ -88,8 +88,8 @@ class Placements:
         request = batch.requests[0]
         together = request.all_or_nothing or request.machines_max or request.machines_min
         special = request.explain or request.dry_run or together
-        expired = query.deadline and query.deadline < self._inputs.clock()
-        if not batch.single or special or expired or request.id in self._inputs.ledger.instances:
+        expired = query.deadline and query.deadline < self._current.clock()
+        if not batch.single or special or expired or request.id in self._current.ledger.instances:
             return None
         return Asked(query, request, batch.digests[0])
 
@@ -107,9 +107,9 @@ class Placements:
         batch = self._read.pop(key, None)
         if batch is None:
             batch = yield from read_batch(read_object(query), query.id)
-        profile = self._inputs.profiles.choose(batch.requests[0].profile)
+        profile = self._current.profiles.choose(batch.requests[0].profile)
         placement = yield from self._placing.steps(
-            batch.requests, partial(self._inputs.ranking, profile), digests=batch.digests,
+            batch.requests, partial(self._current.ranking, profile), digests=batch.digests,
             calls=[Call(query.id, query.deadline)] * len(batch.requests), deadline=query.deadline,
         )  # fmt: skip
         if placement.lost:
@@ -130,9 +130,9 @@ class Placements:
         """
         requests, digests = [one.request for one in run], [one.digest for one in run]
         try:
-            profile = self._inputs.profiles.choose(requests[0].profile)
+            profile = self._current.profiles.choose(requests[0].profile)
             calls = [Call(one.query.id, one.query.deadline) for one in run]
-            inputs = partial(self._inputs.ranking, profile)
+            inputs = partial(self._current.ranking, profile)
             placement = self._placing.place(requests, inputs, digests=digests, calls=calls)
         except (ProfileError, InvalidRequest, IdTaken, Conflict, UnknownFormat):
             return
@@ -160,7 +160,7 @@ class Placements:
         Raises InvalidRequest, ProfileError.
         """
         request = read_request(read_object(query))
-        inputs = self._inputs.ranking(self._inputs.profiles.choose(request.profile))
+        inputs = self._current.ranking(self._current.profiles.choose(request.profile))
         found = self._reuse.rank(request, inputs, whole=True)
         result = with_candidates_in_json(found, answer(found, explain_all=False))
         if not request.explain:

@@ -58,8 +58,8 @@ from scorer.rpc.methods.changes import (
     refuse_size,
     refuse_while_moving,
 )
+from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.errors import CallError
-from scorer.rpc.methods.inputs import Inputs
 from scorer.rpc.methods.parameters import read_params
 from scorer.rpc.methods.records import answer_to, confirmed, other_generation, with_terms
 
@@ -75,10 +75,10 @@ class Updates:
     machines meanwhile. Then it is made again.
     """
 
-    def __init__(self, inputs: Inputs, ledger: Ledger) -> None:
-        self._inputs = inputs
+    def __init__(self, current: Current, ledger: Ledger) -> None:
+        self._current = current
         self._ledger = ledger
-        self._follower = inputs.follower
+        self._follower = current.follower
 
     def update(self, params: dict[str, Any], call: Call = NO_QUERY) -> UpdateResult:
         """Move, resize or change the role of a confirmed instance; begin or cancel a move.
@@ -180,7 +180,7 @@ class Updates:
         grows = any((b or 0.0) > (a or 0.0) for a, b in zip(old.amounts, new.amounts, strict=True))
         if not grows and new.maxmemory <= old.maxmemory:
             return of_growth(one_to_a_port(new.ports), old, new)
-        row = self._inputs.snapshot.roster.index.get(machine)
+        row = self._current.snapshot.roster.index.get(machine)
         if row is None:
             raise CallError("RESOURCE_EXHAUSTED", f"machine {machine!r} is not known: its limits cannot be checked")
         request = as_request(new, machine)
@@ -215,4 +215,4 @@ class Updates:
         return candidates, terms
 
     def _ranking(self, profile: str) -> RankingInputs:
-        return self._inputs.ranking(self._inputs.profiles.choose(profile))
+        return self._current.ranking(self._current.profiles.choose(profile))

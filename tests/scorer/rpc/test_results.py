@@ -16,7 +16,7 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import drain
 from scorer.ranking.profiles.catalogue import load_profiles
-from scorer.rpc.methods.inputs import Inputs
+from scorer.rpc.methods.current import Current
 from scorer.rpc.service import ScorerService
 from scorer.settings import ScorerSettings
 from scorer.snapshot.latest import Latest
@@ -65,11 +65,11 @@ class Scorer:
         follower = Follower(ledger)
         follower.loaded = True
         self.metrics = Metrics()
-        inputs = Inputs(
+        current = Current(
             follower=follower, latest=Latest(offline.snapshot), profiles=load_profiles(), metrics=self.metrics,
             same_server=True, clock=lambda: offline.now_s,
         )  # fmt: skip
-        self.service = ScorerService(ScorerSettings(name="s"), inputs, ledger)
+        self.service = ScorerService(ScorerSettings(name="s"), current, ledger)
         self.asked = 0
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:

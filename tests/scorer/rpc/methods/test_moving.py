@@ -93,7 +93,7 @@ def test_what_another_scorer_changed_meanwhile_is_tried_again(
     scorer = scorer_with()
     carry_out = getattr(Model, step)
     for refusals in (ATTEMPTS_MAX, 3):
-        follower = scorer.service.inputs.follower
+        follower = scorer.service.current.follower
         left = [Transition(follower.epoch, follower.change, [], [Outcome("stale")])] * refusals
 
         def carried_out(*given: Any, left: list[Transition] = left, **more: Any) -> Transition:

@@ -26,7 +26,7 @@ _TELL_S = 0.05
 
 
 @dataclass(eq=False)
-class Inputs:
+class Current:
     """The inputs of the decisions, one state for each: `accept` brings them up to date when queries are taken."""
 
     follower: Follower
