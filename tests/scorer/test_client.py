@@ -135,7 +135,9 @@ def test_a_placement_steps_on_its_own_reservation(kind: type[Any]) -> None:
         ("a-2", {"timeout_s": None, "started_at": 5}),
     ]
     with pytest.raises(WindwardError, match="FAILED_PRECONDITION"):
-        many._own()
+        step = many.confirm()
+        if kind is AsyncPlacement:
+            step.send(None)
 
 
 def test_an_answer_of_another_shape_is_an_error_in_words() -> None:

@@ -135,25 +135,16 @@ class Profile:
             "stale_s": self.stale_s,
             "ties": self.ties,
             "rebalance": _settings(self.rebalance),
-            "filters": [
-                {
-                    "use": each.filter.name,
-                    **(_load_model_settings(each.load_model) if each.load_model else {}),
-                    **_settings(each.filter),
-                }
-                for each in self.filters
-            ],
+            "filters": [_entry(each.filter, each.load_model) for each in self.filters],
             "scores": [
-                {
-                    "use": each.score.name,
-                    "weight": each.weight,
-                    "normalise": each.normalise,
-                    **(_load_model_settings(each.load_model) if each.load_model else {}),
-                    **_settings(each.score),
-                }
+                _entry(each.score, each.load_model, weight=each.weight, normalise=each.normalise)
                 for each in self.scores
             ],
         }
+
+
+def _entry(plugin: Filter | Score, load_model: LoadModel | None, **more: Any) -> dict[str, Any]:
+    return {"use": plugin.name, **more, **(_load_model_settings(load_model) if load_model else {}), **_settings(plugin)}
 
 
 def _settings(plugin: Any) -> dict[str, Any]:
@@ -161,12 +152,5 @@ def _settings(plugin: Any) -> dict[str, Any]:
 
 
 def _load_model_settings(load_model: LoadModel) -> dict[str, Any]:
-    estimate = {k: v for k, v in dataclasses.asdict(load_model.estimate).items() if v is not None}
-    return {
-        "window": load_model.window,
-        "credits": load_model.credits,
-        "debits": load_model.debits,
-        "learned": load_model.learned,
-        "mean_of": load_model.mean_of,
-        "estimate": estimate,
-    }
+    settings = dataclasses.asdict(load_model)
+    return settings | {"estimate": {k: v for k, v in settings["estimate"].items() if v is not None}}

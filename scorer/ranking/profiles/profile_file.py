@@ -45,9 +45,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from schemas.values.errors import in_words, shortened, split_path
-from scorer.ranking.estimates.credits import CreditModel
 from scorer.ranking.estimates.estimate import Estimate
-from scorer.ranking.machines.kept import MeanOf
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import (
     LoadModel,
@@ -62,10 +60,11 @@ from scorer.ranking.profiles.profile import (
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.ranking.profiles.third_party import PluginError
 
+_LOAD_HINTS = get_type_hints(LoadModel)
 _LOAD_KEYS = ("window", "credits", "debits", "learned", "mean_of", "estimate")
+_PLAIN: Mapping[str, Any] = {"description": str, "stale": StalePolicy, "stale_s": float, "ties": Ties}
 _TOP = ("description", *_LOAD_KEYS, "stale", "stale_s", "ties", "filters", "scores", "rebalance")
-_FILTER_KEYS = ("use", *_LOAD_KEYS)
-_SCORE_KEYS = ("use", "weight", "normalise", *_LOAD_KEYS)
+_OF_A_SCORE = ("weight", "normalise")
 
 
 def parse_profile(text: str, name: str, source: str = "") -> Profile:
@@ -105,78 +104,65 @@ class _Reader:
             if key not in _TOP:
                 raise self.fail((key,), f"no such setting; there are {', '.join(_TOP)}")
         load_model = self._load_model(raw, (), LoadModel())
-        stale = self._convert(raw.get("stale", "last-known"), StalePolicy, ("stale",))
-        stale_s = self._convert(raw.get("stale_s", 60.0), float, ("stale_s",))
-        if not stale_s > 0:
-            raise self.fail(("stale_s",), f"expected more than 0, got {stale_s}")
+        plain = {key: self._convert(raw[key], kind, (key,)) for key, kind in _PLAIN.items() if key in raw}
+        if not plain.get("stale_s", 60.0) > 0:
+            raise self.fail(("stale_s",), f"expected more than 0, got {plain['stale_s']}")
         filters = tuple(
-            self._filter(entry, ("filters", i), load_model) for i, entry in enumerate(self._list(raw, "filters"))
+            PlacedFilter(*self._plugin(entry, ("filters", i), load_model, plugins.filters()))
+            for i, entry in enumerate(self._list(raw, "filters"))
         )
         scores = tuple(
             self._score(entry, ("scores", i), load_model) for i, entry in enumerate(self._list(raw, "scores"))
         )
         if scores and not any(each.weight > 0 for each in scores):
             raise self.fail(("scores",), "every weight is 0")
-        description = self._convert(raw.get("description", ""), str, ("description",))
-        ties = self._convert(raw.get("ties", "name"), Ties, ("ties",))
         rebalance = self._build(Rebalancing, raw.get("rebalance", {}), ("rebalance",))
-        return Profile(name, description, load_model, stale, stale_s, ties, filters, scores, rebalance)
+        return Profile(name, load_model=load_model, filters=filters, scores=scores, rebalance=rebalance, **plain)
 
     def _list(self, raw: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
         entries: list[dict[str, Any]] = self._convert(raw.get(key, []), list[dict[str, Any]], (key,))
         return entries
 
     def _load_model(self, raw: Mapping[str, Any], path: tuple[str | int, ...], default: LoadModel) -> LoadModel:
-        window = self._convert(
-            raw.get("window", default.window), int | Literal["longest-covered", "shortest"], (*path, "window")
-        )
-        if isinstance(window, int) and window <= 0:
-            raise self.fail((*path, "window"), f"expected a length in seconds, got {window}")
-        model = self._convert(raw.get("credits", default.credits), CreditModel, (*path, "credits"))
-        estimate = default.estimate
+        given = {
+            key: self._convert(raw[key], _LOAD_HINTS[key], (*path, key))
+            for key in _LOAD_KEYS
+            if key in raw and key != "estimate"
+        }
         if "estimate" in raw:
-            estimate = self._build(Estimate, raw["estimate"], (*path, "estimate"))
-        debits = self._convert(raw.get("debits", default.debits and model == "window"), bool, (*path, "debits"))
-        if debits and model != "window":
+            given["estimate"] = self._build(Estimate, raw["estimate"], (*path, "estimate"))
+        if (model := given.get("credits", default.credits)) != "window":
+            default = dataclasses.replace(default, debits=False, mean_of="window")
+        found = dataclasses.replace(default, **given)
+        if isinstance(found.window, int) and found.window <= 0:
+            raise self.fail((*path, "window"), f"expected a length in seconds, got {found.window}")
+        if found.debits and model != "window":
             raise self.fail((*path, "debits"), f'debits go with credits = "window", not {model!r}')
-        learned = self._convert(raw.get("learned", default.learned), bool, (*path, "learned"))
-        mean_of = default.mean_of if model == "window" else "window"
-        mean_of = self._convert(raw.get("mean_of", mean_of), MeanOf, (*path, "mean_of"))
-        if mean_of == "instances" and model != "window":
+        if found.mean_of == "instances" and model != "window":
             raise self.fail((*path, "mean_of"), f'the sum over instances goes with credits = "window", not {model!r}')
-        return LoadModel(window, model, debits, estimate, learned, mean_of)
-
-    def _filter(self, entry: dict[str, Any], path: tuple[str | int, ...], load_model: LoadModel) -> PlacedFilter:
-        kind = self._kind(entry, path, plugins.filters(), "filter")
-        settings = {k: v for k, v in entry.items() if k not in _FILTER_KEYS}
-        return PlacedFilter(self._build(kind, settings, path), self._own_load_model(entry, path, load_model))
-
-    def _own_load_model(
-        self, entry: dict[str, Any], path: tuple[str | int, ...], load_model: LoadModel
-    ) -> LoadModel | None:
-        """Return the entry's own load model; None when it sets none of its keys."""
-        return self._load_model(entry, path, load_model) if entry.keys() & {*_LOAD_KEYS} else None
+        return found
 
     def _score(self, entry: dict[str, Any], path: tuple[str | int, ...], load_model: LoadModel) -> WeightedScore:
-        kind = self._kind(entry, path, plugins.scores(), "score")
+        score, own = self._plugin(entry, path, load_model, plugins.scores(), *_OF_A_SCORE)
         weight = self._convert(entry.get("weight", 1.0), float, (*path, "weight"))
         if not 0 <= weight < float("inf"):
             raise self.fail((*path, "weight"), f"expected a number of zero or more, got {weight}")
         normalise = self._convert(entry.get("normalise", "none"), Normalisation, (*path, "normalise"))
-        settings = {k: v for k, v in entry.items() if k not in _SCORE_KEYS}
-        return WeightedScore(
-            self._build(kind, settings, path), weight, normalise, self._own_load_model(entry, path, load_model)
-        )
+        return WeightedScore(score, weight, normalise, own)
 
-    def _kind(
-        self, entry: dict[str, Any], path: tuple[str | int, ...], known: Mapping[str, type[Any]], what: str
-    ) -> type[Any]:
-        use = entry.get("use")
+    def _plugin(
+        self, entry: dict[str, Any], path: tuple[str | int, ...], load_model: LoadModel, known: Mapping[str, type[Any]],
+        *of_its_kind: str,
+    ) -> tuple[Any, LoadModel | None]:  # fmt: skip
+        """Return an entry's plugin and its own load model; None for that where it sets none of its keys."""
+        use, what = entry.get("use"), str(path[0]).removesuffix("s")
         if not isinstance(use, str):
             raise self.fail(path, f"`use` is missing: the name of a {what}")
         if use not in known:
             raise self.fail((*path, "use"), f"no {what} {use!r}; there are {', '.join(sorted(known))}")
-        return known[use]
+        settings = {k: v for k, v in entry.items() if k not in ("use", *_LOAD_KEYS, *of_its_kind)}
+        own = self._load_model(entry, path, load_model) if entry.keys() & {*_LOAD_KEYS} else None
+        return self._build(known[use], settings, path), own
 
     def _build(self, kind: type[Any], settings: Any, path: tuple[str | int, ...]) -> Any:
         if not isinstance(settings, dict):
