@@ -163,7 +163,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
     )
     with forking(folder), Stack(settings, environ | {"WINDWARD_FLUSH_INTERVAL_S": "0.5"}) as stack:
         with Client(stack.redis_url, timeout_s=10) as client:
-            wait_until(lambda: all_fresh(client, 40), 90, "each machine is known by a recent sample")
+            wait_until(lambda: all_fresh(client, 40), 180, "each machine is known by a recent sample")
         yield (
             folder,
             environ

@@ -50,7 +50,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     )
     with forking(folder), Stack(settings, environ | {"WINDWARD_FLUSH_INTERVAL_S": "0.5"}) as stack:
         with Client(stack.redis_url, timeout_s=10) as client:
-            wait_until(lambda: all_fresh(client, 50), 90, "each machine is known by a recent sample")
+            wait_until(lambda: all_fresh(client, 50), 180, "each machine is known by a recent sample")
         path = f"{folder}:{NODE}:{Path(sys.executable).parent}:{environ['PATH']}"
         ansible = {"ANSIBLE_HOME": str(folder / "ansible"), "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
         yield environ | ansible | {"PATH": path, "WINDWARD_REDIS_URL": stack.redis_url, "PYTHONPATH": str(ROOT)}

@@ -129,7 +129,9 @@ def test_the_last_minute_of_a_day_is_still_its_own(name: str, zone: str, day: tu
     ring, slots, means = fold_from(today - 25 * HOUR, tomorrow, zone)
     before = assert_peaks(ring, slots, means, zone)
     assert before["peak_day"][0] == today, name
-    ring, slots, means = fold_from(today - 25 * HOUR, tomorrow + 10, zone)
+    slots, means = np.append(slots, slots[-1] + 1), load(int(today - 25 * HOUR))[: len(slots) + 1]
+    batch = batch_of(["m"], slots[-1:] * 10.0 + 7, means[-1:])
+    fold(ring, batch, Zone(zone).shift_minutes(float(batch.recorded_at[-1])))
     after = assert_peaks(ring, slots, means, zone)
     assert after["peak_day"][0] == tomorrow
     np.testing.assert_array_equal(after["peak_yesterday"], before["peak_today"])
