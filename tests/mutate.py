@@ -7,10 +7,11 @@ A mutation changes one place of one module: a comparison (``<`` to ``<=``, ``==`
 ``-``), ``and`` to ``or``, a number to the next one, ``min`` to ``max``, a condition to its opposite. Modules are drawn
 by their lines, places evenly; docstrings, annotations and what is only shown (``__repr__``, logs, errors) are left out.
 
-Each mutation is applied to a copy of the tree. The tests of the room run first, and the whole suite without the
-integration tests when they find nothing; that suite runs once without a mutation before. A mutation that is not found
-is printed with its line: it is a missing test, or a change that nobody can see. The same seed draws the same mutations
-from the same tree.
+Each mutation is applied to a copy of the tree, and is found when a test fails there. The tests run in this order, up to
+the first failure, which is printed: the module's own, those of its room, the integration tests that `tests.elsewhere`
+names for it, and all that are no integration tests; these must pass once without a mutation. A mutation that is not
+found is printed with its line: it is a missing test, or a change that nobody can see. A room's draw depends on the
+seed, the room and its modules, not on the other rooms.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import argparse
 import ast
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +28,8 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from tests.elsewhere import TESTED_BY
 
@@ -41,7 +45,7 @@ COMPARED = {
 }  # fmt: skip
 COMPUTED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.BitAnd: ast.BitOr}
 CALLED = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all", "all": "any"}
-EVERYTHING = ["tests", "-m", "not integration and not long"]
+EVERYTHING = ["-n", "2", "-m", "not integration"]
 SHOWN = {"info", "warning", "error", "exception", "debug"}
 
 
@@ -137,33 +141,45 @@ def draw(room: str, each: int, chance: random.Random) -> Iterator[Mutation]:
     """Yield the mutations of one room, in modules drawn by their lines."""
     modules = [path for path in sorted((ROOT / room).rglob("*.py")) if path.name != "__init__.py"]
     sizes = [len(path.read_text().splitlines()) for path in modules]
-    drawn = 0
-    while drawn < each:
+    drawn = set[tuple[Path, int, str]]()
+    while len(drawn) < each:
         path = chance.choices(modules, sizes)[0]
         places = Places()
         places.visit(ast.parse(path.read_text()))
-        if places.found:
-            drawn += 1
-            yield mutated(path, chance.choice(places.found))
+        if not places.found:
+            continue
+        one = mutated(path, chance.choice(places.found))
+        if (one.path, one.line, one.before) not in drawn:
+            drawn.add((one.path, one.line, one.before))
+            yield one
 
 
-def tests_of(path: Path) -> list[str]:
-    """Return the tests that are near a module: those of its folder and its room, and those that its line names."""
-    folder = path.relative_to(ROOT).parent
-    near = [str(Path("tests") / up) for up in (folder, *folder.parents) if len(up.parts) == 2 or up == folder]
-    listed = [file for file in TESTED_BY.get(".".join(folder.parts), ()) if "integration" not in file]
-    return [each for each in dict.fromkeys((*near, *listed)) if (ROOT / each).exists()]
+def steps_of(path: Path) -> Iterator[list[str]]:
+    """Yield pytest's arguments for the tests that may find a mutation of the module, the nearest ones first."""
+    module = path.relative_to(ROOT)
+    folder = module.parent
+    listed = TESTED_BY.get(".".join(folder.parts), ())
+    whole = [file for file in listed if "integration" in file]
+    near = [f"tests/{up}" for up in (folder, *folder.parents) if len(up.parts) == 2 or up == folder]
+    near = [each for each in dict.fromkeys((*near, *listed)) if each not in whole and (ROOT / each).exists()]
+    yield [str(each) for each in (module, f"tests/{folder}/test_{module.name}") if (ROOT / each).exists()]
+    yield from (["-n", "2", *tests] for tests in (near, whole) if tests)
+    yield EVERYTHING
 
 
-def is_found(copy: Path, tests: list[str]) -> bool:
-    """Whether a test fails, or none can be collected, in the copy of the tree."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "-p", "no:cacheprovider", *tests]
-    environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "MUTATED": "1"}
+def finder(copy: Path, tests: list[str]) -> str | None:
+    """Return the first test that fails in the copy of the tree; None if none does."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    # Compiled modules are kept: a suite starts many processes, and a changed module has another time.
+    environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "", "MUTATED": "1"}
     try:
-        done = subprocess.run(command, cwd=copy, env=environ, capture_output=True, check=False, timeout=900)
+        done = subprocess.run(command, cwd=copy, env=environ, capture_output=True, check=False, timeout=900, text=True)
     except subprocess.TimeoutExpired:
-        return True
-    return done.returncode != 0
+        return "a run without an end"
+    if done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        return None
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    return failed[1] if failed else f"a run that ends with {done.returncode}"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -173,25 +189,24 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--each", type=int, default=3, help="mutations a room")
     parser.add_argument("--room", action="append", help="a folder; more than one may be given (default: ten)")
     given = parser.parse_args(argv)
-    chance = random.Random(given.seed)
-    mutations = [each for room in given.room or ROOMS for each in draw(room, given.each, chance)]
+    mutations = [
+        each for room in given.room or ROOMS for each in draw(room, given.each, random.Random(f"{given.seed} {room}"))
+    ]
     found = 0
     with tempfile.TemporaryDirectory(prefix="windward-mutate-") as folder:
         copy = Path(folder) / "tree"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv*", ".*_cache", "__pycache__"))
-        if is_found(copy, EVERYTHING):
-            print("the tests fail without a mutation")  # noqa: T201
+        if failed := finder(copy, EVERYTHING):
+            print(f"without a mutation there is {failed}")  # noqa: T201
             return 2
         for number, one in enumerate(mutations, 1):
             name = one.path.relative_to(ROOT)
             (copy / name).write_text(one.source)
-            by = "the room's tests" if is_found(copy, tests_of(one.path)) else ""
-            if not by and is_found(copy, EVERYTHING):
-                by = "another room's tests"
+            by = next(filter(None, (finder(copy, tests) for tests in steps_of(one.path))), None)
             (copy / name).write_text(one.path.read_text())
-            found += bool(by)
+            found += by is not None
             change = f"{name}:{one.line}  {' '.join(one.before.split())}  ->  {' '.join(one.after.split())}"
-            print(f"{number:3} {'found by ' + by if by else 'NOT FOUND'}  {change}", flush=True)  # noqa: T201
+            print(f"{number:3} {f'found by {by}' if by else 'NOT FOUND'}  {change}", flush=True)  # noqa: T201
     print(f"{found} of {len(mutations)} mutations found")  # noqa: T201
     return 0 if found >= FOUND_MIN * len(mutations) else 1
 

@@ -115,7 +115,13 @@ def _in_script(measure: tuple[str | int, ...]) -> tuple[str | int, str | int, st
 
 
 def reasons_in_words(words: str, candidates: Sequence[Candidate]) -> tuple[str, ...]:
-    """Return the script's reasons in words: one for each candidate that the script tried, in order."""
+    """Return the script's reasons in words: one for each candidate that the script tried, in order.
+
+    >>> from scorer.ledger.record.limits import Limit, total
+    >>> there = Candidate("a", 1, [Limit(total("cpu"), 1.0, "cpu full"), Limit(total("nic"), 1.0, "nic full")])
+    >>> reasons_in_words("changed,2,1", [there, there, there, there])
+    ('changed', 'nic full', 'cpu full')
+    """
     if not words:
         return ()
     if words == ALL_OR_NONE:

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from schemas.resources import RESOURCES
 from schemas.rpc.envelope import Query
-from schemas.rpc.request import Affinity, InvalidRequest, Preference, Request, Toleration, read_request
+from schemas.rpc.request import (
+    LABELS_LENGTH_MAX,
+    RULES_LENGTH_MAX,
+    Affinity,
+    InvalidRequest,
+    Preference,
+    Request,
+    Toleration,
+    read_request,
+)
 
 WRONG: list[tuple[str, Any, str]] = [
     ("not an object", [], "expected an object, got a list"),
@@ -82,6 +91,34 @@ def test_a_wrong_request_names_the_field(name: str, params: Any, wanted: str) ->
     with pytest.raises(InvalidRequest) as error:
         read_request(params)
     assert str(error.value).startswith(wanted), name
+
+
+@pytest.mark.parametrize(
+    ("length", "params"),
+    [
+        (5, {"prefer": [{"selector": "aa"}, {"selector": "bbb"}]}),
+        (7, {"affinity": [{"instances": {"a": "bb"}, "topology": "zone"}]}),
+        (8, {"anti_affinity": [{"instances": {"a": "bb", "c": ""}, "topology": "zone"}]}),
+        (12, {"anti_affinity": [{"instances": {"app": "bb"}}]}),
+        (8, {"tolerations": [{"key": "gpu", "value": "a"}, {"key": "disk"}, {}]}),
+    ],
+)
+def test_every_rule_counts_for_the_length_of_all(length: int, params: Any) -> None:
+    """The characters of each rule are counted, with those of the selector: at most so many, and not one more."""
+    read_request({"selector": "a" * (RULES_LENGTH_MAX - length), **params})
+    with pytest.raises(
+        InvalidRequest, match=rf": {RULES_LENGTH_MAX + 1} characters in all, at most {RULES_LENGTH_MAX}"
+    ):
+        read_request({"selector": "a" * (RULES_LENGTH_MAX - length + 1), **params})
+
+
+def test_all_labels_together_have_a_length() -> None:
+    """Keys and values of all labels, of an instance's request: so many characters, and not one more."""
+    labels = {f"{n:03}": "b" * 253 for n in range(LABELS_LENGTH_MAX // 256 - 1)}
+    rest = LABELS_LENGTH_MAX - 256 * len(labels) - 2
+    read_request({"labels": {**labels, "c": "d" * (rest // 2), "e": "f" * (rest - rest // 2)}})
+    with pytest.raises(InvalidRequest, match=f"labels: {LABELS_LENGTH_MAX + 1} characters in all"):
+        read_request({"labels": {**labels, "c": "d" * (rest // 2), "e": "f" * (rest - rest // 2 + 1)}})
 
 
 def test_an_empty_request_is_best_effort() -> None:

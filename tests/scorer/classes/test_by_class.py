@@ -131,6 +131,16 @@ def test_who_is_refused_by_which_sum(
     assert why(plugin, there, instances=instances, **asked) == expected
 
 
+def test_what_lower_classes_use_is_taken_off_each_resource() -> None:
+    """9 of 10 cores are used, 6 of them by batch, and 60 of 100 bytes, 50 of them by batch: prod's are 3 and 10."""
+    busy = machine("m", usage={"cpu": 9, "memory": 60})
+    batch = {**one("b", 9, of="batch"), "memory": 50, "usage": {"cpu": 6, "memory": 50}}
+    both = Fits(classes=Reclaim(share={"cpu": 0.5, "memory": 0.5}))
+    assert why(both, busy, instances=[batch], cpu=7, memory=90) == []
+    assert why(both, busy, instances=[batch], cpu=8, memory=90) == ["cpu of prod too full"]
+    assert why(both, busy, instances=[batch], cpu=7, memory=91) == ["memory of prod too full"]
+
+
 def test_old_data_is_named() -> None:
     """Who reads the refusals learns that it is not load that is in the way."""
     old = machine("m", usage={"cpu": 3, "memory": 0}, age_s=1000)

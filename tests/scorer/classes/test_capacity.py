@@ -208,6 +208,21 @@ def test_what_is_not_known_gives_nothing() -> None:
     assert not mid(Reclaim(), capacity, zero, system, system, nothing, capacity)[:, 1].any()
 
 
+@pytest.mark.parametrize(("mid_share", "expected"), [({}, 10.0), ({"cpu": 1.0}, 10.0), ({"cpu": 0.5}, 5.0)])
+@pytest.mark.parametrize("mid_static", [{}, {"cpu": 1.5}])
+def test_mid_never_has_more_than_its_share(
+    mid_share: dict[str, float], mid_static: dict[str, float], expected: float
+) -> None:
+    """10 unused cores and 10 unallocated ones, of 10; without a share of mid's the whole machine is the most."""
+    nothing = uses_of(
+        np.zeros(0, np.int64), 1, np.zeros(0), np.zeros((len(RESOURCES), 0)), np.zeros((len(RESOURCES), 0))
+    )
+    capacity, zero = column({"cpu_millicores": 10_000.0}), column({})
+    strategy = Reclaim(mid_share=mid_share, mid_static=mid_static, mid_unallocated=1.0)
+    found = mid(strategy, capacity, zero, zero, zero, nothing, capacity)
+    assert found[RESOURCES.index("cpu"), 0] == expected
+
+
 @pytest.mark.parametrize(
     ("capacity", "share", "expected"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from hashlib import blake2b
 
 import pytest
 from hypothesis import given, settings
@@ -46,6 +47,24 @@ def test_the_lot_is_the_instances_and_falls_evenly() -> None:
     counts = Counter(chosen)
     assert len(counts) == 8
     assert 25 <= min(counts.values()) <= max(counts.values()) <= 80
+
+
+def test_the_lot_is_one_that_every_process_draws() -> None:
+    """The hashes of machine and instance, exclusive or, through the finaliser of splitmix64; the least is taken."""
+
+    def lot(machine_name: str, instance_id: str) -> int:
+        texts = (machine_name, instance_id)
+        left, right = (int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") for text in texts)
+        z = left ^ right
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
+        return z ^ (z >> 31)
+
+    offline = fleet(*hosts(40))
+    for n in range(20):
+        ranking = rank(request(id=f"i{n}"), offline.inputs(DRAW))
+        names = sorted(offline.snapshot.names, key=lambda name: lot(name, f"i{n}"))
+        assert [offline.snapshot.names[row] for row in ranking.best(40)] == names
 
 
 def test_a_better_machine_is_taken_whatever_the_lot() -> None:

@@ -158,3 +158,18 @@ def test_a_partition_that_was_given_away_shows_no_lag() -> None:
     assert metrics.registry.get_sample_value("windward_stream_lag_seconds", {"partition": "4"}) is None
     measure(metrics, {kept: 0, lost: 1}, 102.0, broker_up=True)
     assert shown() == {"3": 0, "4": 1}
+
+
+def test_the_lag_in_seconds_is_the_age_of_the_last_message() -> None:
+    """While messages wait or the broker is away; 0 for a partition that has folded none, and for one that is ahead."""
+    metrics = Metrics()
+    new, read, ahead = (Partition(number, Table((300,), Zone())) for number in range(3))
+    read.recorded_at, ahead.recorded_at = 970.0, 1001.0
+
+    def shown(behind: int, *, broker_up: bool) -> list[float | None]:
+        measure(metrics, dict.fromkeys((new, read, ahead), behind), 1000.0, broker_up=broker_up)
+        name = "windward_stream_lag_seconds"
+        return [metrics.registry.get_sample_value(name, {"partition": number}) for number in "012"]
+
+    assert shown(1, broker_up=True) == shown(0, broker_up=False) == [0, 30, 0]
+    assert shown(0, broker_up=True) == [0, 0, 0]

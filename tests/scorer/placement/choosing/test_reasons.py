@@ -16,7 +16,7 @@ from scorer.placement.choosing import reuse as reuse_module
 from scorer.placement.choosing import trial as trial_module
 from scorer.placement.choosing.continuation import AGE_S_MAX
 from scorer.placement.choosing.reasons import LASTING, RANKED, REUSED, Reason, result
-from scorer.placement.choosing.reuse import Reuse
+from scorer.placement.choosing.reuse import ALIKE_MIN, Reuse
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -198,6 +198,14 @@ def reread(deployer: Deployer) -> None:
     deployer.profile = load_profiles().choose()
 
 
+def come_and_begin_again(deployer: Deployer) -> None:
+    """Let an instance of another kind come, then one fewer of this kind than are continued."""
+    come(deployer)
+    deployer.reuse.prepare(lambda _: deployer.inputs())
+    deployer.place(ALIKE_MIN - 1)
+    deployer.place(1, prepare_last=False)
+
+
 def wait(deployer: Deployer) -> None:
     """Let a ranking grow too old."""
     deployer.now_s += 2 * AGE_S_MAX
@@ -218,6 +226,7 @@ SCENARIOS: list[tuple[Reason, Callable[[], Deployer]]] = [
     ("others_placed", after(come_there)),
     ("instance_left", after(leave)),
     ("few_alike", busy(3)),
+    ("few_alike", after(come_and_begin_again)),
     ("explained", busy(6, explain=True)),
     ("explained", batches(2, explain=True)),
     ("scope", busy(5, ports=[6379])),

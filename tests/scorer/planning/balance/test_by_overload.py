@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.commands.shared.fleet_file import FleetState
+from scorer.planning.balance import search
 from scorer.planning.balance.by_overload import Plan, rebalance
 from scorer.ranking.profiles import rebalance_section
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -58,6 +59,22 @@ def test_a_quiet_fleet_moves_nothing() -> None:
     """Nothing is worth a move."""
     quiet = fleet(*(machine(f"m{n}", usage={"cpu": 3, "memory": 20}) for n in range(3)))
     assert moves(planned(quiet)) == []
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 5])
+def test_fewer_finalists_find_the_same_machine(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Five machines may take it and three are equally good, however many of them are compared in full."""
+    machines = [
+        machine("hot", 10, 100, usage={"cpu": {"mean": 9.6, "std": 0.5}, "memory": 20}),
+        *(machine(f"m{n}", 10, 100, usage={"cpu": {"mean": use, "std": 0.5}, "memory": 20}) for n, use in COLD),
+    ]
+    of = fleet(*machines, instances=[{"id": "i", "machine": "hot", "cpu": 3, "memory": 2}])
+    monkeypatch.setattr(search, "FINALISTS", most)
+    assert moves(planned(of)) == [("i", "hot", "m1")]
+
+
+COLD = ((0, 5.0), (1, 1.0), (2, 1.0), (3, 1.0), (4, 4.0))
+"""Machines and the cores in use there."""
 
 
 @pytest.mark.parametrize(

@@ -126,3 +126,12 @@ def test_weights_out_of_range_are_refused(settings: dict[str, Any]) -> None:
     """A negative, unknown or missing weight is an error that says so."""
     with pytest.raises(ValueError, match="weights"):
         LeastAllocated(**settings)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "score"), [(LeastAllocated, 60.0), (MostAllocated, 40.0), (RequestedToCapacityRatio, 60.0)]
+)
+def test_a_resource_without_allocatable_is_left_out(plugin: Any, score: float) -> None:
+    """4 of 10 cores; of memory the operators keep back all there is."""
+    offline = fleet(machine("m", 10, 100, operator={"reserve": {"memory": 100}}))
+    assert scores(plugin(weights={"cpu": 1.0, "memory": 1.0}), offline, request(cpu=4)) == {"m": score}

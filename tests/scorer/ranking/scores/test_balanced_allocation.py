@@ -45,5 +45,13 @@ def test_balance_as_up_to_v1_21(row: dict[str, Any]) -> None:
     assert found["m"] == row["expected"]["score"]
 
 
+def test_one_resource_alone_is_balanced() -> None:
+    """There is nothing to compare it with: 100 in every form, on a full machine, too."""
+    offline = fleet(machine("m", 10, 10), instances=[{"id": "i", "machine": "m", "cpu": 6}])
+    for form in ("v1.21", "v1.22"):
+        plugin = BalancedAllocation(form=form, weights={"cpu": 1.0})  # type: ignore[arg-type]
+        assert [scores(plugin, offline, request(cpu=cpu))["m"] for cpu in (1, 4)] == [100, 100]
+
+
 PARTS = 10_000
 """Cores, or bytes, of a machine whose allocated shares a row gives."""
