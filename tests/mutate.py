@@ -173,7 +173,7 @@ def finder(copy: Path, tests: list[str]) -> str | None:
     # Compiled modules are kept: a suite starts many processes, and a changed module has another time.
     environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "", "MUTATED": "1"}
     try:
-        done = subprocess.run(command, cwd=copy, env=environ, capture_output=True, check=False, timeout=900, text=True)
+        done = subprocess.run(command, cwd=copy, env=environ, capture_output=True, check=False, timeout=3600, text=True)
     except subprocess.TimeoutExpired:
         return "a run without an end"
     if done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
