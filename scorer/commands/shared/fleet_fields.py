@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -14,9 +15,12 @@ from schemas.values.quantity import parse_amount
 from schemas.values.scalars import Epoch
 
 NOW_S = 1_700_000_000.0
+DAY_S = 86_400.0
+AMOUNT_MAX = 1e16
 
-
+_Value = TypeVar("_Value")
 Seconds = Annotated[float, Meta(ge=-1e11, le=1e11)]
+Ago = Annotated[float, Meta(ge=0, le=1e9)]
 WindowLength = Annotated[int, Meta(ge=1, le=10**9)]
 
 
@@ -70,6 +74,20 @@ class FileMachine(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     peak_since: Epoch | None = None
 
 
+class FilePlaced(msgspec.Struct, kw_only=True):
+    """What the file says of an instance, or a leaver, besides its request."""
+
+    machine: str = ""
+    placed_ago_s: Seconds = 7 * DAY_S
+    started: bool = True
+    state: Literal["reserved", "confirmed"] = "confirmed"
+    ended_ago_s: Ago = 0.0
+    """Of a leaver alone."""
+    usage: dict[str, Any] | None = None
+    usage_since_s: Ago = DAY_S
+    usage_age_s: Ago = 0.0
+
+
 class FleetFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The whole file."""
 
@@ -84,16 +102,26 @@ class FleetFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     refused: list[Any] = []
 
 
-def resource_index(machine: FileMachine, field: str, name: str) -> int:
-    """Return a resource's place on the resource axis. Raises InvalidFleet for a name that is no resource."""
-    if name not in RESOURCES:
-        raise InvalidFleet(f"{machine.name}.{field}: no resource {name!r}; there are {', '.join(RESOURCES)}")
-    return RESOURCES.index(name)
+def by_row(place: str, given: Mapping[str, _Value]) -> Iterator[tuple[int, str, _Value]]:
+    """Yield the row, the name and the value of each resource. Raises InvalidFleet for a name that is no resource."""
+    for name, value in given.items():
+        if name not in RESOURCES:
+            raise InvalidFleet(f"{place}: no resource {name!r}; there are {', '.join(RESOURCES)}")
+        yield RESOURCES.index(name), name, value
 
 
-def amount_of(machine: FileMachine, field: str, value: float | str, resource: str = "") -> float:
+def amounts_of(place: str, given: Mapping[str, Quantity]) -> dict[int, float]:
+    """Return amounts in base units by row. Raises InvalidFleet."""
+    found = {row: amount_of(f"{place}.{name}", value, name) for row, name, value in by_row(place, given)}
+    for row, amount in found.items():
+        if not 0 <= amount <= AMOUNT_MAX:
+            raise InvalidFleet(f"{place}.{RESOURCES[row]}: expected 0 to {AMOUNT_MAX:g}, got {amount!r}")
+    return found
+
+
+def amount_of(place: str, value: Quantity, resource: str = "") -> float:
     """Return an amount in base units, from a number or a text with a suffix. Raises InvalidFleet."""
     try:
-        return parse_amount(resource, value)
-    except ValueError as error:
-        raise InvalidFleet(f"{machine.name}.{field}: {error}") from None
+        return parse_amount(resource, msgspec.convert(value, Quantity))
+    except ValueError as error:  # msgspec's is one
+        raise InvalidFleet(f"{place}: {error}") from None

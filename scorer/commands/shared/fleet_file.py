@@ -39,7 +39,7 @@ instances that ended, ``ended_ago_s`` (0) ago: a profile with ``debits`` subtrac
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -49,8 +49,8 @@ from schemas.resources import RESOURCES
 from schemas.rpc.request import InvalidRequest, read_request
 from schemas.tables.learned import FACTOR_MAX, FACTOR_MIN, Learned
 from schemas.values.errors import field_error
-from scorer.commands.shared.fleet_fields import FleetFile, InvalidFleet
-from scorer.commands.shared.fleet_table import FIELDS, usage_table, window_table
+from scorer.commands.shared.fleet_fields import FilePlaced, FleetFile, InvalidFleet
+from scorer.commands.shared.fleet_table import usage_table, window_table
 from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ranking.fleet_state import FleetState
@@ -58,8 +58,6 @@ from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.usages import Usages, UsageTable
 
 __all__ = ["FleetState", "InvalidFleet", "read_fleet"]
-
-LONG_AGO_S = 7 * 86_400.0
 
 
 def read_fleet(value: Any) -> FleetState:
@@ -89,12 +87,11 @@ def read_fleet(value: Any) -> FleetState:
         for machine in file.machines
         if machine.labels
     }
-    instances = [_instance(number, entry, file.now) for number, entry in enumerate(file.instances, 1)]
-    leavers = [_leaver(number, entry, file.now) for number, entry in enumerate(file.leavers, 1)]
-    ledger = LedgerView(instances, sorted(leavers, key=_ended_at))
-    table = window_table(file)
-    said = [*zip(instances, file.instances, strict=True), *zip(leavers, file.leavers, strict=True)]
-    usage = usage_table(file, said)
+    placed = [_placed("instances", number, entry, file.now) for number, entry in enumerate(file.instances, 1)]
+    left = [_placed("leavers", number, entry, file.now) for number, entry in enumerate(file.leavers, 1)]
+    leavers = sorted((leaver for leaver, _ in left), key=lambda leaver: leaver.ended_at)
+    ledger = LedgerView([instance for instance, _ in placed], leavers)
+    table, usage = window_table(file), usage_table(file, [*placed, *left])
     usages = Usages([UsageTable(usage)]) if usage else None
     learned = Learned(version=1, factors=_factors(file.learned)) if file.learned else None
     snapshot = build_snapshot([table], facts, operator, ledger_machines=ledger.machine_names)
@@ -115,39 +112,22 @@ def _factors(given: Mapping[str, float]) -> dict[str, float]:
     return dict(given)
 
 
-def _ended_at(leaver: Instance) -> float:
-    return leaver.ended_at
-
-
-def _leaver(number: int, entry: dict[str, Any], now_s: float) -> Instance:
-    """Return an instance that ended, from the fields of one and ``ended_ago_s``."""
-    ended_ago_s = entry.get("ended_ago_s", 0.0)
-    if not isinstance(ended_ago_s, int | float) or ended_ago_s < 0:
-        raise InvalidFleet(f"leavers[{entry.get('id', number)}].ended_ago_s: expected a number of zero or more")
-    instance = _instance(number, {key: value for key, value in entry.items() if key != "ended_ago_s"}, now_s, "leavers")
-    return copy_with(instance, state="released", ended_at=now_s - ended_ago_s)
-
-
-def _instance(number: int, entry: dict[str, Any], now_s: float, of: str = "instances") -> Instance:
-    own = {"machine", "placed_ago_s", "started", "state", *FIELDS}
-    machine = entry.get("machine")
+def _placed(of: str, number: int, entry: Mapping[str, Any], now_s: float) -> tuple[Instance, FilePlaced]:
+    """Return an entry of ``instances`` or ``leavers`` as a record, and what the file says besides its request."""
     place = f"{of}[{entry.get('id', number)}]"
-    if not isinstance(machine, str) or not machine or "\n" in machine:
-        raise InvalidFleet(f"{place}.machine: expected a machine's name")
-    ago_s = entry.get("placed_ago_s", LONG_AGO_S)
-    started = entry.get("started", True)
-    state: Literal["reserved", "confirmed"] = entry.get("state", "confirmed")
-    if (
-        not isinstance(ago_s, int | float)
-        or not abs(ago_s) <= 1e11
-        or not isinstance(started, bool)
-        or state not in ("reserved", "confirmed")
-    ):
-        raise InvalidFleet(f"{place}: placed_ago_s is a number, started true or false, state reserved or confirmed")
+    own = {*FilePlaced.__struct_fields__} - ({"ended_ago_s"} if of == "instances" else set())
     try:
+        said = msgspec.convert(entry, FilePlaced)
+        if not said.machine or "\n" in said.machine:
+            raise InvalidFleet(f"{place}.machine: expected a machine's name")
         request = read_request({key: value for key, value in entry.items() if key not in own})
+    except msgspec.ValidationError as error:
+        raise InvalidFleet(f"{place}.{field_error(error)}") from None
     except InvalidRequest as error:
         raise InvalidFleet(f"{place}.{error}") from None
-    record = instance_of(request, machine, now_s - ago_s, request.id or f"instance-{number}")
-    running = started and state == "confirmed"
-    return copy_with(record, state=state, started_at=now_s - ago_s if running else 0.0)
+    at_s = now_s - said.placed_ago_s
+    record = instance_of(request, said.machine, at_s, request.id or f"instance-{number}")
+    started_at = at_s if said.started and said.state == "confirmed" else 0.0
+    if of == "leavers":
+        return copy_with(record, state="released", started_at=started_at, ended_at=now_s - said.ended_ago_s), said
+    return copy_with(record, state=said.state, started_at=started_at), said

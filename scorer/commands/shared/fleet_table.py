@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,21 +13,19 @@ from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.rpc.request import Quantity
 from schemas.tables.instance_table import COLUMNS, pair_name
 from schemas.tables.window_table import PERCENTILES, Header, WindowTable, decode_table, encode_table
-from schemas.values.quantity import parse_amount
 from scorer.commands.shared.fleet_fields import (
+    DAY_S,
     FileMachine,
+    FilePlaced,
     FleetFile,
     InvalidFleet,
     Statistics,
     amount_of,
-    resource_index,
+    amounts_of,
+    by_row,
 )
 from scorer.ledger.record.instance import Instance
 
-DAY_S = 86_400.0
-FIELDS = ("usage", "usage_since_s", "usage_age_s")
-"""The fields of an instance in the file that give its usage."""
-_AMOUNT_MAX = 1e16
 _SINCE_MAX = 2.0**32 - 1
 
 
@@ -64,10 +61,8 @@ def _window_lengths(machine: FileMachine) -> list[int]:
 def _fill(
     columns: Mapping[str, NDArray[Any]], row: int, machine: FileMachine, windows_s: Sequence[int], now_s: float
 ) -> None:
-    for resource, amount in machine.capacity.items():
-        columns["capacity"][resource_index(machine, "capacity", resource), row] = amount_of(
-            machine, "capacity", amount, resource
-        )
+    for resource, amount in amounts_of(f"{machine.name}.capacity", machine.capacity).items():
+        columns["capacity"][resource, row] = amount
     if not machine.usage and not machine.windows:
         return
     columns["at"][row] = now_s - machine.age_s + machine.skew_s
@@ -76,23 +71,20 @@ def _fill(
     columns["interval_s"][row] = machine.interval_s
     for position, window_s in enumerate(windows_s):
         usage = {**machine.usage, **machine.windows.get(str(window_s), {})}
-        for resource, said in usage.items():
-            _fill_statistics(
-                columns, (position, resource_index(machine, "usage", resource), row), machine, window_s, said
-            )
+        for resource, _, said in by_row(f"{machine.name}.usage", usage):
+            _fill_statistics(columns, (position, resource, row), machine, window_s, said)
     for day in ("peak_today", "peak_yesterday"):
-        for resource, amount in getattr(machine, day).items():
-            columns[day][resource_index(machine, day, resource), row] = amount_of(machine, day, amount)
-        for resource, ago_s in getattr(machine, f"{day}_ago_s").items():
-            columns[f"{day}_s"][resource_index(machine, f"{day}_ago_s", resource), row] = now_s - ago_s
+        for resource, amount in amounts_of(f"{machine.name}.{day}", getattr(machine, day)).items():
+            columns[day][resource, row] = amount
+        for resource, _, ago_s in by_row(f"{machine.name}.{day}_ago_s", getattr(machine, f"{day}_ago_s")):
+            columns[f"{day}_s"][resource, row] = now_s - ago_s
     if not machine.peak_today:
         columns["peak_today"][:, row] = columns["max"][-1, :, row]
     for name, usage_of_class in machine.classes.items():
         if name not in PRIORITY_CLASSES:
             raise InvalidFleet(f"{machine.name}.classes: no class {name!r}; there are {', '.join(PRIORITY_CLASSES)}")
-        for resource, amount in usage_of_class.items():
-            index = resource_index(machine, f"classes.{name}", resource)
-            columns[f"class_{name}"][:, index, row] = amount_of(machine, "classes", amount)
+        for resource, amount in amounts_of(f"{machine.name}.classes.{name}", usage_of_class).items():
+            columns[f"class_{name}"][:, resource, row] = amount
 
 
 def _fill_statistics(
@@ -104,40 +96,38 @@ def _fill_statistics(
 ) -> None:
     statistics = said if isinstance(said, Statistics) else Statistics(mean=said)
     position, resource, row = at
-    mean = amount_of(machine, "mean", statistics.mean, RESOURCES[resource])
-    columns["mean"][at] = mean
-    columns["std"][at] = amount_of(machine, "std", statistics.std)
-    columns["max"][at] = mean if statistics.max is None else amount_of(machine, "max", statistics.max)
+    mean = columns["mean"][at] = amount_of(f"{machine.name}.mean", statistics.mean, RESOURCES[resource])
+
+    def given(name: str) -> float:
+        value = getattr(statistics, name)
+        return mean if value is None else amount_of(f"{machine.name}.{name}", value)
+
+    columns["std"][at], columns["max"][at] = given("std"), given("max")
     for place, percent in enumerate(PERCENTILES):
-        value = getattr(statistics, f"p{percent}")
-        columns["percentile"][position, resource, place, row] = (
-            mean if value is None else amount_of(machine, "p", value)
-        )
+        columns["percentile"][position, resource, place, row] = given(f"p{percent}")
     possible = window_s / max(SLOT_S, machine.interval_s)
     columns["coverage"][at] = statistics.coverage
     filled = round(statistics.coverage * possible) if statistics.filled is None else statistics.filled
     columns["filled"][at] = filled
 
 
-def usage_table(file: FleetFile, said: Iterable[tuple[Instance, Mapping[str, Any]]]) -> WindowTable | None:
+def usage_table(file: FleetFile, said: Iterable[tuple[Instance, FilePlaced]]) -> WindowTable | None:
     """Return the usage of the instances and systems of a file; None when it has none.
 
-    ``said``: each instance with its entry in the file. Raises InvalidFleet naming instance or machine, and field.
+    ``said``: each instance with what the file says of it. Raises InvalidFleet naming instance or machine, and resource.
     """
     rows: list[tuple[str, float, float, dict[int, float]]] = []
     ends = {machine.name: file.now - machine.age_s for machine in file.machines}
     measured = set()
-    for instance, entry in said:
-        if "usage" in entry:
-            place = f"instances[{instance.id}]"
+    for instance, placed in said:
+        if placed.usage is not None:
             measured.add(instance.machine)
-            at = ends.get(instance.machine, file.now) - _seconds(place, entry, "usage_age_s", 0.0)
-            since = at - _seconds(place, entry, "usage_since_s", DAY_S)
-            name = pair_name(instance.machine, instance.id)
-            rows.append((name, at, since, _amounts(f"{place}.usage", entry["usage"])))
+            at = ends.get(instance.machine, file.now) - placed.usage_age_s
+            amounts = amounts_of(f"instances[{instance.id}].usage", placed.usage)
+            rows.append((pair_name(instance.machine, instance.id), at, at - placed.usage_since_s, amounts))
     for machine in file.machines:
         if machine.system or machine.name in measured:
-            at, system = ends[machine.name], _amounts(f"{machine.name}.system", machine.system)
+            at, system = ends[machine.name], amounts_of(f"{machine.name}.system", machine.system)
             rows.append((pair_name(machine.name, ""), at, at - DAY_S, system))
     if not rows:
         return None
@@ -150,27 +140,3 @@ def usage_table(file: FleetFile, said: Iterable[tuple[Instance, Mapping[str, Any
             columns["recent"][resource, row] = columns["daily"][resource, row] = mean
     names = "\n".join(name for name, *_ in rows).encode()
     return decode_table(encode_table(Header(machines=len(rows), windows_s=(), columns=[]), columns, names))
-
-
-def _seconds(place: str, entry: Mapping[str, Any], field: str, default: float) -> float:
-    value = entry.get(field, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e9:
-        raise InvalidFleet(f"{place}.{field}: expected seconds, zero or more, got {value!r}")
-    return float(value)
-
-
-def _amounts(place: str, given: Any) -> dict[int, float]:
-    if not isinstance(given, Mapping):
-        raise InvalidFleet(f"{place}: expected amounts by resource")
-    found = {}
-    for name, value in given.items():
-        if name not in RESOURCES:
-            raise InvalidFleet(f"{place}: no resource {name!r}; there are {', '.join(RESOURCES)}")
-        try:
-            amount = parse_amount(name, msgspec.convert(value, Quantity))
-        except ValueError as error:  # msgspec's is one
-            raise InvalidFleet(f"{place}.{name}: {error}") from None
-        if not 0 <= amount <= _AMOUNT_MAX:
-            raise InvalidFleet(f"{place}.{name}: expected 0 to {_AMOUNT_MAX:g}, got {value!r}")
-        found[RESOURCES.index(name)] = amount
-    return found

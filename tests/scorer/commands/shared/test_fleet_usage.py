@@ -29,14 +29,14 @@ def test_usage_of_instances_and_systems() -> None:
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({"usage": 3}, "instances[i].usage: expected amounts by resource"),
+        ({"usage": 3}, "instances[i].usage: expected an object"),
         ({"usage": {"tape": 3}}, "instances[i].usage: no resource 'tape'"),
         ({"usage": {"cpu": "much"}}, "instances[i].usage.cpu: "),
         ({"usage": {"cpu": [1]}}, "instances[i].usage.cpu: "),
         ({"usage": {"cpu": -1}}, "instances[i].usage.cpu: "),
         ({"usage": {"cpu": 1e300}}, "instances[i].usage.cpu: expected 0 to 1e+16"),
-        ({"usage": {"cpu": 1}, "usage_age_s": "x"}, "instances[i].usage_age_s: expected seconds"),
-        ({"usage": {"cpu": 1}, "usage_since_s": -1}, "instances[i].usage_since_s: expected seconds"),
+        ({"usage": {"cpu": 1}, "usage_age_s": "x"}, "instances[i].usage_age_s: expected a number, got text"),
+        ({"usage": {"cpu": 1}, "usage_since_s": -1}, "instances[i].usage_since_s: expected a number of 0 or more"),
         ({"usage": {"cpu": 1}, "machine": "a\nb"}, "instances[i].machine: expected a machine's name"),
     ],
 )
