@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from schemas.resources import RESOURCES
-from scorer.classes.reclaimed import GROUPS, reckoning, reclaimable, too_old
+from scorer.classes.capacity import degraded
+from scorer.classes.reclaimed import GROUPS, reckoning, reclaimable
 from scorer.classes.seen import MachinesSeen
 from scorer.classes.strategy import Reclaim
 from scorer.classes.uses import BATCH, MEASURED
@@ -62,7 +63,7 @@ class ByClass:
     @cached_property
     def old(self) -> Bools:
         """[n] Where data is so old that nothing is reclaimed."""
-        return too_old(self._machines, self._strategy)
+        return degraded(self._strategy, self._machines.age_s)
 
     @cached_property
     def used(self) -> Floats:

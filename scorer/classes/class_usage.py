@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from schemas.resources import PRIORITY_CLASSES
+from scorer.classes.uses import MEASURED, UNMEASURED, sums_by_class
 from scorer.ledger.view.overlay import Readable
 from scorer.ledger.view.seats import Seats
 from scorer.ledger.view.slots import PlacedInstances
@@ -19,8 +20,6 @@ from scorer.snapshot.snapshot import Snapshot
 
 ENDED_S = 60.0
 """The longest time for which an agent still reports an ended instance: its interval."""
-
-_C, _R = len(PRIORITY_CLASSES), len(RESOURCES)
 
 
 @dataclass(frozen=True)
@@ -47,13 +46,12 @@ def class_usage(
     placed = (Seats(ledger, snapshot.roster) if seats is None else seats).placed()
     figures = snapshot.usages.columns.recent if figures is None else figures
     measured = measured_usage(snapshot, placed, figures)
-    known = np.isfinite(measured)
-    used = _by_class(np.where(known, measured, 0.0), placed, len(snapshot))
+    sums = sums_by_class(placed.rows, len(snapshot), placed.classes, placed.amounts, measured)
     return ClassUsage(
-        used=np.where(reported(snapshot), used, np.nan),
-        unmeasured=_by_class(np.where(known, 0.0, placed.amounts), placed, len(snapshot)),
+        used=np.where(reported(snapshot), sums[MEASURED], np.nan),
+        unmeasured=sums[UNMEASURED],
         system=system_usage(snapshot, figures),
-        measured=int(known.any(axis=0).sum()),
+        measured=int(np.isfinite(measured).any(axis=0).sum()),
     )
 
 
@@ -103,11 +101,3 @@ def _now(snapshot: Snapshot, rows: Integers | None = None) -> Floats:
     """Return the time of the newest sample of all machines, or of those in these rows; NaN without a sample."""
     at = snapshot.column("at")
     return at if rows is None else at[rows]
-
-
-def _by_class(values: Floats, placed: PlacedInstances, machines: int) -> Floats:
-    """Return [C, R, M]: the sums of values [R, K] by class and machine."""
-    at = placed.classes.astype(np.int64) * machines + placed.rows
-    sums = [np.bincount(at, part, minlength=_C * machines).reshape(_C, machines) for part in values]
-    by_class: Floats = np.array(sums, np.float64).swapaxes(0, 1)
-    return by_class

@@ -12,7 +12,7 @@ import numpy as np
 
 from schemas.resources import CPU, RESOURCES
 from schemas.tables.window_table import PERCENTILES
-from scorer.classes.capacity import batch, batch_takings, degraded, mid, unused
+from scorer.classes.capacity import batch, batch_takings, mid, unused
 from scorer.classes.class_usage import ENDED_S, measured_usage, reported_usage, system_usage
 from scorer.classes.prediction import Peaks
 from scorer.classes.seen import MachinesSeen
@@ -144,8 +144,3 @@ def reckoning(machines: MachinesSeen, strategy: Reclaim, priority_class: str) ->
         "predicted_peak": np.where(predicted, prod + beside, np.nan),
         "peak_of_day": np.where(predicted, np.nan, prod),
     }
-
-
-def too_old(machines: MachinesSeen, strategy: Reclaim) -> Bools:
-    """Return [n]: whether data is so old that nothing is reclaimed."""
-    return degraded(strategy, machines.age_s)

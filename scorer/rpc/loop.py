@@ -29,9 +29,8 @@ import redis
 
 from schemas.rpc.envelope import DEADLINE_MAX_S, DEADLINE_S, REPLY_TTL_S, Query, Reply
 from scorer.metrics import Metrics
-from scorer.rpc.interface import Service
 from scorer.rpc.query import read_query, refusal
-from scorer.rpc.replies import LATER, Replies
+from scorer.rpc.replies import LATER, Replies, Service
 from scorer.settings import ScorerSettings
 from scorer.wire import AWAY, Command, Wire
 

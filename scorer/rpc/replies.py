@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import redis
@@ -18,10 +19,9 @@ from schemas.rpc.envelope import Error, Query, Reply
 from schemas.rpc.request import InvalidRequest
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
-from scorer.rpc.interface import Service
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.query import refusal
-from scorer.wire import AWAY
+from scorer.wire import AWAY, Command
 
 log = logging.getLogger("windward.scorer")
 
@@ -29,6 +29,38 @@ LONG_MAX = 32
 """Long queries under way in one scorer: each holds its instances in memory."""
 LATER: Final = Reply(id="", ok=True)
 """Stands for the answer to a query that is not answered yet."""
+
+
+class Service(Protocol):
+    """The object that answers the queries, as the loop calls it."""
+
+    @property
+    def methods(self) -> Collection[str]:
+        """The methods there are."""
+
+    def reads(self) -> Sequence[Command]:
+        """Return commands to be sent after the command that takes a query; their answers go to `accept`."""
+
+    def accept(self, answers: Sequence[Any]) -> None:
+        """Take the answers of `reads`, before any of the taken queries is answered."""
+
+    def taken(self, queries: Sequence[Query]) -> None:
+        """Note the queries that were taken together, before the first of them is answered."""
+
+    def known(self, query: Query) -> bool:
+        """Return whether the answer to a query is already there: then it is sent in one write with the one before."""
+
+    def steps(self, query: Query) -> Steps[bytes]:
+        """Return the result as JSON, in steps; raise CallError or InvalidRequest."""
+
+    def writes(self) -> Sequence[Command]:
+        """Return commands to be sent with the answer; what they return is ignored."""
+
+    def prepare(self) -> None:
+        """Prepare for the next query; called while no query waits."""
+
+    def lost(self) -> None:
+        """Note that the connection was lost: the server may have restarted with other data than was read."""
 
 
 @dataclass(frozen=True, eq=False)

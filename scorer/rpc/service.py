@@ -59,7 +59,7 @@ class ScorerService:
         self._marker = Marker(settings.names)
         self._marks: list[Command] = []
 
-    # ---- called by the loop (`scorer.rpc.interface.Service`)
+    # ---- called by the loop (`scorer.rpc.replies.Service`)
 
     @property
     def methods(self) -> Collection[str]:

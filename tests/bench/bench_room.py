@@ -21,7 +21,7 @@ from schemas.rpc.request import read_request
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.trial import Trial
-from scorer.planning.capacity.loss import lose
+from scorer.planning.anew import place_anew
 from scorer.planning.capacity.room import room
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -70,7 +70,9 @@ def main() -> int:
         begin = time.process_time()
         fit = room(request, Trial(RankingInputs(snapshot, ledger, profile, NOW_S))).total
         counted = time.process_time()
-        placed = lose(gone, "zone!=z0", Trial(RankingInputs(snapshot, ledger, profile, NOW_S))).placed
+        trial = Trial(RankingInputs(snapshot, ledger, profile, NOW_S))
+        found = place_anew((one for name in gone for one in ledger.on_machine(name)), trial, gone=True, left="zone!=z0")
+        placed = sum(one.target is not None for one in found)
         lost = time.process_time()
         for _ in range(100):
             bare()

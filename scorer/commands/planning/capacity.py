@@ -143,16 +143,17 @@ def _mix_answer(settings: CapacitySettings, fleet: FleetState, profile: Profile)
 
 def _lost(key: str, value: str, trial: Trial) -> tuple[list[str], dict[str, Any]]:
     """Place the instances of the machines with a label elsewhere; return these machines, and what became of it."""
-    from scorer.planning.capacity.loss import lose
+    from scorer.planning.anew import place_anew
 
-    snapshot = trial.snapshot
+    snapshot, ledger = trial.snapshot, trial.inputs.ledger
     names = [name for row, name in enumerate(snapshot.names) if snapshot.rules.labels(row).get(key) == value]
     if not names:
         raise SettingsError(f"if_lost: no machine has the label {key}={value}")
-    loss = lose(names, f"{key}!={value}", trial)
-    told = {"machines": len(names), "placed": loss.placed, "homeless": list(loss.homeless[:100]),
-            "homeless_count": len(loss.homeless)}  # fmt: skip
-    return names, told
+    instances = [one for name in names for one in ledger.on_machine(name)]
+    found = place_anew(instances, trial, gone=True, left=f"{key}!={value}")
+    homeless = [one.instance.id for one in found if one.target is None]
+    told = {"machines": len(names), "placed": len(found) - len(homeless)}
+    return names, told | {"homeless": homeless[:100], "homeless_count": len(homeless)}
 
 
 def _kind(kind: Kind) -> dict[str, Any]:

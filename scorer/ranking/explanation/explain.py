@@ -16,6 +16,7 @@ from schemas.rpc.results import Candidate, RankResult, Verdict
 from scorer.ranking.estimates.learned_estimate import LearnedEstimate
 from scorer.ranking.explanation.refusals import refusals
 from scorer.ranking.explanation.terms import described, verdicts
+from scorer.ranking.inputs import quiet
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.machines.owner import Owner
 from scorer.ranking.ranking import ContinuedRanking, Ranking
@@ -90,22 +91,26 @@ def answer(ranking: Ranking, top: int | None = None, explain_all: bool | None = 
     how = (request.top if top is None else top, request.explain if explain_all is None else explain_all)
     found: RankResult | None = ranking.said.get(how)
     if found is None:
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            found = ranking.said[how] = _answer(ranking, *how)
+        found = ranking.said[how] = _answer(ranking, *how)
     return found
 
 
 def answer_for(ranking: Ranking, row: int, explain_all: bool | None = None) -> RankResult:
     """Return the answer for an instance of a batch that began with this ranking and placed it on this machine."""
-    ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
+    ranking = _first(ranking)
     how = (_EXPLAIN, row, explain_all)
     found: RankResult | None = ranking.said.get(how)
     if found is None:
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            found = ranking.said[how] = _answer_for(ranking, row, answer(ranking, explain_all=explain_all))
+        found = ranking.said[how] = _answer_for(ranking, row, answer(ranking, explain_all=explain_all))
     return found
 
 
+def _first(ranking: Ranking) -> Ranking:
+    """Return the ranking that a batch began with."""
+    return ranking.base if isinstance(ranking, ContinuedRanking) else ranking
+
+
+@quiet
 def _answer_for(ranking: Ranking, row: int, found: RankResult) -> RankResult:
     if found.machine == ranking.machines.name(row):
         return found
@@ -121,7 +126,7 @@ def with_candidates_in_json(ranking: Ranking, found: RankResult) -> RankResult:
 
     Three candidates are most of the bytes of an answer. Called while the server reserves, this delays no query.
     """
-    ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
+    ranking = _first(ranking)
     known: dict[str, msgspec.Raw] = ranking.said.setdefault(_IN_JSON, {})
     for each in found.candidates:
         if isinstance(each, Candidate) and each.machine not in known:
@@ -130,13 +135,13 @@ def with_candidates_in_json(ranking: Ranking, found: RankResult) -> RankResult:
     return msgspec.structs.replace(found, candidates=shown)
 
 
+@quiet
 def tell_ahead(ranking: Ranking, rows: Sequence[int]) -> None:
     """Describe at least these machines together, and keep them with the ranking for `answer_for`.
 
     To describe the machines of eight alike queries one by one took 0.25 ms each, most of it the cost of numpy's calls.
     """
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        _candidates(ranking.base if isinstance(ranking, ContinuedRanking) else ranking, rows)
+    _candidates(_first(ranking), rows)
 
 
 def _candidates(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
@@ -176,6 +181,7 @@ def _learned(ranking: Ranking) -> dict[str, Any] | None:
     return {"version": estimate.version, "factors": dict(estimate.factors)}
 
 
+@quiet
 def _answer(ranking: Ranking, top: int, explain_all: bool) -> RankResult:
     best = ranking.best(top).tolist()
     machines = ranking.machines
@@ -200,15 +206,15 @@ def _answer(ranking: Ranking, top: int, explain_all: bool) -> RankResult:
 
 def best_first(ranking: Ranking) -> list[int]:
     """Return the rows of all machines: the feasible ones in the order of the ranking, then the refused ones."""
-    ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
+    ranking = _first(ranking)
     return [*ranking.order.tolist(), *np.flatnonzero(~ranking.feasible).tolist()]
 
 
+@quiet
 def told(ranking: Ranking, rows: Sequence[int]) -> list[Verdict]:
     """Return these machines with every filter's and score's verdict."""
-    ranking = ranking.base if isinstance(ranking, ContinuedRanking) else ranking
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return [
-            Verdict(**msgspec.structs.asdict(each), feasible=bool(ranking.feasible[row]), filters=verdict)
-            for each, row, verdict in zip(described(ranking, rows), rows, verdicts(ranking, rows), strict=True)
-        ]
+    ranking = _first(ranking)
+    return [
+        Verdict(**msgspec.structs.asdict(each), feasible=bool(ranking.feasible[row]), filters=verdict)
+        for each, row, verdict in zip(described(ranking, rows), rows, verdicts(ranking, rows), strict=True)
+    ]

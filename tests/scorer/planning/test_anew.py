@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from scorer.placement.choosing.trial import Trial
-from scorer.planning.capacity.loss import Loss, lose
+from scorer.planning.anew import place_anew
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.scorer.fleets import fleet, machine
+
+
+class Loss(NamedTuple):
+    """How many were placed, and the ids of the others."""
+
+    placed: int
+    homeless: tuple[str, ...]
 
 
 def lost(*instances: dict[str, Any], left: int = 2, profile: str = "kubernetes") -> tuple[Loss, Trial]:
@@ -20,7 +27,9 @@ def lost(*instances: dict[str, Any], left: int = 2, profile: str = "kubernetes")
         instances=[{"machine": "gone", "memory": 1, **one} for one in instances],
     )
     trial = Trial(of.inputs(load_profiles().choose(profile)))
-    return lose(["gone"], "zone!=a", trial), trial
+    found = place_anew(of.ledger.on_machine("gone"), trial, gone=True, left="zone!=a")
+    homeless = tuple(one.instance.id for one in found if one.target is None)
+    return Loss(len(found) - len(homeless), homeless), trial
 
 
 @pytest.mark.parametrize("profile", ["kubernetes", "windward", "seed"])
