@@ -13,6 +13,7 @@ from schemas.process.pages import serve_pages
 from schemas.process.settings import load_settings
 from schemas.process.signals import handle_signals
 from schemas.process.version import product_version
+from scorer.commands.planning.balance_settings import balanced
 from scorer.commands.shared.whole_fleet import chosen_profile
 from scorer.ledger.store.lease import Lease
 from scorer.live.live_fleet import LiveFleet, refuse_modes
@@ -39,7 +40,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 def read_profile(settings: RebalancerSettings) -> Profile:
     """Return the profile in force; raises SettingsError."""
-    return settings.balanced(chosen_profile(settings.profile, [str(path) for path in settings.profiles]))
+    return balanced(chosen_profile(settings.profile, [str(path) for path in settings.profiles]), settings)
 
 
 def run(settings: RebalancerSettings, profile: Profile) -> int:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from schemas.process.settings import SettingsError, load_settings, setting
-from scorer.commands.planning.balance_settings import BalanceSettings
+from scorer.commands.planning.balance_settings import BalanceSettings, balanced
 from scorer.commands.planning.rebalance_view import plan_answer, show
 from scorer.commands.shared import ask
 from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
@@ -78,7 +78,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _rebalance(settings: RebalanceSettings) -> int:
-    profile = settings.balanced(chosen_profile(settings.profile, settings.profiles))
+    profile = balanced(chosen_profile(settings.profile, settings.profiles), settings)
     if settings.rounds > 1 and profile.rebalance.rounds_over >= settings.rounds:
         raise SettingsError(
             f"rounds: a machine gives after more than {profile.rebalance.rounds_over} rounds (rounds_over); "

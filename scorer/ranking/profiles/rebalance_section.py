@@ -1,29 +1,8 @@
 """The settings by which a profile rebalances: how a move is judged, what may move, and how much at once.
 
 [rebalance]
-rule = "overload"             # or "thresholds": the rules of Koordinator's LowNodeLoad
-objective = "overload"        # expected load above the limit; or "variance" of the fleet's utilization
-gain_min = 0.002              # least cut of a move above its cost: in machines of mean size, or in shares squared
-high = { cpu = 65 }           # only a machine above any of these gives, in per cent; {}: any machine
-low = { cpu = 45 }            # only a machine below all of these takes; {}: any machine
-prod_high = {}                # the same for the usage by instances of class prod (rule "thresholds")
-prod_low = {}
-instances_full = 110          # so many are 100 % where a threshold names "instances" (rule "thresholds")
-weights = { cpu = 1, memory = 1 }   # whole numbers: which machines and instances go first (rule "thresholds")
-machines_min = 0              # nothing moves unless more machines than these are below low (rule "thresholds")
-deviation = false             # true: distances from the mean of the fleet
-rounds_over = 1               # a machine gives after more rounds in a row above than these; 1: at once
-rounds_under = 3              # it stops after more rounds in a row below than these,
-over_s = 60.0                 # or so long after it began
-moves_max = 10                # moves of one plan
-from_machine_max = 5          # moves from one machine, those of the last hour among them
-to_machine_max = 5            # moves to one machine, likewise
-cluster_max = 1               # instances of one cluster in a plan
-hour_max = 0.005              # part of the instances that may move in an hour, but at least ten; 0: no limit
-rest_s = 1800.0               # an instance placed or moved less long ago stays
-classes = []                  # priority classes that may move; []: all
-same = []                     # labels whose value source and target must share
-nic_share = 0.5               # part of a NIC that the copy of a moving instance's memory may take
+rule = "overload"
+high = { cpu = 65 }
 """
 
 from __future__ import annotations
@@ -50,35 +29,51 @@ _COUNTS_FROM_0 = ("rounds_under", "machines_min")
 _THRESHOLDS = ("high", "low", "prod_high", "prod_low")
 
 
+def told(default: Any, help: str, **more: str) -> Any:  # noqa: A002
+    """Declare a setting with its meaning, for the profile and for the flags of commands."""
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata={"help": help, **more})
+    return field(default=default, metadata={"help": help, **more})
+
+
+def percents(help: str) -> Any:  # noqa: A002
+    """Declare thresholds, in per cent by resource."""
+    return told({}, help, metavar="RESOURCE=PERCENT")
+
+
 @dataclass(frozen=True)
 class Rebalancing:
-    """The table ``[rebalance]`` of a profile, with its defaults; a wrong value is a ValueError that names it."""
+    """The table ``[rebalance]`` of a profile, with its defaults; a wrong value is a ValueError that names it.
+
+    Rule ``thresholds`` is that of Koordinator's LowNodeLoad. Objective ``overload`` is the expected load above the
+    limit, ``variance`` that of the fleet's utilization.
+    """
 
     name: ClassVar[str] = "rebalance"
 
-    rule: Rule = "overload"
-    objective: Objective = "overload"
-    gain_min: float = 0.002
-    high: Percents = field(default_factory=dict)
-    low: Percents = field(default_factory=dict)
-    prod_high: Percents = field(default_factory=dict)
-    prod_low: Percents = field(default_factory=dict)
-    instances_full: int = 110
-    weights: Mapping[str, int] = field(default_factory=lambda: {"cpu": 1, "memory": 1})
-    machines_min: int = 0
-    deviation: bool = False
-    rounds_over: int = 1
-    rounds_under: int = 3
-    over_s: float = 60.0
-    moves_max: int = 10
-    from_machine_max: int = 5
-    to_machine_max: int = 5
-    cluster_max: int = 1
-    hour_max: float = 0.005
-    rest_s: float = 1800.0
-    classes: tuple[str, ...] = ()
-    same: tuple[str, ...] = ()
-    nic_share: float = 0.5
+    rule: Rule = told("overload", "how the machines that give instances are chosen")
+    objective: Objective = told("overload", "what a move is judged by")
+    gain_min: float = told(0.002, "least gain of a move above its cost: in machines of mean size, or in shares squared")
+    high: Percents = percents("a machine above any of these gives, in per cent; none: any machine")
+    low: Percents = percents("a machine below all of these takes, in per cent; none: any machine")
+    prod_high: Percents = percents("with rule thresholds: the same as high, of the usage by class prod")
+    prod_low: Percents = percents("with rule thresholds: the same as low, of the usage by class prod")
+    instances_full: int = told(110, 'with rule thresholds: so many are 100 % where one names "instances"')
+    weights: Mapping[str, int] = told({"cpu": 1, "memory": 1}, "with rule thresholds: what goes first, by resource")
+    machines_min: int = told(0, "with rule thresholds: nothing moves unless more machines than these are below low")
+    deviation: bool = told(False, "high and low are distances from the mean of the fleet")
+    rounds_over: int = told(1, "a machine gives after more rounds in a row above than these; 1: at once")
+    rounds_under: int = told(3, "it stops giving after more rounds in a row below than these")
+    over_s: float = told(60.0, "it stops giving so long after it began, too")
+    moves_max: int = told(10, "moves of one plan at most")
+    from_machine_max: int = told(5, "from one machine in an hour at most")
+    to_machine_max: int = told(5, "to one machine in an hour at most")
+    cluster_max: int = told(1, "of one cluster in a plan at most")
+    hour_max: float = told(0.005, "part of the instances that may move in an hour, ten in any fleet; 0: no limit")
+    rest_s: float = told(1800.0, "an instance placed or moved less long ago stays")
+    classes: tuple[str, ...] = told((), "priority classes that may move; none: all", metavar="CLASS")
+    same: tuple[str, ...] = told((), "labels whose value source and target must share", metavar="LABEL")
+    nic_share: float = told(0.5, "part of a NIC that a copy may take")
 
     def __post_init__(self) -> None:
         for name in (*_COUNTS, *_COUNTS_FROM_0):
