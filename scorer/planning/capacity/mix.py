@@ -12,9 +12,12 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance
+from scorer.ledger.view.view import instance_of
 
 KINDS_MAX = 8
 """The most kinds of a mix; rarer ones are left out."""
@@ -59,18 +62,8 @@ def mix_of(instances: Iterable[Instance], since_s: float) -> Mix:
 
 def mean_of(kinds: Sequence[Kind]) -> Request:
     """Return the mean instance of some kinds of one class, each counted as often as it is in a cycle."""
-    copies = sum(kind.cycle for kind in kinds)
-    amounts: dict[str, Any] = {
-        name: sum((getattr(kind.request, name) or 0.0) * kind.cycle for kind in kinds) / copies for name in RESOURCES
-    }
-    expected: dict[str, Any] = {
-        name: sum(float(kind.request.expected[name]) * kind.cycle for kind in kinds) / copies
-        for name in RESOURCES
-        if all(name in kind.request.expected for kind in kinds)
-    }
-    maxmemory = sum(float(kind.request.maxmemory) * kind.cycle for kind in kinds) / copies
-    first = kinds[0].request
-    return Request(**amounts, maxmemory=maxmemory, expected=expected, priority_class=first.priority_class)
+    each = [instance_of(kind.request, "", 0.0) for kind in kinds for _ in range(kind.cycle)]
+    return msgspec.structs.replace(_mean(each), kind="")
 
 
 def _grouped(instances: Sequence[Instance], *, exact: bool) -> list[list[Instance]]:

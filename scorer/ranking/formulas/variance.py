@@ -9,13 +9,38 @@ are kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from schemas.resources import RESOURCES
+from scorer.ranking.formulas.allocation import check_weights
+from scorer.ranking.plugin import Floats, Plugin
 from scorer.ranking.scope import Parts
-from scorer.snapshot.arrays import Floats
+
+
+@dataclass(frozen=True)
+class ByWeight(Plugin):
+    """The part that the scores of the fleet's variance share; K is the number of resources with a weight."""
+
+    weights: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0, "memory": 1.0, "nic": 1.0})
+
+    def __post_init__(self) -> None:
+        check_weights("weights", self.weights)
+
+    @cached_property
+    def _rows(self) -> list[int]:
+        """The resources with a weight."""
+        return [RESOURCES.index(name) for name, weight in self.weights.items() if weight > 0]
+
+    @cached_property
+    def _factors(self) -> list[tuple[int, int, float]]:
+        """The place of each of `_rows`, its row, and -25 times the share of its weight."""
+        weights = [self.weights[RESOURCES[row]] for row in self._rows]
+        return [(place, row, -25.0 * (weights[place] / sum(weights))) for place, row in enumerate(self._rows)]
 
 
 class Mean(NamedTuple):

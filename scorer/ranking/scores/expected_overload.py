@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from schemas.resources import RESOURCES
-from scorer.ranking.formulas.allocation import check_weights
 from scorer.ranking.formulas.overload import (
     Singles,
     expected_excess_of,
@@ -23,13 +21,14 @@ from scorer.ranking.formulas.overload import (
 from scorer.ranking.formulas.rounding import known_or
 from scorer.ranking.formulas.variance import (
     Added,
+    ByWeight,
     Mean,
     means_of,
     variance_columns,
     variance_parts,
     weighted_variance_growth,
 )
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
+from scorer.ranking.plugin import Detail, Floats, Machines, Request
 from scorer.ranking.scope import Parts
 from scorer.snapshot.arrays import picking
 
@@ -42,7 +41,7 @@ WITHOUT_DATA = 3.0
 
 
 @dataclass(frozen=True)
-class ExpectedOverload(Plugin):
+class ExpectedOverload(ByWeight):
     """Prefer the machine where the expected load above a limit grows least: hot machines are avoided, none is refused.
 
     All as shares of allocatable, for each resource of a machine: u the mean with credits and debits, s its spread with
@@ -77,7 +76,6 @@ class ExpectedOverload(Plugin):
     name = "expected_overload"
     scope = "means"
 
-    weights: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0, "memory": 1.0, "nic": 1.0})
     limit: float = 0.9
     std_factor: float = 1.0
     floor: float = 0.05
@@ -86,7 +84,7 @@ class ExpectedOverload(Plugin):
     evenness: float = 0.1
 
     def __post_init__(self) -> None:
-        check_weights("weights", self.weights)
+        super().__post_init__()
         if not 0 < self.limit <= FACTOR_MAX:
             raise ValueError(f"limit: expected more than 0 and at most {FACTOR_MAX:g}, got {self.limit}")
         if not FLOOR_MIN <= self.floor <= FACTOR_MAX:
@@ -132,17 +130,6 @@ class ExpectedOverload(Plugin):
         return parts._replace(own=own, slopes=np.where(known, parts.slopes, 0.0))
 
     # ---- what the instance adds
-
-    @cached_property
-    def _rows(self) -> list[int]:
-        """The resources with a weight."""
-        return [RESOURCES.index(name) for name, weight in self.weights.items() if weight > 0]
-
-    @cached_property
-    def _factors(self) -> list[tuple[int, int, float]]:
-        """The place of each of `_rows`, its row, and -25 times the share of its weight."""
-        weights = [self.weights[RESOURCES[row]] for row in self._rows]
-        return [(place, row, -25.0 * (weights[place] / sum(weights))) for place, row in enumerate(self._rows)]
 
     def _asked(self, machines: Machines) -> list[Added]:
         """Return what the instance adds to the resources with a weight that it is expected to use."""

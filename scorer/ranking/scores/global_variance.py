@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from schemas.resources import RESOURCES
-from scorer.ranking.formulas.allocation import check_weights
 from scorer.ranking.formulas.rounding import known_or
 from scorer.ranking.formulas.variance import (
     Added,
+    ByWeight,
     Mean,
     means_of,
     variance_columns,
@@ -22,13 +20,13 @@ from scorer.ranking.formulas.variance import (
     variance_parts,
     weighted_variance_growth,
 )  # fmt: skip
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, Scope
+from scorer.ranking.plugin import Detail, Floats, Machines, Request, Scope
 from scorer.ranking.scope import Parts
 from scorer.snapshot.arrays import picking
 
 
 @dataclass(frozen=True)
-class GlobalVariance(Plugin):
+class GlobalVariance(ByWeight):
     """Prefer the machine that leaves the population variance of utilization over the fleet smallest.
 
     Utilization is the mean with credits over allocatable. For each resource and machine, the instance's expected usage
@@ -49,11 +47,7 @@ class GlobalVariance(Plugin):
     name = "global_variance"
     scope = "fleet"
 
-    weights: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0, "memory": 1.0, "nic": 1.0})
     over: Literal["all", "feasible"] = "all"
-
-    def __post_init__(self) -> None:
-        check_weights("weights", self.weights)
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
         score = weighted_variance_growth(self._columns(machines), self._fleet(machines), self._asked(machines))
@@ -74,17 +68,6 @@ class GlobalVariance(Plugin):
         parts = variance_parts(self._columns(machines), self._fleet(machines), self._asked(machines))
         known = machines.has_load
         return parts._replace(own=np.where(known, 75.0 + parts.own, 0.0), slopes=np.where(known, parts.slopes, 0.0))
-
-    @cached_property
-    def _rows(self) -> list[int]:
-        """The resources with a weight."""
-        return [RESOURCES.index(name) for name, weight in self.weights.items() if weight > 0]
-
-    @cached_property
-    def _factors(self) -> list[tuple[int, int, float]]:
-        """The place of each of `_rows`, its row, and -25 times the share of its weight."""
-        weights = sum(self.weights.values())
-        return [(at, row, -25.0 * self.weights[RESOURCES[row]] / weights) for at, row in enumerate(self._rows)]
 
     def _asked(self, machines: Machines) -> list[Added]:
         """Return the resources with a weight that the instance is expected to use."""
