@@ -89,25 +89,22 @@ class DirectClient(Client):
         self._socket.settimeout(wait_s)
         try:
             self._socket.sendall(b"".join(map(pack_command, commands)))
-            answers: list[Any] = []
-            while len(answers) < len(commands):
-                while (answer := self._reader.gets()) is not False:
-                    if isinstance(answer, ReplyError):
-                        raise Refused(str(answer).removeprefix("ERR "))
-                    answers.append(answer)
-                    if len(answers) == len(commands):
-                        return answers
-                read = self._socket.recv(_READ_BYTES)
-                if not read:
-                    raise Away("Connection closed by server.")
-                self._reader.feed(read)
+            return [self._answer(self._socket) for _ in commands]
         except TimeoutError:
             raise Away(f"Timeout reading from {self._named}") from None
         except OSError as error:
             raise Away(f"Error while reading from {self._named}: {error}") from None
         except HiredisError as error:
             raise Away(f"{self._named} does not speak the protocol of Redis: {error}") from None
-        return answers
+
+    def _answer(self, server: socket.socket) -> Any:
+        while (answer := self._reader.gets()) is False:
+            if not (read := server.recv(_READ_BYTES)):
+                raise Away("Connection closed by server.")
+            self._reader.feed(read)
+        if isinstance(answer, ReplyError):
+            raise Refused(str(answer).removeprefix("ERR "))
+        return answer
 
     @property
     def _named(self) -> str:

@@ -12,8 +12,7 @@ from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.cost import COPY_CORES, UNKNOWN_NIC, copy_rates, memory_of
-from scorer.planning.balance.gates import ceiling_of, over_and_under
-from scorer.planning.balance.history import moved_lately
+from scorer.planning.balance.gates import ceiling_of, moved_lately, over_and_under
 from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.moves import Hosts, Movable, Step
 from scorer.planning.balance.rounds import Rounds

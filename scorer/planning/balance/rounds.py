@@ -29,10 +29,7 @@ class Rounds:
 
     def sources(self, names: tuple[str, ...], over: Bools, now_s: float) -> Bools:
         """Note which machines [M] are over; return [M] those that were over in enough rounds."""
-        places = np.flatnonzero(over)
-        found = set(self.overload.abnormal([names[m] for m in places.tolist()], self.condition, now_s))
-        quiet = self.overload.by_machine.keys() - {names[m] for m in places.tolist()}
-        self.overload.mark_normal(quiet, now_s)
-        sources = np.zeros(len(names), np.bool_)
-        sources[[m for m in places.tolist() if names[m] in found]] = True
-        return sources
+        hot = [names[m] for m in np.flatnonzero(over).tolist()]
+        found = {*self.overload.abnormal(hot, self.condition, now_s)}
+        self.overload.mark_normal(self.overload.by_machine.keys() - {*hot}, now_s)
+        return np.array([name in found for name in names], np.bool_)

@@ -54,10 +54,10 @@ def low_node_load(pool: Pool, rules: Rules, fits: Fits, memory: SideDetectors, n
     found = classify(pool, *both)
     if not len(found.high) and not len(found.prod_high):
         return []
-    sources = [
-        _places(pool, side.detectors.abnormal(_names(pool, places), rules.condition, now_s))
-        for side, places in zip(both, (found.high, found.prod_high), strict=True)
-    ]
+    sources = []
+    for side, places in zip(both, (found.high, found.prod_high), strict=True):
+        abnormal = {*side.detectors.abnormal(_names(pool, places), rules.condition, now_s)}
+        sources.append(np.array([m for m in places.tolist() if pool.machines[m] in abnormal], np.int64))
     targets = len(found.low) + len(found.prod_low) + len(found.both_low)
     if not any(map(len, sources)) or not targets:
         return []
@@ -113,7 +113,7 @@ class _Round:
 
     @staticmethod
     def _room(places: Integers, side: Side) -> Floats:
-        room: Floats = (side.limits.high - side.used)[:, places].sum(axis=1)
+        room: Floats = (side.high - side.used)[:, places].sum(axis=1)
         return room
 
     def _balance(self, sources: Integers, targets: Integers, side: Side, room: Floats) -> None:
@@ -122,36 +122,32 @@ class _Round:
         for machine in sources.tolist():
             there = np.flatnonzero(self.pool.machine == machine)
             there = there[self.pool.movable[there] & (self.pool.prod[there] if side is self.prod else True)]
-            removable = np.array(
-                [n for n in there.tolist() if n not in self.gone and self._fits(n, targets, side)], int
-            )
-            if len(removable):
-                self._evict(self._ordered(removable, machine, side), machine, side, room)
+            removable = [n for n in there.tolist() if n not in self.gone and self._fits(n, targets, side)]
+            if removable:
+                self._evict(self._ordered(np.array(removable), machine, side), machine, side, room)
 
     def _fits(self, instance: int, targets: Integers, side: Side) -> bool:
         """Return whether a target would take it and stay below its threshold; its usage is then added there."""
         able = self.fits(instance, targets)
         added = np.where(self.counted, 0.0, self.pool.usage[:, instance])[:, None]
-        stays = able[(side.used[:, able] + added <= side.limits.high[:, able]).all(axis=0)]
+        stays = able[(side.used[:, able] + added <= side.high[:, able]).all(axis=0)]
         if not len(stays):
             return False
         side.used[:, stays[0]] += added[:, 0]
         return True
 
     def _ordered(self, removable: Integers, machine: int, side: Side) -> Integers:
-        excess = (side.used - side.limits.high)[:, machine]
+        excess = (side.used - side.high)[:, machine]
         usage = np.where(self.counted[:, None], 0.0, self.pool.usage[:, removable])
         score = usefulness(usage, excess, np.array(self.weights, float))
         return removable[eviction_order(self.pool.class_rank[removable], score, self.pool.since[removable])]
 
     def _evict(self, instances: Integers, machine: int, side: Side, room: Floats) -> None:
         for instance in instances.tolist():
-            if not (side.used[:, machine] > side.limits.high[:, machine]).any():
+            if not (side.used[:, machine] > side.high[:, machine]).any():
                 side.detectors.reset([self.pool.machines[machine]], self.now_s)
                 return
-            if (room <= 0).any():
-                return
-            if len(self.evictions) >= self.rules.moves_max:
+            if (room <= 0).any() or len(self.evictions) >= self.rules.moves_max:
                 return
             self.gone.add(instance)
             why = reason(self.pool.resources, side, self.pool.capacity, machine)
@@ -165,8 +161,3 @@ class _Round:
 
 def _names(pool: Pool, places: Integers) -> list[str]:
     return [pool.machines[m] for m in places]
-
-
-def _places(pool: Pool, names: Sequence[str]) -> Integers:
-    row = {name: m for m, name in enumerate(pool.machines)}
-    return np.array([row[name] for name in names], np.int64)

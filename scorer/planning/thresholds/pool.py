@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -49,21 +50,11 @@ class Pool:
         place = np.full(len(self.machines), -1, np.int64)
         place[kept] = np.arange(len(kept))
         chosen = np.flatnonzero(place[self.machine] >= 0)
-        return replace(
-            self,
-            machines=tuple(self.machines[m] for m in kept),
-            capacity=self.capacity[:, kept],
-            schedulable=self.schedulable[kept],
-            system=self.system[:, kept],
-            instances=tuple(self.instances[n] for n in chosen),
-            machine=place[self.machine[chosen]],
-            usage=self.usage[:, chosen],
-            prod=self.prod[chosen],
-            movable=self.movable[chosen],
-            class_rank=self.class_rank[chosen],
-            since=self.since[chosen],
-            known=None,
-        )
+        of_machines = ("machines", "capacity", "schedulable", "system")
+        of_instances = ("instances", "usage", "prod", "movable", "class_rank", "since")
+        picked = {name: _picked(getattr(self, name), kept) for name in of_machines}
+        picked |= {name: _picked(getattr(self, name), chosen) for name in of_instances}
+        return replace(self, **picked, machine=place[self.machine[chosen]], known=None)
 
     def used(self, members: Bools | None = None) -> Floats:
         """Return [K, M]: the usage of system and instances; with ``members``, theirs only, without the system's.
@@ -77,3 +68,8 @@ class Pool:
             counted = np.bincount(self.machine[chosen], amounts, len(self.machines))
             total[k] = counted if resource == INSTANCES else total[k] + counted
         return total
+
+
+def _picked(values: Any, places: Integers) -> Any:
+    """Return these places of the last axis."""
+    return tuple(values[n] for n in places) if isinstance(values, tuple) else values[..., places]

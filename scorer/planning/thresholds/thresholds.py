@@ -19,32 +19,26 @@ ALWAYS = "memory"
 """A resource that is always compared, whether a threshold names it or not."""
 
 
-@dataclass(frozen=True)
-class Limits:
-    """[K, M] each, in the units of the pool."""
-
-    low: Floats
-    high: Floats
-
-
 @dataclass
 class Side:
     """One of the two comparisons: all instances, or those of production."""
 
     name: str
     used: Floats
-    limits: Limits
+    """[K, M] As the thresholds, in the units of the pool."""
+    low: Floats
+    high: Floats
     percents: Percents
     """The high ones."""
     detectors: Detectors
 
     def over(self) -> Bools:
         """Return [M]: whether any resource is above its high threshold."""
-        return np.asarray((self.used > self.limits.high).any(axis=0))
+        return np.asarray((self.used > self.high).any(axis=0))
 
     def under(self) -> Bools:
         """Return [M]: whether no resource is above its low threshold."""
-        return np.asarray((self.used <= self.limits.low).all(axis=0))
+        return np.asarray((self.used <= self.low).all(axis=0))
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,7 @@ def sides(pool: Pool, settings: Rebalancing, memory: SideDetectors) -> tuple[Sid
     def side(name: str, used: Floats, low: Percents, high: Percents, detectors: Detectors) -> Side:
         lows = {each: low.get(each, none) for each in pool.resources}
         highs = {each: high.get(each, 0.0) if each in low else none for each in pool.resources}
-        return Side(name, used, limits(pool, used, lows, highs, settings.deviation), highs, detectors)
+        return Side(name, used, *limits(pool, used, lows, highs, settings.deviation), highs, detectors)
 
     return (
         side("node", pool.used(), settings.low, settings.high, memory.machines),
@@ -83,8 +77,8 @@ def sides(pool: Pool, settings: Rebalancing, memory: SideDetectors) -> tuple[Sid
     )
 
 
-def limits(pool: Pool, used: Floats, low: Percents, high: Percents, deviation: bool) -> Limits:
-    """Return the thresholds of each machine: ``int(percent * 0.01 * capacity)``.
+def limits(pool: Pool, used: Floats, low: Percents, high: Percents, deviation: bool) -> tuple[Floats, Floats]:
+    """Return the low and the high thresholds of each machine [K, M]: ``int(percent * 0.01 * capacity)``.
 
     ``deviation``: the per cents are distances from the plain mean over the machines of used / capacity, cut to 0..100;
     a resource with a low one of 0 is ignored: its limits are the whole capacity. A machine without a resource counts 0
@@ -93,14 +87,14 @@ def limits(pool: Pool, used: Floats, low: Percents, high: Percents, deviation: b
     lows = np.array([low[name] for name in pool.resources])[:, None]
     highs = np.array([high[name] for name in pool.resources])[:, None]
     if not deviation:
-        return Limits(_share(lows, pool.capacity), _share(highs, pool.capacity))
+        return _share(lows, pool.capacity), _share(highs, pool.capacity)
     shares = np.divide(used, pool.capacity, out=np.zeros_like(used), where=pool.capacity > 0) * 100.0
     mean = shares.mean(axis=1, keepdims=True)
-    ignored = lows == 0
-    return Limits(
-        np.where(ignored, pool.capacity, _share(np.clip(mean - lows, 0, 100), pool.capacity)),
-        np.where(ignored, pool.capacity, _share(np.clip(mean + highs, 0, 100), pool.capacity)),
-    )
+
+    def around(distance: Floats) -> Floats:
+        return np.where(lows == 0, pool.capacity, _share(np.clip(mean + distance, 0, 100), pool.capacity))
+
+    return around(-lows), around(highs)
 
 
 def _share(percent: Floats, capacity: Floats) -> Floats:
@@ -125,7 +119,7 @@ def classify(pool: Pool, node: Side, prod: Side) -> Classes:
 
 def reason(resources: Sequence[str], side: Side, capacity: Floats, machine: int) -> str:
     """Return the reason why a machine is a source, as text; ``capacity`` [K, M]."""
-    used, high, whole = side.used[:, machine], side.limits.high[:, machine], capacity[:, machine]
+    used, high, whole = side.used[:, machine], side.high[:, machine], capacity[:, machine]
     parts = [
         f"{side.name} {resources[k]} usage({used[k] / whole[k] * 100 if whole[k] else 0:.2f}%)"
         f">threshold({side.percents[resources[k]]:.2f}%)"

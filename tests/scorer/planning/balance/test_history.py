@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.view.view import LedgerView
-from scorer.planning.balance.history import moved_lately
+from scorer.planning.balance.gates import moved_lately
 from scorer.planning.candidates import instances_on
 from tests.scorer.fleets import fleet, machine
 

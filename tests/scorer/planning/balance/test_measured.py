@@ -11,7 +11,7 @@ from schemas.resources import RESOURCES
 from schemas.tables.instance_table import pair_name
 from schemas.tables.window_table import Header, decode_table, encode_table
 from scorer.ledger.record.instance import Instance
-from scorer.planning.balance.measured import measured
+from scorer.planning.balance.scene import measured
 from scorer.snapshot.usages import Usages, UsageTable
 
 NOW_S = 10_000.0

@@ -28,7 +28,7 @@ from scorer.planning.thresholds.anomaly import Condition, Detector, Detectors, S
 from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS, eviction_order, usefulness
 from scorer.planning.thresholds.low_node_load import Eviction, Rules, low_node_load, usage_score
 from scorer.planning.thresholds.pool import Pool
-from scorer.planning.thresholds.thresholds import Limits, Side, limits, reason
+from scorer.planning.thresholds.thresholds import Side, limits, reason
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
@@ -165,8 +165,8 @@ def test_the_reason(case: dict[str, Any]) -> None:
         resources, ("m",), capacity[:, None], np.ones(1, bool), used[:, None], (), none,
         np.zeros((len(resources), 0)), none > 0, none > 0, none, none * 1.0,
     )  # fmt: skip
-    high = limits(pool, used[:, None], percents, percents, False).high
-    compared = Side(side, used[:, None], Limits(high, high), percents, Detectors())
+    high = limits(pool, used[:, None], percents, percents, False)[1]
+    compared = Side(side, used[:, None], high, high, percents, Detectors())
     assert reason(resources, compared, pool.capacity, 0) == case["expected"]["reason"]
 
 
