@@ -632,8 +632,8 @@ def test_a_ledger_of_its_own(valkey: Valkey, names: Names, tmp_path: Path) -> No
 
 def test_a_cluster_is_refused_by_name(tmp_path: Path) -> None:
     """A node of a Redis Cluster ends the scorer at once with 2 and one line that says so, for either server."""
-    port = free_port()  # its bus listens 10,000 higher
-    server = start_valkey(port, tmp_path, "--cluster-enabled", "yes")
+    port = free_port()
+    server = start_valkey(port, tmp_path, "--cluster-enabled", "yes", "--cluster-port", str(free_port()))
     url = f"redis://127.0.0.1:{port}/0"
     try:
         for option in (("--redis-url", url), ("--redis-url", f"redis://127.0.0.1:{free_port()}", "--ledger-url", url)):
