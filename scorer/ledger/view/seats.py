@@ -56,7 +56,9 @@ class Seats:
         self._row_of: Integers = np.full(1, -1, np.int64)
         """[numbers + 1] row of each machine by its number in the ledger; -1 where it has none."""
         self._tallies: dict[frozenset[Facet], NDArray[np.int32]] = {}
-        self._with_facet: dict[Facet | None, set[frozenset[Facet]]] = {}
+        self._lent: set[frozenset[Facet]] = set()
+        """Tallies that another `Seats` has, too: each is copied before it changes."""
+        self._with_facet: dict[Facet | None, frozenset[frozenset[Facet]]] = {}
         """The keys of the tallies by one facet of each, so that a change is compared with few; None: without any."""
         self._placed: tuple[tuple[int, bytes], PlacedInstances] | None = None
         """The instances last read, with the position and the rows: several columns are made from them."""
@@ -70,8 +72,9 @@ class Seats:
         seats.__dict__.update(self.__dict__)
         seats.ledger = overlay
         seats.allocated, seats.maxmemory = self.allocated.copy(), self.maxmemory.copy()
-        seats.count, seats._tallies = self.count.copy(), {key: tally.copy() for key, tally in self._tallies.items()}
-        seats._with_facet = {facet: keys.copy() for facet, keys in self._with_facet.items()}
+        seats.count, seats._tallies = self.count.copy(), self._tallies.copy()
+        self._lent, seats._lent = set(self._tallies), set(self._tallies)
+        seats._with_facet = self._with_facet.copy()
         seats._placed = seats._came = None
         seats.catch_up()
         return seats
@@ -87,6 +90,7 @@ class Seats:
         if changes is None:
             self._tallies.clear()
             self._with_facet.clear()
+            self._lent.clear()
             self._sum_all()
             return
         index, left = self.roster.index, set[str]()
@@ -101,10 +105,7 @@ class Seats:
             elif machine not in left:
                 slots.append(slot)
                 rows.append(row)
-            for facet in (None, *facets):
-                for wanted in self._with_facet.get(facet, ()):
-                    if wanted <= facets:
-                        self._tallies[wanted][row] += -1 if slot == GONE else 1
+            self._count(row, facets, -1 if slot == GONE else 1)
         if len(slots) == 1:
             self._add_one(slots[0], rows[0])
         elif slots:
@@ -112,6 +113,15 @@ class Seats:
         for machine in left:
             self._sum_row(machine, index[machine])
         self.position = ledger.position
+
+    def _count(self, row: int, facets: frozenset[Facet], count: int) -> None:
+        for facet in (None, *facets):
+            for wanted in self._with_facet.get(facet, ()):
+                if wanted <= facets:
+                    if wanted in self._lent:
+                        self._tallies[wanted] = self._tallies[wanted].copy()
+                        self._lent.remove(wanted)
+                    self._tallies[wanted][row] += count
 
     def _add_one(self, slot: int, row: int) -> None:
         amounts, maxmemory = self.ledger.promised(np.array([slot]))
@@ -186,8 +196,9 @@ class Seats:
             if len(self._tallies) >= TALLIES_MAX:
                 oldest = next(iter(self._tallies))
                 del self._tallies[oldest]
-                self._with_facet[min(oldest, default=None)].remove(oldest)
-            self._with_facet.setdefault(min(facets, default=None), set()).add(facets)
+                self._with_facet[min(oldest, default=None)] -= {oldest}
+            first = min(facets, default=None)
+            self._with_facet[first] = self._with_facet.get(first, frozenset()) | {facets}
         self._tallies[facets] = tally
         return tally
 

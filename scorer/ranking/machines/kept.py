@@ -102,10 +102,19 @@ class Recent:
         self._bytes = 0
         self._mended: list[Integers] = []
         """The rows that changed from each snapshot to the next."""
+        self._changed: tuple[tuple[int, int, int], Integers] | None = None
+        """The rows that `take` told last, and of which moments: a kind's columns are mostly of one."""
+
+    def beside(self) -> Recent:
+        """Return the same for another ledger that began as this one; what one of them keeps, the other does not."""
+        other = Recent()
+        other._columns, other._bytes, other._mended = self._columns.copy(), self._bytes, self._mended.copy()
+        return other
 
     def note(self, rows: Integers) -> None:
         """Note that a new snapshot has changed these rows."""
         self._mended.append(rows)
+        self._changed = None
 
     def take(self, key: Key, seats: Seats) -> tuple[Integers | None, NDArray[Any] | None]:
         """Return the rows that changed since, and the column, which is no longer kept; None where that is not known."""
@@ -114,13 +123,16 @@ class Recent:
             return None, None
         position, snapshots, values = found
         self._bytes -= values.nbytes
-        placed = seats.changed_since(position) if position <= seats.position else None
-        if placed is None:
-            return None, values
-        rows = np.array(placed, np.int64)
-        if snapshots < len(self._mended):
-            rows = np.unique(np.concatenate([rows, *self._mended[snapshots:]]))
-        return rows, values
+        between = (position, seats.position, snapshots)
+        if self._changed is None or self._changed[0] != between:
+            placed = seats.changed_since(position) if position <= seats.position else None
+            if placed is None:
+                return None, values
+            rows = np.array(placed, np.int64)
+            if snapshots < len(self._mended):
+                rows = np.unique(np.concatenate([rows, *self._mended[snapshots:]]))
+            self._changed = (between, rows)
+        return self._changed[1], values
 
     def put(self, key: Key, position: int, values: NDArray[Any]) -> None:
         """Keep a column as the latest; drop the oldest ones while all take too much."""
@@ -206,7 +218,7 @@ class Shelf:
     def copy(self, seats: Seats) -> Shelf:
         """Return a shelf with the same columns, to be renewed from these seats."""
         derived = {key: (values.copy(), compute) for key, (values, compute) in self.derived.items()}
-        recent = self.recent if seats is self.seats else Recent()
+        recent = self.recent if seats is self.seats else self.recent.beside()
         sums = {key: of_rows.copy() for key, of_rows in self.row_sums.items()}
         return Shelf(seats, self.fixed, self.position, derived, row_sums=sums, recent=recent, outdated=self.outdated)
 
