@@ -18,6 +18,7 @@ from ops.docs import (
     planning_pictures,
     plugin_pages,
     profiles_page,
+    reference_pages,
     rpc_page,
 )
 from ops.docs.drawing import shape, svg
@@ -73,6 +74,8 @@ def generated() -> Iterator[tuple[str, str]]:
     yield "profiles.md", profiles_page.page(profiles)
     yield "decision.md", decision_page.page()
     yield "rpc.md", rpc_page.page(document())
+    yield "commands.md", reference_pages.commands()
+    yield "metrics.md", reference_pages.metrics()
     yield FILE, json.dumps(document(), indent=2) + "\n"
     for name, size in (concept_pictures.PICTURES | planning_pictures.PICTURES | class_pictures.PICTURES).items():
         yield f"pictures/{name}.svg", svg(*size)

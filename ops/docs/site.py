@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Start", ("index.md", "concepts.md", "decision.md", "glossary.md")),
+    ("Start", ("index.md", "quick-start.md", "concepts.md", "decision.md", "coming-from.md", "glossary.md")),
     (
         "Placing",
         (
@@ -23,8 +23,21 @@ ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
             "writing-plugins.md",
         ),
     ),
-    ("Running", ("deploying.md", "operating.md", "sizing.md", "growth.md", "security.md", "upgrading.md", "ledger.md")),
+    (
+        "Running",
+        (
+            "deploying.md",
+            "settings.md",
+            "operating.md",
+            "sizing.md",
+            "growth.md",
+            "security.md",
+            "upgrading.md",
+            "ledger.md",
+        ),
+    ),
     ("When it fails", ("failures.md", "runbook.md")),
+    ("Reference", ("commands.md", "metrics.md", "glossary.md")),
     ("More", ("instances.md", "which-profile.md", "replay.md", "bridge.md")),
 )
 FOLDERS = {"filters.md": "filters/", "scores.md": "scores/"}

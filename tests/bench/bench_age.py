@@ -38,8 +38,9 @@ Figures = dict[str, float]
 
 def windward(tree: Path, name: str, folder: Path, *arguments: str) -> LocalProcess:
     """Start one of the processes of a checkout."""
-    command = [sys.executable, "-m", "ops.cli.main", name, *arguments]
-    environ = {**os.environ, "PYTHONPATH": str(tree)}
+    module = "ops.cli.main" if (tree / "ops" / "cli").is_dir() else "ops.cli"
+    command = [sys.executable, "-c", f"import sys; from {module} import main; sys.exit(main())", name, *arguments]
+    environ = {**os.environ, "PYTHONPATH": str(tree), "PYTHONSAFEPATH": "1"}  # not the folder it is started in
     return LocalProcess(name, command, log=folder / f"{name}.log", environ=environ).spawn()
 
 

