@@ -19,7 +19,8 @@ machine that the instance leaves holds the old amounts meanwhile, the one it mov
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter, itemgetter, truediv
+from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 import msgspec
@@ -155,17 +156,19 @@ def kept_of(request: KeptFields) -> dict[str, Any]:
 
 _NAMED = tuple(zip(RESOURCES, RESOURCE_UNITS, strict=True))
 _MAXMEMORY_UNITS = UNITS["maxmemory"]
-_values = itemgetter(*RESOURCES)
 
 
-def _read_amounts(kind: type[Any], given: Any) -> Any:
+def _read_amounts(kind: Any, given: Any) -> Any:
     if not isinstance(given, dict):
         raise TypeError("amounts are no object")
-    try:
-        return kind(map(truediv, _values(given), RESOURCE_UNITS))
-    except (KeyError, TypeError):  # one that was not given
-        missing = None if kind is Amounts else _NOT_DECLARED
-        return kind([missing if (amount := given.get(name)) is None else amount / units for name, units in _NAMED])
+    return _amounts_of(kind, tuple(given.items()))
+
+
+@lru_cache(maxsize=4096)
+def _amounts_of(kind: Any, items: tuple[tuple[str, Any], ...]) -> Any:
+    """Return the amounts: one value for all instances of a size, most of which are of few."""
+    given, missing = dict(items), None if kind is Amounts else _NOT_DECLARED
+    return kind([missing if (amount := given.get(name)) is None else amount / units for name, units in _NAMED])
 
 
 _encode = msgspec.json.Encoder().encode

@@ -195,7 +195,8 @@ class Follower:
         self.epoch, self.change = epoch, change
         self.view = LedgerView(records.values(), leavers, self._ledger.leavers_most)
         self._versions = versions
-        self._live = Counter(machine for record in records.values() for machine in machines_of(record))
+        self._live = Counter([record.machine for record in records.values()])
+        self._live.update(record.moving.to for record in records.values() if record.moving is not None)
         while True:
             epoch, last, entries = self._ledger.read_log(self._ledger.wire.ask(self.reads()))
             if epoch != self.epoch or last < self.change:

@@ -10,7 +10,7 @@ last. Reading would change the view, and each reader would have to know which ro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from itertools import islice
 
 import numpy as np
@@ -33,6 +33,8 @@ CHANGES_MAX = 100_000
 _ADDED_MAX = 1_000
 """Instances of a whole ledger that are added together."""
 
+_Counted = tuple[frozenset[Facet], list[dict[str, None]]]
+"""What an instance is counted by, and the instances counted by each."""
 Change = tuple[str, int, frozenset[Facet]]
 """A machine, the slot that an instance on it came into (or `GONE`), and what the instance is counted by."""
 
@@ -70,11 +72,9 @@ class LedgerView:
         """Raised with every applied record."""
         self.numbers: dict[str, int] = {}
         """Every machine that ever held an instance, numbered from 0 in the order they appeared."""
-        self._slot_of: dict[str, int] = {}
         self._free: list[int] = []
         self._by_machine: dict[str, dict[str, int]] = {}
         self._by_facet: dict[Facet, dict[str, None]] = {}
-        self._facets: dict[str, frozenset[Facet]] = {}
         self._slots = Slots(256)
         self._machine_names: tuple[str, ...] | None = ()
         self._changes: list[Change] = []
@@ -84,8 +84,9 @@ class LedgerView:
         """Number of the changes that are no longer remembered."""
         by_id = {one.id: one for one in instances if one.state in LIVE}
         settled = [one for one in by_id.values() if one.moving is None]
+        known: dict[Hashable, _Counted] = {}
         for first in range(0, len(settled), _ADDED_MAX):
-            self.add(settled[first : first + _ADDED_MAX])
+            self._add_all(settled[first : first + _ADDED_MAX], known)
         for one in by_id.values():
             if one.moving is not None:
                 self.apply(one)
@@ -109,24 +110,34 @@ class LedgerView:
         self.version += 1
 
     def add(self, instances: Sequence[Instance]) -> None:
-        """Add live instances that are not there and do not move: as `apply` of each, at a third of the price.
+        """Add live instances that are not there and do not move: as `apply` of each, at a third of the price."""
+        self._add_all(instances, {})
 
-        Alike ones that share their labels and ports also share what they are counted by.
-        """
+    def _add_all(self, instances: Sequence[Instance], known: dict[Hashable, _Counted]) -> None:
+        """Add them; ``known`` has what instances are counted by, so that it is made once for all that are alike."""
         slots = [self._free.pop() if self._free else self._slots.next() for _ in instances]
         numbers = [self.numbers.setdefault(one.machine, len(self.numbers)) for one in instances]
         self._slots.write_all(slots, instances, numbers)
+        live, by_machine = self.instances, self._by_machine
         last: Instance | None = None
         facets, members = frozenset[Facet](), list[dict[str, None]]()
         for one, slot in zip(instances, slots, strict=True):
             if last is None or not counted_alike(last, one):
-                last, facets = one, facets_of(one)
-                members = [self._by_facet.setdefault(facet, {}) for facet in facets]
-            name = one.id
-            self.instances[name], self._facets[name], self._slot_of[name] = one, facets, slot
+                last, key = one, (tuple(one.labels.items()), one.ports, one.cluster, one.role, one.kind)
+                if key not in known:
+                    facets = facets_of(one)
+                    known[key] = facets, [self._by_facet.setdefault(facet, {}) for facet in facets]
+                facets, members = known[key]
+            name, machine = one.id, one.machine
+            live[name] = one
             for by_id in members:
                 by_id[name] = None
-            self._settle(name, one.machine, slot, facets)
+            here = by_machine.get(machine)
+            if here is None:
+                here = by_machine[machine] = {}
+                self._machine_names = None
+            here[name] = slot
+            self._note(machine, slot, facets)
         self.version += len(instances)
 
     def forget(self, instance_id: str) -> None:
@@ -141,32 +152,27 @@ class LedgerView:
 
     def _add(self, instance: Instance) -> None:
         self.instances[instance.id] = instance
-        facets = self._facets[instance.id] = facets_of(instance)
+        facets = facets_of(instance)
         for facet in facets:
             self._by_facet.setdefault(facet, {})[instance.id] = None
-        self._slot_of[instance.id] = self._sit(instance, facets)
+        self._sit(instance, facets)
         if instance.moving is not None:
             self._sit(arriving(instance, instance.moving), facets)
 
-    def _sit(self, instance: Instance, facets: frozenset[Facet]) -> int:
-        """Give an instance a slot on its machine; return it."""
+    def _sit(self, instance: Instance, facets: frozenset[Facet]) -> None:
+        """Give an instance a slot on its machine."""
         machine = instance.machine
         slot = self._free.pop() if self._free else self._slots.next()
         self._slots.write(slot, instance, self.numbers.setdefault(machine, len(self.numbers)))
-        self._settle(instance.id, machine, slot, facets)
-        return slot
-
-    def _settle(self, instance_id: str, machine: str, slot: int, facets: frozenset[Facet]) -> None:
-        """Note that an instance came to a machine, in this slot."""
         if machine not in self._by_machine:
             self._by_machine[machine] = {}
             self._machine_names = None
-        self._by_machine[machine][instance_id] = slot
+        self._by_machine[machine][instance.id] = slot
         self._note(machine, slot, facets)
 
     def _remove(self, instance: Instance) -> None:
-        del self._slot_of[instance.id], self.instances[instance.id]
-        facets = self._facets.pop(instance.id)
+        del self.instances[instance.id]
+        facets = facets_of(instance)
         for facet in facets:
             members = self._by_facet[facet]
             del members[instance.id]
@@ -229,7 +235,7 @@ class LedgerView:
 
     def slot_of(self, instance_id: str) -> int:
         """Return the slot of a live instance on the machine that it is on."""
-        return self._slot_of[instance_id]
+        return self._by_machine[self.instances[instance_id].machine][instance_id]
 
     def slots_of(self, instance_id: str) -> dict[str, int]:
         """Return the slots of a live instance by machine: two while it moves."""
