@@ -44,6 +44,7 @@ def goes_on(wire: Wire, names: Names, folder: Path) -> None:
     follower.require()
     live = ledger.all_instances()
     assert follower.view.instances == live
+    assert live["moves"].moving is not None
     assert live.keys() == {"reserved", "plain", "stays", "moves", "grows", "left", "found"}
     assert (live["grows"].moving is not None, live["grows"].labels) == (True, {"app": "é", "moving": '"new":{\n}}'})
     assert len(ledger.leavers()) == len(follower.view.leavers) == 3
@@ -52,7 +53,7 @@ def goes_on(wire: Wire, names: Names, folder: Path) -> None:
     assert ledger.reserve([wanted("more", "m1")]).outcomes[0].reasons == ("port 6379 taken",)
     assert ledger.release("expired").outcomes[0].kind == "repeat"
     assert ledger.confirm("reserved", generation=1).outcomes[0].kind == "done"
-    assert ledger.confirm("moves", machine="m8", move=16).outcomes[0].kind == "done"
+    assert ledger.confirm("moves", machine="m8", move=live["moves"].moving.number).outcomes[0].kind == "done"
     (grown,) = ledger.confirm("grows", machine="m9").changes
     assert (grown.maxmemory, grown.labels) == (9.0, live["grows"].labels)
     (left,) = ledger.begin_move(live["left"], [Candidate("m1", -1)], 60.0).changes

@@ -24,6 +24,7 @@ from scorer.wire import Command, Wire
 from tests.conftest import Valkey, free_port, start_valkey, stop
 from tests.integration.test_ledger import simple
 from tests.integration.test_rpc import eventually
+from tests.scorer.ledger.golden_ledger import dump, load
 from tests.window_tables import publish, window_table
 
 pytestmark = pytest.mark.integration
@@ -57,6 +58,27 @@ def test_a_lost_end_of_the_ledger_is_named(wire: Wire, names: Names, caplog: pyt
     assert record.getMessage() == "scorer.ledger.tail_lost"
     assert "a3 on m1 reserved, a4 on m1 reserved" in str(record.__dict__["values"]["instances"])
     assert sorted(follower.view.instances) == ["a0", "a1", "a2"]
+
+
+def test_a_late_step_never_acts_on_what_came_after_a_lost_end(wire: Wire, names: Names) -> None:
+    """The copy that goes on has the counters of the past, and a clock that is behind: its numbers are others."""
+    ledger = Ledger(wire, names)
+    old = Ledger(wire, names, time_source="{'1000', '0'}")
+    ledger.reserve([simple("held")])
+    (held,) = ledger.confirm("held").changes
+    copy = dump(wire, names)
+    (first,) = ledger.reserve([simple("a")]).changes
+    (moving,) = ledger.begin_move(held, [Candidate("m2", -1)], 60.0).changes
+    wire.one("DEL", *wire.one("KEYS", f"{names.ledger()}*"))
+    load(wire, names, copy)
+    (again,) = old.reserve([simple("a")]).changes
+    (anew,) = old.begin_move(held, [Candidate("m2", -1)], 60.0).changes
+    assert (again.version, anew.version) == (first.version, moving.version)
+    assert moving.moving and old.confirm("held", machine="m2", move=moving.moving.number).outcomes[0].kind == "moving"
+    for step in (old.confirm, old.release):
+        assert step("a", generation=first.generation).outcomes[0].kind == "generation"
+    assert old.all_instances() == {"a": again, "held": anew}
+    assert 0 < again.generation < 2**53
 
 
 DAMAGE = {

@@ -186,7 +186,7 @@ def test_life_of_an_instance(client: Client) -> None:
     assert client.instances(id="life")["instances"][0]["state"] == "released"
     anew = client.place(id="life", cpu=1, memory="1G", ports=[6379], labels={"app": "x"})
     assert (anew["state"], anew["repeated"]) == ("reserved", 0)
-    assert anew["generation"] > placed["generation"] == released["generation"]
+    assert anew["generation"] != placed["generation"] == released["generation"]
     client.release("life")
 
 

@@ -10,6 +10,7 @@ The ledger has a format number. One of another format is neither read nor writte
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -49,6 +50,11 @@ Arguments = list[str | bytes | float]
 _unpacked = msgspec.msgpack.Decoder().decode
 
 
+def drawn_number() -> int:
+    """Return a number that is drawn at random: 1 to 2**53 - 1, which every reader of JSON keeps."""
+    return int.from_bytes(os.urandom(7)) >> 3 or 1
+
+
 class Ledger:
     """The ledger of one prefix on one server."""
 
@@ -62,8 +68,10 @@ class Ledger:
         leavers_most: int = MOST,
         ended_max: int = ENDED_MAX,
         time_source: str = "redis.call('TIME')",
+        draw: Callable[[], int] = drawn_number,
     ) -> None:
         self.wire = wire
+        self._draw = draw
         parts = "head instances expiry machines counts clusters log ended queries leases leavers moving"
         self._keys = tuple(names.ledger(part) for part in parts.split())
         self.head, self.instances, self.expiry, self.machines, self.counts, self.clusters = self._keys[:6]
@@ -78,9 +86,15 @@ class Ledger:
         self._digests = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in self._scripts.items()}  # noqa: S324
 
     def _run(
-        self, script: str, dry_run: bool, *arguments: str | bytes | float, meanwhile: Callable[[], None] | None = None
+        self,
+        script: str,
+        dry_run: bool,
+        *arguments: str | bytes | float,
+        meanwhile: Callable[[], None] | None = None,
+        drawn: int = 0,
     ) -> list[Any]:
-        call = (len(self._keys), *self._keys, int(dry_run), *self._common, *arguments)
+        number = drawn or self._draw()
+        call = (len(self._keys), *self._keys, int(dry_run), *self._common, number, *arguments)
         (result,) = self.wire.ask([("EVALSHA", self._digests[script], *call)], meanwhile=meanwhile)
         if isinstance(result, redis.exceptions.NoScriptError):
             (result,) = self.wire.ask([("EVAL", self._scripts[script], *call)])
@@ -222,7 +236,8 @@ class Ledger:
         """
         batch = Batch(wanted)
         asked = (expected_change, int(all_or_nothing), batch.packed)
-        result = self._run("reserve", dry_run, *asked, meanwhile=meanwhile)
+        drawn = self._draw()
+        result = self._run("reserve", dry_run, *asked, meanwhile=meanwhile, drawn=drawn)
         reserved_at, expire_at, found = result[3]
         changes = _changes(result)
         outcomes: list[Outcome] = []
@@ -232,11 +247,11 @@ class Ledger:
             if isinstance(first, int):
                 if kind not in alike:
                     alike[kind] = batch.reserved(kind, float(reserved_at), float(expire_at[kind - 1]))
-                version = 0 if dry_run else result[1] + len(changes) + 1
+                version, generation = (0, 0) if dry_run else (result[1] + len(changes) + 1, drawn)
                 machine = one.candidates[first - 1].machine
                 own_id, digest = one.own
                 record = msgspec.structs.replace(
-                    alike[kind], id=own_id, request=digest, machine=machine, version=version, generation=version
+                    alike[kind], id=own_id, request=digest, machine=machine, version=version, generation=generation
                 )
                 if not dry_run:
                     changes.append(record)

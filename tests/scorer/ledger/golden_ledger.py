@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,8 @@ def wanted(instance_id: str, machine: str, ttl_s: float = 60.0, query: str = "",
 
 def fill(wire: Wire, names: Names) -> None:
     """Write an instance of every kind: reserved, confirmed, moving with and without another size, ended, and so on."""
-    ledger, later = (Ledger(wire, names, time_source=clock(seconds)) for seconds in (0, 10))
+    draw = partial(next, count(1))
+    ledger, later = (Ledger(wire, names, time_source=clock(seconds), draw=draw) for seconds in (0, 10))
     ledger.reserve([wanted("reserved", "m1", query="q1"), wanted("expired", "m2", 5.0), wanted("plain", "m3")])
     for number, name in enumerate(("stays", "moves", "grows", "left", "released", "found")):
         ledger.reserve([wanted(name, f"m{number % 3}", ports=[7000 + number], priority_class="batch", role="replica")])

@@ -42,6 +42,10 @@ TRANSITIONS: dict[tuple[State | None, Step], State | str] = {
 """What a step does in a state (None: unknown id): the next state, or why there is none."""
 
 
+FIRST_DRAWN = 2**52
+"""The model's numbers are counted from here on, where a ledger draws its own."""
+
+
 class LedgerModel:
     """What `scorer.ledger.store.scripts.Ledger` does, in memory; ``clock`` stands for the server's time."""
 
@@ -53,6 +57,10 @@ class LedgerModel:
         """By query, step and id: the generation it acted on. Never forgotten here: the server's clock hardly moves."""
         self.change = 0
         self.log: list[Instance] = []
+
+    def drawn(self) -> int:
+        """Return the number that the next step gives to what it reserves, or to the move that it begins."""
+        return FIRST_DRAWN + self.change
 
     # ---- what it holds
 
@@ -155,7 +163,7 @@ class LedgerModel:
         """As `Ledger.reserve`."""
         if meanwhile is not None:
             meanwhile()
-        before = self.change
+        before, drawn = self.change, self.drawn()
         self._sweep(ids=[one.own[0] for one in wanted])
         moved_on = expected_change >= 0 and expected_change != self.change
         saved = (dict(self.records), dict(self.touched), self.change, len(self.log))
@@ -190,7 +198,7 @@ class LedgerModel:
                             state="reserved",
                             reserved_at=now,
                             expires_at=now + ttl_s,
-                            generation=self.change + 1,
+                            generation=drawn,
                         )
                     )
                     own.add(candidate.machine)
@@ -352,6 +360,7 @@ class LedgerModel:
         self, old: Instance, candidates: Sequence[Candidate], lasts_s: float, *, new: Instance | None = None
     ) -> Transition:
         """As `Ledger.begin_move`, for a query that is asked once."""
+        drawn = self.drawn()
 
         def begun(record: Instance) -> Outcome:
             if record.moving:
@@ -361,7 +370,7 @@ class LedgerModel:
                 return Outcome("conflict", reasons=tuple(reasons))
             now = self._clock()
             there = new and Arrival(**{name: getattr(new, name) for name in Arrival.__struct_fields__})
-            moving = Moving(candidate.machine, now, now + lasts_s, self.change + 1, there)
+            moving = Moving(candidate.machine, now, now + lasts_s, drawn, there)
             return Outcome("done", self._write(msgspec.structs.replace(record, moving=moving)))
 
         return self._on_confirmed(old, begun)

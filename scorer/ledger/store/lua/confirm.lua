@@ -1,25 +1,25 @@
 --[[ Confirm a reservation, or the move of a moving instance.
 
-ARGV[4] id
-ARGV[5] machine it must be on ("": any)
-ARGV[6] when it started, epoch seconds ("": now); never later than now
-ARGV[7] generation it must be ("": any)
-ARGV[8] id of the query ("": none)
-ARGV[9] its deadline, epoch seconds (0: none)
-ARGV[10] number of the move that is meant ("": any)
+ARGV[5] id
+ARGV[6] machine it must be on ("": any)
+ARGV[7] when it started, epoch seconds ("": now); never later than now
+ARGV[8] generation it must be ("": any)
+ARGV[9] id of the query ("": none)
+ARGV[10] its deadline, epoch seconds (0: none)
+ARGV[11] number of the move that is meant ("": any)
 
-A move is confirmed when ARGV[5] is the machine it goes to, and nothing else confirms it.
+A move is confirmed when ARGV[6] is the machine it goes to, and nothing else confirms it.
 
 Result: {"done", record}, {"repeat", record}, {"ended", record}, {"elsewhere", record}, {"generation", record} (it is
 another one), {"moving", record} (another move there is under way), {"gone"} (what the query confirmed before has ended
 and another generation came), {"late"} or {"unknown"}. ]]
-local ID = ARGV[4]
-local MACHINE = ARGV[5]
-local STARTED_AT = ARGV[6]
-local GENERATION = ARGV[7]
-local QUERY = ARGV[8]
-local DEADLINE = ARGV[9]
-local MOVE = ARGV[10]
+local ID = ARGV[5]
+local MACHINE = ARGV[6]
+local STARTED_AT = ARGV[7]
+local GENERATION = ARGV[8]
+local QUERY = ARGV[9]
+local DEADLINE = ARGV[10]
+local MOVE = ARGV[11]
 sweep(SWEEP_MAX)
 local record, result, again = target(ID, GENERATION, QUERY, DEADLINE)
 if result then

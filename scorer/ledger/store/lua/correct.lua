@@ -1,11 +1,11 @@
 --[[ Correct the ledger by an inventory: instances are put on the machines where it found them, whatever the limits. An
 instance written this way is not moving.
 
-ARGV[4...] four for each instance:
+ARGV[5...] four for each instance:
   "set" or "end"; id; with "set" the machine; with "set" the record's tail
 
 Result: {"done" or "unknown", ...} in order. ]]
-local FIRST = 4
+local FIRST = 5
 local EACH = 4
 local ID = 1
 local MACHINE = 2

@@ -1,15 +1,15 @@
 --[[ Take, keep or give up a lease: it is held for work that only one daemon may do at a time.
 
-ARGV[4] name of the lease
-ARGV[5] the holder that asks
-ARGV[6] for how many seconds; 0 gives it up
+ARGV[5] name of the lease
+ARGV[6] the holder that asks
+ARGV[7] for how many seconds; 0 gives it up
 
 Result: {"held", number} or {"elsewhere", holder}. The number rises by one whenever the lease changes hands, and when a
 holder takes it again after it had run out. A script that is given an older number refuses to write (is_fenced): its
 caller was frozen, or cut off, and another has taken its place. ]]
-local NAME = ARGV[4]
-local HOLDER = ARGV[5]
-local LASTS_S = ARGV[6]
+local NAME = ARGV[5]
+local HOLDER = ARGV[6]
+local LASTS_S = ARGV[7]
 local found = redis.call('HMGET', LEASES, NAME .. ' number', NAME .. ' holder', NAME .. ' until')
 local number, held = tonumber(found[1] or '0'), found[3] and tonumber(found[3]) > now
 if held and found[2] ~= HOLDER then return answer({'elsewhere', found[2]}) end

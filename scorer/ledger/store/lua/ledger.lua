@@ -23,8 +23,10 @@ and the new ones on the other. It is confirmed on the first until the move is:
                      the time is over: B is free, or
                      update: cancel
 
-An id may be reserved anew once it has ended. Each reservation is a generation of its id: the number of the change that
-made it, so a generation is never used twice, also when the ended one is no longer known.
+An id may be reserved anew once it has ended. Each reservation is a generation of its id, a number of 53 bits that the
+scorer draws at random. A number that is counted would be given again by a server that lost the end of the ledger, and so
+would a time by one whose clock is behind. Two generations of an id are the same in one of 9 * 10^15 cases, whatever the
+server remembers. The instances of one script share the number. A move has such a number, too.
 
 A repeated step changes nothing and gives the same answer. What a query did is remembered until a minute after its
 deadline; after its deadline a query does nothing. So a query that is delivered again, however late, never acts on
@@ -53,13 +55,14 @@ KEYS[12] moving    zset    id of each moving instance by the time its move ends 
 ARGV[1] "1": try only, write nothing but what has expired
 ARGV[2] log length
 ARGV[3] how long an ended id stays known, seconds
-ARGV[4...] as the script says
+ARGV[4] number drawn at random: generation of what this script reserves, number of the move that it begins
+ARGV[5...] as the script says
 
 A record is one JSON object in lines. The first is what the scripts write: version, generation, state, machine, times and,
-of a moving instance, `moving` {to, since, until, number: the change that began it}. The last is the record's tail, which
-came from the scorer and is passed on byte for byte, since encoding it here would cut its numbers to 14 digits. A move to
-another size has `new` in `moving`: what the tail becomes, on a line of its own. JSON has no line break within a text, so a
-tail is taken by its line, whatever it says; nothing is ever looked for in one:
+of a moving instance, `moving` {to, since, until, number: as drawn}. The last is the record's tail, which came from the
+scorer and is passed on byte for byte, since encoding it here would cut its numbers to 14 digits. A move to another size
+has `new` in `moving`: what the tail becomes, on a line of its own. JSON has no line break within a text, so a tail is
+taken by its line, whatever it says; nothing is ever looked for in one:
 
     {"version":9,...,"ended_at":0.000000,"moving":{"to":"m2",...,"number":9,"new":{
     <the tail there>
@@ -102,6 +105,7 @@ local MOVING = KEYS[12]
 local DRY = (ARGV[1] == '1')
 local LOG_LENGTH = ARGV[2]
 local ENDED_S = ARGV[3]
+local DRAWN = ARGV[4]
 local FORMAT = '1'
 -- How far ahead the next time at which something is due is said.
 local DUE_S = 3600
@@ -485,10 +489,10 @@ local function commit(always)
     change = change + 1
     record.version = change
     if record.new then
-      record.new, record.generation = nil, change
+      record.new, record.generation = nil, tonumber(DRAWN)
     end
     if record.moving then
-      record.moving.number = record.moving.number or change
+      record.moving.number = record.moving.number or tonumber(DRAWN)
       due = due and math.min(due, record.moving['until'])
       moving = with(moving, string.format('%.6f', record.moving['until']), record.id)
     elseif old and old.moving then

@@ -1,18 +1,18 @@
 --[[ End an instance or give a reservation back. A moving instance leaves both machines.
 
-ARGV[4] id
-ARGV[5] machine it must be on ("": any)
-ARGV[6] generation it must be ("": any)
-ARGV[7] id of the query ("": none)
-ARGV[8] its deadline, epoch seconds (0: none)
+ARGV[5] id
+ARGV[6] machine it must be on ("": any)
+ARGV[7] generation it must be ("": any)
+ARGV[8] id of the query ("": none)
+ARGV[9] its deadline, epoch seconds (0: none)
 
 Result: {"done", record}, {"repeat", record} (it had ended before), {"elsewhere", record}, {"generation", record} (it
 is another one), {"gone"} (what the query ended before has been followed by others), {"late"} or {"unknown"}. ]]
-local ID = ARGV[4]
-local MACHINE = ARGV[5]
-local GENERATION = ARGV[6]
-local QUERY = ARGV[7]
-local DEADLINE = ARGV[8]
+local ID = ARGV[5]
+local MACHINE = ARGV[6]
+local GENERATION = ARGV[7]
+local QUERY = ARGV[8]
+local DEADLINE = ARGV[9]
 sweep(SWEEP_MAX)
 local record, result, again = target(ID, GENERATION, QUERY, DEADLINE)
 if result then

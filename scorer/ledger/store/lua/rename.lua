@@ -1,19 +1,19 @@
 --[[ Rename a machine: all its instances get the new name, and stay as they are otherwise.
 
-ARGV[4] the old name
-ARGV[5] the new name
-ARGV[6] version of the machine as its instances were read (0: it had none)
-ARGV[7...] the ids of its instances, those that are moving to it among them
+ARGV[5] the old name
+ARGV[6] the new name
+ARGV[7] version of the machine as its instances were read (0: it had none)
+ARGV[8...] the ids of its instances, those that are moving to it among them
 
 Each record keeps its generation, times and state; its version rises, so every follower sees the change, and its entry
 of the log has the old name in a second field, `renamed`. Instances under the new name stay. A move between the two
 names ends: they are one machine.
 
 Result: "done", or "changed" (the machine is not as it was read: read it again). ]]
-local OLD_NAME = ARGV[4]
-local NEW_NAME = ARGV[5]
-local VERSION = ARGV[6]
-local FIRST = 7
+local OLD_NAME = ARGV[5]
+local NEW_NAME = ARGV[6]
+local VERSION = ARGV[7]
+local FIRST = 8
 sweep(SWEEP_MAX)
 local ids = {}
 for position = FIRST, #ARGV do ids[#ids + 1] = ARGV[position] end

@@ -1,26 +1,26 @@
 --[[ Replace the sums and counts of one machine, or the count of one cluster, by those of its instances; or write one
 instance again as it is, so that a reservation and a move end in time.
 
-ARGV[4] number of the lease `check`: an older one is refused
-ARGV[5] "machine", "cluster" or "instance"
-ARGV[6] its name
-ARGV[7] its row as it was read ("": none; an instance has none)
-ARGV[8] of a machine: the sums, "class:name=amount,... class:..."
-ARGV[9] of a cluster: how many instances it has
-ARGV[10] id of one of its instances ("": it has none): written again as it is, so that every scorer sees a new version
-ARGV[11] that record's version
-ARGV[12...] of a machine, three for each count: what; the count as it was read ("": none); the count
+ARGV[5] number of the lease `check`: an older one is refused
+ARGV[6] "machine", "cluster" or "instance"
+ARGV[7] its name
+ARGV[8] its row as it was read ("": none; an instance has none)
+ARGV[9] of a machine: the sums, "class:name=amount,... class:..."
+ARGV[10] of a cluster: how many instances it has
+ARGV[11] id of one of its instances ("": it has none): written again as it is, so that every scorer sees a new version
+ARGV[12] that record's version
+ARGV[13...] of a machine, three for each count: what; the count as it was read ("": none); the count
 
 Result: "done", "changed" (something is not as it was read: check it again) or "fenced". ]]
-local LEASE_NUMBER = ARGV[4]
-local KIND = ARGV[5]
-local NAME = ARGV[6]
-local ROW_READ = ARGV[7]
-local SUMS = ARGV[8]
-local MEMBERS = ARGV[9]
-local ID = ARGV[10]
-local VERSION = ARGV[11]
-local FIRST = 12
+local LEASE_NUMBER = ARGV[5]
+local KIND = ARGV[6]
+local NAME = ARGV[7]
+local ROW_READ = ARGV[8]
+local SUMS = ARGV[9]
+local MEMBERS = ARGV[10]
+local ID = ARGV[11]
+local VERSION = ARGV[12]
+local FIRST = 13
 local EACH = 3
 local COUNT_READ = 1
 local TRUE_COUNT = 2

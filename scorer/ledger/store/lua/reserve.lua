@@ -1,8 +1,8 @@
 --[[ Reserve instances, each on the first of its candidates that is as the scorer saw it and has room.
 
-ARGV[4] change number that the whole ledger must still have ("-1": any); given when a rule looks beyond one machine
-ARGV[5] "1": all or none
-ARGV[6] the instances, packed by MessagePack as lists; what several have in common is there once:
+ARGV[5] change number that the whole ledger must still have ("-1": any); given when a rule looks beyond one machine
+ARGV[6] "1": all or none
+ARGV[7] the instances, packed by MessagePack as lists; what several have in common is there once:
   ids; number of each one's kind; of its request; of its call; of its candidate, or a list of these
   kinds: [lifetime in seconds; the record's tail without id and request]
   requests: digest of each, as in the record
@@ -15,10 +15,10 @@ among the records changed) or {position, reasons of the candidates before it}; {
 request before, and it is live), {"other", record} (another request is live under this id), {"gone"} (what this query
 reserved has ended: it never reserves anew), {"late"}, {"conflict", reasons} or {"none"} (it had no candidates). A reason
 is "changed" or the number of the limit. Another request under one of the ids is the caller's mistake: nothing is reserved
-then, whatever ARGV[5] says. ]]
-local EXPECTED_CHANGE = ARGV[4]
-local ALL_OR_NONE = (ARGV[5] == '1')
-local BATCH = ARGV[6]
+then, whatever ARGV[6] says. ]]
+local EXPECTED_CHANGE = ARGV[5]
+local ALL_OR_NONE = (ARGV[6] == '1')
+local BATCH = ARGV[7]
 local TTL_S = 1
 local REST = 2
 local QUERY = 1
@@ -118,7 +118,7 @@ local function write_placed()
       local members = cluster_row(kind.cluster)
       members.count, members.version = members.count + 1, change
     end
-    local value = '{"version":' .. version .. ',"generation":' .. version .. ',"state":"reserved","machine":' .. at.name
+    local value = '{"version":' .. version .. ',"generation":' .. DRAWN .. ',"state":"reserved","machine":' .. at.name
       .. kind.times .. cjson.encode(id) .. requested[request_of[number]] .. kind.rest
     local last = 2 * count
     stored[last - 1], stored[last] = id, value
@@ -130,7 +130,7 @@ local function write_placed()
       log = {}
     end
     done[#done + 1] = names[number]
-    done[#done + 1] = version
+    done[#done + 1] = DRAWN
     order[number] = #written + count
   end
   for _, kind in ipairs(kinds) do due = due and math.min(due, kind.expires_at) end

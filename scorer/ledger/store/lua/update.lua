@@ -1,12 +1,12 @@
 --[[ Move, resize or change the role of a confirmed instance; two together when they swap roles. Begin a move, or end it.
 
-ARGV[4] id of the query ("": none)
-ARGV[5] its deadline, epoch seconds (0: none)
-ARGV[6] generation the first of the instances must be ("": any)
-ARGV[7] change number that the whole ledger must still have ("-1": any); given when a rule looks beyond one machine
-ARGV[8] "change", "begin" (a move) or "cancel" (the move that is under way)
-ARGV[9] with "begin": seconds that the move may take
-ARGV[10...] five for each instance that changes, one with "begin" and "cancel":
+ARGV[5] id of the query ("": none)
+ARGV[6] its deadline, epoch seconds (0: none)
+ARGV[7] generation the first of the instances must be ("": any)
+ARGV[8] change number that the whole ledger must still have ("-1": any); given when a rule looks beyond one machine
+ARGV[9] "change", "begin" (a move) or "cancel" (the move that is under way)
+ARGV[10] with "begin": seconds that the move may take
+ARGV[11...] five for each instance that changes, one with "begin" and "cancel":
   id; version its record must still have; with "change" the new record's tail ("": it stays as it is); the tail that it
   has from the confirmation of its move on ("": the move changes none); its candidates: where it may go, its own machine
   included; the first with room is taken
@@ -18,13 +18,13 @@ Result: {"done", record, ...}, {"repeat", record} (this query changed it before,
 {"conflict", number of the instance, reasons, number of the first candidate with one (none: 1)}, {"ended", record},
 {"reserved", record}, {"moving", record} (a move is under way), {"generation", record}, {"gone"}, {"late"} or
 {"unknown", id}. All of the instances change or none. ]]
-local QUERY = ARGV[4]
-local DEADLINE = ARGV[5]
-local GENERATION = ARGV[6]
-local EXPECTED_CHANGE = ARGV[7]
-local WHAT = ARGV[8]
-local LASTS_S = ARGV[9]
-local FIRST = 10
+local QUERY = ARGV[5]
+local DEADLINE = ARGV[6]
+local GENERATION = ARGV[7]
+local EXPECTED_CHANGE = ARGV[8]
+local WHAT = ARGV[9]
+local LASTS_S = ARGV[10]
+local FIRST = 11
 local EACH = 5
 local VERSION = 1
 local TAIL = 2
