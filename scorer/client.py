@@ -430,8 +430,26 @@ class Away(Exception):
     """The server did not answer: a command may be sent again."""
 
 
+class NotNow(Away):
+    """The server refuses what it will do again: a failover is under way, or its disk or replicas fail."""
+
+
 class Refused(Exception):
     """The server answered with an error."""
+
+
+_NOT_NOW = re.compile(
+    "-?(MISCONF|READONLY|NOREPLICAS|LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN) |.*: -(READONLY|MISCONF) "
+)
+
+
+def refusal(error: str) -> Away | Refused:
+    """Return the exception for an error of the server.
+
+    >>> refusal("NOREPLICAS Not enough good replicas to write."), refusal("NOPERM this user has no permissions")
+    (NotNow('NOREPLICAS Not enough good replicas to write.'), Refused('NOPERM this user has no permissions'))
+    """
+    return NotNow(error) if _NOT_NOW.match(error) else Refused(error)
 
 
 class _Step(NamedTuple):
@@ -518,7 +536,8 @@ class _Call:
     def overdue(self, where: str, failure: Exception | None) -> WindwardError:
         """Return the error of a call that got no answer."""
         if failure is not None:
-            return WindwardError("UNAVAILABLE", f"no connection to {where}: {failure}", retryable=True)
+            what = where if isinstance(failure, NotNow) else f"no connection to {where}"
+            return WindwardError("UNAVAILABLE", f"{what}: {failure}", retryable=True)
         return WindwardError(
             "DEADLINE_EXCEEDED",
             f"no answer within {self.timeout_s:g} s: is a scorer running on {where} with the prefix "
@@ -566,8 +585,10 @@ def _failure(error: redis.RedisError) -> Exception:
     """Return redis-py's error as `Refused` or `Away`; any other unchanged."""
     import redis
 
+    if isinstance(error, (redis.ReadOnlyError, redis.exceptions.ClusterDownError, redis.exceptions.TryAgainError)):
+        return NotNow(str(error))  # redis-py takes their word off the text
     if isinstance(error, (redis.AuthenticationError, redis.ResponseError)):
-        return Refused(str(error))
+        return refusal(str(error))
     return Away(str(error)) if isinstance(error, (redis.ConnectionError, redis.TimeoutError)) else error
 
 
@@ -931,7 +952,10 @@ class AsyncClient(Server):
                 answers: list[Any] = await pipe.execute()
                 return answers
         except redis.RedisError as error:
-            raise _failure(error) from None
+            failure = _failure(error)
+            if isinstance(failure, NotNow):  # the name may lead to another server by now
+                await self._redis.connection_pool.disconnect(inuse_connections=False)
+            raise failure from None
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -7,11 +7,13 @@ checks). It would also retry commands that must not be repeated.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis
 from hiredis import pack_command
+from redis import exceptions
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -22,6 +24,19 @@ ANSWER_S = 5.0
 
 AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
 """The errors of a server that cannot be reached: wait and try again."""
+
+
+_NOT_NOW = re.compile(r"-?(MISCONF|NOREPLICAS|BUSY) |.*: -(READONLY|MISCONF|OOM) ")
+
+
+def refuses_for_now(error: Exception) -> bool:
+    """Return whether a server refuses what it will do again: a failover is under way, or its disk or memory is full.
+
+    >>> refuses_for_now(redis.ResponseError("MISCONF Errors writing to the AOF file")), refuses_for_now(OSError())
+    (True, False)
+    """
+    kinds = (redis.ReadOnlyError, redis.OutOfMemoryError, exceptions.ClusterDownError, exceptions.TryAgainError)
+    return isinstance(error, kinds) or (isinstance(error, redis.ResponseError) and bool(_NOT_NOW.match(str(error))))
 
 
 class Wire:

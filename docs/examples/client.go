@@ -24,6 +24,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -166,6 +167,9 @@ func open(address *url.URL, timeout time.Duration) (net.Conn, error) {
 	return dialer.Dial("tcp", host)
 }
 
+// notNow is what a server answers that will take writes again.
+var notNow = regexp.MustCompile("^(LOADING|MISCONF|READONLY|NOREPLICAS|MASTERDOWN|OOM) ")
+
 // parse reads one value: a text, a list of values, or nil; an error of the server is an error.
 func parse(reader *bufio.Reader) (any, error) {
 	line, err := reader.ReadString('\n')
@@ -178,7 +182,7 @@ func parse(reader *bufio.Reader) (any, error) {
 	text := line[1 : len(line)-2]
 	switch line[0] {
 	case '-':
-		return nil, &Error{"UNAVAILABLE", text, strings.HasPrefix(text, "LOADING")}
+		return nil, &Error{"UNAVAILABLE", text, notNow.MatchString(text)}
 	case '$':
 		length, err := strconv.Atoi(text)
 		if err != nil || length < 0 {

@@ -17,6 +17,9 @@ import net from "node:net";
 import tls from "node:tls";
 import { pathToFileURL } from "node:url";
 
+/** What a server answers that will take writes again. */
+const NOT_NOW = /^(LOADING|MISCONF|READONLY|NOREPLICAS|MASTERDOWN|OOM) /;
+
 /** A call that failed: `code` is gRPC's name, `retryable` says whether the same call may succeed later. */
 export class WindwardError extends Error {
   constructor(code, message, retryable = false) {
@@ -118,7 +121,7 @@ function parse(bytes, at) {
       return { value, end };
     }
     case "-":
-      return { value: new WindwardError("UNAVAILABLE", text, text.startsWith("LOADING")), end };
+      return { value: new WindwardError("UNAVAILABLE", text, NOT_NOW.test(text)), end };
     default:
       return { value: text, end };
   }

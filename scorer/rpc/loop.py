@@ -32,7 +32,7 @@ from scorer.metrics import Metrics
 from scorer.rpc.query import read_query, refusal
 from scorer.rpc.replies import LATER, Replies, Service
 from scorer.settings import ScorerSettings
-from scorer.wire import AWAY, Command, Wire
+from scorer.wire import AWAY, Command, Wire, refuses_for_now
 
 log = logging.getLogger("windward.scorer")
 
@@ -195,9 +195,16 @@ class Rpc:
                 raise redis.ConnectionError(f"{self._names.queries}: {answer}")
 
     def _report(self) -> None:
-        for error in self._wire.refused:
-            log.warning("scorer.answer.refused", extra={"values": {"error": str(error)}})
+        """Log the answers that were refused; raise ConnectionError when the server refuses all writes for now.
+
+        Those queries are still on this scorer's list: they are given back, and answered when it takes writes again.
+        """
+        refused = list(self._wire.refused)
         self._wire.refused.clear()
+        for error in refused:
+            log.warning("scorer.answer.refused", extra={"values": {"error": str(error)}})
+            if refuses_for_now(error) and not isinstance(error, redis.OutOfMemoryError):
+                raise redis.ConnectionError(f"{self._names.queries}: {error}")
 
 
 def _in_words(error: Exception) -> str:

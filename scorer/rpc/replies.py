@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import msgspec
-import redis
 
 from schemas.rpc.envelope import Error, Query, Reply
 from schemas.rpc.request import InvalidRequest
@@ -21,7 +20,7 @@ from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.query import refusal
-from scorer.wire import AWAY, Command
+from scorer.wire import AWAY, Command, refuses_for_now
 
 log = logging.getLogger("windward.scorer")
 
@@ -151,11 +150,12 @@ class Replies:
             error = Error(code="INVALID_ARGUMENT", message=str(invalid))
         except AWAY:
             raise
-        except redis.exceptions.OutOfMemoryError as full:
-            error = Error(code="UNAVAILABLE", message=f"Redis is full: {full}", retryable=True)
         except Exception as failure:
-            log.exception("scorer.query.failed", extra={"values": {"method": query.method, "query": query.id}})
-            error = Error(code="INTERNAL", message=f"{type(failure).__name__}: {failure}")
+            if refuses_for_now(failure):
+                error = Error(code="UNAVAILABLE", message=f"the ledger's server refuses: {failure}", retryable=True)
+            else:
+                log.exception("scorer.query.failed", extra={"values": {"method": query.method, "query": query.id}})
+                error = Error(code="INTERNAL", message=f"{type(failure).__name__}: {failure}")
         else:
             return LATER
         self._metrics.answered(query.method, error.code if error else "OK", time.perf_counter() - long.started)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import redis
 
 from schemas.process.version import product_version
 from schemas.rpc import results
@@ -115,6 +116,11 @@ class ScorerService:
             raise CallError("ALREADY_EXISTS", str(taken)) from None
         except Late as late:
             raise CallError("DEADLINE_EXCEEDED", str(late), retryable=True) from None
+        except redis.ReadOnlyError:
+            if not self.current.same_server:  # its name may lead to another server by now
+                self._ledger.wire.close()
+                self.lost()
+            raise
         except (Conflict, UnknownFormat) as failure:
             raise CallError("UNAVAILABLE", str(failure), retryable=True) from None
         finally:

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from hiredis import HiredisError, Reader, ReplyError, pack_command
 
-from scorer.client import SOCKET_TIMEOUT_S, Away, Client, Refused, Server
+from scorer.client import SOCKET_TIMEOUT_S, Away, Client, Server, refusal
 
 CONNECT_S = 2.0
 _DATABASE = re.compile(r"/?|/\d+")
@@ -103,7 +103,7 @@ class DirectClient(Client):
                 raise Away("Connection closed by server.")
             self._reader.feed(read)
         if isinstance(answer, ReplyError):
-            raise Refused(str(answer).removeprefix("ERR "))
+            raise refusal(str(answer).removeprefix("ERR "))
         return answer
 
     @property
