@@ -135,7 +135,7 @@ class Names:
         return self.key("reply", query_id)
 
     def first_taken(self, query_id: str) -> str:
-        """String: when a query without a deadline, or with a late one, was first taken; until it is answered."""
+        """String: when a query without a deadline, or with a late one, was first taken; until it can no longer act."""
         return self.key("first-taken", query_id)
 
     decisions = _Key("decisions")

@@ -31,6 +31,7 @@ from scorer.ranking.profiles.profile import ProfileError
 from scorer.rpc.loop import Rpc
 from scorer.rpc.methods.current import Current
 from scorer.rpc.service import METHODS, ScorerService
+from scorer.server_clock import ServerClock
 from scorer.settings import ScorerSettings
 from scorer.snapshot.latest import Latest
 from scorer.wire import Wire
@@ -121,7 +122,7 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
     def ledger_on(wire: Wire) -> Ledger:
         return Ledger(wire, settings.names, **settings.ledger_bounds())
 
-    wire, metrics, latest = Wire(arguments), Metrics(product_version(), METHODS), Latest()
+    wire, metrics, latest, clock = Wire(arguments), Metrics(product_version(), METHODS), Latest(), ServerClock()
     ledger = ledger_on(wire if same_server else Wire(ledger_arguments))
     current = Current(Follower(ledger), latest, profiles, metrics, same_server)
     loader = Loader(Wire(arguments), settings.names, facts_s=FACTS_S)
@@ -129,7 +130,7 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
     refresher = Refresher(loader, latest, current.warm, metrics, settings.refresh_s, wake_ups)
     checker = Checker(ledger_on, ledger_arguments, metrics, settings)
     background: list[BackgroundThread] = [
-        Heartbeat(Wire(arguments), metrics, settings),
+        Heartbeat(Wire(arguments), metrics, settings, clock),
         refresher,
         Sweeper(ledger_on(Wire(ledger_arguments)), metrics),
         checker,
@@ -138,7 +139,7 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
         learns = ledger_on(Wire(ledger_arguments))
         background.append(Learner(learns, Wire(arguments), lambda: latest.snapshot, settings))
     service = ScorerService(settings, current, ledger, lambda: checker.found)
-    return Parts(wire, Rpc(wire, service, metrics, settings), current, refresher, tuple(background))
+    return Parts(wire, Rpc(wire, service, metrics, settings, clock), current, refresher, tuple(background))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import redis
 
 from scorer.background.thread import BackgroundThread
 from scorer.metrics import Metrics
+from scorer.server_clock import ServerClock
 from scorer.settings import ScorerSettings
 from scorer.wire import AWAY, Wire
 
@@ -22,9 +23,10 @@ _REMEMBERED_S = 3600.0
 class Heartbeat(BackgroundThread):
     """Every ``heartbeat_s``: writes a heartbeat, and returns to the queue the queries that dead scorers had claimed."""
 
-    def __init__(self, wire: Wire, metrics: Metrics, settings: ScorerSettings) -> None:
+    def __init__(self, wire: Wire, metrics: Metrics, settings: ScorerSettings, clock: ServerClock) -> None:
         super().__init__("heartbeat", wire)
         self._wire = wire
+        self._clock = clock
         self._names = settings.names
         self._scorer = settings.scorer
         self._metrics = metrics
@@ -37,8 +39,7 @@ class Heartbeat(BackgroundThread):
         A silent scorer's name is kept for an hour: it may only have been suspended, and claim a query before its next
         heartbeat.
         """
-        seconds, micros = self._wire.one("TIME")
-        now_s = int(seconds) + int(micros) / 1e6
+        now_s = self._clock.read(self._wire)
         names = self._names.scorers
         _, _, silent = self._wire.ask(
             [

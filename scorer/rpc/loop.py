@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -31,6 +30,7 @@ from schemas.rpc.envelope import DEADLINE_MAX_S, DEADLINE_S, REPLY_TTL_S, Query,
 from scorer.metrics import Metrics
 from scorer.rpc.query import read_query, refusal
 from scorer.rpc.replies import LATER, Replies, Service
+from scorer.server_clock import ServerClock
 from scorer.settings import ScorerSettings
 from scorer.wire import AWAY, Command, Wire, refuses_for_now
 
@@ -38,7 +38,8 @@ log = logging.getLogger("windward.scorer")
 
 _BLOCK_S = 0.25
 _FIRST_TAKEN_S = 86_400
-
+_MARK_MORE_S = 60
+"""How much longer than its deadline the mark of a query is kept after the answer; 1,000 a second without one: 16 MB."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -46,7 +47,9 @@ _encode = msgspec.json.Encoder().encode
 class Rpc:
     """The loop of one scorer. `run` returns when ``stop`` is set and every taken query has its answer."""
 
-    def __init__(self, wire: Wire, service: Service, metrics: Metrics, settings: ScorerSettings) -> None:
+    def __init__(
+        self, wire: Wire, service: Service, metrics: Metrics, settings: ScorerSettings, clock: ServerClock
+    ) -> None:
         self._wire = wire
         self._names = names = settings.names
         self._scorer = settings.scorer
@@ -56,7 +59,11 @@ class Rpc:
         self._drain_max = settings.drain_max
         self._more = 0
         self._pause_s = 0.0
-        self._bounded: set[str] = set()
+        self._clock = clock
+        self._asked_at = 0.0
+        """The server's time when the queries under way were asked for: none of them was taken before."""
+        self._bounded: dict[str, float] = {}
+        """By id of a query that got its deadline here: how long a mark of it is kept after its answer."""
         taken = names.taken(self._scorer)
         self._replies = Replies(service, metrics)
         self._take: Command = ("BLMOVE", names.queries, taken, "RIGHT", "LEFT", _BLOCK_S)
@@ -74,6 +81,7 @@ class Rpc:
                 self._wire.close()
                 self._service.lost()
                 self._replies.clear()  # they are still on this scorer's list, and are given back
+                self._bounded.clear()
                 self._metrics.ready.set(0)
                 if not self._pause_s:
                     log.warning("scorer.redis.away", extra={"values": {"error": _in_words(error)}})
@@ -82,8 +90,7 @@ class Rpc:
 
     def _give_back(self) -> None:
         """Register the scorer, and return to the queue what it left unanswered before a restart or reconnect."""
-        seconds, micros = self._wire.one("TIME")
-        self._wire.one("ZADD", self._names.scorers, int(seconds) + int(micros) / 1e6, self._scorer)
+        self._wire.one("ZADD", self._names.scorers, self._clock.read(self._wire), self._scorer)
         taken = self._names.taken(self._scorer)
         while self._wire.one("LMOVE", taken, self._names.queries, "LEFT", "RIGHT") is not None:
             self._metrics.returned.inc()
@@ -94,6 +101,7 @@ class Rpc:
             reads = self._service.reads()
             first = self._take_one_more if self._replies.under_way else self._take
             takes = [first, *[self._take_one_more] * self._more]
+            self._asked_at = self._clock()
             got = self._wire.ask([*takes, self._length, *reads], _BLOCK_S, prepare)
             taken = [raw for raw in got[: len(takes)] if isinstance(raw, bytes)]
             self._check(got[: len(takes)])
@@ -145,16 +153,19 @@ class Rpc:
     def _bound(self, query: Query | Reply | None) -> Query | Reply | None:
         """Return the query with a deadline; one without, or with a late one, gets the latest since it was first taken.
 
-        What a query did is remembered no longer than that: one given back by a dead scorer must not begin anew.
+        What a query did is remembered no longer than that: one given back by a dead scorer must not begin anew. Nor may
+        one that a frozen scorer holds in its memory while another answers it. So the time is the server's before the
+        query was taken, whenever this is called, and the script compares. The mark of the first taking is kept after
+        the answer until no such scorer's deadline can still be ahead.
         """
-        now_s = time.time()
-        if not isinstance(query, Query) or 0 < query.deadline <= now_s + DEADLINE_MAX_S:
+        taken_at = self._asked_at
+        if not isinstance(query, Query) or 0 < query.deadline <= taken_at + DEADLINE_MAX_S:
             return query
         key = self._names.first_taken(query.id)
-        first = self._wire.one("SET", key, repr(now_s), "NX", "GET", "EX", _FIRST_TAKEN_S)
-        self._bounded.add(query.id)
+        first = self._wire.one("SET", key, repr(taken_at), "NX", "GET", "EX", _FIRST_TAKEN_S)
         at_most = DEADLINE_MAX_S if query.deadline else DEADLINE_S
-        return msgspec.structs.replace(query, deadline=float(first or now_s) + at_most)
+        self._bounded[query.id] = at_most
+        return msgspec.structs.replace(query, deadline=min(float(first or taken_at), taken_at) + at_most)
 
     def _answer(self, raw: bytes, query: Query | Reply | None) -> list[Command]:
         """Return the commands that answer a query and take it off the scorer's list; none when it is a long one."""
@@ -165,8 +176,8 @@ class Rpc:
         commands = self._send(reply) if reply is not None else []
         query = read_query(raw) if self._bounded else None
         if isinstance(query, Query) and query.id in self._bounded:
-            self._bounded.discard(query.id)
-            commands.append(("DEL", self._names.first_taken(query.id)))
+            kept_s = round(self._bounded.pop(query.id)) + _MARK_MORE_S
+            commands.append(("EXPIRE", self._names.first_taken(query.id), kept_s))
         return [*commands, ("LREM", self._names.taken(self._scorer), 1, raw), *self._service.writes()]
 
     def _send(self, reply: Reply) -> list[Command]:

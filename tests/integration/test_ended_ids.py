@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 import time
 import uuid
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 import redis
 
 from schemas.names import Names
-from schemas.rpc.envelope import DEADLINE_S
+from schemas.rpc.envelope import DEADLINE_S, Query
 from schemas.rpc.request import Request, read_request
 from scorer.client import Client, WindwardError
 from scorer.ledger.record.digest import request_digest
-from scorer.ledger.record.transition import Call, Candidate, Wanted
+from scorer.ledger.record.transition import NO_QUERY, Call, Candidate, Wanted
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
-from scorer.wire import Wire
+from scorer.metrics import Metrics
+from scorer.placement.choosing.steps import Steps
+from scorer.rpc.loop import Rpc
+from scorer.server_clock import ServerClock
+from scorer.settings import ScorerSettings
+from scorer.wire import Command, Wire
 from tests.conftest import Valkey
 from tests.integration.test_rpc import eventually, scorer_process
 from tests.window_tables import publish, window_table
@@ -265,7 +272,7 @@ def test_without_a_deadline_a_query_is_good_for_a_minute(caller: Caller, server:
     place = caller.query("place", id=name, cpu=1, deadline=0)
     query_id = json.loads(place)["id"]
     assert caller.send(place)["ok"]
-    assert server.exists(caller.names.first_taken(query_id)) == 0
+    assert 0 < server.ttl(caller.names.first_taken(query_id)) <= 2 * DEADLINE_S
     key = caller.names.ledger("queries") + f":{query_id}"
     assert DEADLINE_S < server.ttl(key) <= 2 * DEADLINE_S
     caller.ask("release", id=name)
@@ -282,6 +289,92 @@ def test_a_deadline_far_ahead_is_an_hour(caller: Caller, server: redis.Redis) ->
     place = caller.query("place", id=new_id(), cpu=1, deadline=time.time() + 365 * 86400)
     assert caller.send(place)["ok"]
     assert server.ttl(caller.names.ledger("queries") + f":{json.loads(place)['id']}") <= 3600 + 61
+
+
+class Releases:
+    """The service of a scorer that only releases; it may stand still before it acts."""
+
+    methods = ("release",)
+
+    def __init__(self, ledger: Ledger, before: Callable[[], None]) -> None:
+        self._ledger, self._before = ledger, before
+        self.stop = threading.Event()
+
+    def steps(self, query: Query) -> Steps[bytes]:
+        """Release, by the query's deadline."""
+        self._before()
+        call = Call(query.id, query.deadline)
+        self._ledger.release(json.loads(bytes(query.params))["id"], call=call)
+        self.stop.set()
+        return b"{}"
+        yield
+
+    def reads(self) -> list[Command]:
+        """Read nothing."""
+        return []
+
+    writes = reads
+
+    def known(self, _: object = None) -> bool:
+        """Know nothing."""
+        return False
+
+    accept = taken = prepare = lost = known
+
+
+class Freezing(Wire):
+    """A connection after whose first taking the scorer stands still."""
+
+    taken: Callable[[], None] | None = None
+
+    def ask(self, commands: Sequence[Command], *more: Any) -> list[Any]:
+        """Ask; then stand still."""
+        answers = super().ask(commands, *more)
+        if commands[0][0] == "BLMOVE" and answers[0] and self.taken:
+            self.taken, call = None, self.taken
+            call()
+        return answers
+
+
+@pytest.mark.parametrize("where", ["before it reads the query", "before it acts"])
+def test_a_frozen_scorer_does_not_act_a_second_time(
+    where: str, valkey: Valkey, server: redis.Redis, wire: Wire, names: Names
+) -> None:
+    """It took a query without a deadline; another answered it, and the name was placed anew before it woke."""
+    now, clock_key = SimpleNamespace(s=time.time()), names.key("clock")
+    ledger = Ledger(wire, names, time_source=f"{{redis.call('GET', '{clock_key}'), '0'}}")
+    server.set(clock_key, int(now.s))
+    request = read_request({"id": "a", "cpu": 1})
+    ledger.reserve([wanted("a", request, NO_QUERY)])
+    query = {"v": 1, "id": "q", "method": "release", "params": {"id": "a"}}
+    server.lpush(names.queries, json.dumps(query))
+    nothing, metrics = (lambda: None), Metrics()
+
+    def scorer(name: str, on: Wire, before: Callable[[], None]) -> tuple[Rpc, Releases]:
+        service = Releases(ledger, before)
+        clock = ServerClock(lambda: now.s, lambda: now.s)
+        return Rpc(on, cast("Any", service), metrics, ScorerSettings(name=name, prefix=names.prefix), clock), service
+
+    def meanwhile() -> None:
+        """Another scorer gets the query back and answers; two minutes later the server remembers nothing of it."""
+        server.lmove(names.taken("frozen"), names.queries)
+        other, service = scorer("other", Wire({"url": valkey.url}), nothing)
+        other.run(service.stop)
+        assert ledger.all_instances() == {}
+        ledger.reserve([wanted("a", request, NO_QUERY)._replace(ttl_s=3600.0)])
+        now.s += 126
+        server.set(clock_key, int(now.s))
+        for key in (names.ledger("queries") + ":q", names.first_taken("q")):
+            assert 0 < server.ttl(key) < 126
+            server.delete(key)
+        frozen_service.stop.set()
+
+    frozen_wire = Freezing({"url": valkey.url})
+    reading = where == "before it reads the query"
+    frozen, frozen_service = scorer("frozen", frozen_wire, nothing if reading else meanwhile)
+    frozen_wire.taken = meanwhile if reading else None
+    frozen.run(frozen_service.stop)
+    assert [one.state for one in ledger.all_instances().values()] == ["reserved"]
 
 
 # ---- the scripts alone

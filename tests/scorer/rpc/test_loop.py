@@ -15,8 +15,9 @@ import pytest
 from schemas.rpc.envelope import Query
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
-from scorer.rpc import loop, replies
+from scorer.rpc import replies
 from scorer.rpc.loop import Rpc
+from scorer.server_clock import ServerClock
 from scorer.settings import ScorerSettings
 from scorer.wire import Command
 
@@ -35,7 +36,7 @@ class Wire:
 
     def one(self, *command: Any) -> Any:
         """Answer what the loop asks when it begins."""
-        return (1, 0) if command[0] == "TIME" else None
+        return (100, 0) if command[0] == "TIME" else None
 
     def hold(self, commands: Sequence[Command]) -> None:
         """Keep them for the next write."""
@@ -100,7 +101,7 @@ def test_answers_that_are_known_go_in_one_write() -> None:
     stop = threading.Event()
     ids = ["x0", "a1", "b1", "b2", "b3", "a2", "a3"]
     wire = Wire(stop, [msgspec.json.encode(Query(id=name, method="place", deadline=0.0)) for name in ids])
-    rpc = Rpc(cast("Any", wire), cast("Any", Service()), Metrics(), SETTINGS)
+    rpc = Rpc(cast("Any", wire), cast("Any", Service()), Metrics(), SETTINGS, ServerClock())
     rpc._bound = lambda query: query  # type: ignore[method-assign]
     rpc._more = len(ids) - 1
     rpc.run(stop)
@@ -128,14 +129,19 @@ class Slow(Service):
 def test_a_long_listing_ends_with_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not answered, and takes no more of the scorer's time; a batch decides about its deadline itself."""
     clock = SimpleNamespace(now_s=100.0)
-    for module in (loop, replies):
-        fake = SimpleNamespace(time=lambda: clock.now_s, perf_counter=time.perf_counter)
-        monkeypatch.setattr(module, "time", fake)
+    fake = SimpleNamespace(time=lambda: clock.now_s, perf_counter=time.perf_counter)
+    monkeypatch.setattr(replies, "time", fake)
     stop, service, metrics = threading.Event(), Slow(clock), Metrics()
     asked = [("late", "machines", 100.5), ("placing", "place", 102.5), ("fine", "machines", 200.0)]
     queries = [msgspec.json.encode(Query(id=name, method=method, deadline=at)) for name, method, at in asked]
     wire = Wire(stop, queries)
-    rpc = Rpc(cast("Any", wire), cast("Any", service), metrics, SETTINGS)
+    rpc = Rpc(
+        cast("Any", wire),
+        cast("Any", service),
+        metrics,
+        SETTINGS,
+        ServerClock(lambda: clock.now_s, lambda: clock.now_s),
+    )
     rpc.run(stop)
     assert sorted(name for write in wire.writes for name in write) == ["fine", "placing"]
     assert service.steps_done == {"late": 1, "placing": 3, "fine": 3}

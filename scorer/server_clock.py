@@ -1,0 +1,48 @@
+"""The time of the server that has the queries: all deadlines are compared by it, since this host's clock may be wrong.
+
+It is read with each heartbeat. In between it goes on by this host's monotonic clock, so a clock that is set changes
+nothing. A reading counts as made when its answer arrived, so what `ServerClock` returns is never ahead of the server.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from scorer.wire import Wire
+
+_READING_S = 0.25
+"""A reading that took longer is not used: this process, or the network, stood still."""
+
+
+class ServerClock:
+    """Returns the server's time when called, epoch seconds; this host's until the first reading."""
+
+    def __init__(self, local: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._local = local
+        self._monotonic = monotonic
+        self._offset_s = local() - monotonic()
+        self._read_at = 0.0
+        self.ahead_s = 0.0
+        """How far this host's clock was ahead of the server's at the last reading; below 0: behind."""
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self._monotonic() + self._offset_s
+
+    def read(self, wire: Wire) -> float:
+        """Ask the server; return its time."""
+        asked_at = self._monotonic()
+        server_s = server_time(wire)
+        answered_at = self._monotonic()
+        if answered_at - asked_at <= _READING_S or not self._read_at:
+            self._read_at = answered_at
+            self._offset_s = server_s - answered_at
+            self.ahead_s = self._local() - server_s
+        return server_s
+
+
+def server_time(wire: Wire) -> float:
+    """Return a server's time, epoch seconds."""
+    seconds, micros = wire.one("TIME")
+    return int(seconds) + int(micros) / 1e6
