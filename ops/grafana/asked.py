@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Kind = Literal["panel", "variable", "annotation"]
+Choice = Literal["default", "first", "last"]
 
 
 @dataclass(frozen=True)
@@ -45,15 +46,36 @@ def queries(dashboard: Mapping[str, Any], values: Mapping[str, str]) -> Iterator
             )
 
 
+def choices(
+    dashboard: Mapping[str, Any], options: Callable[[str], Sequence[str]], choice: Choice = "default"
+) -> dict[str, str]:
+    """Return a value of each variable, in the order in which Grafana asks for their ``options``.
+
+    The default of a variable without one, or whose default is no option, is the first option; without options it is "".
+    """
+    values: dict[str, str] = {}
+    for one in dashboard["templating"]["list"]:
+        if one["type"] != "query":
+            continue
+        pattern = re.compile((one.get("regex") or "//").strip("/"))
+        found = [value for value in options(interpolate(one["query"], values)) if pattern.search(value)]
+        found = ([one["allValue"]] if one.get("includeAll") else []) + sorted(found)
+        default = one.get("current", {}).get("value", "")
+        default = found[0] if default == "$__all" else default
+        first, last = (found[0], found[-1]) if found else ("", "")
+        values[one["name"]] = {"default": default if default in found else first, "first": first, "last": last}[choice]
+    return values
+
+
 def interpolate(text: str, values: Mapping[str, str]) -> str:
-    """Return the text with ``$name`` and ``${name}`` replaced.
+    """Return the text with ``$name`` and ``${name}`` replaced; ``$1`` is a group of label_replace.
 
     >>> interpolate('up{job="$job"}[$__rate_interval]', {"job": "a", "__rate_interval": "1m"})
     'up{job="a"}[1m]'
 
     Raises KeyError for a variable without a value.
     """
-    return re.sub(r"\$\{(\w+)\}|\$(\w+)", lambda match: values[match[1] or match[2]], text)
+    return re.sub(r"\$\{(\w+)\}|\$([A-Za-z_]\w*)", lambda match: values[match[1] or match[2]], text)
 
 
 def legend(form: str, labels: Mapping[str, str]) -> str:

@@ -11,7 +11,8 @@ from schemas.resources import ABOUT, RESOURCES, UNITS
 
 HERE = '{resource="$resource",window="$window"}'
 IMBALANCE: Steps = ((None, "green"), (0.2, "yellow"), (0.3, "red"))
-LABELLED = 'windward_machine_info{$label=~"$value",$label!=""}'
+LABELLED = 'label_replace(windward_machine_info{$label=~"$value",$label!=""}, "group", "$1", "$label", "(.*)")'
+"""The chosen label's value under one name: a label may not be both what machines are joined by and what they are grouped by."""
 _UNITS = {"cores": "suffix: cores", "bytes": "bytes", "bytes/s": "Bps"}
 """Grafana's units; another resource is shown as a plain number."""
 
@@ -121,8 +122,8 @@ def _machines() -> list[Panel]:
         ),
         Bars(
             "Mean by $label: $resource, $window", "Mean load of the machines with each value of the chosen label (at most ten).",
-            [(f"topk(10, avg by ($label) ({mean} * on (machine) group_left ($label) max by (machine, $label) ({LABELLED})))",
-              "{{$label}}")],
+            [(f"topk(10, avg by (group) ({mean} * on (machine) group_left (group) max by (machine, group) ({LABELLED})))",
+              "{{group}}")],
             "percentunit", steps=LOAD, width=12,
         ),
         Lines(

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from kafka import KafkaProducer
 
 from ops.grafana.__main__ import FOLDER
-from ops.grafana.asked import Asked, legend, queries
+from ops.grafana.asked import Asked, Choice, choices, legend, queries
 from ops.grafana.prometheus import Prometheus, Series
 from ops.stack.servers.process import wait_until
 from ops.stack.settings import StackSettings
@@ -224,6 +224,17 @@ def has_its_shape(run: Run, asked: Asked) -> None:
         series = run.prometheus.over(asked.expression, max(run.start_s, now - 60), now, STEP_S)
     assert series, asked.expression
     SHAPES[asked.type](series, asked)
+
+
+@pytest.mark.parametrize("choice", get_args(Choice))
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_no_query_fails_by_a_choice(run: Run, path: Path, choice: Choice) -> None:
+    """Prometheus takes every query with each variable at its default, its first and its last value."""
+    dashboard = json.loads(path.read_text())
+    chosen = choices(dashboard, run.prometheus.variable, choice)
+    for asked in queries(dashboard, chosen | {"__rate_interval": f"{8 * STEP_S}s"}):
+        if asked.kind != "variable":
+            run.prometheus.at(asked.expression, time.time())
 
 
 def test_a_cordon_is_an_annotation(run: Run) -> None:
