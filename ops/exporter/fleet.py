@@ -105,13 +105,17 @@ def _load(state: State, selection: Selection) -> Iterator[Family]:
 
 
 def _promises(state: State) -> Iterator[Family]:
-    """Return allocatable and allocated of all machines, and the headroom on fresh ones that are not cordoned."""
+    """Return allocatable and allocated of all machines, and the headroom on fresh ones that are not cordoned.
+
+    While under half of the machines with data are fresh, the headroom is not known: what is missing is data, not room.
+    """
     seen = state.seen
     usable = state.fresh & ~seen.cordon
+    known = 2 * np.count_nonzero(state.fresh) >= np.count_nonzero(state.snapshot.has_data)
     requested = Family("windward_fleet_requested_ratio", "Requests of all instances, of what all machines have.")
     headroom = Family(
         "windward_fleet_headroom_ratio",
-        "What neither is used nor promised on fresh machines not cordoned, of what all machines have.",
+        "What is neither used nor allocated on fresh machines not cordoned, of what all have; none while most are stale.",
     )
     for position, resource in enumerate(RESOURCES):
         allocatable = seen.allocatable[position]
@@ -121,7 +125,8 @@ def _promises(state: State) -> Iterator[Family]:
         if total > 0:
             left = np.maximum(allocatable - seen.taken[position], 0.0)
             requested.add(float(seen.allocated[position].sum()) / total, resource=resource)
-            headroom.add(float(np.nansum(left[usable])) / total, resource=resource)
+            if known:
+                headroom.add(float(np.nansum(left[usable])) / total, resource=resource)
     yield requested
     yield headroom
     about = "Instances in the ledger by state; a moving one runs, and holds its target, too."

@@ -219,6 +219,17 @@ def test_figures_of_the_fleet_are_over_its_fresh_machines() -> None:
     assert states == {"fresh": 4, "stale": 1, "silent": 1, "warming": 0, "cordoned": 1}
 
 
+@pytest.mark.parametrize(("fresh", "stale", "known"), [(2, 2, True), (2, 3, False), (0, 4, False)])
+def test_headroom_is_left_out_while_most_machines_are_stale(fresh: int, stale: int, known: bool) -> None:
+    """An outage of the pipeline is no full fleet: the amounts of stale machines are unknown, not taken."""
+    tables = [table([f"old{number}" for number in range(stale)], age_s=600)]
+    if fresh:
+        tables.append(table([f"m{number}" for number in range(fresh)], partition=1))
+    found = of_fleet(state(tables))
+    assert ("windward_fleet_headroom_ratio" in found) is known
+    assert "windward_fleet_requested_ratio" in found
+
+
 def test_the_probe_meets_what_a_query_meets() -> None:
     """Refusals by filter add up with the feasible to all machines; every filter of the profile is there, from 0 on."""
     seen = state([table([f"m{n}" for n in range(30)])], operator={"m3": OperatorFacts(cordon=True)})
