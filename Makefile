@@ -1,9 +1,9 @@
 # Two commands matter: `make demo` and `make test`. Each does its own set-up; all it needs is Python 3.11 or newer.
 #
 #   make demo         the whole stack on this machine, at work, in half a minute; one more for the first set-up
-#   make test         every test, unit and integration, against a local broker and a local Valkey; six minutes on two cores
+#   make test         unit and integration tests against a local broker and a local Valkey; five minutes on two cores
 #   make test-long    what takes longer: the two below
-#   make test-fuzz    properties, fuzzing and long runs with four times the work; LONG=2: much more, other examples each time
+#   make test-fuzz    faults that take long; properties, fuzzing and long runs with four times the work; LONG=2: much more
 #   make test-kafka   the recovery tests against three brokers of Apache Kafka (needs Java 17 and Maven)
 #   make bench-check TREE=/tmp/other   what is slower than in that checkout, beside it in pairs; ten minutes
 #   make growth       the figures and pictures of docs/growth.md, measured anew; half an hour on idle cores
@@ -16,7 +16,7 @@
 
 VENV ?= .venv
 # More than there are cores: an integration test waits longer than it works.
-WORKERS ?= 6
+WORKERS ?= 5
 LONG ?= 1
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13 python3.14 python; do \
@@ -47,7 +47,7 @@ demo: $(VENV)/for-demo
 test test-again test-fuzz test-kafka: export PYTHONDONTWRITEBYTECODE :=
 
 test: setup
-	$(BIN)/python -m pytest -q -n $(WORKERS) $(SPREAD)
+	$(BIN)/python -m pytest -q -n $(WORKERS) $(SPREAD) -m 'not slow'
 
 # What failed last, one by one.
 test-again: setup
@@ -56,7 +56,7 @@ test-again: setup
 test-long: test-fuzz test-kafka
 
 test-fuzz: setup
-	WINDWARD_TEST_LONG=$(LONG) $(BIN)/python -m pytest -q -n logical $(SPREAD) -m long --timeout 900
+	WINDWARD_TEST_LONG=$(LONG) $(BIN)/python -m pytest -q -n 4 $(SPREAD) -m 'long or slow' --timeout 900
 
 test-kafka: setup
 	@$(BIN)/python -c 'from ops.stack.servers.kafka.archives import fetch_archives; fetch_archives()'

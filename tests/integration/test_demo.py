@@ -15,6 +15,7 @@ from tests.integration.test_stack_up import WINDWARD, environ, gone
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_the_demo_shows_the_whole_stack_at_work(tmp_path: Path) -> None:
     """Windows fill, machines are ranked, refusals explained, a burst is spread; all processes are gone after it."""

@@ -111,6 +111,7 @@ def test_a_playbook_places_starts_and_confirms(run: Run, client: Client, tmp_pat
     assert "changed=0" in again.stdout
 
 
+@pytest.mark.slow
 def test_a_playbook_gives_back_what_did_not_start(run: Run, client: Client) -> None:
     """The play fails and the place is free."""
     failed = play(run, "ansible-2", start="false")
@@ -119,6 +120,7 @@ def test_a_playbook_gives_back_what_did_not_start(run: Run, client: Client) -> N
     assert state(client, "ansible-2") == "released"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variables", "said"),
     [({"cpu": "4000"}, "no machine fits"), ({"cpu": "many"}, "cpu: ")],
@@ -176,6 +178,7 @@ def test_nomad_is_told_the_machine_of_the_answer(run: Run, client: Client, tmp_p
     assert state(client, "nomad-2") == "released"
 
 
+@pytest.mark.slow
 def test_nomad_is_not_asked_when_no_machine_fits(run: Run, tmp_path: Path) -> None:
     """The exit code is 3, as that of the command; without a scorer it is 4."""
     full = nomad_run(run, "nomad-3", "--cpu", "4000")

@@ -70,6 +70,7 @@ def test_the_present_follows_the_past_without_a_gap(broker: Any, names: Names, t
     assert all(0 <= r.timestamp_s - r.message.at < 8 for r in live if isinstance(r.message, Sample))
 
 
+@pytest.mark.slow
 def test_a_broker_that_dies_costs_no_sample(broker: Any, names: Names, tmp_path: Path):
     """Killed and restarted without its memory: what fell due meanwhile arrives with its own time, without a gap."""
     make_topics(broker, names)

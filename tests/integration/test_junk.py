@@ -57,6 +57,7 @@ def of(one: Sample, **more: Any) -> dict[str, Any]:
     return {"key": one.machine.encode(), "value": encode(one)} | more
 
 
+@pytest.mark.slow
 def test_no_time_of_a_record_ends_a_worker(pipeline: Pipeline) -> None:
     """Producers write the time where the topic keeps theirs; the samples beside are folded as ever."""
     end = time.time() - 20

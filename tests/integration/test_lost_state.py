@@ -101,6 +101,7 @@ def test_a_forgotten_machine_leaves_the_windows(pipeline: Pipeline) -> None:
     await_condition(lambda: "m001" in pipeline.rows(), "m001 sends again")
 
 
+@pytest.mark.slow
 def test_what_leaves_redis_under_a_worker_is_written_again(pipeline: Pipeline) -> None:
     """Within half a minute, without a new sample."""
     pipeline.start_worker()

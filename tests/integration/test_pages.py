@@ -37,6 +37,7 @@ def descriptors() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 def test_idle_connections_do_not_stop_a_scorer(valkey: Valkey, names: Names, descriptors: None) -> None:
     """1,100 are opened and kept: queries and scrapes are answered, few descriptors are held, all are closed in time."""
     wire = Wire({"url": valkey.url})

@@ -178,6 +178,7 @@ def test_whole_or_not_at_all_while_another_takes_the_room(
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_cannot_be_put_back_is_named(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -235,6 +236,7 @@ def rival_of(fleet: Fleet, numbers: Iterator[int]) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_whole_or_not_at_all_whoever_else_places(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
     """While another client takes and gives room back, each run leaves all as it was, or all as it is wanted.

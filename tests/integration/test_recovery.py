@@ -62,6 +62,7 @@ def test_a_worker_killed_in_mid_batch(pipeline: Pipeline) -> None:
     pipeline.await_exact()
 
 
+@pytest.mark.slow
 def test_windows_never_go_back_when_a_worker_is_killed(pipeline: Pipeline) -> None:
     """The next one reads the log from the base on: what a reader sees of a machine only grows until all is exact."""
     samples = make_samples(MACHINES, 300)
@@ -87,6 +88,7 @@ def test_windows_never_go_back_when_a_worker_is_killed(pipeline: Pipeline) -> No
     await_condition(exact, "exact", 120)
 
 
+@pytest.mark.slow
 def test_a_paused_worker_that_wakes_after_losing_its_partitions(pipeline: Pipeline) -> None:
     """SIGSTOP beyond the session timeout, another worker takes over, SIGCONT: nothing is set back or lost."""
     samples = make_samples(MACHINES, 300)
@@ -105,6 +107,7 @@ def test_a_paused_worker_that_wakes_after_losing_its_partitions(pipeline: Pipeli
     assert second.running
 
 
+@pytest.mark.slow
 def test_workers_that_join_and_leave_under_load(pipeline: Pipeline) -> None:
     """A second worker joins, the first leaves, while samples flow."""
     samples = make_samples(MACHINES, 300)
@@ -133,6 +136,7 @@ def test_redis_killed_and_started_empty(pipeline: Pipeline, store: LocalValkey) 
     assert worker.running
 
 
+@pytest.mark.slow
 def test_redis_away_while_samples_flow(pipeline: Pipeline, store: LocalValkey) -> None:
     """Without Redis the worker lives on; with an empty one it goes on by itself."""
     samples = make_samples(MACHINES, 200)
@@ -147,6 +151,7 @@ def test_redis_away_while_samples_flow(pipeline: Pipeline, store: LocalValkey) -
     pipeline.await_exact()
 
 
+@pytest.mark.slow
 def test_redis_full_while_samples_flow(pipeline: Pipeline, store: LocalValkey) -> None:
     """A server that refuses every write costs nothing: the worker lives on, and writes all of it when there is room."""
     samples = make_samples(MACHINES, 200)
@@ -163,6 +168,7 @@ def test_redis_full_while_samples_flow(pipeline: Pipeline, store: LocalValkey) -
     assert worker.running
 
 
+@pytest.mark.slow
 def test_redis_restored_from_an_older_dump(pipeline: Pipeline, store: LocalValkey) -> None:
     """An older dump is found by its offset: the running worker writes over it, a new one reads the rest again."""
     samples = make_samples(MACHINES, 300)
@@ -190,6 +196,7 @@ def test_redis_restored_from_an_older_dump(pipeline: Pipeline, store: LocalValke
     pipeline.await_exact()
 
 
+@pytest.mark.slow
 def test_the_broker_restarted_and_the_topic_made_again(pipeline: Pipeline) -> None:
     """A new topic under the old name is read from its start onto the state that is there."""
     samples = make_samples(MACHINES, 200)
@@ -204,6 +211,7 @@ def test_the_broker_restarted_and_the_topic_made_again(pipeline: Pipeline) -> No
     pipeline.await_exact(120)
 
 
+@pytest.mark.slow
 def test_the_whole_backlog_read_again(pipeline: Pipeline, store: LocalValkey) -> None:
     """An emptied Redis and a new worker: the retained samples give the same tables."""
     samples = make_samples(MACHINES, 360)
@@ -217,6 +225,7 @@ def test_the_whole_backlog_read_again(pipeline: Pipeline, store: LocalValkey) ->
     pipeline.await_exact()
 
 
+@pytest.mark.slow
 def test_a_silent_machine_leaves_redis_and_comes_back_warming(pipeline: Pipeline) -> None:
     """After the silence it is in no table; its next sample starts a window anew."""
     old = make_samples(2, 20, end=time.time() - 3600)

@@ -33,6 +33,7 @@ def test_several_scorers_never_oversubscribe(valkey: Valkey, names: Names) -> No
     assert report.answers["moving"] > report.answers["moved"] > 0
 
 
+@pytest.mark.slow
 def test_no_class_exceeds_its_sum(valkey: Valkey, names: Names) -> None:
     """Two scorers, four clients, mixed classes with churn, measured usage that changes: each class is within its sum.
 

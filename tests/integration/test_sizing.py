@@ -215,6 +215,7 @@ MEASURED: dict[str, Callable[[Server], float]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURED)
 def test_the_table_says_what_is_measured(name: str, server: Server) -> None:
     """Within 15 %: a release that stores more changes the document."""

@@ -181,6 +181,7 @@ def test_a_broker_that_does_not_answer_is_named(tmp_path: Path) -> None:
     assert f"windward up: kafka: {address} cannot be used" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_recorded_stack_is_replayed_under_another_profile(tmp_path: Path) -> None:
     """``up --record``, placements, ``replay``: another profile is asked about just these instances."""
     more = [*ANY_PORTS, "--no-exporter", "--no-agent", "--machines", "6", "--backfill-s", "300", "--record"]

@@ -52,6 +52,7 @@ def test_a_hot_machine_is_cooled() -> None:
     assert outcome.fleet.load[0, :, 199].sum() == pytest.approx(still.fleet.load[0, :, 199].sum())
 
 
+@pytest.mark.slow
 def test_no_more_move_in_an_hour_than_the_limit(limited: Outcome) -> None:
     """A share of the live instances; a share below one instance an hour is saved up."""
     minutes = np.array([minute for minute, _ in limited.moves])
