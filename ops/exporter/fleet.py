@@ -115,7 +115,7 @@ def _promises(state: State) -> Iterator[Family]:
     requested = Family("windward_fleet_requested_ratio", "Requests of all instances, of what all machines have.")
     headroom = Family(
         "windward_fleet_headroom_ratio",
-        "What is neither used nor allocated on fresh machines not cordoned, of what all have; none while most are stale.",
+        "What is neither used nor allocated on fresh machines not cordoned, of all; none while most are stale.",
     )
     for position, resource in enumerate(RESOURCES):
         allocatable = seen.allocatable[position]
