@@ -65,6 +65,9 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
     parts = build(settings, profiles)
     stop, current, scorer = threading.Event(), parts.current, settings.scorer
 
+    def ahead_s() -> float:
+        return round(parts.clock.ahead_s, 3)
+
     def read_again() -> None:
         current.profiles = load_profiles(settings.profiles, settings.profile)
         log.info("scorer.profiles.reloaded")
@@ -79,7 +82,7 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
             current.metrics.registry,
             settings.metrics_host,
             settings.metrics_port,
-            lambda: (current.ready, {"scorer": scorer, "degraded": current.degraded}),
+            lambda: (current.ready, {"scorer": scorer, "degraded": current.degraded, "clock_ahead_s": ahead_s()}),
         )
     values = {"scorer": scorer, "profile": settings.profile, "prefix": settings.names.prefix}
     log.info("scorer.start", extra={"values": values})
@@ -107,6 +110,7 @@ class Parts:
     rpc: Rpc
     current: Current
     refresher: Refresher
+    clock: ServerClock
     background: tuple[BackgroundThread, ...]
     """In the order in which they are started."""
 
@@ -124,7 +128,7 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
 
     wire, metrics, latest, clock = Wire(arguments), Metrics(product_version(), METHODS), Latest(), ServerClock()
     ledger = ledger_on(wire if same_server else Wire(ledger_arguments))
-    current = Current(Follower(ledger), latest, profiles, metrics, same_server)
+    current = Current(Follower(ledger), latest, profiles, metrics, same_server, clock, clock.on_ledger)
     loader = Loader(Wire(arguments), settings.names, facts_s=FACTS_S)
     wake_ups = partial(WakeUps, arguments, settings.names)
     refresher = Refresher(loader, latest, current.warm, metrics, settings.refresh_s, wake_ups)
@@ -132,14 +136,14 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
     background: list[BackgroundThread] = [
         Heartbeat(Wire(arguments), metrics, settings, clock),
         refresher,
-        Sweeper(ledger_on(Wire(ledger_arguments)), metrics),
+        Sweeper(ledger_on(Wire(ledger_arguments)), metrics, None if same_server else clock),
         checker,
     ]
     if settings.learn_s:
         learns = ledger_on(Wire(ledger_arguments))
         background.append(Learner(learns, Wire(arguments), lambda: latest.snapshot, settings))
-    service = ScorerService(settings, current, ledger, lambda: checker.found)
-    return Parts(wire, Rpc(wire, service, metrics, settings, clock), current, refresher, tuple(background))
+    service = ScorerService(settings, current, ledger, lambda: checker.found, lambda: clock.ahead_s)
+    return Parts(wire, Rpc(wire, service, metrics, settings, clock), current, refresher, clock, tuple(background))
 
 
 if __name__ == "__main__":

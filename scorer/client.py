@@ -407,6 +407,8 @@ class HealthResult(Result, kw_only=True):
     scorer: str
     version: str
     uptime_s: float
+    clock_ahead_s: float = 0.0
+    """How far the clock of its host is ahead of the Redis server's; below 0: behind."""
     machines: int
     machines_with_data: int
     newest_sample_age_s: float | None

@@ -28,7 +28,7 @@ class Metrics:
             "windward_scorer_query_duration_seconds", "From taking a query to its answer", ["method"],
             buckets=_SECONDS, **of,
         )  # fmt: skip
-        self.expired = Counter("windward_scorer_queries_expired", "Queries dropped after their deadline", **of)
+        self.expired = Counter("windward_scorer_queries_expired", "Queries refused after their deadline", **of)
         self.malformed = Counter(
             "windward_scorer_queries_malformed", "Queries that could not be read far enough to be answered", **of
         )
@@ -60,6 +60,9 @@ class Metrics:
             buckets=_SECONDS, **of,
         )  # fmt: skip
         self.refresh_failures = Counter("windward_scorer_refresh_failures", "Refreshes that failed", ["reason"], **of)
+        self.clock_ahead = Gauge(
+            "windward_scorer_clock_ahead_seconds", "How far this host's clock is ahead of Redis'; below 0: behind", **of
+        )
         self.ready = Gauge("windward_scorer_ready", "1 while queries can be answered", **of)
         self.degraded = Gauge(
             "windward_scorer_degraded", "1 while at least 90 % of the machines have stale data, or none has any", **of

@@ -25,6 +25,7 @@ class ServerClock:
         self._read_at = 0.0
         self.ahead_s = 0.0
         """How far this host's clock was ahead of the server's at the last reading; below 0: behind."""
+        self._ledger_ahead_s = 0.0
 
     def __call__(self) -> float:
         """Return the time."""
@@ -40,6 +41,18 @@ class ServerClock:
             self._offset_s = server_s - answered_at
             self.ahead_s = self._local() - server_s
         return server_s
+
+    def read_ledger(self, wire: Wire) -> None:
+        """Ask a ledger's own server."""
+        self._ledger_ahead_s = server_time(wire) - self()
+
+    def on_ledger(self, at_s: float) -> float:
+        """Return a time of the queries' server by the clock of the ledger's; 0 stays so.
+
+        >>> ServerClock().on_ledger(7.0)
+        7.0
+        """
+        return at_s and at_s + self._ledger_ahead_s
 
 
 def server_time(wire: Wire) -> float:

@@ -23,6 +23,7 @@ from ops.doctor.findings import (
     machine_findings,
     name_findings,
     redis_findings,
+    scorer_clock_findings,
     scorer_findings,
     version_findings,
 )
@@ -36,7 +37,7 @@ from schemas.process.terminal import screen
 from schemas.process.version import product_version
 from schemas.tables.alignment import aligned
 from schemas.values.partition_count import partition_count
-from scorer.client import Client, WindwardError
+from scorer.client import Client, HealthResult, WindwardError
 from scorer.live.windows_reader import read_windows
 from scorer.settings import ClientSettings, LedgerSettings
 from streams.worker.redis_settings import wrong_settings
@@ -235,16 +236,22 @@ class Inspection:
     def _scorers(self, server: redis.Redis) -> list[Finding]:
         waiting = int(server.llen(self._names.queries))
         try:
-            with self._client() as client:
-                health = client.health()
-        except WindwardError as error:
-            return [Finding("scorer", "error", error.message, "start `windward scorer`")]
-        self._versions["scorer"] = [health.version]
-        try:
             scorers = int(server.zcard(self._names.scorers))
         except redis.exceptions.NoPermissionError:
             scorers = 1
-        return scorer_findings(health, scorers, waiting)
+        answers: dict[str, HealthResult] = {}
+        try:
+            with self._client() as client:
+                for _ in range(min(100, 4 * scorers) or 1):  # whichever scorer is free answers
+                    answer = client.health()
+                    answers[answer.scorer] = answer
+                    if len(answers) >= scorers:
+                        break
+        except WindwardError as error:
+            return [Finding("scorer", "error", error.message, "start `windward scorer`")]
+        self._versions["scorer"] = [one.version for one in answers.values()]
+        clocks = scorer_clock_findings({name: one.clock_ahead_s for name, one in answers.items()})
+        return scorer_findings(next(iter(answers.values())), scorers, waiting) + clocks
 
     def _client(self) -> Client:
         settings = self._settings

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from schemas.rpc.envelope import CLOCK_OFF_S
 from schemas.values.durations import duration
 from schemas.values.hosts import host_id
 from scorer.client import HealthResult
@@ -21,7 +22,6 @@ Level = Literal["good", "note", "warning", "error"]
 STALE_S = 60.0
 SKEW_S_MAX = 5.0
 """Learned skew above this is not corrected: it counts as age."""
-CLOCK_S_MAX = 1.0
 MEMORY_SHARE_MAX = 0.9
 QUEUE_MAX = 100
 SHOWN = 3
@@ -87,10 +87,10 @@ def redis_findings(
 def clock_findings(offset_s: float | None, skews_s: Mapping[str, float]) -> list[Finding]:
     """Return the findings on the clocks: this host's against Redis's, and the agents' learned skew."""
     found = []
-    if offset_s is not None and abs(offset_s) > CLOCK_S_MAX:
+    if offset_s is not None and abs(offset_s) > CLOCK_OFF_S:
         found.append(
             Finding("clocks", "warning", f"this host's clock is {offset_s:+.1f} s from that of Redis",
-                    "deadlines are by these clocks: run NTP on both")
+                    "run NTP on both: calls from a host that is behind are answered DEADLINE_EXCEEDED")
         )  # fmt: skip
     wrong = sorted((name for name, skew in skews_s.items() if abs(skew) >= SKEW_S_MAX), key=lambda n: -abs(skews_s[n]))
     if wrong:
@@ -99,6 +99,15 @@ def clock_findings(offset_s: float | None, skews_s: Mapping[str, float]) -> list
                     "run NTP there: more than that counts as age")
         )  # fmt: skip
     return found or [Finding("clocks", "good", f"{len(skews_s)} machines and this host agree")]
+
+
+def scorer_clock_findings(ahead_s: Mapping[str, float]) -> list[Finding]:
+    """Return the findings on the clocks of the scorers' hosts, by scorer."""
+    return [
+        Finding("clocks", "warning", f"the clock of scorer {scorer} is {ahead:+.1f} s from that of Redis",
+                "run NTP there; it answers by the clock of Redis meanwhile")
+        for scorer, ahead in sorted(ahead_s.items()) if abs(ahead) > CLOCK_OFF_S
+    ]  # fmt: skip
 
 
 def machine_findings(

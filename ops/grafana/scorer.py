@@ -94,7 +94,11 @@ def _answers() -> list[Panel]:
             each("windward_scorer_queries_long", "instance"), "short",
         ),
         Lines(
-            "Queries not answered", "A second: past their deadline, unreadable, refused in a full queue, taken back from a dead scorer.",
+            "Clock", "How far each scorer's host is ahead of Redis. Deadlines are by the clock of Redis.",
+            each("windward_scorer_clock_ahead_seconds", "instance"), "s",
+        ),
+        Lines(
+            "Queries not done", "A second: past their deadline, unreadable, refused in a full queue, taken back from a dead scorer.",
             [(rate("windward_scorer_queries_expired_total"), "expired"),
              (rate("windward_scorer_queries_malformed_total"), "malformed"),
              (rate("windward_scorer_queries_refused_total"), "refused"),

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import redis
 
+from schemas.rpc.envelope import CLOCK_OFF_S
 from scorer.background.thread import BackgroundThread
 from scorer.metrics import Metrics
 from scorer.server_clock import ServerClock
@@ -27,6 +28,7 @@ class Heartbeat(BackgroundThread):
         super().__init__("heartbeat", wire)
         self._wire = wire
         self._clock = clock
+        self._clock_off = False
         self._names = settings.names
         self._scorer = settings.scorer
         self._metrics = metrics
@@ -40,6 +42,7 @@ class Heartbeat(BackgroundThread):
         heartbeat.
         """
         now_s = self._clock.read(self._wire)
+        self._tell_clock(self._clock.ahead_s)
         names = self._names.scorers
         _, _, silent = self._wire.ask(
             [
@@ -50,6 +53,14 @@ class Heartbeat(BackgroundThread):
         )
         if isinstance(silent, list) and silent:
             self._return([name.decode() for name in silent])
+
+    def _tell_clock(self, ahead_s: float) -> None:
+        """Say how far this host's clock is off; queries are answered all the same."""
+        self._metrics.clock_ahead.set(ahead_s)
+        if (abs(ahead_s) > CLOCK_OFF_S) != self._clock_off:
+            self._clock_off = not self._clock_off
+            word = "scorer.clock.off" if self._clock_off else "scorer.clock.right"
+            log.warning(word, extra={"values": {"ahead_s": round(ahead_s, 3)}})
 
     def _return(self, silent: Sequence[str]) -> None:
         """Move the queries that silent scorers had claimed back to the queue; several scorers may do so at once."""

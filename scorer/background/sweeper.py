@@ -10,6 +10,7 @@ from scorer.background.thread import BackgroundThread
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
+from scorer.server_clock import ServerClock
 from scorer.wire import AWAY
 
 log = logging.getLogger("windward.scorer")
@@ -20,15 +21,21 @@ _SWEEP_S = 1.0
 class Sweeper(BackgroundThread):
     """Expires what is due, every second. Each transition does so, too; this thread is for times without any."""
 
-    def __init__(self, ledger: Ledger, metrics: Metrics) -> None:
+    def __init__(self, ledger: Ledger, metrics: Metrics, clock: ServerClock | None = None) -> None:
+        """``clock`` is told the time of a ledger's server of its own."""
         super().__init__("sweeper", ledger.wire)
         self._ledger = ledger
         self._metrics = metrics
+        self._clock = clock
 
     def run(self) -> None:
-        """Sweep every second until `stop`."""
-        while not self.stopping.wait(_SWEEP_S):
+        """Sweep at once, and every second until `stop`."""
+        wait_s = 0.0
+        while not self.stopping.wait(wait_s):
+            wait_s = _SWEEP_S
             try:
+                if self._clock is not None:
+                    self._clock.read_ledger(self._ledger.wire)
                 while (count := self._ledger.expire().count) >= 1000:
                     self._metrics.expiries.inc(count)
                 self._metrics.expiries.inc(count)

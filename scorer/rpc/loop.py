@@ -65,7 +65,7 @@ class Rpc:
         self._bounded: dict[str, float] = {}
         """By id of a query that got its deadline here: how long a mark of it is kept after its answer."""
         taken = names.taken(self._scorer)
-        self._replies = Replies(service, metrics)
+        self._replies = Replies(service, metrics, clock)
         self._take: Command = ("BLMOVE", names.queries, taken, "RIGHT", "LEFT", _BLOCK_S)
         self._take_one_more: Command = ("LMOVE", names.queries, taken, "RIGHT", "LEFT")
         self._shed: Command = ("LMOVE", names.queries, taken, "LEFT", "LEFT")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -76,7 +76,9 @@ class LongQuery:
 class Replies:
     """Calls the service, and keeps the long queries that are under way."""
 
-    def __init__(self, service: Service, metrics: Metrics) -> None:
+    def __init__(self, service: Service, metrics: Metrics, clock: Callable[[], float]) -> None:
+        """``clock`` returns the server's time."""
+        self._clock = clock
         self._service = service
         self._metrics = metrics
         self._long = deque[LongQuery]()
@@ -93,7 +95,7 @@ class Replies:
             self._long.pop().steps.close()
         self._metrics.long.set(0)
 
-    def go_on(self) -> tuple[LongQuery, Reply | None] | None:
+    def go_on(self) -> tuple[LongQuery, Reply] | None:
         """Do one step of the first long query; return it with its answer when it is done.
 
         Otherwise return None; the query goes to the end of the queue.
@@ -109,7 +111,7 @@ class Replies:
         return long, reply
 
     def reply(self, raw: bytes, query: Query | Reply | None) -> Reply | None:
-        """Return the answer to a query; `LATER` for a long one, None after its deadline or without an id to answer."""
+        """Return the answer to a query; `LATER` for a long one, None without an id to answer."""
         started = time.perf_counter()
         if query is None:
             self._metrics.malformed.inc()
@@ -121,9 +123,13 @@ class Replies:
             code = query.error.code if query.error else "INTERNAL"
             self._metrics.answered("unknown", code, time.perf_counter() - started)
             return query
-        if query.deadline and query.deadline < time.time():
-            self._metrics.expired.inc()
-            return None
+        if query.deadline and (late_s := self._clock() - query.deadline) > 0:
+            self._metrics.answered(query.method, "DEADLINE_EXCEEDED", time.perf_counter() - started)
+            return self._overdue(
+                query,
+                f"taken {late_s:.1f} s after the deadline by the server's clock: it waited so long, or the caller's "
+                "clock is behind",
+            )
         long = LongQuery(raw, query, self._service.steps(query), started)
         reply = self._step(long)
         if reply is not LATER:
@@ -163,14 +169,18 @@ class Replies:
             return refusal(query.id, error.code, error.message, retryable=error.retryable)
         return Reply(id=query.id, ok=True, result=msgspec.Raw(result))
 
-    def _next_step(self, long: LongQuery) -> Reply | None:
-        """Do one more step of a long query. One that only reads is dropped at its deadline.
+    def _next_step(self, long: LongQuery) -> Reply:
+        """Do one more step of a long query. One that only reads ends at its deadline.
 
         ``place`` checks its deadline itself, and reports how many instances it had reserved by then.
         """
         query = long.query
-        if query.method == "place" or not query.deadline or query.deadline >= time.time():
+        if query.method == "place" or not query.deadline or query.deadline >= self._clock():
             return self._step(long)
         long.steps.close()
+        self._metrics.answered(query.method, "DEADLINE_EXCEEDED", time.perf_counter() - long.started)
+        return self._overdue(query, "the deadline passed while the answer was being made")
+
+    def _overdue(self, query: Query, message: str) -> Reply:
         self._metrics.expired.inc()
-        return None
+        return refusal(query.id, "DEADLINE_EXCEEDED", message, retryable=True)

@@ -12,7 +12,7 @@ from schemas.process.version import product_version
 from schemas.rpc import results
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest
-from scorer.ledger.record.transition import FORMAT, Call, UnknownFormat
+from scorer.ledger.record.transition import FORMAT, UnknownFormat
 from scorer.ledger.store.marker import Marker
 from scorer.ledger.store.scripts import Ledger
 from scorer.placement.choosing.reuse import Reuse
@@ -42,8 +42,10 @@ class ScorerService:
         current: Current,
         ledger: Ledger,
         checked: Callable[[], dict[str, int] | None] = lambda: None,
+        clock_ahead_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """``checked`` returns what the last check of the ledger found; None when none is known."""
+        self._clock_ahead_s = clock_ahead_s
         self.current = current
         self._ledger = ledger
         self._checked = checked
@@ -137,13 +139,13 @@ class ScorerService:
         return self._placements.rank(query)
 
     def _confirm(self, query: Query) -> results.ConfirmResult:
-        return transitions.confirm(self._ledger, self.current.follower, read_object(query), _call(query))
+        return transitions.confirm(self._ledger, self.current.follower, read_object(query), self.current.call(query))
 
     def _release(self, query: Query) -> results.ReleaseResult:
-        return transitions.release(self._ledger, self.current.follower, read_object(query), _call(query))
+        return transitions.release(self._ledger, self.current.follower, read_object(query), self.current.call(query))
 
     def _update(self, query: Query) -> results.UpdateResult:
-        answer = self._updates.update(read_object(query), _call(query))
+        answer = self._updates.update(read_object(query), self.current.call(query))
         begun = answer.moving and answer.profile  # it was ranked just now
         if (answer.moved_from or begun) and not answer.dry_run:
             self._decisions.note(query, [answer.id], answer)
@@ -169,6 +171,7 @@ class ScorerService:
             degraded=current.degraded,
             scorer=self._scorer,
             version=self._version,
+            clock_ahead_s=round(self._clock_ahead_s(), 3),
             uptime_s=now_s - self._started_at,
             machines=len(snapshot),
             machines_with_data=snapshot.machines_with_data,
@@ -183,10 +186,6 @@ class ScorerService:
             profiles=sorted(current.profiles.by_name),
             profile=current.profiles.default,
         )
-
-
-def _call(query: Query) -> Call:
-    return Call(query.id, query.deadline)
 
 
 METHODS: Mapping[str, Callable[[ScorerService, Query], msgspec.Struct | Steps[msgspec.Struct]]] = {

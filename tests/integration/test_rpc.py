@@ -36,11 +36,15 @@ FRESH_S = 600.0
 
 @contextmanager
 def scorer_process(
-    url: str, names: Names, *options: str, env: dict[str, str] | None = None
+    url: str,
+    names: Names,
+    *options: str,
+    env: dict[str, str] | None = None,
+    program: tuple[str, ...] = ("-m", "scorer"),
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a scorer; end it afterwards, whatever became of it."""
     arguments = ["--redis-url", url, "--prefix", names.prefix, "--log-level", "warning", *options]
-    process = subprocess.Popen([sys.executable, "-m", "scorer", *arguments], env={**os.environ, **(env or {})})
+    process = subprocess.Popen([sys.executable, *program, *arguments], env={**os.environ, **(env or {})})
     try:
         yield process
     finally:
@@ -423,13 +427,48 @@ def test_garbage_is_dropped_and_the_next_query_answered(
     assert not list(server.scan_iter(f"{module_names.prefix}:v1:taken:*"))
 
 
-def test_expired_queries_are_dropped(server: redis.Redis, module_names: Names, client: Client) -> None:
-    """A query past its deadline gets no answer."""
-    late = {"v": 1, "id": "late", "method": "place", "deadline": time.time() - 1, "params": {"id": "late"}}
-    server.lpush(module_names.queries, json.dumps(late))
-    client.health()
-    assert server.exists(module_names.reply("late")) == 0
+def test_a_caller_whose_clock_is_off_is_answered_or_told(
+    server: redis.Redis, module_names: Names, client: Client
+) -> None:
+    """A minute behind, its queries are past their deadline, and do nothing; a minute ahead they are answered."""
+    late = {"v": 1, "id": "late", "method": "place", "deadline": time.time() - 55, "params": {"id": "late"}}
+    error = ask_raw(server, module_names, json.dumps(late), "late", 5)["error"]
+    assert (error["code"], error["retryable"]) == ("DEADLINE_EXCEEDED", True)
+    assert "taken 55." in error["message"]
+    assert "clock is behind" in error["message"]
     assert client.instances(id="late")["instances"] == []
+    early = late | {"id": "early", "deadline": time.time() + 65, "method": "rank", "params": {}}
+    assert ask_raw(server, module_names, json.dumps(early), "early", 5)["ok"]
+
+
+@pytest.mark.parametrize("ahead_s", [10, -10])
+def test_a_scorer_whose_clock_is_off_answers_and_says_so(
+    ahead_s: int, valkey: Valkey, module_names: Names, running: subprocess.Popen[bytes]
+) -> None:
+    """All default calls, by the server's time; health, page, metric and doctor name it."""
+    port = free_port()
+    clock = f"import runpy, time; now = time.time; time.time = lambda: now() + {ahead_s}"
+    program = f"{clock}; runpy.run_module('scorer', run_name='__main__')"
+    options = ("--metrics-port", str(port), "--name", f"off{ahead_s}")
+    running.send_signal(signal.SIGSTOP)
+    try:
+        with (
+            scorer_process(valkey.url, module_names, *options, program=("-c", program)),
+            Client(valkey.url, module_names.prefix) as client,
+        ):
+            base = f"http://127.0.0.1:{port}"
+            eventually(lambda: get(f"{base}/ready")[0] == 200)
+            assert [client.place(cpu=0.001, ttl_s=1).missing for _ in range(16)] == [0] * 16
+            assert client.health().clock_ahead_s == pytest.approx(ahead_s, abs=0.5)
+            status, page = get(f"{base}/ready")
+            assert (status, json.loads(page)["clock_ahead_s"]) == (200, pytest.approx(ahead_s, abs=0.5))
+            assert f"windward_scorer_clock_ahead_seconds {'-' if ahead_s < 0 else ''}" in get(f"{base}/metrics")[1]
+            where = ("--no-broker", "--json", "--redis-url", valkey.url, "--prefix", module_names.prefix)
+            doctor = [sys.executable, "-m", "ops.cli.main", "doctor", *where]
+            said = subprocess.run(doctor, capture_output=True, text=True, timeout=60, check=False).stdout
+            assert f"the clock of scorer off{ahead_s} is {ahead_s:+d}." in said
+    finally:
+        running.send_signal(signal.SIGCONT)
 
 
 def test_async_client_runs_calls_side_by_side(valkey: Valkey, module_names: Names, running: object) -> None:

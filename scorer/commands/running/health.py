@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from schemas.process.settings import load_settings
 from schemas.process.tables import Screen
+from schemas.rpc.envelope import CLOCK_OFF_S
 from schemas.values.durations import duration
 from scorer.client import HealthResult
 from scorer.commands.shared import ask
@@ -38,7 +39,8 @@ def show(answer: HealthResult, _: Screen | None = None) -> str:
     state = "not ready" if not answer.ready else f"degraded: {degraded}" if degraded else "ready"
     return "\n".join(
         [
-            f"{answer.scorer} {answer.version}: {state}",
+            f"{answer.scorer} {answer.version}: {state}"
+            + (f"; its clock is {answer.clock_ahead_s:+.1f} s off" if abs(answer.clock_ahead_s) > CLOCK_OFF_S else ""),
             f"{answer.machines_with_data} of {answer.machines} machines have data, the newest "
             + (f"{duration(age)} old" if age is not None else "never seen"),
             f"{answer.instances} instances in the ledger, change {answer.ledger_change}",

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schemas.rpc.envelope import Query
+from scorer.ledger.record.transition import Call
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics
@@ -37,6 +39,9 @@ class Current:
     same_server: bool
     """Whether the ledger is on the server of the queries."""
     clock: Callable[[], float] = time.time
+    """Returns the time by which deadlines are compared: that of the queries' server."""
+    on_ledger: Callable[[float], float] = float
+    """Returns such a time by the clock of the ledger's server."""
 
     def __post_init__(self) -> None:
         self.snapshot = self.latest.snapshot or build_snapshot((), {}, {})
@@ -50,6 +55,10 @@ class Current:
     def ledger(self) -> LedgerView:
         """The ledger view, as of the last change read."""
         return self.follower.view
+
+    def call(self, query: Query) -> Call:
+        """Return a query as the ledger's scripts are told of it."""
+        return Call(query.id, self.on_ledger(query.deadline))
 
     def ranking(self, profile: Profile) -> RankingInputs:
         """Return what a ranking by a profile is made from now."""

@@ -10,7 +10,7 @@ import msgspec
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest, read_request
 from schemas.rpc.results import PlaceResult, RankResult
-from scorer.ledger.record.transition import Call, UnknownFormat
+from scorer.ledger.record.transition import UnknownFormat
 from scorer.placement.choosing.reasons import RANKED, REUSED, result
 from scorer.placement.choosing.reuse import Reuse
 from scorer.placement.choosing.steps import Steps, drain
@@ -110,7 +110,7 @@ class Placements:
         profile = self._current.profiles.choose(batch.requests[0].profile)
         placement = yield from self._placing.steps(
             batch.requests, partial(self._current.ranking, profile), digests=batch.digests,
-            calls=[Call(query.id, query.deadline)] * len(batch.requests), deadline=query.deadline,
+            calls=[self._current.call(query)] * len(batch.requests), deadline=query.deadline,
         )  # fmt: skip
         if placement.lost:
             self._metrics.conflicts.inc(placement.conflicts)
@@ -131,7 +131,7 @@ class Placements:
         requests, digests = [one.request for one in run], [one.digest for one in run]
         try:
             profile = self._current.profiles.choose(requests[0].profile)
-            calls = [Call(one.query.id, one.query.deadline) for one in run]
+            calls = [self._current.call(one.query) for one in run]
             inputs = partial(self._current.ranking, profile)
             placement = self._placing.place(requests, inputs, digests=digests, calls=calls)
         except (ProfileError, InvalidRequest, IdTaken, Conflict, UnknownFormat):

@@ -14,6 +14,7 @@ from ops.doctor.findings import (
     machine_findings,
     name_findings,
     redis_findings,
+    scorer_clock_findings,
     scorer_findings,
     version_findings,
 )
@@ -54,6 +55,8 @@ def unwell(**changes: Any) -> list[Finding]:
         pytest.param(clock_findings(-3.0, {}), "warning", "-3.0 s", "NTP", id="own clock"),
         pytest.param(clock_findings(None, {"a": 0.0, "b": -6.0}), "warning", "1 machines are 5 s off or more: b", "NTP",
                      id="a machine's clock"),
+        pytest.param(scorer_clock_findings({"s1": 0.2, "s2": 10.0}), "warning", "scorer s2 is +10.0 s", "NTP",
+                     id="a scorer's clock"),
         pytest.param(machine_findings({"a": 5.0}, [], [], {"a": 2}), "good", "1 machines", "", id="machines"),
         pytest.param(machine_findings({"a": 5.0, "b": 61.0}, [], [], {}), "warning", "1 of 2 machines have stale data",
                      "agents there", id="a stale agent"),

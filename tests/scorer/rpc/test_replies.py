@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, cast
 
 from schemas.rpc.envelope import Query
@@ -33,7 +34,7 @@ class Service:
 def make(*ids: str) -> tuple[Replies, Service, Metrics]:
     """Return replies to these queries, the first step of each done."""
     service, metrics = Service(), Metrics()
-    replies = Replies(cast("Any", service), metrics)
+    replies = Replies(cast("Any", service), metrics, time.time)
     for name in ids:
         assert replies.reply(b"", Query(id=name, method="place")) is LATER
     return replies, service, metrics

@@ -11,6 +11,7 @@ import pytest
 from schemas.names import Names
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest, Request
+from scorer.ledger.record.transition import Call
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.metrics import Metrics
 from scorer.placement.choosing.reuse import Reuse
@@ -45,7 +46,12 @@ class Placing:
 def make(monkeypatch: pytest.MonkeyPatch) -> tuple[Placements, Placing, list[str]]:
     """Return placements on empty inputs, what places for them, and the ids of the queries that are read."""
     inputs = SimpleNamespace(
-        ledger=LedgerView(), clock=lambda: NOW_S, profiles=load_profiles(()), metrics=Metrics(), ranking=lambda _: None
+        ledger=LedgerView(),
+        clock=lambda: NOW_S,
+        profiles=load_profiles(()),
+        metrics=Metrics(),
+        ranking=lambda _: None,
+        call=lambda query: Call(query.id, query.deadline),
     )
     decisions = DecisionLog(Names(), "s1", 100)
     placing, read = Placing(), []

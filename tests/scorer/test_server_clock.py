@@ -1,0 +1,78 @@
+"""The server's time on a host whose clock is wrong, stands still, or is set."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from scorer.background.heartbeat import Heartbeat
+from scorer.metrics import Metrics
+from scorer.server_clock import ServerClock
+from scorer.settings import ScorerSettings
+
+
+class Server:
+    """A server, a host 10 s ahead of it, and the time that a question takes."""
+
+    def __init__(self) -> None:
+        self.now_s, self.ahead_s, self.takes_s, self.monotonic_s = 1000.0, 10.0, 0.0, 5.0
+
+    def one(self, *_: object) -> tuple[int, int]:
+        """Answer TIME."""
+        asked_s = self.now_s
+        self.passes(self.takes_s)
+        return int(asked_s), round(asked_s % 1 * 1e6)
+
+    def ask(self, commands: list[Any]) -> list[None]:
+        """Answer nothing else."""
+        return [None for _ in commands]
+
+    def passes(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now_s += seconds
+        self.monotonic_s += seconds
+
+    def clock(self) -> ServerClock:
+        """Return a clock on that host."""
+        return ServerClock(lambda: self.now_s + self.ahead_s, lambda: self.monotonic_s)
+
+
+def test_the_time_is_the_servers() -> None:
+    """Until the first reading the host's; then the server's, whatever the host's clock does; never ahead of it."""
+    server = Server()
+    clock, wire = server.clock(), cast("Any", server)
+    assert clock() == 1010.0
+    assert clock.read(wire) == clock() == 1000.0
+    assert clock.ahead_s == 10.0
+    server.ahead_s = -50.0
+    server.passes(7.0)
+    assert clock() == 1007.0
+    server.takes_s = 0.125
+    clock.read(wire)
+    assert clock() == server.now_s - 0.125
+    server.takes_s = 60.0
+    clock.read(wire)  # it stood still: not used
+    assert clock() == server.now_s - 0.125
+
+
+def test_a_ledgers_own_server_may_have_another_time() -> None:
+    """Deadlines are told to its scripts by its clock."""
+    server, ledger = Server(), SimpleNamespace(one=lambda *_: (990, 0))
+    clock = server.clock()
+    clock.read(cast("Any", server))
+    clock.read_ledger(cast("Any", ledger))
+    assert (clock.on_ledger(1005.0), clock.on_ledger(0.0)) == (995.0, 0.0)
+
+
+def test_a_clock_that_is_off_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """When it begins and when it ends; the metric has it at each heartbeat."""
+    server, metrics = Server(), Metrics()
+    heartbeat = Heartbeat(cast("Any", server), metrics, ScorerSettings(name="s"), server.clock())
+    with caplog.at_level(logging.WARNING):
+        for server.ahead_s, told in ((0.5, 0.5), (10.0, 10.0), (9.0, 9.0), (0.0, 0.0)):
+            heartbeat.beat()
+            assert metrics.clock_ahead._value.get() == told
+    assert [record.getMessage() for record in caplog.records] == ["scorer.clock.off", "scorer.clock.right"]
