@@ -74,7 +74,7 @@ class Heartbeat(BackgroundThread):
                 log.warning("scorer.query.returned", extra={"values": {"silent": name}})
 
     def run(self) -> None:
-        """Beat until `stop`, then take the name off the list."""
+        """Beat until `stop`, then take the name off the list, unless another has to give back its queries."""
         while not self.stopping.is_set():
             try:
                 self.beat()
@@ -84,4 +84,5 @@ class Heartbeat(BackgroundThread):
                 log.warning("scorer.heartbeat.refused", extra={"values": {"error": str(error)}})
             self.stopping.wait(self._heartbeat_s)
         with suppress(*AWAY, redis.ResponseError):
-            self._wire.one("ZREM", self._names.scorers, self._scorer)
+            if not self._wire.one("LLEN", self._names.taken(self._scorer)):
+                self._wire.one("ZREM", self._names.scorers, self._scorer)

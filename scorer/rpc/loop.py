@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -37,6 +38,8 @@ from scorer.wire import AWAY, Command, Wire, refuses_for_now
 log = logging.getLogger("windward.scorer")
 
 _BLOCK_S = 0.25
+STOP_S = 2.0
+"""How long a scorer that ends goes on answering long queries."""
 _FIRST_TAKEN_S = 86_400
 _MARK_MORE_S = 60
 """How much longer than its deadline the mark of a query is kept after the answer; 1,000 a second without one: 16 MB."""
@@ -45,7 +48,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Rpc:
-    """The loop of one scorer. `run` returns when ``stop`` is set and every taken query has its answer."""
+    """The loop of one scorer. `run` returns when ``stop`` is set and every taken query is answered or given back."""
 
     def __init__(
         self, wire: Wire, service: Service, metrics: Metrics, settings: ScorerSettings, clock: ServerClock
@@ -91,6 +94,9 @@ class Rpc:
     def _give_back(self) -> None:
         """Register the scorer, and return to the queue what it left unanswered before a restart or reconnect."""
         self._wire.one("ZADD", self._names.scorers, self._clock.read(self._wire), self._scorer)
+        self._return_taken()
+
+    def _return_taken(self) -> None:
         taken = self._names.taken(self._scorer)
         while self._wire.one("LMOVE", taken, self._names.queries, "LEFT", "RIGHT") is not None:
             self._metrics.returned.inc()
@@ -130,9 +136,16 @@ class Rpc:
             prepare = (
                 self._service.prepare if len(taken) == 1 and waiting == 0 and not self._replies.under_way else None
             )
-        while self._replies.under_way:
+        self._end()
+
+    def _end(self) -> None:
+        """Answer what can be answered soon; give back the rest. Another scorer goes on: places are idempotent."""
+        until = time.monotonic() + STOP_S
+        while self._replies.under_way and time.monotonic() < until:
             self._go_on()
+        self._replies.clear()
         self._wire.ask([self._length])  # the answers have arrived when this one has
+        self._return_taken()
 
     def _adapt(self, taken: int, asked: int) -> None:
         """Take twice as many queries together while the queue has them, half as many when it has not.

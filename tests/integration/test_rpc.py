@@ -561,6 +561,37 @@ def test_a_restarted_scorer_takes_up_its_own_queries(valkey: Valkey, names: Name
         assert eventually(lambda: server.llen(names.reply("left")))
 
 
+def test_sigterm_gives_a_long_batch_back(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+    """After its time it ends in the middle of a batch; another scorer goes on, and each instance is reserved once."""
+    wire = Wire({"url": valkey.url})
+    publish(wire, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
+    wire.close()
+    run = "import runpy; runpy.run_module('scorer', run_name='__main__')"
+    program = ("-c", f"from scorer.rpc import loop; loop.STOP_S = 0.0; {run}")
+    batch = [{"id": f"i{number}", "cpu": 1e-4 + number * 1e-9} for number in range(1500)]
+    answers: list[Any] = []
+
+    def ask() -> None:
+        with Client(valkey.url, names.prefix, timeout_s=60) as client:
+            answers.append(client.place(instances=batch))
+
+    asking = threading.Thread(target=ask)
+    with scorer_process(valkey.url, names, program=program) as process:
+        asking.start()
+        eventually(lambda: server.hlen(names.ledger("instances")))
+        process.terminate()
+        assert process.wait(10) == 0
+    done = server.hlen(names.ledger("instances"))
+    assert 0 < done < len(batch)
+    assert (server.llen(names.queries), server.zcard(names.scorers)) == (1, 0)
+    with scorer_process(valkey.url, names):
+        asking.join(60)
+    assert sorted(one.id for one in answers[0].placed) == sorted(one["id"] for one in batch)
+    assert answers[0].repeated == done
+    (change,) = server.hmget(names.ledger("head"), "change")
+    assert int(change) == server.hlen(names.ledger("instances")) == len(batch)
+
+
 def test_sigterm_drains_and_exits(valkey: Valkey, names: Names, server: redis.Redis) -> None:
     """SIGTERM ends a scorer with 0, nothing on its list, its name off the list of scorers."""
     with scorer_process(valkey.url, names, "--name", "ending") as process:
