@@ -83,6 +83,7 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
             settings.metrics_host,
             settings.metrics_port,
             lambda: (current.ready, {"scorer": scorer, "degraded": current.degraded, "clock_ahead_s": ahead_s()}),
+            fleet=settings.prefix,
         )
     values = {"scorer": scorer, "profile": settings.profile, "prefix": settings.names.prefix}
     log.info("scorer.start", extra={"values": values})

@@ -48,7 +48,9 @@ async def _run(settings: StreamSettings) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     pages = None
     if settings.metrics_port:
-        pages = serve_pages(stream.metrics.registry, settings.metrics_host, settings.metrics_port, stream.ready)
+        pages = serve_pages(
+            stream.metrics.registry, settings.metrics_host, settings.metrics_port, stream.ready, fleet=settings.prefix
+        )
     stream.app.finalize()
     stopping = asyncio.ensure_future(stop.wait())
     waiting = asyncio.ensure_future(stream.topic.await_topic())

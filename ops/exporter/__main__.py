@@ -72,6 +72,7 @@ def run(settings: ExporterSettings, profiles: Profiles) -> int:
 def _selection_of(settings: ExporterSettings) -> Selection:
     shard, shards = settings.shard_position
     return Selection(
+        fleet=settings.names.prefix,
         windows_s=settings.windows,
         statistics=tuple(dict.fromkeys(settings.statistics)),
         shard=shard,

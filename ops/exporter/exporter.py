@@ -63,16 +63,17 @@ class Exporter:
             except Away as error:
                 self._pages["away"] += 1
                 self._say(str(error))
-                return page(
-                    [*self._own(0.0, 0.0, up=False), *process_families(self._registry)], open_metrics=open_metrics
-                )
+                return self._page(self._own(0.0, 0.0, up=False), open_metrics)
             self._pages["complete"] += 1
             self._say("")
             read = time.perf_counter()
             families = [*fleet.families(state, self._selection, self._say_of_probe), *self._of_machines(state)]
             made = time.perf_counter()
-            families += [*self._own(read - begin, made - read, up=True), *process_families(self._registry)]
-            return page(families, open_metrics=open_metrics)
+            return self._page([*families, *self._own(read - begin, made - read, up=True)], open_metrics)
+
+    def _page(self, families: list[Family], open_metrics: bool) -> bytes:
+        shown = [*families, *process_families(self._registry)]
+        return page(shown, open_metrics=open_metrics, shared=self._selection.shared)
 
     def _read(self) -> State:
         return self._reader.read(self.profiles.choose(), self._clock())

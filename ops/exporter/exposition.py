@@ -1,8 +1,8 @@
 """The text of a metrics page, whole columns of machines at a time.
 
-A line of a column is ``metric{machine="NAME",rest} VALUE``. Names of one length and values of one width make lines of
-one length: a column is then a rectangle of bytes, which numpy fills without a loop over machines. `prometheus_client`
-takes 8 µs a line, a ``%`` of the whole column 0.5 µs, most of it for the digits; a rectangle 0.1 µs.
+A line of a column is ``metric{fleet="PREFIX",machine="NAME",rest} VALUE``. Names of one length and values of one width
+make lines of one length: a column is then a rectangle of bytes, which numpy fills without a loop over machines.
+`prometheus_client` takes 8 µs a line, a ``%`` of the whole column 0.5 µs, most of it for the digits; a rectangle 0.1.
 
 Both formats are the same lines: the text format 0.0.4, and OpenMetrics 1.0 (which ends with ``# EOF`` and calls a
 counter's family by its name without ``_total``).
@@ -10,7 +10,7 @@ counter's family by its name without ``_total``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -65,14 +65,17 @@ def number(value: float) -> str:
 
 
 class MachineNames:
-    """The names of some machines as bytes, escaped, grouped by length. Made once for a roster."""
+    """The names of some machines as bytes, escaped, grouped by length. Made once for a roster.
 
-    def __init__(self, names: Sequence[str]) -> None:
+    ``shared`` are labels that every line has, here before the machine's.
+    """
+
+    def __init__(self, names: Sequence[str], shared: Mapping[str, str] = NO_LABELS) -> None:
         self._count = len(names)
-        escaped = [escape(name).encode() for name in names]
+        escaped = [label_text({**shared, "machine": name})[:-1].encode() for name in names]
         lengths = np.fromiter(map(len, escaped), np.int64, len(escaped))
         self.groups: list[tuple[Integers, Bytes]] = []
-        """Rows [n], ascending, and their names [n, length]."""
+        """Rows [n], ascending, and their names [n, length]: labels without the last quote."""
         for length in np.unique(lengths).tolist():
             rows = np.flatnonzero(lengths == length)
             joined = b"".join(escaped[row] for row in rows.tolist())
@@ -151,13 +154,28 @@ class Family:
     name: str
     about: str
     kind: Kind = "gauge"
-    parts: list[bytes] = field(default_factory=list)
+    single: list[tuple[float, Mapping[str, str]]] = field(default_factory=list)
+    """Values with their labels."""
+    columns: list[bytes] = field(default_factory=list)
+    """Lines of machines."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no line."""
+        return not (self.single or self.columns)
 
     def add(self, value: float, **labels: str) -> None:
         """Add one line; none for a value that is not known."""
         if not np.isnan(value):
-            braces = f"{{{label_text(labels)}}}" if labels else ""
-            self.parts.append(f"{self.name}{braces} {number(value)}\n".encode())
+            self.single.append((value, labels))
+
+    def parts(self, shared: Mapping[str, str]) -> Iterator[bytes]:
+        """Yield the lines; ``shared`` are labels of all of them, which those of machines have already."""
+        for value, labels in self.single:
+            every = {**shared, **labels}
+            braces = f"{{{label_text(every)}}}" if every else ""
+            yield f"{self.name}{braces} {number(value)}\n".encode()
+        yield from self.columns
 
     def add_column(
         self,
@@ -178,20 +196,20 @@ class Family:
             fits: Bools = known & (values >= 0) & (values < 10.0 ** digits[0] - 0.5 * 10.0 ** -digits[1])
             if fits.any():
                 shown = fixed(np.where(fits, values, 0.0), *digits)
-                self.parts += names.lines(self._head, tail, shown, fits)
+                self.columns += names.lines(self._head, tail, shown, fits)
             known = known & ~fits
         if known.any():
-            self.parts += names.lines_of_texts(self._head, tail, _texts(values, known), known)
+            self.columns += names.lines_of_texts(self._head, tail, _texts(values, known), known)
 
     def add_texts(self, names: MachineNames, texts: Sequence[bytes], rows: Bools) -> None:
         """Add a line of value 1 for each machine in ``rows``, with labels of its own [M], each after a comma."""
         if rows.any():
             ends = np.array([b'"' + text + b"} 1" for text in texts])
-            self.parts += names.lines_of_texts(self._head, b"", ends, rows)
+            self.columns += names.lines_of_texts(self._head, b"", ends, rows)
 
     @cached_property
     def _head(self) -> bytes:
-        return f'{self.name}{{machine="'.encode()
+        return f"{self.name}{{".encode()
 
     @staticmethod
     def _tail(labels: Mapping[str, str]) -> bytes:
@@ -232,12 +250,12 @@ class Columns(NamedTuple):
         return family
 
 
-def page(families: Iterable[Family], *, open_metrics: bool = False) -> bytes:
-    """Return the page; a family without lines is left out."""
+def page(families: Iterable[Family], *, open_metrics: bool = False, shared: Mapping[str, str] = NO_LABELS) -> bytes:
+    """Return the page, every line with the ``shared`` labels; a family without lines is left out."""
     parts = []
     for family in families:
-        if family.parts:
+        if not family.empty:
             name = family.name.removesuffix("_total") if open_metrics else family.name
             parts.append(f"# HELP {name} {family.about}\n# TYPE {name} {family.kind}\n".encode())
-            parts += family.parts
+            parts += family.parts(shared)
     return b"".join([*parts, b"# EOF\n"] if open_metrics else parts)

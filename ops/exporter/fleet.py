@@ -113,10 +113,10 @@ def _promises(state: State) -> Iterator[Family]:
     usable = state.fresh & ~seen.cordon
     known = 2 * np.count_nonzero(state.fresh) >= np.count_nonzero(state.snapshot.has_data)
     requested = Family("windward_fleet_requested_ratio", "Requests of all instances, of what all machines have.")
-    headroom = Family(
-        "windward_fleet_headroom_ratio",
-        "What is neither used nor allocated on fresh machines not cordoned, of all; none while most are stale.",
+    about = (
+        "What is neither used nor allocated on fresh machines not cordoned, of what all have; not while most are stale."
     )
+    headroom = Family("windward_fleet_headroom_ratio", about)
     for position, resource in enumerate(RESOURCES):
         allocatable = seen.allocatable[position]
         total = float(np.nansum(allocatable))

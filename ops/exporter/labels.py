@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ops.exporter.exposition import escape
 from scorer.snapshot.rules import MachineRules
 
-OWN = ("machine", "instance", "job")
+OWN = ("fleet", "machine", "instance", "job")
 """Reserved names: the exporter's own, and those that Prometheus adds."""
 
 

@@ -43,7 +43,7 @@ class MachineFamilies:
         """Return every family, over the machines of the shard."""
         with np.errstate(divide="ignore", invalid="ignore"):
             roster = state.snapshot.roster
-            names = _kept(self._names, roster, lambda: MachineNames(roster.names))
+            names = _kept(self._names, roster, lambda: MachineNames(roster.names, self._selection.shared))
             shown = Columns(names, self._selection.rows(state.snapshot))
             fresh = shown._replace(rows=shown.rows & state.fresh)
             yield from self._load(state, fresh)

@@ -18,6 +18,8 @@ from scorer.snapshot.snapshot import Snapshot
 class Selection:
     """The selection of one exporter."""
 
+    fleet: str = ""
+    """The prefix, a label of every line."""
     windows_s: tuple[int, ...] = ()
     """Empty: all that are kept."""
     statistics: Sequence[str] = ("mean", "std", "p95")
@@ -29,6 +31,11 @@ class Selection:
     per_machine: str = "auto"
     machines_max: int = 20_000
     top_instances: int = 0
+
+    @property
+    def shared(self) -> Mapping[str, str]:
+        """The labels of every line."""
+        return {"fleet": self.fleet} if self.fleet else {}
 
     def windows(self, snapshot: Snapshot) -> tuple[int, ...]:
         """Return the windows shown: the selected ones that the tables have."""

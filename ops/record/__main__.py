@@ -57,7 +57,9 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     stop = stop_event()
     pages = None
     if settings.metrics_port:
-        pages = serve_pages(metrics.registry, settings.metrics_host, settings.metrics_port, recorder.ready)
+        pages = serve_pages(
+            metrics.registry, settings.metrics_host, settings.metrics_port, recorder.ready, fleet=settings.prefix
+        )
     values = {"folder": str(settings.record_dir), "prefix": settings.names.prefix, "goes_on": last is not None}
     log.info("record.start", extra={"values": values})
     try:

@@ -200,7 +200,11 @@ class Stack(StartedByWith):
             return
         port = own_port(self.settings.prometheus_port, "prometheus")
         self.prometheus = LocalPrometheus(
-            self.pages, port=port, interval_s=self.settings.prometheus_interval_s, directory=self.settings.state_dir
+            self.pages,
+            port=port,
+            interval_s=self.settings.prometheus_interval_s,
+            directory=self.settings.state_dir,
+            fleet=self.settings.prefix,
         )
         self.supervisor.add([self.prometheus], time.monotonic())
         self.prometheus.start()

@@ -2,6 +2,9 @@
 
 ``/metrics`` is prometheus_client's: text or OpenMetrics, gzip on request, ``?name[]=`` for some families only. The
 process's own ``process_*`` and ``python_*`` are included. ``_created`` is left out: it doubles the series.
+
+Every series has the label ``fleet``, the prefix, so that one Prometheus can have several fleets. It is added here to
+all that a process counts, not in each metric; a metric that has a label of that name keeps its own.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import base64
 import contextlib
 import hmac
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from prometheus_client import (
@@ -21,6 +24,8 @@ from prometheus_client import (
     disable_created_metrics,
     make_wsgi_app,
 )
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from schemas.process.page_server import PageServer, StartResponse, WsgiApplication
 
@@ -30,19 +35,37 @@ Ready = Callable[[], tuple[bool, dict[str, Any]]]
 _JSON = "application/json"
 
 
-def serve_pages(registry: CollectorRegistry, host: str, port: int, ready: Ready) -> PageServer:
+class _OfFleet(Collector):
+    """All families of a registry, each sample with the label ``fleet``."""
+
+    def __init__(self, registry: CollectorRegistry, fleet: str) -> None:
+        self._registry = registry
+        self._fleet = fleet
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family as it is now."""
+        for family in self._registry.collect():
+            samples = [one._replace(labels={"fleet": self._fleet, **one.labels}) for one in family.samples]
+            labelled = Metric(family.name, family.documentation, family.type, family.unit)
+            labelled.samples = samples
+            yield labelled
+
+
+def serve_pages(registry: CollectorRegistry, host: str, port: int, ready: Ready, *, fleet: str) -> PageServer:
     """Serve the pages from a daemon thread; return the server, which has the ``port``.
 
     Raises SettingsError when it cannot listen on the address.
     """
-    return PageServer(Pages(metrics_of(registry), ready), host, port)
+    return PageServer(Pages(metrics_of(registry, fleet), ready), host, port)
 
 
-def metrics_of(registry: CollectorRegistry) -> WsgiApplication:
+def metrics_of(registry: CollectorRegistry, fleet: str) -> WsgiApplication:
     """Return the application of ``/metrics``, the process's own metrics added to the registry."""
     disable_created_metrics()  # type: ignore[no-untyped-call]
     add_process(registry)
-    application: WsgiApplication = make_wsgi_app(registry)
+    shown = CollectorRegistry(auto_describe=True)
+    shown.register(_OfFleet(registry, fleet))
+    application: WsgiApplication = make_wsgi_app(shown)
     return application
 
 

@@ -62,7 +62,9 @@ def run(settings: RebalancerSettings, profile: Profile) -> int:
     pages = None
     if settings.metrics_port:
         state = lambda: (daemon.well, {"name": settings.holder})  # noqa: E731
-        pages = serve_pages(metrics.registry, settings.metrics_host, settings.metrics_port, state)
+        pages = serve_pages(
+            metrics.registry, settings.metrics_host, settings.metrics_port, state, fleet=settings.prefix
+        )
     log.info("rebalancer.start", extra={"values": {"name": settings.holder, "profile": profile.name}})
     try:
         while not stop.wait(daemon.turn(time.time())):

@@ -175,7 +175,8 @@ def serve_metrics(settings: AgentSettings, sampler: Sampler) -> None:
     from streams.agent.metrics import serve
 
     silent_s = 2 * settings.interval_s + SENDING_S
-    serve(sampler.counts, product_version(), settings.metrics_host, settings.metrics_port, silent_s)
+    host, port = settings.metrics_host, settings.metrics_port
+    serve(sampler.counts, product_version(), host, port, silent_s, fleet=settings.prefix)
 
 
 if __name__ == "__main__":

@@ -61,14 +61,14 @@ def _labelled(name: str, about: str, label: str, values: Mapping[str, int]) -> C
     return family
 
 
-def serve(counts: Counts, agent_version: str, host: str, port: int, silent_s: float) -> PageServer:
+def serve(counts: Counts, agent_version: str, host: str, port: int, silent_s: float, *, fleet: str) -> PageServer:
     """Serve the pages from a thread of their own; raises SettingsError when the port is taken.
 
     The agent is ready while the broker acknowledged a record within ``silent_s``.
     """
     registry = CollectorRegistry()
     registry.register(CountsCollector(counts, agent_version))
-    return serve_pages(registry, host, port, lambda: ready(counts, silent_s))
+    return serve_pages(registry, host, port, lambda: ready(counts, silent_s), fleet=fleet)
 
 
 def ready(counts: Counts, silent_s: float, clock: Callable[[], float] = time.time) -> tuple[bool, dict[str, Any]]:

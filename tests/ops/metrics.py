@@ -94,7 +94,7 @@ def exporters() -> set[str]:
     measured = State(offline.snapshot, offline.ledger, profiles.choose(), offline.now_s)
     shown = MachineFamilies(Selection(top_instances=1)).families(measured)
     families += [family for family in shown if "instance" in family.name or "system" in family.name]
-    assert not [family.name for family in families if not family.parts]
+    assert not [family.name for family in families if family.empty]
     return {family.name for family in families}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
@@ -16,9 +17,10 @@ from ops.stack.servers.process import LocalError
 from ops.stack.servers.prometheus import RULES, configuration, prometheus_binary
 
 ROOT = Path(__file__).parents[2]
-ALERTS: list[dict[str, Any]] = [
-    rule for group in yaml.safe_load((RULES / "alerts.yml").read_text())["groups"] for rule in group["rules"]
-]
+ALERTS, RECORDED = (
+    [rule for group in yaml.safe_load((RULES / name).read_text())["groups"] for rule in group["rules"]]
+    for name in ("alerts.yml", "recording.yml")
+)
 NAMES = [alert["alert"] for alert in ALERTS]
 TESTS = yaml.safe_load((ROOT / "ops/prometheus/tests/alerts.yml").read_text())["tests"]
 RUNBOOK = (ROOT / "docs/runbook.md").read_text()
@@ -56,6 +58,43 @@ def test_each_alert_has_a_test_of_firing_and_one_of_silence(name: str) -> None:
             assert bool(asked["exp_samples"]) == test["name"].endswith("fires")
 
 
+def with_fleet(series: str, fleet: str) -> str:
+    """Return a series of promtool's with one more label."""
+    name, _, labels = series.partition("{")
+    return f'{name}{{fleet="{fleet}"{"," if labels else "}"}{labels}'
+
+
+@needs_promtool
+def test_two_fleets_in_one_prometheus_are_never_mixed(tmp_path: Path) -> None:
+    """Each alert fires for the fleet in which it should and for no other, whatever the other fleet's series say."""
+    tests = []
+    for fires, silent in itertools.product(TESTS, TESTS):
+        name = fires["name"].removesuffix(" fires")
+        if name == fires["name"] or silent["name"] != f"{name} is silent":
+            continue
+        series = [{**one, "series": with_fleet(one["series"], "north")} for one in fires["input_series"]]
+        series += [{**one, "series": with_fleet(one["series"], "south")} for one in silent["input_series"]]
+        (asked,) = fires["promql_expr_test"]
+        (quiet,) = silent["promql_expr_test"]
+        wanted = [{**one, "labels": with_fleet(one["labels"], "north")} for one in asked["exp_samples"]]
+        if asked["eval_time"] == quiet["eval_time"]:
+            tests.append({**fires, "input_series": series, "promql_expr_test": [{**asked, "exp_samples": wanted}]})
+    assert {test["name"].removesuffix(" fires") for test in tests} == set(NAMES)
+    (tmp_path / "two.yml").write_text(
+        json.dumps({"rule_files": sorted(map(str, RULES.glob("*.yml"))), "evaluation_interval": "1m", "tests": tests})
+    )
+    done = promtool("test", "rules", tmp_path / "two.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_rule_keeps_the_fleet() -> None:
+    """What it adds up or joins, it does by fleet."""
+    for rule in ALERTS + RECORDED:
+        grouped = re.findall(r"\b(?:by|on) ?\(([^)]*)\)", rule["expr"])
+        assert [each for each in grouped if each and "fleet" not in each.split(", ")] == [], rule["expr"]
+        assert not re.search(r"\b(sum|max|min|avg|count|group) ?\((?!\))", re.sub(r"\w+_over_time", "", rule["expr"]))
+
+
 @pytest.mark.parametrize("alert", ALERTS, ids=NAMES)
 def test_each_alert_tells_what_to_do(alert: dict[str, Any]) -> None:
     """Severity, a delay, words for a person, and its entry in the runbook: what it means, where to look, what to do."""
@@ -89,7 +128,7 @@ def test_panels_that_the_runbook_names_are_there() -> None:
 @needs_promtool
 def test_the_local_configuration_is_valid(tmp_path: Path) -> None:
     """What ``windward up --prometheus`` writes, jobs named as in the shipped configuration."""
-    written = configuration({"scorer-1": 9464, "scorer-2": 9465, "agent": 9466}, 5)
+    written = configuration({"scorer-1": 9464, "scorer-2": 9465, "agent": 9466}, 5, "north")
     assert [job["job_name"] for job in written["scrape_configs"]] == ["windward-scorer", "windward-agent"]
     (tmp_path / "prometheus.yml").write_text(json.dumps(written))
     done = promtool("check", "config", tmp_path / "prometheus.yml")

@@ -21,7 +21,9 @@ class LocalPrometheus(LocalProcess):
     ``windward-`` and the command (``windward-scorer``), as in the shipped configuration.
     """
 
-    def __init__(self, pages: Mapping[str, int], *, port: int, interval_s: int, directory: Path) -> None:
+    def __init__(
+        self, pages: Mapping[str, int], *, port: int, interval_s: int, directory: Path, fleet: str = "windward"
+    ) -> None:
         self.port = port
         folder = (directory / "prometheus").resolve()
         super().__init__(
@@ -38,7 +40,7 @@ class LocalPrometheus(LocalProcess):
             ready_deadline_s=READY_DEADLINE_S,
         )
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "prometheus.yml").write_text(json.dumps(configuration(pages, interval_s), indent=1))
+        (folder / "prometheus.yml").write_text(json.dumps(configuration(pages, interval_s, fleet), indent=1))
 
     @property
     def url(self) -> str:
@@ -46,8 +48,8 @@ class LocalPrometheus(LocalProcess):
         return f"http://{LOOPBACK}:{self.port}"
 
 
-def configuration(pages: Mapping[str, int], interval_s: int) -> dict[str, Any]:
-    """Return the configuration; JSON is YAML."""
+def configuration(pages: Mapping[str, int], interval_s: int, fleet: str) -> dict[str, Any]:
+    """Return the configuration; JSON is YAML. Targets have the label ``fleet``, as their series have it themselves."""
     jobs: dict[str, list[str]] = {}
     for name, port in pages.items():
         jobs.setdefault(f"windward-{name.partition('-')[0]}", []).append(f"{LOOPBACK}:{port}")
@@ -55,7 +57,12 @@ def configuration(pages: Mapping[str, int], interval_s: int) -> dict[str, Any]:
         "global": {"scrape_interval": f"{interval_s}s", "evaluation_interval": f"{interval_s}s"},
         "rule_files": [str(RULES / "*.yml")],
         "scrape_configs": [
-            {"job_name": job, "static_configs": [{"targets": targets}]} for job, targets in jobs.items()
+            {
+                "job_name": job,
+                "honor_labels": True,
+                "static_configs": [{"targets": targets, "labels": {"fleet": fleet}}],
+            }
+            for job, targets in jobs.items()
         ],
     }
 

@@ -284,6 +284,28 @@ def test_an_empty_fleet_has_a_page() -> None:
     assert at(of_fleet(seen)["windward_fleet_machines"], state="fresh") == 0
 
 
+@pytest.mark.parametrize("open_metrics", [False, True])
+def test_every_series_of_a_page_says_its_fleet(open_metrics: bool) -> None:
+    """Those of machines, of the fleet, of the exporter and of its process; beside the labels they have anyway."""
+    seen = state([table(["a", ODD])])
+    reader: Any = SimpleNamespace(read=lambda *_: seen)
+    plain, labelled = (
+        read(
+            Exporter(reader, Selection(statistics=ALL, fleet=fleet), load_profiles(), "1").render(
+                open_metrics=open_metrics
+            )
+        )
+        for fleet in ("", 'north"1')
+    )
+    named = {name: {dict(labels)["fleet"] for labels in values} for name, values in labelled.items()}
+    assert set.union(*named.values()) == {'north"1'}
+    without = {
+        name: {tuple(one for one in labels if one[0] != "fleet") for labels in values}
+        for name, values in labelled.items()
+    }
+    assert without == {name: set(values) for name, values in plain.items()}
+
+
 def test_labels_of_the_allow_list_are_shown() -> None:
     """Under valid names; labels not asked for stay away."""
     labels = {"zone": 'a"1', "rack/row": "7", "secret": "x"}

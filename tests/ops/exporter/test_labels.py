@@ -26,6 +26,7 @@ def test_every_key_becomes_a_valid_name(key: str) -> None:
         pytest.param(("a.b", "a-b"), "'a.b' and 'a-b' would both be the label a_b", id="two-alike"),
         pytest.param(("zone", "zone"), "'zone' and 'zone' would both", id="twice"),
         pytest.param(("machine",), "'machine' would be the label machine, which is taken", id="ours"),
+        pytest.param(("fleet",), "which is taken", id="the-fleet"),
         pytest.param(("instance",), "which is taken", id="prometheus"),
     ],
 )

@@ -21,6 +21,8 @@ from schemas.process.page_server import PageServer
 from schemas.process.pages import Pages, metrics_of, serve_pages
 from schemas.process.settings import SettingsError
 
+THINGS = b'windward_test_things_total{fleet="windward"} 3.0'
+
 
 @pytest.fixture
 def registry() -> CollectorRegistry:
@@ -33,7 +35,7 @@ def registry() -> CollectorRegistry:
 @pytest.fixture
 def port(registry: CollectorRegistry) -> Iterator[int]:
     """The port of a running server."""
-    server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}))
+    server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}), fleet="windward")
     yield server.port
     server.stop()
 
@@ -61,7 +63,7 @@ def closed_after_s(connection: socket.socket, deadline_s: float) -> float:
 def test_a_query_string_chooses_families(port: int) -> None:
     """As Prometheus's own client has it; an unknown name is an empty page."""
     status, _, body = ask(port, "/metrics?name[]=windward_test_things_total")
-    assert (status, b"windward_test_things_total 3.0" in body, b"process_" in body) == (200, True, False)
+    assert (status, THINGS in body, b"process_" in body) == (200, True, False)
     assert ask(port, "/metrics?name[]=x")[::2] == (200, b"")
     assert ask(port, "/ready?x=1")[0] == ask(port, "/live?x=1")[0] == 200
 
@@ -86,8 +88,24 @@ def test_gzip_is_given_to_those_who_ask(port: int) -> None:
     """The same page, smaller."""
     _, headers, body = ask(port, "/metrics", **{"Accept-Encoding": "gzip"})
     assert headers["content-encoding"] == "gzip"
-    assert b"windward_test_things_total 3.0" in gzip.decompress(body)
+    assert THINGS in gzip.decompress(body)
     assert "content-encoding" not in ask(port, "/metrics")[1]
+
+
+def test_every_series_says_its_fleet(registry: CollectorRegistry) -> None:
+    """Also those of the process itself; a label of that name that a metric has is not replaced."""
+    Counter("windward_test_owned", "Has one", ["fleet"], registry=registry).labels("mine").inc()
+    server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}), fleet="north")
+    try:
+        _, _, body = ask(server.port, "/metrics", Accept="application/openmetrics-text; version=1.0.0")
+    finally:
+        server.stop()
+    fleets = {
+        one.name: one.labels["fleet"] for each in text_string_to_metric_families(body.decode()) for one in each.samples
+    }
+    assert fleets.pop("windward_test_owned_total") == "mine"
+    assert {"windward_test_things_total", "process_resident_memory_bytes", "python_info"} <= fleets.keys()
+    assert set(fleets.values()) == {"north"}
 
 
 def test_open_metrics_is_given_to_those_who_ask(port: int) -> None:
@@ -115,7 +133,7 @@ def test_one_answer_is_one_write(port: int) -> None:
 
 def test_a_server_that_is_woken_while_it_is_told_to_stop(registry: CollectorRegistry) -> None:
     """Its descriptors are closed after the last write to them: a number that is free again may be another file's."""
-    server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}))
+    server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}), fleet="windward")
     trigger = server._server.trigger
     write = trigger._physical_pull
 
@@ -150,7 +168,11 @@ def test_a_bad_request_is_refused_and_the_next_is_served(port: int, request_: by
 def hurried() -> Iterator[PageServer]:
     """A server with room for four connections, which waits a second for each."""
     server = PageServer(
-        Pages(metrics_of(CollectorRegistry()), lambda: (True, {})), "127.0.0.1", 0, connections_max=4, timeout_s=1
+        Pages(metrics_of(CollectorRegistry(), "windward"), lambda: (True, {})),
+        "127.0.0.1",
+        0,
+        connections_max=4,
+        timeout_s=1,
     )
     yield server
     server.stop()
@@ -224,7 +246,7 @@ def test_a_reader_that_does_not_read_stops_no_other(registry: CollectorRegistry)
 @pytest.mark.parametrize("given", ["", "Basic", "Basic !", "Bearer x", "Basic " + base64.b64encode(b"a:c").decode()])
 def test_pages_with_a_password_want_it(registry: CollectorRegistry, given: str) -> None:
     """All but ``/live``."""
-    pages = Pages(metrics_of(registry), lambda: (True, {}), ("a", "b"))
+    pages = Pages(metrics_of(registry, "windward"), lambda: (True, {}), ("a", "b"))
     server = PageServer(pages, "127.0.0.1", 0)
     try:
         for path in ("/metrics", "/ready", "/"):
@@ -275,15 +297,15 @@ def test_tls_is_spoken_and_a_silent_client_blocks_no_other(tmp_path: Path) -> No
 def test_a_wrong_address_is_a_wrong_setting(registry: CollectorRegistry, host: str) -> None:
     """One line that names it."""
     with pytest.raises(SettingsError, match=r"^metrics_port: cannot listen on "):
-        serve_pages(registry, host, 0, lambda: (True, {}))
+        serve_pages(registry, host, 0, lambda: (True, {}), fleet="windward")
 
 
 def test_a_stopped_server_frees_its_port(registry: CollectorRegistry) -> None:
     """And closes what is connected."""
-    server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}))
+    server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}), fleet="windward")
     with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
         assert ask(server.port, "/live")[0] == 200
         server.stop()
         assert closed_after_s(connection, 5) < 5
-    again = serve_pages(registry, "127.0.0.1", server.port, lambda: (True, {}))
+    again = serve_pages(registry, "127.0.0.1", server.port, lambda: (True, {}), fleet="windward")
     again.stop()

@@ -50,7 +50,7 @@ def metrics() -> Metrics:
 @pytest.fixture
 def get(metrics: Metrics, state: dict[str, Any]) -> Iterator[Callable[[str], tuple[int, str, str]]]:
     """Ask a running server; status, content type and body."""
-    server = serve_pages(metrics.registry, "127.0.0.1", 0, lambda: (state["ready"], state["details"]))
+    server = serve_pages(metrics.registry, "127.0.0.1", 0, lambda: (state["ready"], state["details"]), fleet="windward")
 
     def ask(path: str) -> tuple[int, str, str]:
         url = f"http://127.0.0.1:{server.port}{path}"
@@ -92,11 +92,11 @@ def test_other_pages_do_not_exist(get: Get, path: str) -> None:
 
 def test_an_address_that_cannot_be_had_is_a_wrong_setting(metrics: Metrics) -> None:
     """One line that names it, in every process."""
-    server = serve_pages(metrics.registry, "127.0.0.1", 0, lambda: (True, {}))
+    server = serve_pages(metrics.registry, "127.0.0.1", 0, lambda: (True, {}), fleet="windward")
     port = server.port
     try:
         with pytest.raises(SettingsError, match=rf"^metrics_port: cannot listen on 127.0.0.1:{port}: Address already"):
-            serve_pages(metrics.registry, "127.0.0.1", port, lambda: (True, {}))
+            serve_pages(metrics.registry, "127.0.0.1", port, lambda: (True, {}), fleet="windward")
     finally:
         server.stop()
 
@@ -111,7 +111,7 @@ def test_metrics_are_readable_by_prometheus(get: Get, metrics: Metrics) -> None:
     assert status == 200
     assert kind.startswith("text/plain")
     samples = {
-        (s.name, tuple(sorted(s.labels.items()))): s.value
+        (s.name, tuple(sorted((key, value) for key, value in s.labels.items() if key != "fleet"))): s.value
         for family in text_string_to_metric_families(body)
         for s in family.samples
     }
