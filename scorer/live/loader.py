@@ -89,7 +89,7 @@ class Loader:
         self._names = names
         self._stored_count: bytes | None = None
         self._partitions = 0
-        self._reader = WindowsReader(self._ask, names)
+        self._reader = WindowsReader(self._ask, names, self._written_up_to)
         self._facts_versions: dict[int, int] = {}
         self._facts_by_partition: dict[int, dict[str, MachineFacts]] = {}
         self._facts: Mapping[str, MachineFacts] = {}
@@ -141,14 +141,19 @@ class Loader:
         return self._snapshot
 
     def _count(self, stored: bytes | None) -> int:
-        """Return how many partitions there are; what was read last where that is no number."""
+        """Return how many partitions there are; what was read last where that is no number, or lost."""
         if stored != self._stored_count:
             self._stored_count, count = stored, partition_count(stored)
             if count is None:
                 log.warning("scorer.partitions.refused", extra={"values": {"stored": repr(stored)[:80]}})
-            else:
+            elif stored is not None:
                 self._partitions = count
         return self._partitions
+
+    def _written_up_to(self, partition: int) -> int | None:
+        (found,) = self.wire.ask([("HMGET", self._names.state(partition), "offset")])
+        offset = None if isinstance(found, redis.ResponseError) else found[0]
+        return int(offset) if offset and offset.isdigit() else None
 
     def _ask(self, commands: Sequence[Command]) -> list[Any]:
         return self._checked(self.wire.ask(commands) if commands else [])

@@ -2,11 +2,16 @@
 
 Of a partition that changed only the changes are read, and its base when that is another one. Both are then read by one
 command, so that they are of one write. Of a partition with one value lost the last good windows are kept.
+
+A server that was emptied gets its windows back partition by partition, from the start of Kafka's log. A reader that
+decides on them keeps those it had until the new ones have got as far in the log (`WrittenUpTo`). While they are most of
+the fleet it keeps all of them: machines would be chosen among the few that are rebuilt, the others being stale.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -29,6 +34,12 @@ Ask = Callable[[Sequence[Command]], list[Any]]
 def asking(server: redis.Redis) -> Ask:
     """Return a function that asks by a client of redis-py."""
     return lambda commands: [server.execute_command(*command) for command in commands]  # type: ignore[no-untyped-call]
+
+
+WrittenUpTo = Callable[[int], int | None]
+"""From a partition to the offset up to which its state is written; None: there is no state, or it may not be read."""
+REBUILD_S = 3600.0
+"""Windows that were lost are kept no longer."""
 
 
 class HeadWatch:
@@ -61,10 +72,16 @@ class WindowsReader:
     `problems` has what could not be read at the last look, by partition.
     """
 
-    def __init__(self, ask: Ask, names: Names) -> None:
+    def __init__(self, ask: Ask, names: Names, written_up_to: WrittenUpTo | None = None) -> None:
+        """``written_up_to``: to keep windows that were lost until they are rebuilt; None: what is lost is gone."""
         self._ask = ask
         self._names = names
+        self._written_up_to = written_up_to
         self._watch = HeadWatch(names.window_changes)
+        self._newest: dict[int, PartitionWindows] = {}
+        self._lost_at: dict[int, float] = {}
+        """When the windows of each partition that is being rebuilt were found lost, on the monotonic clock."""
+        self._keeps_all = False
         self.by_partition: dict[int, PartitionWindows] = {}
         self.problems: dict[int, str] = {}
 
@@ -87,36 +104,62 @@ class WindowsReader:
         answers = ask([("GET", self._names.window_changes(partition)) for partition in present]) if present else []
         changed = [self._drop(partition) for partition in stale if partition >= partitions]
         changed += [self._note(partition, raw) for partition, raw in zip(present, answers, strict=True)]
-        return any(changed)
+        if self._keeps_all or (any(changed) and self._lost_at):
+            self._keeps_all = bool(self._lost_at) and (self._keeps_all or self._most_is_lost())
+            changed.append(True)
+        if self._keeps_all or not any(changed):
+            return False
+        self.by_partition = dict(self._newest)
+        return True
+
+    def _most_is_lost(self) -> bool:
+        lost = sum(self._newest[partition].machines_count for partition in self._lost_at)
+        return 2 * lost > sum(one.machines_count for one in self._newest.values())
 
     def _note(self, partition: int, raw: bytes | None) -> bool:
         """Keep the changes of a partition, or read them with their base; return whether its windows are others."""
         if not self._watch.note(partition, raw) and partition not in self.problems:
             return False
-        known = self.by_partition.get(partition)
+        known = self._newest.get(partition)
         try:
             changes = decode_table(raw) if raw else None
             if known is None or changes is None or changes.header.base != known.header.base:
                 return self._read_whole(partition)
-            self.by_partition[partition] = PartitionWindows(known.base, changes, known)
+            return self._take(partition, PartitionWindows(known.base, changes, known))
         except TableError as error:
             return self._refuse(partition, str(error))
+
+    def _take(self, partition: int, windows: PartitionWindows) -> bool:
+        known, header = self._newest.get(partition), windows.header
+        same_log = known is not None and header.topic_id == known.header.topic_id
+        if known is not None and same_log and header.offset < known.header.offset and self._is_kept(partition):
+            return self._refuse(partition, "its windows were lost and are being rebuilt")
+        self._newest[partition] = windows
+        self._lost_at.pop(partition, None)
         self.problems.pop(partition, None)
         return True
+
+    def _is_kept(self, partition: int) -> bool:
+        """Return whether windows that were lost are kept."""
+        now = time.monotonic()
+        return self._written_up_to is not None and now < self._lost_at.setdefault(partition, now) + REBUILD_S
 
     def _read_whole(self, partition: int) -> bool:
         names = self._names
         ((base, changes),) = self._ask([("MGET", names.windows(partition), names.window_changes(partition))])
         if base is None and changes is None:
+            known = self._newest.get(partition)
+            if known is not None and self._written_up_to is not None:
+                offset = self._written_up_to(partition)
+                if (offset is None or offset < known.header.offset) and self._is_kept(partition):
+                    return self._refuse(partition, "its windows are lost")
             return self._drop(partition)
         self._watch.note(partition, changes)
         if base is None or changes is None:
             return self._refuse(partition, f"the {'base' if base is None else 'changes'} of its windows are lost")
-        self.by_partition[partition] = PartitionWindows(
-            decode_table(base), decode_table(changes), self.by_partition.get(partition)
+        return self._take(
+            partition, PartitionWindows(decode_table(base), decode_table(changes), self._newest.get(partition))
         )
-        self.problems.pop(partition, None)
-        return True
 
     def _refuse(self, partition: int, problem: str) -> bool:
         if self.problems.get(partition) != problem:
@@ -127,7 +170,8 @@ class WindowsReader:
     def _drop(self, partition: int) -> bool:
         self._watch.note(partition, None)
         self.problems.pop(partition, None)
-        return self.by_partition.pop(partition, None) is not None
+        self._lost_at.pop(partition, None)
+        return self._newest.pop(partition, None) is not None
 
 
 def read_windows(server: redis.Redis, names: Names, partitions: int) -> WindowsReader:

@@ -14,6 +14,7 @@ from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.live import windows_reader
 from scorer.live.loader import Loader, UsageLoader
 from scorer.live.wake_ups import LOOK_S, WakeUps
 from scorer.placement.choosing.steps import drain
@@ -25,7 +26,7 @@ from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone
 from streams.state.instance_checkpoint import encode_usage
 from tests.conftest import Valkey
-from tests.window_tables import changes_of, publish, window_table
+from tests.window_tables import changes_of, publish, values, window_table
 
 pytestmark = pytest.mark.integration
 
@@ -134,7 +135,7 @@ def test_a_damaged_table_leaves_the_last_good_one(wire: CountingWire, names: Nam
 
 
 def test_partitions_that_go_take_their_machines(wire: CountingWire, names: Names) -> None:
-    """Fewer partitions, or a table that expired, mean fewer machines; those of the ledger stay, without data."""
+    """Fewer partitions, or one without machines, mean fewer machines; those of the ledger stay, without data."""
     publish(wire, names, [window_table(["a"]), window_table(["b"])])
     loader = Loader(wire, names)
     loader.refresh(("b",))
@@ -144,9 +145,50 @@ def test_partitions_that_go_take_their_machines(wire: CountingWire, names: Names
     assert set(after.names) == {"a", "b"}
     assert not after.has_data[after.roster.index["b"]]
     wire.one("DEL", names.windows(0), names.window_changes(0))
+    wire.one("HSET", names.state(0), "offset", 7)
     empty = loader.refresh(())
     assert empty is not None
     assert empty.names == ()
+
+
+def test_an_emptied_server_leaves_the_last_known_fleet_until_the_windows_are_rebuilt(
+    wire: CountingWire, names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the partitions that come first, nor the machines that come first in one; one emptied alone hides no other."""
+    machines = [f"{partition}{number}" for partition in "abc" for number in range(3)]
+
+    def write(partition: int, offset: int, *alive: str, load: float = 0.2) -> None:
+        """Write one partition as the stream app does after reading the log up to an offset."""
+        table = window_table(alive, offset=offset, partition=partition, utilization=load)
+        wire.ask([("SET", key.replace("{0}", f"{{{partition}}}"), raw) for key, raw in values(names, [table]).items()])
+        wire.ask([("HSET", names.state(partition), "offset", offset), ("SET", names.partitions, 3)])
+
+    def fleet() -> list[str]:
+        """Return the machines with data, as a decision sees them."""
+        loader.refresh()
+        assert loader._snapshot is not None
+        return [name for name, known in zip(loader._snapshot.names, loader._snapshot.has_data, strict=True) if known]
+
+    for partition in range(3):
+        write(partition, 1000, *machines[3 * partition : 3 * partition + 3])
+    loader = Loader(wire, names)
+    assert fleet() == machines
+    wire.one("DEL", *wire.one("KEYS", f"{names.prefix}:*"))
+    assert fleet() == machines
+    wire.ask([("HSET", names.state(0), "offset", 0), ("SET", names.partitions, 3)])
+    assert fleet() == machines
+    write(0, 400, "a0")
+    assert fleet() == machines
+    write(0, 1200, "a0", "a1", "a9", load=0.4)
+    assert fleet() == machines
+    write(1, 1000, *machines[3:6])
+    write(2, 1000, *machines[6:])
+    assert fleet() == ["a0", "a1", "a9", *machines[3:]]
+    wire.one("DEL", names.windows(2), names.window_changes(2), names.state(2))
+    write(1, 1100, "b0")
+    assert fleet() == ["a0", "a1", "a9", "b0", *machines[6:]]
+    monkeypatch.setattr(windows_reader, "REBUILD_S", 0.0)
+    assert fleet() == ["a0", "a1", "a9", "b0"]
 
 
 def test_what_operators_say_is_read_with_its_counter(wire: CountingWire, names: Names) -> None:
