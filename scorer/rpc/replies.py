@@ -1,13 +1,16 @@
 """Shell: makes the reply to a query; every failure becomes a reply, too.
 
-A long query does one step in its turn, and others are answered between two steps.
+A long query does one step in its turn, and others are answered between two steps. Its first step only asks for room.
+
+At most `ACTIVE` long queries are worked on in turn, the first of each method before others. Each keeps a fifth of the
+time of long queries or more, so one ends after the other, within its deadline: 32 in turn would all end too late. The
+last fifth is for the newest of the others that had few steps: a query of a few steps never waits for longer ones.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -26,6 +29,11 @@ log = logging.getLogger("windward.scorer")
 
 LONG_MAX = 32
 """Long queries under way in one scorer: each holds its instances in memory."""
+OF_A_METHOD_MAX = 24
+"""Long queries of one method: the others find room, whatever one caller asks."""
+ACTIVE = 4
+"""Long queries that are worked on in turn."""
+_FEW_STEPS = 8
 LATER: Final = Reply(id="", ok=True)
 """Stands for the answer to a query that is not answered yet."""
 
@@ -62,7 +70,7 @@ class Service(Protocol):
         """Note that the connection was lost: the server may have restarted with other data than was read."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class LongQuery:
     """A query that is not answered yet, and the steps to its answer."""
 
@@ -71,6 +79,9 @@ class LongQuery:
     steps: Steps[bytes]
     started: float
     """When it was taken, on the clock of `time.perf_counter`."""
+    turn: int = 0
+    """Number of the turn in which it did its last step."""
+    steps_done: int = 0
 
 
 class Replies:
@@ -81,8 +92,9 @@ class Replies:
         self._clock = clock
         self._service = service
         self._metrics = metrics
-        self._long = deque[LongQuery]()
-        """The next one to do a step first."""
+        self._long: list[LongQuery] = []
+        """In the order in which they came."""
+        self._turn = 0
 
     @property
     def under_way(self) -> bool:
@@ -96,19 +108,40 @@ class Replies:
         self._metrics.long.set(0)
 
     def go_on(self) -> tuple[LongQuery, Reply] | None:
-        """Do one step of the first long query; return it with its answer when it is done.
-
-        Otherwise return None; the query goes to the end of the queue.
-        """
+        """Do one step of the long query whose turn it is; return it with its answer when it is done, else None."""
         if not self._long:
             return None
-        long = self._long.popleft()
+        long = self._whose_turn()
+        self._turn += 1
+        long.turn, long.steps_done = self._turn, long.steps_done + 1
         reply = self._next_step(long)
         if reply is LATER:
-            self._long.append(long)
             return None
+        self._long.remove(long)
         self._metrics.long.set(len(self._long))
         return long, reply
+
+    def _whose_turn(self) -> LongQuery:
+        """Return an overdue query; every fifth time the newest with few steps that is not active; else an active one.
+
+        The active ones are the first of each method, then those that came first.
+        """
+        now_s = self._clock()
+        for long in self._long:
+            if 0 < long.query.deadline < now_s:
+                return long
+        if len(self._long) <= ACTIVE:
+            return min(self._long, key=lambda long: long.turn)
+        first_of = {long.query.method: long for long in reversed(self._long)}.values()
+        active = [*first_of, *(long for long in self._long if long not in first_of)][:ACTIVE]
+        if self._turn % (ACTIVE + 1) == 0:
+            others = (long for long in reversed(self._long) if long not in active)
+            return min(others, key=lambda long: long.steps_done // _FEW_STEPS)
+        return min(active, key=lambda long: long.turn)
+
+    def _has_room(self, method: str) -> bool:
+        of_method = sum(long.query.method == method for long in self._long)
+        return len(self._long) < LONG_MAX and of_method < OF_A_METHOD_MAX
 
     def reply(self, raw: bytes, query: Query | Reply | None) -> Reply | None:
         """Return the answer to a query; `LATER` for a long one, None without an id to answer."""
@@ -134,7 +167,7 @@ class Replies:
         reply = self._step(long)
         if reply is not LATER:
             return reply
-        if len(self._long) >= LONG_MAX:
+        if not self._has_room(query.method):
             long.steps.close()
             self._metrics.answered(query.method, "RESOURCE_EXHAUSTED", time.perf_counter() - started)
             message = f"{len(self._long)} long queries are being answered"

@@ -12,6 +12,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ import redis
 
 from schemas.names import Names
 from scorer.client import AsyncClient, Client, WindwardError
+from scorer.rpc.replies import LONG_MAX
 from scorer.wire import Wire
 from tests.conftest import Valkey, free_port, start_valkey, stop
 from tests.in_process import run_command
@@ -559,6 +561,41 @@ def test_a_restarted_scorer_takes_up_its_own_queries(valkey: Valkey, names: Name
     server.lpush(names.taken("again"), '{"id":"left","method":"health"}')
     with scorer_process(valkey.url, names, "--name", "again"):
         assert eventually(lambda: server.llen(names.reply("left")))
+
+
+def test_long_answers_keep_nobody_waiting(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+    """Sixty at once: others wait for a part of one at most; some are made in time, and each of the others is told."""
+    wire = Wire({"url": valkey.url})
+    many = [f"m{number:03}" for number in range(500)]
+    publish(wire, names, [window_table(many, at=time.time() + FRESH_S)])
+    wire.close()
+    with scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=30) as client:
+
+        def waits(call: Callable[[], Any]) -> float:
+            started = time.monotonic()
+            call()
+            return time.monotonic() - started
+
+        eventually(lambda: client.health().ready)
+        client.rank(cpu=0.5)
+        alone_s = min(waits(lambda: client.rank(cpu=1, explain=True, top=1000)) for _ in range(3))
+        ids = [f"long{number}" for number in range(60)]
+        params, deadline = {"explain": True, "top": 1000}, time.time() + 2
+        query = {"v": 1, "method": "rank", "deadline": deadline}
+        server.lpush(
+            names.queries,
+            *[json.dumps(query | {"id": one, "params": params | {"cpu": 1 + n / 100}}) for n, one in enumerate(ids)],
+        )
+        waited_s = [waits(lambda: client.place(cpu=0.01)) for _ in range(9)]
+        waited_s += [waits(lambda: client.machines(limit=20)) for _ in range(3)]
+        assert sorted(waited_s)[6] < alone_s / 2
+        told = [server.blpop([names.reply(one)], timeout=10) for one in ids]
+    answers = [json.loads(one[1]) for one in told if one]
+    assert len(answers) == len(ids)
+    codes = Counter(one["error"]["code"] if "error" in one else "OK" for one in answers)
+    assert codes.keys() <= {"OK", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"}
+    assert codes["OK"] >= 1
+    assert codes["RESOURCE_EXHAUSTED"] >= 60 - LONG_MAX
 
 
 def test_sigterm_gives_a_long_batch_back(valkey: Valkey, names: Names, server: redis.Redis) -> None:

@@ -6,17 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from schemas.rpc.request import Request
 from schemas.rpc.results import RankResult
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Call
 from scorer.ranking.explanation.explain import answer, best_first, told, with_candidates_in_json
 from scorer.ranking.ranking import Ranking
-
-TOLD_MAX = 500
-"""The most machines whose verdicts are in an answer with `explain`."""
 
 
 class Conflict(Exception):
@@ -81,15 +76,11 @@ class Placement:
         return len(self.known)
 
     def explain(self) -> None:
-        """Make the ranking's part of the answer; called while the server reserves, so that it takes no extra time."""
+        """Make the ranking's part of the answer; called while the server reserves, so that it takes no extra time.
+
+        The verdicts of `explain` are made later, in steps; they are those of now.
+        """
         if self.ranking is not None:
-            found = with_candidates_in_json(self.ranking, answer(self.ranking, explain_all=False))
-            self.answer = _told(self.ranking, found) if self.asked[0].explain else found
-
-
-def _told(ranking: Ranking, found: RankResult) -> RankResult:
-    """Return the answer with the verdicts on the best machines, made in one step."""
-    rows, warnings = best_first(ranking), found.warnings
-    if len(rows) > TOLD_MAX:
-        warnings = [*warnings, f"explained for the first {TOLD_MAX} of {len(rows)} machines; rank tells all"]
-    return msgspec.structs.replace(found, machines=told(ranking, rows[:TOLD_MAX]), warnings=warnings)
+            self.answer = with_candidates_in_json(self.ranking, answer(self.ranking, explain_all=False))
+            if self.asked[0].explain:
+                told(self.ranking, best_first(self.ranking)[:1])  # computes what all verdicts are made from

@@ -152,6 +152,20 @@ def _candidates(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
     return [known[row] for row in rows]
 
 
+def top_rows(ranking: Ranking, top: int) -> list[int]:
+    """Return the rows of the candidates of an answer, the chosen machine first."""
+    rows: list[int] = _first(ranking).best(top).tolist()
+    if isinstance(ranking, ContinuedRanking):
+        return [ranking.row, *(row for row in rows if row != ranking.row)][: max(1, len(rows))]
+    return rows
+
+
+@quiet
+def candidates(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
+    """Return machines with their terms. They are not kept: a thousand are 15,000 objects for Python's collector."""
+    return described(_first(ranking), rows)
+
+
 def expected_from(ranking: Ranking) -> dict[str, str]:
     """Return in words where each expected usage comes from; only of resources that are requested or expected."""
     machines, request = ranking.machines, ranking.request

@@ -6,7 +6,7 @@ A page is made in steps, between which other queries are answered.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,12 +26,11 @@ from scorer.ranking.machines.machines import Machines
 from scorer.ranking.seen import fleet_of
 from scorer.rpc.methods.parameters import read_params
 from scorer.rpc.methods.records import amounts_of, shown_record
+from scorer.rpc.methods.slices import AT_ONCE, in_slices
 from scorer.snapshot.usages import Usages
 
-_encode = msgspec.json.Encoder().encode
 _EQUAL = ("state", "cluster", "role", "kind")
-_SLICE = 250
-"""Rows of the answer made in one step."""
+_AT_ONCE_INSTANCES = 250
 _LOOKED_AT = 5_000
 """Instances or machines filtered in one step."""
 
@@ -49,6 +48,8 @@ def instances(
         found = [record] if record is not None else []
     else:
         found = _candidates(asked, view)
+    if len(found) > _AT_ONCE_INSTANCES:
+        yield  # there may be no room for a long answer: nothing is made before
     total, page = yield from _page(found, lambda record: _matches(record, asked), lambda one: one.id, asked.limit)
     rows = yield from in_slices(page, lambda part: (_shown(record, usages) for record in part))
     return InstancesResult(total=total, instances=rows, more=total > len(page))
@@ -69,18 +70,6 @@ def _page(
         total += len(found)
         page = heapq.nsmallest(limit, [*page, *found], key=name)
     return total, page
-
-
-def in_slices(
-    rows: Sequence[_Row], make: Callable[[Sequence[_Row]], Iterable[msgspec.Struct]]
-) -> Steps[list[msgspec.Raw]]:
-    """Return ``make(rows)`` as JSON, one element for each row, made in steps of a few rows."""
-    found: list[msgspec.Raw] = []
-    for first in range(0, len(rows), _SLICE):
-        if first:
-            yield
-        found += [msgspec.Raw(_encode(one)) for one in make(rows[first : first + _SLICE])]
-    return found
 
 
 def _candidates(asked: Instances, view: LedgerView) -> list[Instance]:
@@ -110,6 +99,8 @@ def _shown(record: Instance, usages: Usages | None) -> InstanceRow:
 def machines(params: dict[str, Any], inputs: RankingInputs) -> Steps[MachinesResult]:
     """Return machines by name with their load, allocated amounts and age, as a decision would see them."""
     asked: MachineList = read_params(MachineList, params)
+    if len(inputs.snapshot) > AT_ONCE and not asked.names:
+        yield  # there may be no room for a long answer: nothing is made before
     seen = Machines(fleet_of(inputs, window_s=asked.window_s), Request(), inputs.now_s)
     sums, snapshot = class_sums(inputs), inputs.snapshot
     names = snapshot.names

@@ -17,6 +17,7 @@ from scorer.placement.choosing.plan import expand
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Placement
 
+_MANY = 64
 _READ_STEP = 200
 """Instances read in one step."""
 _MISSING_SHOWN = 1000
@@ -33,6 +34,12 @@ class Batch(NamedTuple):
     """`scorer.ledger.record.digest.request_digest` of each: what tells two requests under one id apart."""
     single: bool
     """Whether the query asks for one instance, so that its answer has the line of that one at the top level."""
+
+
+def asks_many(params: dict[str, Any]) -> bool:
+    """Return whether a query may be for so many instances that it is answered in several steps."""
+    given, count = params.get("instances", ()), params.get("count", 1)
+    return (isinstance(given, list) and len(given) > _MANY) or (isinstance(count, int) and count > _MANY)
 
 
 def read_batch(params: dict[str, Any], query_id: str) -> Steps[Batch]:

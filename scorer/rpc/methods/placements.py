@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 
 from schemas.rpc.envelope import Query
-from schemas.rpc.request import InvalidRequest, read_request
+from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.rpc.results import PlaceResult, RankResult
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.placement.choosing.reasons import RANKED, REUSED, result
@@ -18,19 +18,29 @@ from scorer.placement.offers.coalesce import Asked, owns, runs
 from scorer.placement.offers.outcomes import GONE
 from scorer.placement.offers.placement import Conflict, IdTaken, Late, Placement
 from scorer.placement.placer import Placing
-from scorer.ranking.explanation.explain import answer, best_first, told, with_candidates_in_json
+from scorer.ranking.explanation.explain import (
+    answer,
+    best_first,
+    candidates,
+    told,
+    top_rows,
+    with_candidates_in_json,
+)
 from scorer.ranking.profiles.profile import ProfileError
+from scorer.ranking.ranking import Ranking
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.errors import CallError
-from scorer.rpc.methods.listings import in_slices
 from scorer.rpc.methods.parameters import read_object
-from scorer.rpc.methods.place import Batch, place_answer, read_batch
+from scorer.rpc.methods.place import Batch, asks_many, place_answer, read_batch
+from scorer.rpc.methods.slices import AT_ONCE, in_slices
 
 _ANSWER_ALONE = 500
 """The answer to more instances than this is a step of its own."""
 
 
+TOLD_MAX = 500
+"""The most machines whose verdicts are in an answer of ``place`` with `explain`."""
 Key = tuple[str, bytes]
 """Two queries of one id and one text are the same query sent twice; of one id alone, those of two callers."""
 
@@ -38,6 +48,28 @@ Key = tuple[str, bytes]
 def key_of(query: Query) -> Key:
     """Return what a query is found by, among those taken together."""
     return query.id, bytes(query.params)
+
+
+def _at_once(requests: Sequence[Request]) -> Sequence[Request]:
+    """Return requests for placing; candidates that take more than a moment to describe are told afterwards."""
+    if requests[0].top <= AT_ONCE:
+        return requests
+    return [msgspec.structs.replace(requests[0], top=AT_ONCE), *requests[1:]]
+
+
+def _with_top(ranking: Ranking, found: RankResult, top: int) -> Steps[RankResult]:
+    """Return an answer with more candidates."""
+    shown = yield from in_slices(top_rows(ranking, top), partial(candidates, ranking))
+    return msgspec.structs.replace(found, candidates=shown)
+
+
+def _explained(ranking: Ranking, found: RankResult) -> Steps[RankResult]:
+    """Return the answer of ``place`` with the verdicts on the best machines."""
+    rows, warnings = best_first(ranking), found.warnings
+    if len(rows) > TOLD_MAX:
+        warnings = [*warnings, f"explained for the first {TOLD_MAX} of {len(rows)} machines; rank tells all"]
+    machines = yield from in_slices(rows[:TOLD_MAX], partial(told, ranking))
+    return msgspec.structs.replace(found, machines=machines, warnings=warnings)
 
 
 class Placements:
@@ -106,10 +138,14 @@ class Placements:
             return answer
         batch = self._read.pop(key, None)
         if batch is None:
-            batch = yield from read_batch(read_object(query), query.id)
-        profile = self._current.profiles.choose(batch.requests[0].profile)
+            params = read_object(query)
+            if asks_many(params):
+                yield  # there may be no room for a long answer: nothing is reserved before
+            batch = yield from read_batch(params, query.id)
+        first = batch.requests[0]
+        profile = self._current.profiles.choose(first.profile)
         placement = yield from self._placing.steps(
-            batch.requests, partial(self._current.ranking, profile), digests=batch.digests,
+            _at_once(batch.requests), partial(self._current.ranking, profile), digests=batch.digests,
             calls=[self._current.call(query)] * len(batch.requests), deadline=query.deadline,
         )  # fmt: skip
         if placement.lost:
@@ -117,10 +153,15 @@ class Placements:
         if placement.late:
             raise Late(sum(record is not None for record in placement.records), len(placement.asked))
         if placement.gone and (batch.requests[0].all_or_nothing or not any(placement.records)):
-            first = batch.requests[min(placement.gone)].id
-            raise CallError("ABORTED", f"{first!r}: {GONE}; ask again under another query id")
+            gone = batch.requests[min(placement.gone)].id
+            raise CallError("ABORTED", f"{gone!r}: {GONE}; ask again under another query id")
         if len(batch.requests) > _ANSWER_ALONE:
             yield
+        if placement.answer is not None and placement.ranking is not None:
+            if first.top > AT_ONCE:
+                placement.answer = yield from _with_top(placement.ranking, placement.answer, first.top)
+            if first.explain:
+                placement.answer = yield from _explained(placement.ranking, placement.answer)
         return self._placed(query, placement, batch.single, profile.name)
 
     def _place_run(self, run: Sequence[Asked]) -> None:
@@ -160,9 +201,14 @@ class Placements:
         Raises InvalidRequest, ProfileError.
         """
         request = read_request(read_object(query))
-        inputs = self._current.ranking(self._current.profiles.choose(request.profile))
-        found = self._reuse.rank(request, inputs, whole=True)
-        result = with_candidates_in_json(found, answer(found, explain_all=False))
+        profile = self._current.profiles.choose(request.profile)
+        is_long = len(self._current.snapshot) > AT_ONCE and (request.explain or request.top > AT_ONCE)
+        if is_long:
+            yield  # there may be no room for a long answer: nothing is ranked before
+        found = self._reuse.rank(request, self._current.ranking(profile), whole=True)
+        result = with_candidates_in_json(found, answer(found, top=min(request.top, AT_ONCE), explain_all=False))
+        if request.top > AT_ONCE:
+            result = yield from _with_top(found, result, request.top)
         if not request.explain:
             return result
         machines = yield from in_slices(best_first(found), lambda rows: told(found, rows))

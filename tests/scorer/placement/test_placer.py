@@ -12,7 +12,6 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.placement.choosing.reuse import Reuse
 from scorer.placement.offers import offer
-from scorer.placement.offers import placement as placement_module
 from scorer.placement.offers.placement import Placement
 from scorer.placement.placer import Placing
 from scorer.ranking.inputs import RankingInputs
@@ -58,18 +57,6 @@ class World:
 def machines(placed: list[Placement]) -> list[str | None]:
     """Return where they went."""
     return [record.machine if record else None for found in placed for record in found.records]
-
-
-@pytest.mark.parametrize(("most", "warned"), [(4, False), (3, True)])
-def test_at_most_so_many_machines_are_explained(monkeypatch: pytest.MonkeyPatch, most: int, warned: bool) -> None:
-    """Four machines: with a bound of four all are there, with one of three the first three and a warning."""
-    monkeypatch.setattr(placement_module, "TOLD_MAX", most)
-    (placed,) = World(prepared=False).place(1, cpu=1, explain=True)
-    assert placed.answer is not None
-    assert len(placed.answer.machines or ()) == most
-    words = f"explained for the first {most} of 4 machines; rank tells all"
-    assert (words in placed.answer.warnings) == warned
-    assert any("explained" in warning for warning in placed.answer.warnings) == warned
 
 
 @pytest.fixture(params=[False, True], ids=["anew", "ahead"])

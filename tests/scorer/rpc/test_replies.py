@@ -8,13 +8,13 @@ from typing import Any, cast
 from schemas.rpc.envelope import Query
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
-from scorer.rpc.replies import LATER, LONG_MAX, Replies
+from scorer.rpc.replies import ACTIVE, LATER, LONG_MAX, OF_A_METHOD_MAX, Replies
 
 
 class Service:
     """Answers a query in as many steps as its id says, and one more; notes the steps and what was closed."""
 
-    methods = ("place",)
+    methods = ("place", "rank")
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -51,10 +51,27 @@ def test_each_does_a_step_in_its_turn() -> None:
     assert metrics.long._value.get() == 0
 
 
+def test_one_ends_after_the_other() -> None:
+    """Each of the first keeps a fifth of the steps, one of another method is among them; a short one waits for none."""
+    replies, _, _ = make(*["20"] * 10)
+    assert replies.reply(b"", Query(id="21", method="rank")) is LATER
+    assert replies.reply(b"", Query(id="2", method="place")) is LATER
+    ended: list[tuple[str, int]] = []
+    for step in range(1, 151):
+        if (done := replies.go_on()) is not None and done[1]:
+            ended.append((done[1].id, step))
+    assert ended[0][0] == "2"
+    assert ended[0][1] <= 2 * (ACTIVE + 1)
+    assert dict(ended)["21"] <= 22 * (ACTIVE + 1)
+    assert len(ended) > ACTIVE
+
+
 def test_there_is_a_largest_number() -> None:
     """What is beyond it is refused at once, and takes no memory."""
-    replies, service, _ = make(*["1"] * LONG_MAX)
-    refused = replies.reply(b"", Query(id="2", method="place"))
+    replies, service, _ = make(*["1"] * OF_A_METHOD_MAX)
+    for _ in range(LONG_MAX - OF_A_METHOD_MAX):
+        assert replies.reply(b"", Query(id="1", method="rank")) is LATER  # whatever places are asked for
+    refused = replies.reply(b"", Query(id="2", method="rank"))
     assert refused is not None
     assert refused.error is not None
     assert (refused.error.code, refused.error.retryable) == ("RESOURCE_EXHAUSTED", True)
