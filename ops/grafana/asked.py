@@ -33,7 +33,7 @@ def queries(dashboard: Mapping[str, Any], values: Mapping[str, str]) -> Iterator
             yield Asked("variable", one["name"], "", interpolate(one["query"], values))
     for one in dashboard.get("annotations", {}).get("list", ()):
         yield Asked("annotation", one["name"], "", interpolate(one["expr"], values))
-    for panel in dashboard["panels"]:
+    for panel in panels(dashboard):
         for target in panel.get("targets", ()):
             yield Asked(
                 "panel",
@@ -46,10 +46,19 @@ def queries(dashboard: Mapping[str, Any], values: Mapping[str, str]) -> Iterator
             )
 
 
+def panels(dashboard: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield every panel, those of collapsed rows included, and no row."""
+    for one in dashboard["panels"]:
+        yield from one.get("panels", ()) if one["type"] == "row" else [one]
+
+
 def choices(
-    dashboard: Mapping[str, Any], options: Callable[[str], Sequence[str]], choice: Choice = "default"
+    dashboard: Mapping[str, Any],
+    options: Callable[[str], Sequence[str]],
+    choice: Choice = "default",
+    **given: str,
 ) -> dict[str, str]:
-    """Return a value of each variable, in the order in which Grafana asks for their ``options``.
+    """Return a value of each variable, in the order in which Grafana asks for their ``options``; ``given`` are fixed.
 
     The default of a variable without one, or whose default is no option, is the first option; without options it is "".
     """
@@ -63,7 +72,8 @@ def choices(
         default = one.get("current", {}).get("value", "")
         default = found[0] if default == "$__all" else default
         first, last = (found[0], found[-1]) if found else ("", "")
-        values[one["name"]] = {"default": default if default in found else first, "first": first, "last": last}[choice]
+        chosen = {"default": default if default in found else first, "first": first, "last": last}[choice]
+        values[one["name"]] = given.get(one["name"], chosen)
     return values
 
 

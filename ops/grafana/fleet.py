@@ -5,14 +5,31 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from ops.exporter.selection import unit_name
-from ops.grafana.page import LABEL, RESOURCE, WINDOW, page
-from ops.grafana.panels import AGE, LOAD, PLAIN, SOME_IS_GOOD, Bars, Figures, Heat, Lines, Panel, Rows, Steps, each
+from ops.grafana.page import LABEL, RESOURCE, WINDOW, Row, page
+from ops.grafana.panels import (
+    AGE,
+    ANY_IS_BAD,
+    LOAD,
+    PLAIN,
+    SOME_IS_GOOD,
+    Bars,
+    Figures,
+    Heat,
+    Lines,
+    Panel,
+    Rows,
+    Steps,
+    by_quantile,
+    each,
+)
 from schemas.resources import ABOUT, RESOURCES, UNITS
 
 HERE = '{resource="$resource",window="$window"}'
 IMBALANCE: Steps = ((None, "green"), (0.2, "yellow"), (0.3, "red"))
+STATES = {"fresh": "green", "stale": "red", "silent": "orange", "cordoned": "purple", "warming": "blue"}
 LABELLED = 'label_replace(windward_machine_info{$label=~"$value",$label!=""}, "group", "$1", "$label", "(.*)")'
 """The chosen label's value under one name: a label may not be both what machines are joined by and what they are grouped by."""
+NO_CLASSES = "no classes in use: the exporter's profile does not count by class"
 _UNITS = {"cores": "suffix: cores", "bytes": "bytes", "bytes/s": "Bps"}
 """Grafana's units; another resource is shown as a plain number."""
 
@@ -26,11 +43,11 @@ def dashboard() -> Dashboard:
         "Windowed load of all machines: distribution, imbalance, headroom, hottest machines",
         variables,
         [
-            ("Now", _now()),
-            ("Load over the machines", _load()),
-            ("Machines", _machines()),
-            ("Room", _room()),
-            ("Priority classes", _classes()),
+            Row("Now", _now()),
+            Row("Load over the machines", _load()),
+            Row("Machines", _machines()),
+            Row("Room", _room()),
+            Row("Priority classes", _classes(), collapsed=True),
         ],
     )
 
@@ -40,6 +57,7 @@ def _now() -> list[Panel]:
         Figures(
             "Machines", "Fresh, stale and silent (never seen) are all machines; figures of load are over the fresh.",
             [("windward:fleet_machines:max", "{{state}}")], "short", width=9, steps=PLAIN,
+            own_steps={"stale": ANY_IS_BAD, "silent": ((None, "blue"), (1, "orange"))},
         ),
         Figures(
             "Imbalance", "Standard deviation of the load over the machines; lower is more even.",
@@ -72,7 +90,7 @@ def _load() -> list[Panel]:
         ),
         Lines(
             "Quantiles of the load: $resource, $window", "Load of the machine at each quantile; dashed the profile's threshold.",
-            [(f"windward:fleet_utilization_ratio:max{HERE}", "{{quantile}}"), (threshold, "threshold")], "percentunit",
+            [*by_quantile("windward:fleet_utilization_ratio:max", f",{HERE[1:-1]}"), (threshold, "threshold")], "percentunit",
             steps=LOAD, high=1, limit="threshold", width=12,
         ),
         Lines(
@@ -87,7 +105,7 @@ def _load() -> list[Panel]:
         ),
         Lines(
             "Risk", "Risk of each machine's worst resource, quantiles over the machines.",
-            each("windward_fleet_risk_ratio", "quantile"), "percentunit", steps=LOAD, high=1, width=12,
+            by_quantile("windward_fleet_risk_ratio"), "percentunit", steps=LOAD, high=1, width=12,
         ),
     ]  # fmt: skip
 
@@ -112,13 +130,13 @@ def _machines() -> list[Panel]:
              (beside("max by (machine) (windward_machine_instances)"), "instances", "short"),
              (beside("max by (machine) (windward_machine_cordoned)"), "cordoned", "short")], by="machine", width=16,
             steps=LOAD,
-            link="/d/windward-machine?var-machine=${__value.text}&${window:queryparam}&${resource:queryparam}"
+            link="/d/windward-machine?var-machine=${__value.text}&${fleet:queryparam}&${window:queryparam}&${resource:queryparam}"
             "&${datasource:queryparam}&${__url_time_range}",
         ),
         Lines(
             "States", "Fresh, stale and silent machines; what is not fresh takes no new instance.",
             [('windward:fleet_machines:max{state=~"fresh|stale|silent"}', "{{state}}")], "short", height=10,
-            stacked=True,
+            stacked=True, colors=STATES,
         ),
         Bars(
             "Mean by $label: $resource, $window", "Mean load of the machines with each value of the chosen label (at most ten).",
@@ -129,6 +147,7 @@ def _machines() -> list[Panel]:
         Lines(
             "Out of use", "Machines that are cordoned, warming or stale.",
             [('windward:fleet_machines:max{state=~"cordoned|warming|stale"}', "{{state}}")], "short", width=12,
+            colors=STATES,
         ),
     ]  # fmt: skip
 
@@ -136,8 +155,10 @@ def _machines() -> list[Panel]:
 def _room() -> list[Panel]:
     return [
         Lines(
-            "Headroom", "What is neither used nor allocated on fresh machines that are not cordoned, of what all machines have.",
+            "Headroom", "What is neither used nor allocated on fresh machines that are not cordoned, of what all machines have. Left out"
+            " while most machines are stale: an outage is no full fleet.",
             each("windward_fleet_headroom_ratio", "resource"), "percentunit", high=1,
+            empty="not known: most machines are stale",
             steps=((None, "red"), (0.1, "yellow"), (0.2, "green")),
         ),
         Lines(
@@ -165,20 +186,21 @@ def _classes() -> list[Panel]:
         Lines(
             "Room by class: $resource",
             "What may be allocated to a class, of what all machines have: to prod by ratio, to others what is reclaimable.",
-            [(f"max by (class) (windward_fleet_class_room_ratio{of})", "{{class}}")], "percentunit",
+            [(f"max by (class) (windward_fleet_class_room_ratio{of})", "{{class}}")], "percentunit", empty=NO_CLASSES,
         ),
         Lines(
             "Allocated by class: $resource", "What the instances of a class ask for, of what all machines have.",
-            [(f"max by (class) (windward_fleet_class_promised_ratio{of})", "{{class}}")], "percentunit",
+            [(f"max by (class) (windward_fleet_class_promised_ratio{of})", "{{class}}")], "percentunit", empty=NO_CLASSES,
         ),
         Lines(
             "Used by class: $resource", "What they are measured to use, of what all machines have.",
             [(f"max by (class) (windward_fleet_class_used_ratio{of})", "{{class}}")], "percentunit", stacked=True,
+            empty=NO_CLASSES,
         ),
         Bars(
             "Least reclaimable: $resource", "The ten machines with the least room for batch, of what is allocatable there.",
             [(f'bottomk(10, max by (machine) (windward_machine_reclaimable_ratio{{class="batch",{of[1:-1]}}}))', "{{machine}}")],
-            "percentunit", width=24,
+            "percentunit", width=24, empty=NO_CLASSES,
         ),
     ]  # fmt: skip
 

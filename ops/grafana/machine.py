@@ -5,11 +5,12 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as builders
 
 from ops.grafana.fleet import allocatable
-from ops.grafana.page import LABEL, RESOURCE, WINDOW, page, variable
-from ops.grafana.panels import AGE, LOAD, SOURCE, Bars, Figures, Lines, Panel, Rows
+from ops.grafana.page import LABEL, RESOURCE, WINDOW, Row, page, variable
+from ops.grafana.panels import AGE, LOAD, SOURCE, Bars, Figures, Lines, Panel, Rows, of_fleet
 
 ONE = 'machine="$machine"'
 HERE = f'{{{ONE},resource="$resource",window="$window"}}'
+NO_REPORTS = "this machine's agent reports no instances"
 UTILIZATION = "windward_machine_utilization_ratio"
 
 
@@ -29,13 +30,18 @@ def dashboard() -> builders.Dashboard:
         "Windward / Machine",
         "One machine's load by window, with deviation, percentiles, peaks, allocated amounts and placements",
         variables,
-        [("$machine now", _now()), ("$resource", _load()), ("Instances", _instances()), ("Placing", _placing())],
+        [
+            Row("$machine now", _now()),
+            Row("$resource", _load()),
+            Row("Placing", _placing()),
+            Row("Instances and peaks", _instances(), collapsed=True),
+        ],
     )
     for name, expression, color in (
         ("Placements", f"windward_machine_last_placement_timestamp_seconds{{{ONE}}} * 1000", "blue"),
         ("Cordoned", f"windward_machine_cordoned{{{ONE}}}", "orange"),
     ):
-        annotation = builders.AnnotationQuery().name(name).datasource(SOURCE).expr(expression)
+        annotation = builders.AnnotationQuery().name(name).datasource(SOURCE).expr(of_fleet(expression))
         made.annotation(annotation.enable(True).icon_color(color))
     return made
 
@@ -76,6 +82,7 @@ def _now() -> list[Panel]:
 
 def _load() -> list[Panel]:
     mean = f'max by (machine) ({UTILIZATION}{{statistic="mean",{HERE[1:-1]}}})'
+    statistics = f'{UTILIZATION}{{statistic=~"p[0-9]+|max",{HERE[1:-1]}}}'
     deviation = f"max by (machine) (windward_machine_utilization_stddev_ratio{HERE})"
     limit = (
         f'max(windward_machine_threshold_ratio{{{ONE},resource="$resource"}})'
@@ -99,19 +106,15 @@ def _load() -> list[Panel]:
             "Percentiles and maximum: $resource, $window",
             "Of the slots of the window; the maximum is of single readings. Shown as far as the exporter does (setting"
             " statistics).",
-            [(f'max by (statistic) ({UTILIZATION}{{statistic=~"p.*|max",{HERE[1:-1]}}})', "{{statistic}}")],
+            [(f'max by (statistic) (label_replace({statistics}, "statistic", "$1 %", "statistic", "p(.*)"))', "{{statistic}}")],
             "percentunit", steps=LOAD, high=1, width=12,
         ),
         Lines(
             "Beside the fleet: $resource, $window", "This machine among all: the median and the 99th percentile of the machines.",
             [(mean, "this machine"),
-             ('windward:fleet_utilization_ratio:max{resource="$resource",window="$window",quantile=~"0.5|0.99"}', "fleet {{quantile}}")],
+             *((f'windward:fleet_utilization_ratio:max{{resource="$resource",window="$window",quantile="{quantile}"}}', words)
+               for quantile, words in (("0.5", "median of the fleet"), ("0.99", "99 % of the fleet")))],
             "percentunit", steps=LOAD, high=1, width=12,
-        ),
-        Lines(
-            "Peaks of the day: $resource", "Highest one-minute mean since midnight and of the day before, where the exporter shows it.",
-            [(f'max by (day) (windward_machine_peak_ratio{{{ONE},resource="$resource"}})', "{{day}}")], "percentunit",
-            steps=LOAD, high=1, width=12,
         ),
         Lines(
             "All resources: $window", "Mean of the window.",
@@ -129,18 +132,23 @@ def _instances() -> list[Panel]:
             "What its instances are measured to use together, as its agent reports them, and what is used beside them.",
             [(f"max(windward_machine_instances_usage_ratio{here})", "instances"),
              (f"max(windward_machine_system_usage_ratio{here})", "system")], "percentunit", steps=LOAD, width=10,
-            stacked=True,
+            stacked=True, empty=NO_REPORTS,
         ),
         Bars(
             "Instances by usage: $resource",
             "The fifteen that use the most, of its allocatable; as far as the exporter shows them (setting top_instances).",
             [(f"topk(15, max by (id) (windward_instance_usage_ratio{here}))", "{{id}}")], "percentunit", width=10,
-            steps=LOAD,
+            steps=LOAD, empty="no single instances shown (the exporter's setting top_instances)",
         ),
         Figures(
             "Last report", "Age of its agent's newest report of instances; one comes each minute.",
             [(f"time() - max(windward_machine_last_instance_report_timestamp_seconds{{{ONE}}})", "age")], "s", width=4,
-            decimals=0, steps=((None, "green"), (300, "red")),
+            decimals=0, steps=((None, "green"), (300, "red")), empty=NO_REPORTS,
+        ),
+        Lines(
+            "Peaks of the day: $resource", "Highest one-minute mean since midnight and of the day before, where the exporter shows it.",
+            [(f'max by (day) (windward_machine_peak_ratio{{{ONE},resource="$resource"}})', "{{day}}")], "percentunit",
+            steps=LOAD, high=1, width=12, empty="not shown: the exporter's setting statistics has no peak",
         ),
     ]  # fmt: skip
 

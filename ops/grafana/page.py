@@ -1,22 +1,30 @@
-"""A whole dashboard: rows of panels, links to the others, and what the user chooses: window, resource, label."""
+"""A whole dashboard: rows of panels, links to the others, and what the user chooses: fleet, window, resource, label."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from grafana_foundation_sdk.builders import dashboard
 from grafana_foundation_sdk.models import dashboard as models
 
-from ops.grafana.panels import SOURCE
+from ops.grafana.panels import SOURCE, Panel, of_fleet
 
 TAG = "windward"
 
 
-def page(
-    uid: str, title: str, about: str, variables: Sequence[Any], panels: Sequence[tuple[str, Sequence[Any]]]
-) -> dashboard.Dashboard:
-    """Return a dashboard: rows of panels, the data source first among its variables, links to the other dashboards."""
+@dataclass(frozen=True)
+class Row:
+    """A heading and its panels; a collapsed row asks nothing until it is opened."""
+
+    title: str
+    panels: Sequence[Panel]
+    collapsed: bool = False
+
+
+def page(uid: str, title: str, about: str, variables: Sequence[Any], rows: Sequence[Row]) -> dashboard.Dashboard:
+    """Return a dashboard: rows of panels, links to the other dashboards; its first variables are data source and fleet."""
     source = dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus")
     made = (
         dashboard.Dashboard(title)
@@ -29,6 +37,8 @@ def page(
         .refresh("30s")
         .timezone("browser")
         .with_variable(source)
+        .with_variable(FLEET)
+        .with_variable(DOCS)
         .link(
             dashboard.DashboardLink("Windward")
             .type(models.DashboardLinkType.DASHBOARDS)
@@ -42,20 +52,29 @@ def page(
     )
     for each in variables:
         made.with_variable(each)
-    for heading, members in panels:
-        made.with_row(dashboard.Row(heading))
-        for panel in members:
+    for row in rows:
+        heading = dashboard.Row(row.title)
+        if row.collapsed:
+            for panel in row.panels:
+                heading.with_panel(panel)
+            made.with_row(heading)
+            continue
+        made.with_row(heading)
+        for panel in row.panels:
             made.with_panel(panel)
     return made
 
 
 def variable(name: str, label: str, query: str, about: str, *, value: str = "") -> dashboard.QueryVariable:
-    """Return a variable whose values Prometheus has; ``value``: the one chosen at first."""
+    """Return a variable whose values Prometheus has, for the chosen fleet; ``value``: the one chosen at first.
+
+    Grafana has no way to restrict ``label_names`` to one fleet.
+    """
     found = (
         dashboard.QueryVariable(name)
         .label(label)
         .description(about)
-        .query(query)
+        .query(of_fleet(query) if query.startswith("label_values") and name != "fleet" else query)
         .datasource(SOURCE)
         .sort(models.VariableSort.NATURAL_ASC)
         .refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
@@ -63,6 +82,16 @@ def variable(name: str, label: str, query: str, about: str, *, value: str = "") 
     return found.current(models.VariableOption(text=value, value=value, selected=True)) if value else found
 
 
+FLEET = variable(
+    "fleet",
+    "Fleet",
+    'label_values({__name__=~"windward_(stream|scorer|exporter)_build_info"}, fleet)',
+    "The prefix of the fleet's keys and topics; one Prometheus may have several",
+    value="windward",
+)
+DOCS_URL = "http://127.0.0.1:8000"
+"""Where `make docs` is served, unless it is said otherwise (``python -m ops.grafana --docs-url``)."""
+DOCS = dashboard.ConstantVariable("docs").value(DOCS_URL)
 _FLEET = "windward_fleet_utilization_ratio"
 WINDOW = variable("window", "Window", f"label_values({_FLEET}, window)", "Length of the rolling window", value="5m")
 RESOURCE = variable("resource", "Resource", f"label_values({_FLEET}, resource)", "What is measured", value="cpu")
@@ -73,7 +102,7 @@ LABEL = (
         "label_names(windward_machine_info)",
         "Machine label to filter by; the exporter's setting labels lists those there are",
         value="machine",
-    ).regex("/^(?!__name__$|instance$|job$)/"),
+    ).regex("/^(?!__name__$|instance$|job$|fleet$)/"),
     variable("value", "Value", "label_values(windward_machine_info, $label)", "Its values; all by default")
     .multi(True)
     .include_all(True)

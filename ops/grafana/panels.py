@@ -2,10 +2,12 @@
 
 Several scorers, stream workers or exporters show the same machine or the same fleet. So every query says by which
 labels it adds up (`sum by`), or takes one of several equal values (`max by`). A second replica then changes no picture.
+One Prometheus may have several fleets: `of_fleet` restricts each metric of each query to the chosen one, in one place.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
@@ -17,10 +19,14 @@ from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models import heatmap as heatmaps
 from grafana_foundation_sdk.models import prometheus as queries
 
+from ops.exporter.fleet import QUANTILES
+
 Steps = tuple[tuple[float | None, str], ...]
 PLAIN: Steps = ((None, "blue"),)
 LOAD: Steps = ((None, "green"), (0.8, "yellow"), (0.9, "red"))
 """Of a share of what is allocatable: the profile's threshold of cpu is 0.9."""
+ANY_IS_BAD: Steps = ((None, "blue"), (1, "red"))
+"""Of a count whose zero is nothing to be proud of."""
 NONE_IS_GOOD: Steps = ((None, "green"), (1e-9, "yellow"))
 SOME_IS_GOOD: Steps = ((None, "red"), (1, "green"))
 AGE: Steps = ((None, "green"), (30, "yellow"), (60, "red"))
@@ -31,6 +37,24 @@ RATE = "[$__rate_interval]"
 SOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 Query = tuple[str, str]
 """PromQL and the legend of its series."""
+
+
+_SELECTOR = re.compile(r'"(?:[^"\\]|\\.)*"|\b(windward[\w:]*|process_\w+|ALERTS)\b(\{)?|(\{)(?=__name__)')
+
+
+def of_fleet(expression: str) -> str:
+    """Return PromQL with every metric of ours restricted to the chosen fleet.
+
+    >>> of_fleet('max(windward_a) / windward_b{c="windward_d"}')
+    'max(windward_a{fleet="$fleet"}) / windward_b{fleet="$fleet",c="windward_d"}'
+    """
+
+    def restricted(match: re.Match[str]) -> str:
+        if match[1]:
+            return match[1] + '{fleet="$fleet"' + ("," if match[2] else "}")
+        return '{fleet="$fleet",' if match[3] else match[0]
+
+    return _SELECTOR.sub(restricted, expression)
 
 
 def rate(counter: str, by: str = "") -> str:
@@ -51,7 +75,21 @@ def each(gauge: str, by: str, how: str = "max") -> list[Query]:
 def quantiles(metric: str, shown: Sequence[float] = (0.5, 0.99)) -> list[Query]:
     """Return queries of a duration's quantiles over all processes, from the buckets of its histogram."""
     buckets = rate(f"{metric}_bucket", "le")
-    return [(f"histogram_quantile({quantile}, {buckets})", f"p{round(100 * quantile)}") for quantile in shown]
+    return [(f"histogram_quantile({quantile}, {buckets})", in_words(quantile)) for quantile in shown]
+
+
+def in_words(quantile: float) -> str:
+    """Return a quantile as a legend.
+
+    >>> [in_words(quantile) for quantile in (0.0, 0.5, 0.99, 1.0)]
+    ['lowest', 'median', '99 %', 'highest']
+    """
+    return {0.0: "lowest", 0.5: "median", 1.0: "highest"}.get(quantile, f"{100 * quantile:.4g} %")
+
+
+def by_quantile(metric: str, labels: str = "") -> list[Query]:
+    """Return a query for each quantile over the machines that the exporter shows."""
+    return [(f'max({metric}{{quantile="{each}"{labels}}})', in_words(each)) for each in reversed(QUANTILES)]
 
 
 def _own(name: str, value: object) -> models.DynamicConfigValue:
@@ -79,6 +117,8 @@ class Panel:
     width: int = 12
     height: int = 8
     steps: Steps = PLAIN
+    empty: str = ""
+    """Why it may have no data, in words."""
 
     def build(self) -> models.Panel:
         """Return the panel; its queries are named A, B, C ..."""
@@ -86,7 +126,7 @@ class Panel:
         for number, (expression, legend, *unit) in enumerate(self.asked):
             target = (
                 prometheus.Dataquery()
-                .expr(expression)
+                .expr(of_fleet(expression))
                 .legend_format("__auto" if unit else legend)
                 .ref_id(chr(ord("A") + number))
                 .datasource(SOURCE)
@@ -94,9 +134,9 @@ class Panel:
             )
             targets.append(target.instant() if self.INSTANT else target.range())
         thresholds = dashboards.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE)
+        builder = self._builder().no_value(self.empty or "-")
         found: models.Panel = (
-            self._builder()
-            .title(self.title)
+            builder.title(self.title)
             .description(self.about)
             .datasource(SOURCE)
             .targets(targets)
@@ -125,6 +165,8 @@ class Lines(Panel):
     """The legend of a limit: its line is dashed, red and unfilled."""
     band: tuple[str, str] | None = None
     """The legends of an upper and a lower line: drawn thin, filled between them."""
+    colors: Mapping[str, str] = field(default_factory=dict)
+    """Colour by legend."""
 
     def _builder(self) -> Any:
         panel = (
@@ -154,6 +196,8 @@ class Lines(Panel):
         if self.limit:
             dashes = _own("custom.lineStyle", {"fill": "dash", "dash": [8, 6]})
             panel.override_by_regexp(self.limit, [dashes, _own("custom.fillOpacity", 0), _coloured("red")])
+        for legend, color in self.colors.items():
+            panel.override_by_name(legend, [_coloured(color)])
         if self.band is not None:
             upper, lower = self.band
             thin = [_own("custom.lineWidth", 0), _coloured("blue")]
@@ -208,6 +252,8 @@ class Figures(Panel):
     units: Mapping[str, str] = field(default_factory=dict)
     """Unit by legend."""
     graph: bool = True
+    own_steps: Mapping[str, Steps] = field(default_factory=dict)
+    """Steps by legend."""
 
     def _builder(self) -> Any:
         panel = (
@@ -215,7 +261,6 @@ class Figures(Panel):
             .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
             .color_mode(kinds.BigValueColorMode.VALUE)
             .graph_mode(kinds.BigValueGraphMode.AREA if self.graph else kinds.BigValueGraphMode.NONE)
-            .no_value("-")
         )
         if self.decimals is not None:
             panel.decimals(self.decimals)
@@ -226,6 +271,9 @@ class Figures(Panel):
             panel.mappings([models.ValueMap(options=words)])
         for legend, own in self.units.items():
             panel.override_by_name(legend, [_own("unit", own)])
+        for legend, steps in self.own_steps.items():
+            told = [{"value": value, "color": color} for value, color in steps]
+            panel.override_by_name(legend, [_own("thresholds", {"mode": "absolute", "steps": told})])
         return panel
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from ops.grafana.page import page
+from ops.grafana.page import Row, page
 from ops.grafana.panels import (
     AGE,
     NONE_IS_GOOD,
@@ -21,6 +21,7 @@ from ops.grafana.panels import (
     rates,
 )
 
+NO_RECORDER = "no recorder runs"
 LAG: Steps = ((None, "green"), (10, "yellow"), (30, "red"))
 
 
@@ -32,17 +33,45 @@ def dashboard() -> Dashboard:
         "Agents, broker, stream app, Redis, exporter and recorder: from a reading to where a decision sees it",
         [],
         [
-            ("Now", _now()), ("Agents and broker", _agents()), ("Stream app", [*_messages(), *_folding(), *_state()]),
-            ("Redis and exporter", _servers()), ("Recorder", _recorder()), ("Processes", _processes()),
+            Row("What is wrong now", _now()),
+            Row("Agents and broker", _agents(), collapsed=True),
+            Row("Stream app", [*_messages(), *_folding(), *_state()], collapsed=True),
+            Row("Redis and exporter", _servers(), collapsed=True),
+            Row("Recorder", _recorder(), collapsed=True),
+            Row("Processes", _processes(), collapsed=True),
         ],
-    )  # fmt: skip
+    )
 
 
 def _now() -> list[Panel]:
+    processes = '{__name__=~"windward_(%s)_build_info"}'
+    every = processes % "agent|stream|scorer|exporter|record|rebalancer"
+    few = processes % "stream|scorer|exporter|record|rebalancer"
     return [
+        Rows(
+            "Alerts that fire", "Of this fleet, as Prometheus has them; each has an entry in the runbook.",
+            [('sum by (alertname, severity, instance) (ALERTS{alertstate="firing"})', "alerts", "short")], by="alertname",
+            width=12, height=6, hidden=("Value",), empty="no alert fires",
+        ),
         Figures(
-            "Processes that answer", "Pages that Prometheus can read, by job.",
-            [('sum by (job) (up{job=~"windward-.*"})', "{{job}}")], "short", width=12, steps=SOME_IS_GOOD,
+            "Processes that answer",
+            "Pages that Prometheus can read, by job; 0: one that answered within the last hour is gone.",
+            [(f"count by (job) ({every}) or 0 * count by (job) (last_over_time({few}[1h]))", "{{job}}")], "short", width=12,
+            height=6, steps=SOME_IS_GOOD,
+        ),
+        Figures(
+            "Broker", "Whether it answers every stream worker.", [("min(windward_stream_broker_up)", "broker")], "short",
+            width=3, words={"1": ("answers", "green"), "0": ("away", "red")}, graph=False, empty="no stream worker",
+        ),
+        Figures(
+            "Exporter reads Redis", "1 when the last page was made from Redis; else it shows no machine.",
+            [("min(windward_exporter_up)", "exporter")], "short", width=3,
+            words={"1": ("yes", "green"), "0": ("no", "red")}, graph=False, empty="no exporter",
+        ),
+        Figures(
+            "Stale machines", "Share of the machines with data whose data is too old to place by.",
+            [("windward:fleet_stale:ratio", "stale")], "percentunit", width=3, decimals=1,
+            steps=((None, "blue"), (0.01, "yellow"), (0.05, "red")),
         ),
         Figures(
             "Newest sample", "Age of the newest sample a scorer sees.",
@@ -61,6 +90,11 @@ def _now() -> list[Panel]:
             "Rejected", "Messages refused a second.",
             [("sum(rate(windward_stream_rejected_total[5m]))", "rejected")], "ops", width=3, decimals=2,
             steps=NONE_IS_GOOD,
+        ),
+        Figures(
+            "Redis memory used", "Of what the fullest server may take.",
+            [("max(windward:redis_memory_used:ratio)", "memory")], "percentunit", width=3, decimals=0,
+            steps=((None, "green"), (0.7, "yellow"), (0.85, "red")),
         ),
     ]  # fmt: skip
 
@@ -242,12 +276,7 @@ def _servers() -> list[Panel]:
         Lines(
             "Exporter", "What a page takes: reading Redis, making the text (compression and sending come after).",
             [("max by (step) (windward_exporter_page_duration_seconds)", "{{step}}"),
-             ('max(scrape_duration_seconds{job="windward-exporter"})', "scrape")], "s",
-        ),
-        Figures(
-            "Exporter reads Redis", "1 when the last page was made from Redis; else it shows no machine.",
-            [("min(windward_exporter_up)", "exporter")], "short", width=4, height=6,
-            words={"1": ("yes", "green"), "0": ("no", "red")}, graph=False,
+             ("max(scrape_duration_seconds and on (job, instance) windward_exporter_up)", "scrape")], "s",
         ),
         Figures(
             "Series of single machines", "Off above the exporter's setting machines_max, or by per_machine.",
@@ -270,40 +299,40 @@ def _recorder() -> list[Panel]:
     return [
         Figures(
             "Recorded since", "How far back the recording goes; the oldest files make room for new ones.",
-            [("time() - max(windward_record_oldest_timestamp_seconds)", "age")], "s", width=4, height=6, graph=False,
+            [("time() - max(windward_record_oldest_timestamp_seconds)", "age")], "s", width=4, height=6, graph=False, empty=NO_RECORDER,
         ),
         Figures(
             "Since the last entry", "One is written every minute (write_s).",
             [("time() - max(windward_record_last_entry_timestamp_seconds)", "age")], "s", width=4, height=6, decimals=0,
-            steps=((None, "green"), (180, "yellow"), (600, "red")),
+            steps=((None, "green"), (180, "yellow"), (600, "red")), empty=NO_RECORDER,
         ),
         Lines(
             "Size of the recording", "Bytes of all files, and what they may have (record_bytes).",
             [("max(windward_record_size_bytes)", "used"), ("max(windward_record_limit_bytes)", "limit")], "bytes",
-            height=6,
+            height=6, empty=NO_RECORDER,
         ),
         Lines(
             "Bytes recorded", "Written a second.",
-            [(rate("windward_record_written_bytes_total"), "written")], "Bps", height=6,
+            [(rate("windward_record_written_bytes_total"), "written")], "Bps", height=6, empty=NO_RECORDER,
         ),
         Lines(
             "Recorded", "A second: figures of machines (load) and instances (usage), changes of the ledger, decisions, entries.",
             [(rate("windward_record_figures_total", "kind"), "{{kind}}"),
              (rate("windward_record_changes_total"), "changes"),
              (rate("windward_record_decisions_total"), "decisions"),
-             (rate("windward_record_entries_total"), "entries")], "ops", height=6,
+             (rate("windward_record_entries_total"), "entries")], "ops", height=6, empty=NO_RECORDER,
         ),
         Lines(
             "Not recorded", "In five minutes: gaps by source, messages that Kafka had no longer, messages refused by reason.",
             [("sum by (source) (increase(windward_record_gaps_total[5m]))", "gap: {{source}}"),
              ("sum(increase(windward_record_lost_messages_total[5m]))", "lost messages"),
-             ("sum by (reason) (increase(windward_record_messages_refused_total[5m])) > 0", "refused: {{reason}}")],
-            "short", height=6, steps=NONE_IS_GOOD,
+             ("sum by (reason) (increase(windward_record_messages_refused_total[5m]))", "refused: {{reason}}")],
+            "short", height=6, steps=NONE_IS_GOOD, empty=NO_RECORDER,
         ),
         Lines(
             "Failed rounds of the recorder", "In five minutes, by part; and files removed to make room, which is no failure.",
             [("sum by (part) (increase(windward_record_failures_total[5m]))", "{{part}}"),
-             ("sum(increase(windward_record_removed_files_total[5m]))", "removed files")], "short", height=6,
+             ("sum(increase(windward_record_removed_files_total[5m]))", "removed files")], "short", height=6, empty=NO_RECORDER,
         ),
     ]  # fmt: skip
 

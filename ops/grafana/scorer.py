@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from ops.grafana.page import page
+from ops.grafana.page import Row, page
 from ops.grafana.panels import (
     AGE,
     NONE_IS_GOOD,
@@ -24,6 +24,7 @@ SLOW: Steps = ((None, "green"), (0.05, "yellow"), (0.1, "red"))
 QUEUE: Steps = ((None, "green"), (100, "yellow"), (1000, "red"))
 FEW: Steps = ((None, "green"), (0.01, "yellow"), (0.05, "red"))
 """Of a share that is small while all is well."""
+NO_REBALANCER = "no rebalancer runs"
 
 
 def dashboard() -> Dashboard:
@@ -34,11 +35,11 @@ def dashboard() -> Dashboard:
         "Answers by code, latency, conflicts, refusals, reservations, and the state decisions are made on",
         [],
         [
-            ("Now", _now()),
-            ("Answers", _answers()),
-            ("Placing", _placing()),
-            ("What decisions are made on", _state()),
-            ("Rebalancing", _rebalancing()),
+            Row("Now", _now()),
+            Row("Answers", _answers()),
+            Row("Placing", _placing()),
+            Row("What decisions are made on", _state()),
+            Row("Rebalancing", _rebalancing(), collapsed=True),
         ],
     )
 
@@ -57,7 +58,7 @@ def _now() -> list[Panel]:
             [("windward:scorer_errors:ratio_rate5m", "errors")], "percentunit", width=4, decimals=2, steps=FEW,
         ),
         Figures(
-            "p99 of place", "From taking a query to its answer.",
+            "Place, 99 %", "From taking a query to its answer.",
             [('windward:scorer_query_duration_seconds:p99_rate5m{method="place"}', "place")], "s", width=4, steps=SLOW,
         ),
         Figures(
@@ -82,7 +83,7 @@ def _answers() -> list[Panel]:
             quantiles("windward_scorer_query_duration_seconds", (0.5, 0.95, 0.99)), "s", steps=SLOW,
         ),
         Lines(
-            "p99 by method", "From taking a query to its answer.",
+            "99 % by method", "From taking a query to its answer.",
             [("windward:scorer_query_duration_seconds:p99_rate5m >= 0", "{{method}}")], "s", steps=SLOW,
         ),
         Lines(
@@ -161,24 +162,25 @@ def _rebalancing() -> list[Panel]:
     return [
         Lines(
             "Proposed moves", "A minute, by what became of them; none without a rebalancer.",
-            [(f"60 * sum by (outcome) (rate(windward_rebalancer_proposals_total{RATE})) > 0", "{{outcome}}")], "short",
+            [(f"60 * sum by (outcome) (rate(windward_rebalancer_proposals_total{RATE}))", "{{outcome}}")], "short",
+            empty=NO_REBALANCER,
         ),
         Lines(
             "Open moves", "Proposed and not done: waiting for a program that moves instances, or taken by one.",
-            each("windward_rebalancer_open and on (instance) (windward_rebalancer_leads == 1)", "list"), "short",
+            each("windward_rebalancer_open and on (instance) (windward_rebalancer_leads == 1)", "list"), "short", empty=NO_REBALANCER,
         ),
         Lines(
             "Expected overload", "Load above the limit in the mean, in machines of mean size, as the last round found it.",
             [("max(windward_rebalancer_overload and on (instance) (windward_rebalancer_leads == 1))", "overload")],
-            "short",
+            "short", empty=NO_REBALANCER,
         ),
         Lines(
             "Rounds", "A minute: planned, waiting for the lease, failed.",
-            [(f"60 * sum by (result) (rate(windward_rebalancer_rounds_total{RATE}))", "{{result}}")], "short",
+            [(f"60 * sum by (result) (rate(windward_rebalancer_rounds_total{RATE}))", "{{result}}")], "short", empty=NO_REBALANCER,
         ),
         Lines(
             "Age of the last plan", "Of the rebalancer that leads.",
-            [("time() - max(windward_rebalancer_round_timestamp_seconds > 0)", "age")], "s",
+            [("time() - max(windward_rebalancer_round_timestamp_seconds > 0)", "age")], "s", empty=NO_REBALANCER,
         ),
     ]  # fmt: skip
 

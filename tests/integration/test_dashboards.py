@@ -6,8 +6,10 @@ import json
 import math
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -15,14 +17,20 @@ from typing import Any, get_args
 import pytest
 from kafka import KafkaProducer
 
+from ops.exporter.exporter import Exporter
+from ops.exporter.pages import serve
+from ops.exporter.selection import Selection
+from ops.exporter.settings import ExporterSettings
+from ops.exporter.state import Reader
 from ops.grafana.__main__ import FOLDER
-from ops.grafana.asked import Asked, Choice, choices, legend, queries
+from ops.grafana.asked import Asked, Choice, choices, interpolate, legend, panels, queries
 from ops.grafana.prometheus import Prometheus, Series
-from ops.stack.servers.process import wait_until
+from ops.stack.servers.process import free_port, wait_until
 from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
 from scorer.client import Client
 from scorer.commands.machines import machines as machines_command
+from scorer.ranking.profiles.catalogue import load_profiles
 from streams.worker.topics import TopicSettings
 from tests.fresh import all_fresh
 from tests.ops.metrics import exposed_metrics
@@ -50,6 +58,8 @@ write_s = 1
 """What single processes of the stack are told."""
 MACHINES = 30
 HERE = "sim-00003"
+OURS, BARE = "windward", "bare"
+"""Two fleets in one Prometheus."""
 STEP_S = 1
 
 
@@ -110,7 +120,31 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         wait_until(work, 120, "every metric is there")
         wait_until(lambda: settled(found), 60, "rates have their samples")
         producer.close()
-        yield found
+        with bare_fleet(stack, found.prometheus):
+            yield found
+
+
+@contextmanager
+def bare_fleet(stack: Stack, prometheus: Prometheus) -> Iterator[None]:
+    """Show the same machines as a second fleet, by an exporter alone with default settings: no label, no class."""
+    settings = ExporterSettings(redis_url=stack.redis_url, metrics_port=free_port())
+    reader = Reader(settings)
+    server = serve(Exporter(reader, Selection(fleet=BARE), load_profiles(), "1"), settings)
+    assert stack.prometheus is not None
+    path = stack.settings.state_dir / "prometheus" / "prometheus.yml"
+    configuration = json.loads(path.read_text())
+    (job,) = [one for one in configuration["scrape_configs"] if one["job_name"] == "windward-exporter"]
+    job["static_configs"].append({"targets": [f"127.0.0.1:{settings.metrics_port}"], "labels": {"fleet": BARE}})
+    path.write_text(json.dumps(configuration))
+    stack.prometheus.signal(signal.SIGHUP)
+    try:
+        bare = f'{{fleet="{BARE}"}}'
+        seen = f"windward_machine_utilization_ratio{bare} and on () windward:fleet_machines:max{bare}"
+        wait_until(lambda: bool(prometheus.at(seen, time.time())), 60, "the second fleet is there")
+        yield
+    finally:
+        server.stop()
+        reader.close()
 
 
 def usable(answer: Any) -> bool:
@@ -135,7 +169,7 @@ def settled(run: Run) -> bool:
 def values(machine: str = "sim-00004") -> dict[str, str]:
     """Return the choices a user may have made."""
     return {
-        "window": "5m", "resource": "cpu", "label": "zone", "value": ".*", "machine": machine,
+        "fleet": "windward", "window": "5m", "resource": "cpu", "label": "zone", "value": ".*", "machine": machine,
         "__rate_interval": f"{8 * STEP_S}s",
     }  # fmt: skip
 
@@ -175,7 +209,7 @@ def is_heatmap(series: Sequence[Series], asked: Asked) -> None:
 
 def is_table(series: Sequence[Series], asked: Asked) -> None:
     """Rows by a label they all have, each once."""
-    (by,) = {"job" if "build_info" in asked.expression else "machine"}
+    by = "job" if "build_info" in asked.expression else "alertname" if "ALERTS" in asked.expression else "machine"
     rows = [labels[by] for labels, _ in series]
     assert len(set(rows)) == len(rows)
 
@@ -222,19 +256,51 @@ def has_its_shape(run: Run, asked: Asked) -> None:
         series = run.prometheus.at(asked.expression, now)
     else:
         series = run.prometheus.over(asked.expression, max(run.start_s, now - 60), now, STEP_S)
+    if asked.title == "Alerts that fire" and not series:
+        return
     assert series, asked.expression
     SHAPES[asked.type](series, asked)
 
 
 @pytest.mark.parametrize("choice", get_args(Choice))
+@pytest.mark.parametrize("fleet", [OURS, BARE])
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
-def test_no_query_fails_by_a_choice(run: Run, path: Path, choice: Choice) -> None:
-    """Prometheus takes every query with each variable at its default, its first and its last value."""
+def test_no_query_fails_by_a_choice(run: Run, path: Path, fleet: str, choice: Choice) -> None:
+    """Prometheus takes every query with each variable at its default, its first and its last value.
+
+    On a fleet with labels, classes, moves and a recorder, and on one without.
+    """
     dashboard = json.loads(path.read_text())
-    chosen = choices(dashboard, run.prometheus.variable, choice)
+    chosen = choices(dashboard, run.prometheus.variable, choice, fleet=fleet)
     for asked in queries(dashboard, chosen | {"__rate_interval": f"{8 * STEP_S}s"}):
         if asked.kind != "variable":
             run.prometheus.at(asked.expression, time.time())
+
+
+@pytest.mark.parametrize("name", ["fleet", "machine"])
+def test_what_is_empty_says_why_and_is_closed(run: Run, name: str) -> None:
+    """With the defaults of dashboard and exporter the open rows have data, but for what a scorer shows."""
+    dashboard = json.loads((FOLDER / f"{name}.json").read_text())
+    chosen = choices(dashboard, run.prometheus.variable, fleet=BARE) | {"__rate_interval": f"{8 * STEP_S}s"}
+    opened = {panel["id"] for panel in dashboard["panels"]}
+    empty = []
+    for panel in panels(dashboard):
+        asked = [interpolate(target["expr"], chosen) for target in panel["targets"]]
+        if not any(run.prometheus.at(expression, time.time()) for expression in asked):
+            empty.append(panel)
+    said = {panel["title"]: panel["fieldConfig"]["defaults"]["noValue"] for panel in empty}
+    assert [title for title, words in said.items() if len(words) < 10] == ["Newest sample"] * (name == "fleet")
+    assert {panel["title"] for panel in empty if panel["id"] in opened} <= {"Newest sample"}
+    assert len(empty) >= {"fleet": 5, "machine": 2}[name]
+
+
+def test_every_series_of_our_processes_says_its_fleet(run: Run) -> None:
+    """The label is the process's own: none is renamed to make room for that of the target."""
+    now = time.time()
+    assert run.prometheus.at('{job=~"windward-.*",fleet=""}', now) == []
+    assert run.prometheus.at('{job=~"windward-.*",exported_fleet!=""}', now) == []
+    agents = run.prometheus.at("group by (fleet) (windward_agent_build_info)", now)
+    assert [labels for labels, _ in agents] == [{"fleet": OURS}]
 
 
 def test_a_cordon_is_an_annotation(run: Run) -> None:
@@ -250,18 +316,23 @@ def test_every_rule_is_evaluated(run: Run) -> None:
     rules = [rule for group in run.prometheus.get("rules")["groups"] for rule in group["rules"]]
     assert len(rules) >= 25
     assert [rule["name"] for rule in rules if rule["health"] != "ok"] == []
-    firing = [rule["name"] for rule in rules if rule.get("state") == "firing"]
+    firing = [
+        rule["name"]
+        for rule in rules
+        for alert in rule.get("alerts", ())
+        if alert["state"] == "firing" and alert["labels"]["fleet"] == OURS
+    ]
     critical = [rule["name"] for rule in rules if rule.get("labels", {}).get("severity") == "critical"]
     assert critical
     assert not set(firing) & set(critical)
 
 
 def test_every_process_is_scraped_without_a_warning(run: Run) -> None:
-    """All targets are up: agent, stream app, two scorers, exporter, rebalancer, recorder."""
+    """All targets are up: agent, stream app, two scorers, two exporters, rebalancer, recorder."""
     targets = run.prometheus.get("targets")["activeTargets"]
     assert sorted(each["labels"]["job"] for each in targets) == [
-        "windward-agent", "windward-exporter", "windward-rebalancer", "windward-record", "windward-scorer",
-        "windward-scorer", "windward-stream",
+        "windward-agent", "windward-exporter", "windward-exporter", "windward-rebalancer", "windward-record",
+        "windward-scorer", "windward-scorer", "windward-stream",
     ]  # fmt: skip
     assert [each["lastError"] for each in targets if each["health"] != "up"] == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from grafana_foundation_sdk.models import dashboard as models
 
 from ops.exporter.settings import Statistic
 from ops.grafana.__main__ import FOLDER, texts
+from ops.grafana.asked import panels as panels_of
 from ops.grafana.asked import queries
 from schemas.resources import RESOURCES
 from tests.ops.metrics import PROCESS, UNUSED, exposed_metrics, names_in
@@ -23,7 +25,8 @@ from tests.ops.metrics import PROCESS, UNUSED, exposed_metrics, names_in
 ROOT = Path(__file__).parents[2]
 FILES = sorted(texts())
 VALUES = {
-    "datasource": "x", "window": "5m", "resource": RESOURCES[0], "label": "zone", "value": ".*", "machine": "m",
+    "datasource": "x", "fleet": "north", "docs": "x",
+    "window": "5m", "resource": RESOURCES[0], "label": "zone", "value": ".*", "machine": "m",
     "__rate_interval": "1m",
 }  # fmt: skip
 RULES = {path.name: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "ops/prometheus/rules").glob("*.yml"))}
@@ -35,9 +38,9 @@ def read(name: str) -> dict[str, Any]:
     return found
 
 
-def panels(name: str) -> list[dict[str, Any]]:
+def panels(name: str) -> list[Mapping[str, Any]]:
     """Return the panels, rows left out."""
-    return [panel for panel in read(name)["panels"] if panel["type"] != "row"]
+    return list(panels_of(read(name)))
 
 
 def rules() -> list[dict[str, Any]]:
@@ -71,25 +74,71 @@ def test_every_panel_says_what_it_shows(name: str) -> None:
     found = panels(name)
     assert len({panel["id"] for panel in found}) == len(found)
     assert len({(panel["title"], panel["type"]) for panel in found}) == len(found)
-    taken: set[tuple[int, int]] = set()
     for panel in found:
         defaults = panel["fieldConfig"]["defaults"]
         assert panel["description"].endswith("."), panel["title"]
         assert defaults["unit"], panel["title"]
         assert defaults["thresholds"]["steps"][0]["value"] is None
         assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
-        place = panel["gridPos"]
-        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
-        assert not cells & taken, f"{panel['title']} lies over another panel"
-        assert max(x for x, _ in cells) < 24
-        taken |= cells
+    dashboard = read(name)
+    for shown in (dashboard["panels"], *(row.get("panels", ()) for row in dashboard["panels"])):
+        taken: set[tuple[int, int]] = set()
+        for panel in shown:
+            place = panel["gridPos"]
+            cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+            assert not cells & taken, f"{panel['title']} lies over another panel"
+            assert max(x for x, _ in cells) < 24
+            taken |= cells
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_query_is_of_the_chosen_fleet(name: str) -> None:
+    """Each metric in it is restricted; only the names of labels cannot be, and the choice of the fleet itself."""
+    for one in queries(read(name), VALUES):
+        if one.kind == "variable" and (one.title == "fleet" or one.expression.startswith("label_names")):
+            continue
+        bare = re.sub(r'"[^"]*"', '""', one.expression.replace('fleet="north"', "fleet=north"))
+        assert re.search(r"\{[^}]*fleet=north", bare), one
+        metrics = re.findall(r"\b(?:windward[\w:]*|process_\w+|ALERTS)\b(.{0,13})", bare)
+        assert [rest for rest in metrics if not rest.startswith("{fleet=north")] == [], one
+
+
+def test_the_pipeline_opens_with_what_is_wrong() -> None:
+    """All else is collapsed."""
+    rows = [panel for panel in read("pipeline.json")["panels"] if panel["type"] == "row"]
+    assert rows[0]["title"] == "What is wrong now"
+    assert [row["collapsed"] for row in rows] == [False, *[True] * (len(rows) - 1)]
+
+
+def test_stale_is_never_green() -> None:
+    """Where a series has that name, it has a colour or steps of its own, whatever place in the palette it gets."""
+    found = 0
+    for name in FILES:
+        for panel in panels(name):
+            expressions = " ".join(target["expr"] for target in panel["targets"])
+            shows = "windward:fleet_machines:max" in expressions and "ratio" not in expressions
+            overrides = {
+                one["matcher"]["options"]: one["properties"] for one in panel["fieldConfig"].get("overrides", ())
+            }
+            if not shows:
+                continue
+            found += 1
+            assert "green" not in json.dumps(overrides["stale"]), panel["title"]
+    assert found >= 3
+
+
+def test_legends_are_words() -> None:
+    """No bare quantile."""
+    for name in FILES:
+        for one in queries(read(name), VALUES):
+            assert not re.fullmatch(r"p\d+|\{\{quantile\}\}|[\d.]+", one.legend), one
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_query_is_promql_on_metrics_there_are(name: str) -> None:
     """Each parses, and asks for what our processes expose, a rule records or Prometheus itself makes."""
     known = exposed_metrics() | {rule["record"] for rule in rules() if "record" in rule}
-    known |= {"up", "scrape_duration_seconds"} | PROCESS
+    known |= {"ALERTS", "scrape_duration_seconds"} | PROCESS
     asked = list(queries(read(name), VALUES))
     assert len(asked) >= len(panels(name))
     for one in asked:

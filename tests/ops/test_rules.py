@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from ops.grafana.__main__ import FOLDER
+from ops.grafana.asked import panels
+from ops.grafana.page import DOCS_URL
 from ops.stack.servers.process import LocalError
 from ops.stack.servers.prometheus import RULES, configuration, prometheus_binary
 
@@ -24,6 +27,9 @@ ALERTS, RECORDED = (
 NAMES = [alert["alert"] for alert in ALERTS]
 TESTS = yaml.safe_load((ROOT / "ops/prometheus/tests/alerts.yml").read_text())["tests"]
 RUNBOOK = (ROOT / "docs/runbook.md").read_text()
+
+BASE_URL = '{{ or $externalLabels.windward_%s "%s" }}'
+"""How an annotation takes an address from the configuration of Prometheus."""
 
 needs_promtool = pytest.mark.skipif(
     not shutil.which("promtool"), reason="NOT RUN: no promtool on the PATH (Debian: apt-get install prometheus)"
@@ -100,11 +106,34 @@ def test_each_alert_tells_what_to_do(alert: dict[str, Any]) -> None:
     """Severity, a delay, words for a person, and its entry in the runbook: what it means, where to look, what to do."""
     assert alert["labels"]["severity"] in ("critical", "warning", "info")
     assert alert["for"]
-    assert {"summary", "description", "runbook_url"} == alert["annotations"].keys()
-    assert alert["annotations"]["runbook_url"] == f"docs/runbook.md#{alert['alert'].lower()}"
+    told = alert["annotations"]
+    links = {"runbook_url", "dashboard_url", "__dashboardUid__", "__panelId__"}
+    assert {"summary", "description"} | links == told.keys()
+    assert told["runbook_url"] == f"{BASE_URL % ('docs', DOCS_URL)}/runbook.html#{alert['alert'].lower()}"
+    there = f"/d/{told['__dashboardUid__']}?viewPanel={told['__panelId__']}&var-fleet={{{{ $labels.fleet }}}}"
+    assert told["dashboard_url"] == BASE_URL % ("grafana", "http://127.0.0.1:3000") + there
     entry = re.search(rf"^## {alert['alert']}\n(.*?)(?=^## |\Z)", RUNBOOK, re.S | re.M)
     assert entry, "no entry in docs/runbook.md"
     assert re.findall(r"^\*\*(\w+)\.\*\*", entry[1], re.M) == ["Means", "Look", "Do"]
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=NAMES)
+def test_each_alert_and_its_panel_lead_to_each_other(alert: dict[str, Any]) -> None:
+    """The panel asks for a metric of the alert, and links to its entry in the runbook."""
+    told = alert["annotations"]
+    dashboard = json.loads((FOLDER / f"{told['__dashboardUid__'].removeprefix('windward-')}.json").read_text())
+    (panel,) = [one for one in panels(dashboard) if str(one["id"]) == told["__panelId__"]]
+    assert f"${{docs}}/runbook.html#{alert['alert'].lower()}" in [link["url"] for link in panel["links"]]
+    recorded = {rule["record"]: rule["expr"] for rule in RECORDED}
+
+    def metrics(expression: str) -> set[str]:
+        found = set(re.findall(r"windward[\w:]*", re.sub(r"\w+_build_info", "windward_build_info", expression)))
+        return found.union(*(metrics(recorded[name]) for name in found & recorded.keys()))
+
+    processes = "_build_info" in " ".join(target["expr"] for target in panel["targets"])
+    assert metrics(alert["expr"]) & metrics(" ".join(target["expr"] for target in panel["targets"])) or (
+        processes and alert["expr"].startswith(("up{", "(windward:fleet:known unless"))
+    )
 
 
 def test_the_runbook_has_no_other_entry() -> None:
@@ -118,7 +147,8 @@ def test_panels_that_the_runbook_names_are_there() -> None:
     """What stands in italics after *Look* is a panel, a row or a dashboard."""
     found = set()
     for path in (ROOT / "ops/grafana/dashboards").glob("*.json"):
-        found |= {panel["title"].partition(":")[0] for panel in json.loads(path.read_text())["panels"]}
+        dashboard = json.loads(path.read_text())
+        found |= {panel["title"].partition(":")[0] for panel in [*dashboard["panels"], *panels(dashboard)]}
     found |= {"Mean by label", "Placements", "Answers"}
     for entry in re.findall(r"\*\*Look\.\*\*(.*?)\n\n", RUNBOOK, re.S):
         for title in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", entry):

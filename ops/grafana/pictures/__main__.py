@@ -1,7 +1,8 @@
 """Draw the dashboards as they were at work, without Grafana: ``python -m ops.grafana.pictures --prometheus URL``.
 
 Each panel is drawn where the dashboard has it, from its own queries on a Prometheus that scraped a running stack:
-what the panel shows, not how Grafana paints it. Needs matplotlib.
+what the panel shows, not how Grafana paints it. Every variable has its default, collapsed rows stay closed, as when the
+dashboard is opened. Needs matplotlib.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 
 from ops.grafana.__main__ import FOLDER
+from ops.grafana.asked import choices
 from ops.grafana.pictures.drawing import draw
 from ops.grafana.pictures.panel_data import PanelData
 from ops.grafana.prometheus import Prometheus
@@ -26,13 +28,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/dashboards"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    values = {
-        "datasource": "Windward", "window": "5m", "resource": "cpu", "label": "zone", "value": ".*",
-        "machine": options.machine, "__rate_interval": "1m",
-    }  # fmt: skip
+    prometheus = Prometheus(options.prometheus)
     for path in sorted(FOLDER.glob("*.json")):
-        data = PanelData(Prometheus(options.prometheus), values, time.time(), 60 * options.minutes)
-        draw(json.loads(path.read_text()), data).savefig(options.out / f"{path.stem}.png")
+        dashboard = json.loads(path.read_text())
+        values = choices(dashboard, prometheus.variable, machine=options.machine) | {"__rate_interval": "1m"}
+        data = PanelData(prometheus, values, time.time(), 60 * options.minutes)
+        draw(dashboard, data).savefig(options.out / f"{path.stem}.png")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,8 @@ def draw(dashboard: Mapping[str, Any], data: PanelData) -> Figure:
         place, kind, title = panel["gridPos"], panel["type"], interpolate(panel["title"], data.values)
         top = place["y"] + 1.6
         if kind == "row":
-            figure.text(0.008, 1 - (top + 0.55) / height, f"▾ {title}", fontsize=13, weight="bold", va="center")
+            mark = "▸" if panel.get("collapsed") else "▾"
+            figure.text(0.008, 1 - (top + 0.55) / height, f"{mark} {title}", fontsize=13, weight="bold", va="center")
             continue
         left, width = place["x"] / 24 + 0.003, place["w"] / 24 - 0.006
         high, low = 1 - (top + 0.12) / height, 1 - (top + place["h"] - 0.12) / height
@@ -107,7 +108,7 @@ def _lines(axes: Axes, panel: Panel, data: PanelData) -> None:
     if axes.get_legend_handles_labels()[0]:
         _add_legend(axes, panel, lines)
     else:
-        _nothing(axes)
+        _nothing(axes, panel)
 
 
 def _ticks(top: float, unit: str) -> list[float]:
@@ -151,7 +152,7 @@ def _figures(axes: Axes, panel: Panel, data: PanelData) -> None:
     axes.set(xticks=[], yticks=[], xlim=(0, 1), ylim=(0, 1))
     lines, options = data.lines(panel), _overrides(panel)
     if not lines:
-        _nothing(axes)
+        _nothing(axes, panel)
         return
     words: dict[str, Any] = {}
     for mapping in panel["fieldConfig"]["defaults"].get("mappings", ()):
@@ -163,7 +164,8 @@ def _figures(axes: Axes, panel: Panel, data: PanelData) -> None:
             texts.append((name, word["text"], COLORS.get(word["color"], GREY)))
         else:
             text = shown(value, options.get(name, {}).get("unit", _unit(panel)))
-            texts.append((name, text, color_at(value, _steps(panel))))
+            steps = options.get(name, {}).get("thresholds", {}).get("steps", _steps(panel))
+            texts.append((name, text, color_at(value, steps)))
     room = panel["gridPos"]["w"] * COLUMN_IN * 72 / len(texts)
     size = min(21.0, room / (0.68 * (max(len(text) for _, text, _ in texts) + 2)))
     small = min(9.0, room / (0.6 * (max(len(name) for name, _, _ in texts) + 1)))
@@ -203,6 +205,9 @@ def _bars(axes: Axes, panel: Panel, data: PanelData) -> None:
 def _table(axes: Axes, panel: Panel, data: PanelData) -> None:
     axes.set(xticks=[], yticks=[], xlim=(0, 1), ylim=(0, 1))
     columns, rows = data.rows(panel)
+    if not rows:
+        _nothing(axes, panel)
+        return
     height = 1 / (len(rows) + 1)
     starts = [0.005 + (position + (position > 0)) / (len(columns) + 1) for position in range(len(columns))]
     for start, name in zip(starts, columns, strict=True):
@@ -239,8 +244,10 @@ def _overrides(panel: Panel) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _nothing(axes: Axes) -> None:
-    axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", va="center", color=GREY)
+def _nothing(axes: Axes, panel: Panel) -> None:
+    """Say why, in the panel's own words."""
+    words = panel["fieldConfig"]["defaults"].get("noValue", "no data")
+    axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=GREY)
 
 
 PAINTERS: Mapping[str, Callable[[Axes, Panel, PanelData], None]] = {
