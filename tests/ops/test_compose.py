@@ -38,12 +38,12 @@ FIXED = re.compile(r"[\w./-]+:v?\d+\.\d+\.\d+[\w.-]*")
 
 
 def test_the_stack_is_complete() -> None:
-    """Broker, Redis, two stream workers, two scorers, an agent; exporter, Prometheus and Grafana.
+    """Broker, Redis, two stream workers, two scorers, an agent; exporter, Prometheus, Alertmanager and Grafana.
 
     Rebalancer and recorder only where their profile is named.
     """
     ours, if_wanted = {"stream", "scorer", "agent", "exporter"}, {"rebalancer", "record"}
-    assert set(SERVICES) == ours | if_wanted | {"kafka", "redis", "prometheus", "grafana"}
+    assert set(SERVICES) == ours | if_wanted | {"kafka", "redis", "prometheus", "alertmanager", "grafana"}
     assert {name: one["profiles"] for name, one in SERVICES.items() if "profiles" in one} == {
         name: [name] for name in if_wanted
     }
@@ -160,6 +160,19 @@ def test_prometheus_scrapes_every_process_and_reads_the_rules() -> None:
     assert PROMETHEUS["rule_files"] == [f"{mounts['./ops/prometheus/rules']}/*.yml"]
     assert f"--config.file={mounts['./ops/prometheus/prometheus.yml']}" in SERVICES["prometheus"]["command"]
     assert f"--storage.tsdb.path={mounts['prometheus']}" in SERVICES["prometheus"]["command"]
+
+
+def test_prometheus_tells_the_alertmanager() -> None:
+    """At its service's port, with its configuration mounted; the bases of addresses are no labels of alerts."""
+    alerting = PROMETHEUS["alerting"]
+    ((target,),) = (one["targets"] for manager in alerting["alertmanagers"] for one in manager["static_configs"])
+    service = SERVICES["alertmanager"]
+    assert target == "alertmanager:" + service["ports"][0].rpartition(":")[2]
+    mounts = dict(volume.split(":")[:2] for volume in service["volumes"])
+    assert f"--config.file={mounts['./ops/prometheus/alertmanager.yml']}" in service["command"]
+    (dropped,) = alerting["alert_relabel_configs"]
+    for name in PROMETHEUS["global"]["external_labels"]:
+        assert re.fullmatch(dropped["regex"], name)
 
 
 @pytest.mark.skipif(
