@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
+FOLDER = Path(__file__).parent / "dashboards"
 Kind = Literal["panel", "variable", "annotation"]
 Choice = Literal["default", "first", "last"]
 

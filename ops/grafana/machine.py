@@ -119,7 +119,7 @@ def _load() -> list[Panel]:
         Lines(
             "All resources: $window", "Mean of the window.",
             [(f'max by (resource) ({UTILIZATION}{{{ONE},statistic="mean",window="$window"}})', "{{resource}}")],
-            "percentunit", steps=LOAD, high=1, width=12,
+            "percentunit", steps=LOAD, high=1, width=24,
         ),
     ]  # fmt: skip
 
@@ -179,6 +179,6 @@ def _placing() -> list[Panel]:
         Rows(
             "Labels", "Those the exporter shows (setting labels).",
             [(f"windward_machine_info{{{ONE}}}", "there", "short")], by="machine", width=16, height=8,
-            hidden=("instance", "job", "Value"),
+            hidden=("fleet", "instance", "job", "Value"),
         ),
     ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 from grafana_foundation_sdk.builders import dashboard
 from grafana_foundation_sdk.models import dashboard as models
 
-from ops.grafana.panels import SOURCE, Panel, of_fleet
+from ops.grafana.panels import SOURCE, of_fleet
 
 TAG = "windward"
 
@@ -19,7 +19,7 @@ class Row:
     """A heading and its panels; a collapsed row asks nothing until it is opened."""
 
     title: str
-    panels: Sequence[Panel]
+    panels: Sequence[Any]
     collapsed: bool = False
 
 

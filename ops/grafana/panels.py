@@ -27,6 +27,8 @@ LOAD: Steps = ((None, "green"), (0.8, "yellow"), (0.9, "red"))
 """Of a share of what is allocatable: the profile's threshold of cpu is 0.9."""
 ANY_IS_BAD: Steps = ((None, "blue"), (1, "red"))
 """Of a count whose zero is nothing to be proud of."""
+STALE: Steps = ((None, "blue"), (0.01, "yellow"), (0.05, "red"))
+"""Of the share of stale machines."""
 NONE_IS_GOOD: Steps = ((None, "green"), (1e-9, "yellow"))
 SOME_IS_GOOD: Steps = ((None, "red"), (1, "green"))
 AGE: Steps = ((None, "green"), (30, "yellow"), (60, "red"))

@@ -10,6 +10,7 @@ from ops.grafana.panels import (
     NONE_IS_GOOD,
     RATE,
     SOME_IS_GOOD,
+    STALE,
     Figures,
     Lines,
     Panel,
@@ -70,8 +71,7 @@ def _now() -> list[Panel]:
         ),
         Figures(
             "Stale machines", "Share of the machines with data whose data is too old to place by.",
-            [("windward:fleet_stale:ratio", "stale")], "percentunit", width=3, decimals=1,
-            steps=((None, "blue"), (0.01, "yellow"), (0.05, "red")),
+            [("windward:fleet_stale:ratio", "stale")], "percentunit", width=3, decimals=1, steps=STALE,
         ),
         Figures(
             "Newest sample", "Age of the newest sample a scorer sees.",

@@ -10,6 +10,7 @@ from ops.grafana.panels import (
     NONE_IS_GOOD,
     RATE,
     SOME_IS_GOOD,
+    STALE,
     Figures,
     Lines,
     Panel,
@@ -59,14 +60,15 @@ def _now() -> list[Panel]:
         ),
         Figures(
             "Place, 99 %", "From taking a query to its answer.",
-            [('windward:scorer_query_duration_seconds:p99_rate5m{method="place"}', "place")], "s", width=4, steps=SLOW,
+            [('windward:scorer_query_duration_seconds:p99_rate5m{method="place"} >= 0', "place")], "s", width=4, steps=SLOW,
+            empty="none asked for",
         ),
         Figures(
             "Queue", "Queries waiting.", [("max(windward_scorer_queue_length)", "queue")], "short", width=4, steps=QUEUE
         ),
         Figures(
             "Stale share", "Machines whose data is too old, of all that ever had any.",
-            [("windward:fleet_stale:ratio", "stale")], "percentunit", width=4, decimals=1, steps=FEW,
+            [("windward:fleet_stale:ratio", "stale")], "percentunit", width=4, decimals=1, steps=STALE,
         ),
     ]  # fmt: skip
 
@@ -117,7 +119,7 @@ def _placing() -> list[Panel]:
         Lines(
             "Conflicts", "Candidates lost to another scorer, for each instance placed.",
             [("windward:scorer_conflicts:ratio_rate5m", "conflicts")], "percentunit",
-            steps=((None, "green"), (0.5, "yellow")),
+            steps=((None, "green"), (0.5, "yellow")), empty="nothing placed",
         ),
         Lines(
             "Refusals by filter", "Machines that refuse the exporter's probe request, by the first filter that does.",
@@ -134,6 +136,7 @@ def _placing() -> list[Panel]:
         Lines(
             "Reuse by reason", "Why the kept ranking served, or a new one was made (`scorer/placement/choosing/reasons.py`).",
             [(f"sum by (reason) (rate(windward_scorer_ranking_reuse_total{RATE})) > 0", "{{reason}}")], "ops",
+            empty="nothing ranked",
         ),
         Lines(
             "Reservations that ran out", "A second: they were not confirmed in time.",
@@ -189,7 +192,7 @@ def _state() -> list[Panel]:
     return [
         Lines(
             "Age of the newest sample", "In each scorer's snapshot.",
-            each("time() - windward_scorer_newest_sample_timestamp_seconds", "instance"), "s", steps=AGE,
+            each("time() - (windward_scorer_newest_sample_timestamp_seconds > 0)", "instance"), "s", steps=AGE,
         ),
         Lines(
             "Age of the snapshot", "Since each scorer last built one; it does when windows change.",

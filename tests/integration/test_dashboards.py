@@ -22,8 +22,7 @@ from ops.exporter.pages import serve
 from ops.exporter.selection import Selection
 from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import Reader
-from ops.grafana.__main__ import FOLDER
-from ops.grafana.asked import Asked, Choice, choices, interpolate, legend, panels, queries
+from ops.grafana.asked import FOLDER, Asked, Choice, choices, interpolate, legend, panels, queries
 from ops.grafana.prometheus import Prometheus, Series
 from ops.stack.servers.process import free_port, wait_until
 from ops.stack.settings import StackSettings

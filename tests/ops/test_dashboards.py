@@ -16,9 +16,9 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as models
 
 from ops.exporter.settings import Statistic
-from ops.grafana.__main__ import FOLDER, texts
+from ops.grafana.__main__ import texts
+from ops.grafana.asked import FOLDER, queries
 from ops.grafana.asked import panels as panels_of
-from ops.grafana.asked import queries
 from schemas.resources import RESOURCES
 from tests.ops.metrics import PROCESS, UNUSED, exposed_metrics, names_in
 
@@ -116,6 +116,10 @@ def test_stale_is_never_green() -> None:
     for name in FILES:
         for panel in panels(name):
             expressions = " ".join(target["expr"] for target in panel["targets"])
+            steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+            if "windward:fleet_stale:ratio" in expressions:
+                found += 1
+                assert "green" not in json.dumps(steps), panel["title"]
             shows = "windward:fleet_machines:max" in expressions and "ratio" not in expressions
             overrides = {
                 one["matcher"]["options"]: one["properties"] for one in panel["fieldConfig"].get("overrides", ())
@@ -124,7 +128,7 @@ def test_stale_is_never_green() -> None:
                 continue
             found += 1
             assert "green" not in json.dumps(overrides["stale"]), panel["title"]
-    assert found >= 3
+    assert found >= 5
 
 
 def test_legends_are_words() -> None:

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ops.grafana.__main__ import FOLDER
-from ops.grafana.asked import panels
+from ops.grafana.asked import FOLDER, panels
 from ops.grafana.page import DOCS_URL
 from ops.stack.servers.process import LocalError
 from ops.stack.servers.prometheus import RULES, configuration, prometheus_binary

@@ -12,8 +12,7 @@ import json
 import time
 from pathlib import Path
 
-from ops.grafana.__main__ import FOLDER
-from ops.grafana.asked import choices
+from ops.grafana.asked import FOLDER, choices
 from ops.grafana.pictures.drawing import draw
 from ops.grafana.pictures.panel_data import PanelData
 from ops.grafana.prometheus import Prometheus
